@@ -11,8 +11,10 @@ from tests.support.clusters import action, cluster, job, node, scheduler, standi
 from batchsched import (
     ConditionReason,
     CycleResult,
+    JobInfo,
     JobPhase,
     NodeInfo,
+    Queue,
     Resource,
     Scheduler,
     SchedulerConfig,
@@ -20,11 +22,13 @@ from batchsched import (
     Snapshot,
     Taint,
     TaintEffect,
+    TaskInfo,
     TaskStatus,
     WhyPending,
     schedule,
 )
 from batchsched.session.outcomes import close
+from batchsched.testing import check_cycle
 
 S = TaskStatus
 
@@ -385,6 +389,40 @@ def test_reasons_tell_of_nodes_that_were_closed_only_until_the_end_of_the_cycle(
     )
     for uid in ("s-1", "s-2"):  # they come before s-3, which found no place
         assert result.pending[uid].why is WhyPending.GANG_INCOMPLETE
+
+
+def test_a_queue_that_is_held_back_for_want_of_devices_is_told_of_though_a_node_has_room() -> None:
+    """n1 has lost its device and still runs a task that holds one: so queues hold all there are."""
+
+    def one(name: str, node_name: str | None = None) -> JobInfo:
+        status = TaskStatus.PENDING if node_name is None else TaskStatus.RUNNING
+        task = TaskInfo(
+            uid=name,
+            name=name,
+            status=status,
+            node_name=node_name,
+            resreq=Resource(milli_cpu=1000, scalars={"gpu": 1000}),
+        )
+        return JobInfo(name=name, queue="q", tasks=[task])
+
+    room = Resource(milli_cpu=2000, scalars={"gpu": 1000})
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1"), NodeInfo(name="n2", allocatable=room)],
+        queues=[Queue(name="q")],
+        jobs=[one("runs", "n1"), one("waits")],
+    )
+    result = schedule(snapshot)
+    reason = result.pending["waits"]
+    assert reason.lacking == "gpu"
+    assert reason.detail == (
+        "a node has room for it; when it was tried, there was not enough gpu in all for everything "
+        "that it needs at once"
+    )
+    condition = result.jobs["default/waits"].condition
+    assert condition is not None
+    assert condition.failure is not None
+    assert condition.failure.refusal is not None
+    check_cycle(snapshot, result)
 
 
 def test_a_task_of_a_job_that_became_ready_without_it_is_not_said_to_lack_company() -> None:

@@ -378,6 +378,8 @@ class PendingReason:
     """Whether the task would not fit on any node if the node were empty."""
     out_of_reach: MemberCount | None = None
     """What its job, or a group of it, has of the tasks that it needs and that can ever start."""
+    lacking: str = ""
+    """The resource of which there was not enough in all when it was tried, if a node has room."""
 
     @property
     def text(self) -> str:

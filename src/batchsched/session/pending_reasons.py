@@ -354,6 +354,13 @@ class PendingReasons:
                 return self._incomplete(job, tally)
             detail = f"the minimum of group {replica.name!r} does not fit at once"
             return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
+        refusal = self._session.reports.refusals.get(task.uid)
+        if refusal is not None:  # it was held back with its queue, whatever room nodes had
+            detail = (
+                f"a node has room for it; when it was tried, there was not enough {refusal.detail} "
+                "in all for everything that it needs at once"
+            )
+            return PendingReason(WhyPending.NOT_CONSIDERED, tally, detail, lacking=refusal.detail)
         return PendingReason(
             WhyPending.NOT_CONSIDERED, tally, "there is room now; there was none when it was tried"
         )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from batchsched.model.cluster import JobInfo, JobPhase, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.reasons import (
@@ -12,6 +11,7 @@ from batchsched.model.reasons import (
     JobCondition,
     NodeTally,
     PendingReason,
+    PlacementFailure,
     Unfit,
     UnfitReason,
     WhyPending,
@@ -36,8 +36,6 @@ __all__ = [
 
 _BY_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_CLOSED, WhyPending.ABOVE_FAIR_SHARE)
 _STUCK = (WhyPending.NO_NODE, WhyPending.HELD_BY_GANG, WhyPending.GANG_INCOMPLETE, *_BY_QUEUE)
-_OUT_OF_REACH = "needs can start"
-_NOT_ITS_TURN = "came earlier and is waiting"
 _PROMISED = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL, TaskStatus.RESERVED)
 _HOLDING = (TaskStatus.ALLOCATED, *_PROMISED)
 
@@ -68,11 +66,7 @@ def _tally(cycle: Cycle, task: TaskInfo, given: NodeTally) -> Iterator[str]:
         # Nodes closed by plans count as available here; other checks cover them.
         unfit = {unfit: count for unfit, count in given.unfit.items() if unfit != planned}
         given = NodeTally(given.total, given.available + given.unfit[planned], unfit)
-    if given.total != counted.total:
-        yield f"there are {counted.total} nodes"
-    if given.available != counted.available:
-        yield f"{counted.available} nodes are available"
-    if Counter(given.unfit) != Counter(counted.unfit):
+    if _as_counted(given) != _as_counted(counted):
         yield f"counting again gives: {counted}"
 
 
@@ -140,7 +134,7 @@ def _no_node(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[st
         yield "it has no tally of nodes"
     elif reason.tally.available:
         yield "a node could take it"
-    if _large_nodes(cycle, task) and reason.detail == "no node is large enough":
+    if _large_nodes(cycle, task) and reason.too_large:
         yield "a node is large enough"
 
 
@@ -172,7 +166,7 @@ def _gang_incomplete(
         yield "no node could take it"
     if any(cycle.is_best_effort(other.uid) for other in job.tasks) and is_elastic(job):
         return  # these have places only after backfill
-    if reason.detail.endswith(_OUT_OF_REACH):
+    if reason.out_of_reach is not None:
         yield from _out_of_reach(cycle, job, task)
         return
     if cycle.policy.knows_plugins:
@@ -245,7 +239,7 @@ def _never_placed(
 def _not_reached(
     cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason
 ) -> Iterator[str]:
-    if reason.detail.endswith(_NOT_ITS_TURN):
+    if reason.behind_job:
         yield from _not_its_turn(cycle, job, reason)
         return
     stuck = [
@@ -258,7 +252,7 @@ def _not_reached(
     if not stuck:
         yield "no other task of its job is stuck"
         return
-    named = [other for other in stuck if repr(other.display_name) in reason.detail]
+    named = [other for other in stuck if other.uid == reason.behind_task]
     if not named:
         yield f"the tasks of its job that are stuck are {', '.join(o.uid for o in stuck)}"
         return
@@ -277,14 +271,14 @@ def _not_its_turn(cycle: Cycle, job: JobInfo, reason: PendingReason) -> Iterator
     elif not any(
         (other.creation_time, other.uid) < (job.creation_time, job.uid)
         for other in cycle.snapshot.jobs
-        if other.queue == job.queue and repr(other.uid) in reason.detail
+        if other.queue == job.queue and other.uid == reason.behind_job
     ):
         yield "no earlier job of its queue is named"
 
 
 def _is_stuck(reason: PendingReason) -> bool:
     """Return whether a task was tried itself, so that its reason is not another task."""
-    return reason.why in _STUCK or reason.tally is not None or reason.detail.endswith(_NOT_ITS_TURN)
+    return reason.why in _STUCK or reason.tally is not None or bool(reason.behind_job)
 
 
 def _turn(cycle: Cycle, task: TaskInfo) -> tuple[int, float, str]:
@@ -341,6 +335,10 @@ def _not_considered(
     if reason.tally is not None:
         if not reason.tally.available:
             yield "there is no room for it"
+        if reason.lacking:
+            asked = total(cycle.resreq[uid] for uid in cycle.job_of).get(reason.lacking, 0)
+            if asked <= cycle.cluster.get(reason.lacking, 0):
+                yield f"there is enough {reason.lacking} for all tasks together"
         return  # it was tried, and there was no room at the time
     if not cycle.policy.knows_actions:
         return  # a custom action may have unallocated it
@@ -355,14 +353,8 @@ def _not_considered(
         yield f"{action} considers every task of this kind"
 
 
-_UNDONE = re.compile(r"([0-9]+) placed, but rolled back since not enough others were(; |$)")
-_NO_ROOM = "no node had room for task "
-_NEVER = "its gang can never start: "
-"""The text after this is checked by `reasons`."""
-_NOT_ENOUGH = re.compile("there is not enough [^ ]+ for everything that it needs at once")
 _BY_LIMIT = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_CLOSED)
 _OF_PLANS = (WhyPending.PLANNED, WhyPending.NEVER_FITS)
-_OF_GROUP = "group "
 _VALID = tuple(
     status
     for status in TaskStatus
@@ -387,8 +379,6 @@ def outcomes(cycle: Cycle) -> Iterator[str]:
                 expected, what = ConditionReason.QUEUE_NOT_LEAF, "is an inner queue"
             if condition is None or condition.reason is not expected:
                 yield f"job {uid!r} names queue {job.queue!r}, which {what}"
-            elif repr(job.queue) not in condition.message:
-                yield f"job {uid!r} was left out for queue {job.queue!r}, but: {condition.message}"
             continue
         waits = waits_for(cycle, job)
         if waits is not None:
@@ -415,12 +405,14 @@ def _validity(cycle: Cycle, job: JobInfo) -> Iterator[str]:
         left_out is None or left_out.reason is not ConditionReason.NOT_ENOUGH_TASKS
     ):
         yield f"{counts}, so it is invalid, but it was not left out for that"
-    elif left_out is not None and not of_groups.has(None):
-        names = list(of_groups.lacking())
-        if not any(f"group {name!r} needs" in left_out.message for name in names):
-            yield f"{counts}, not those of {names}, but its condition says: {left_out.message}"
-    elif left_out is not None and _numbers(left_out.message) != [valid, least_tasks(job)]:
-        yield f"{counts}, but its condition says: {left_out.message}"
+    elif left_out is not None:
+        told = left_out.counts[0] if left_out.counts else None
+        if told is None or not of_groups.has(None):
+            is_true = told is not None and told.group in of_groups.lacking()
+        else:
+            is_true = (told.group, told.has, told.needs) == ("", valid, least_tasks(job))
+        if not is_true:
+            yield f"{counts}, but its condition says: {left_out.message}"
 
 
 def _phase(cycle: Cycle, job: JobInfo) -> Iterator[str]:
@@ -453,68 +445,51 @@ def _runs(cycle: Cycle, job: JobInfo) -> bool:
 
 
 def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[str]:
-    if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES:
-        yield f"its condition is {condition.reason.value}"
+    if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES or not condition.counts:
+        yield f"its condition is {condition}"
         return
-    of_tasks, _, of_nodes = condition.message.partition("; ")
-    if of_nodes.startswith(_OF_GROUP):
-        of_group, _, of_nodes = of_nodes.partition("; ")
-        if not any(of_group.startswith(f"group {name!r} has ") for name in _lacking(cycle, job)):
-            yield f"its condition says of a group that lacks nothing: {of_group}"
-    if of_nodes.startswith(_NEVER):
-        of_nodes = ""
-    of_nodes = of_nodes.partition(f"; {_NEVER}")[0]
-    undone = _UNDONE.match(of_nodes)
-    if undone is not None:
-        of_nodes = of_nodes[undone.end() :]
-        pending = sum(task.uid in cycle.result.pending for task in job.tasks)
-        if not 0 < int(undone[1]) <= pending:
-            yield f"its condition says that {undone[1]} of {pending} tasks had a place"
-    if _numbers(of_tasks) != [cycle.ready(job), least_tasks(job)]:
-        yield f"its condition says: {of_tasks}"
-    reasons = {task.uid: cycle.result.pending.get(task.uid) for task in job.tasks}
-    tried = [
-        task
-        for task in job.tasks
-        if (reason := reasons[task.uid]) is not None
-        and (reason.tally is not None or reason.why in _OF_PLANS)
-    ]
-    if not of_nodes:
+    of_job, *of_groups = condition.counts
+    if (of_job.has, of_job.needs) != (cycle.ready(job), least_tasks(job)):
+        yield f"its condition says: {of_job.ready_text}"
+    for count in of_groups:
+        if count.group not in cycle.ready_groups(job).lacking():
+            yield f"its condition says of a group that lacks nothing: {count.ready_text}"
+    pending = [task for task in job.tasks if task.uid in cycle.result.pending]
+    if condition.undone > len(pending):
+        yield f"its condition says that {condition.undone} of {len(pending)} tasks had a place"
+    tried = [task for task in pending if _was_tried(cycle.result.pending[task.uid])]
+    if condition.failure is None:
         # If gang does not decide readiness, nodes may be counted for other tasks as well.
-        with_tally = [task for task in tried if _has_tally(reasons[task.uid])]
+        with_tally = [task for task in tried if cycle.result.pending[task.uid].tally is not None]
         if with_tally and cycle.policy.has("gang", "enableJobReady"):
             yield f"its condition does not say why no node took {tried[0].uid!r}"
-    elif cycle.result.planned:
-        return  # nodes that plans close are not counted again here
-    elif of_nodes.startswith(_NO_ROOM):
-        if not any(
-            of_nodes.startswith(f"{_NO_ROOM}{task.display_name!r} ")
-            and recount(cycle, task).available
-            for task in tried
-        ):
-            yield f"its condition is true for none of its tasks: {of_nodes}"
-    elif _NOT_ENOUGH.fullmatch(of_nodes):
-        if not any(
-            reason is not None and reason.why is WhyPending.GANG_INCOMPLETE
-            for reason in reasons.values()
-        ):
-            yield f"its condition is true for none of its tasks: {of_nodes}"
-    elif any(
-        reason is not None and reason.why in _BY_LIMIT and reason.detail == of_nodes
-        for reason in reasons.values()
+    # Nodes that plans close are not counted again here.
+    elif not cycle.result.planned and not any(
+        _is_true_of(cycle, task, condition.failure) for task in pending
     ):
-        return
-    elif not any(of_nodes == recount(cycle, task).text for task in tried):
-        yield f"its condition is true for none of its tasks: {of_nodes}"
+        failure = condition.failure.text("then")
+        yield f"its condition is true for none of its tasks: {failure}"
 
 
-def _lacking(cycle: Cycle, job: JobInfo) -> Iterator[str]:
-    return cycle.ready_groups(job).lacking()
+def _was_tried(reason: PendingReason) -> bool:
+    return reason.tally is not None or reason.why in _OF_PLANS
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(digits) for digits in re.findall(r"[0-9]+", text)]
+def _is_true_of(cycle: Cycle, task: TaskInfo, failure: PlacementFailure) -> bool:
+    """Return whether this is why no place was found for a task."""
+    reason = cycle.result.pending[task.uid]
+    refusal = failure.refusal
+    if refusal is not None and refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE:
+        return reason.why is WhyPending.GANG_INCOMPLETE or reason.lacking == refusal.detail
+    if refusal is not None:
+        return reason.why in _BY_LIMIT and reason.detail == refusal.text
+    if not _was_tried(reason):
+        return False
+    counted = recount(cycle, task)
+    if failure.tally is None:
+        return failure.task == task.display_name and counted.available > 0
+    return _as_counted(failure.tally) == _as_counted(counted)
 
 
-def _has_tally(reason: PendingReason | None) -> bool:
-    return reason is not None and reason.tally is not None
+def _as_counted(tally: NodeTally) -> tuple[int, int, Mapping[Unfit, int]]:
+    return tally.total, tally.available, Counter(tally.unfit)
