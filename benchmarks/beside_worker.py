@@ -24,12 +24,12 @@ def without_numpy() -> None:
 def canonical(result: Any) -> bytes:
     """Return what a result decides, without the sentences that are written for people."""
     content = result.to_dict()
-    for reason in content["pending"].values():
-        for words in ("evictions", "text", "detail"):
-            reason.pop(words, None)
+    for uid, reason in content["pending"].items():
+        kept = ("why", "tally", "held_by", "gang_need", "share")
+        content["pending"][uid] = {key: reason[key] for key in kept}
     for job in content["jobs"].values():
         if job["condition"] is not None:
-            job["condition"].pop("message", None)
+            job["condition"] = {key: job["condition"][key] for key in ("reason", "plugin")}
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 

@@ -168,19 +168,24 @@ def run(
     )
 
 
+_OF_REASONS = ("why", "tally", "held_by", "gang_need", "share")
+_OF_CONDITIONS = ("reason", "plugin")
+
+
 def canonical(result: CycleResult) -> bytes:
     """Return what a result decides as a string that is the same if, and only if, the decisions are.
 
     The sentences that are written for people are left out: better words are no other decision.
     """
     content: Any = result.to_dict()
-    for reason in content["pending"].values():
-        # The record of a search for victims names its action, and a replay has no actions; the
-        # text repeats the record.
-        del reason["evictions"], reason["text"], reason["detail"]
+    # The record of a search for victims names its action, and a replay has no actions; texts, and
+    # the facts that they are made of, repeat what is decided.
+    content["pending"] = {
+        uid: {key: reason[key] for key in _OF_REASONS} for uid, reason in content["pending"].items()
+    }
     for job in content["jobs"].values():
         if job["condition"] is not None:
-            del job["condition"]["message"]
+            job["condition"] = {key: job["condition"][key] for key in _OF_CONDITIONS}
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
