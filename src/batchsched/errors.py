@@ -8,7 +8,7 @@ Errors found by checking input report all faults at once, each with its path.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from attrs import frozen
 
@@ -70,6 +70,11 @@ class FaultsError(BatchschedError, ValueError):
         if len(self.faults) > len(lines):
             lines.append(f"... and {len(self.faults) - len(lines)} more; see `faults`")
         super().__init__("\n".join(lines))
+
+    @classmethod
+    def at(cls, path: str, message: str) -> Self:
+        """Return the error of a single fault."""
+        return cls([Fault(path, message)])
 
     def __reduce__(self) -> tuple[type[FaultsError], tuple[tuple[Fault, ...]]]:
         return type(self), (self.faults,)

@@ -487,9 +487,7 @@ def _pod_term(reader: Reader, namespaces: Namespaces) -> PodAffinityTerm:
             # An empty tuple would mean the pod's own namespace; this term selects no pod at all.
             selector = None
     return PodAffinityTerm(
-        selector=selector,
-        topology_key=reader.text("topologyKey", required=True),
-        namespaces=names,
+        selector=selector, topology_key=reader.text("topologyKey", required=True), namespaces=names
     )
 
 

@@ -268,8 +268,7 @@ def _present_time(reading: Reading, now: object) -> float:
             reading.fault("now", str(error))
     elif not isinstance(now, (int, float)) or isinstance(now, bool):
         reading.fault(
-            "now",
-            f"expected a time, got {shown(now)}; use RFC 3339, a datetime or seconds",
+            "now", f"expected a time, got {shown(now)}; use RFC 3339, a datetime or seconds"
         )
     else:
         return now

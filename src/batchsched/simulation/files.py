@@ -16,7 +16,6 @@ from datetime import datetime
 from math import isfinite, nan
 from typing import Final, Literal
 
-from batchsched.errors import Fault
 from batchsched.simulation.record import Record
 from batchsched.simulation.workload import Job, JobId, Machine, Problem, Workload, WorkloadError
 
@@ -68,12 +67,12 @@ def read_swf(lines: Iterable[str]) -> tuple[Workload, list[Problem]]:
     """
     if isinstance(lines, str):
         message = "expected lines, got one string; give text.splitlines(), or an open file"
-        raise WorkloadError([Fault("lines", message)])
+        raise WorkloadError.at("lines", message)
     reader = _Reader()
     for number, line in enumerate(lines, 1):
         if not isinstance(line, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             message = f"expected text, got {line!r}; open the file as text, not as bytes"
-            raise WorkloadError([Fault(f"lines[{number - 1}]", message)])
+            raise WorkloadError.at(f"lines[{number - 1}]", message)
         reader.read(number, line)
     return reader.finish()
 
@@ -198,10 +197,7 @@ class _Reader:
         for name, index in _KNOWN_OR_NOT.items():
             columns[name] = [row[index] if row[index] >= 0 else None for row in rows]
         self.problems.sort(key=lambda problem: problem.line)
-        return (
-            Workload.from_columns(columns, machine=machine, header=self.header),
-            self.problems,
-        )
+        return (Workload.from_columns(columns, machine=machine, header=self.header), self.problems)
 
     def _machine(self) -> Machine | None:
         sizes: dict[str, int] = {}
@@ -230,8 +226,7 @@ class _Reader:
         if announced.isdecimal() and int(announced) != self.records:
             label = "MaxRecords" if "MaxRecords" in self.header else "MaxJobs"
             self.problem(
-                self.header_lines[label],
-                f"{label}: expected {announced} jobs, got {self.records}",
+                self.header_lines[label], f"{label}: expected {announced} jobs, got {self.records}"
             )
         version = self.header.get("Version")
         if version is not None and not version.startswith("2"):
@@ -429,10 +424,7 @@ def read_helios(rows: Iterable[Row]) -> tuple[Workload, list[Problem]]:
 
 
 def read_muri(
-    rows: Iterable[Row],
-    *,
-    run: Literal["iterations", "duration"] = "iterations",
-    start: float = 0,
+    rows: Iterable[Row], *, run: Literal["iterations", "duration"] = "iterations", start: float = 0
 ) -> tuple[Workload, list[Problem]]:
     """Read one of the four Philly virtual clusters as extracted for Muri (`trace1.csv` ...).
 
@@ -501,11 +493,11 @@ def _read(
     # The first line names the columns.
     if isinstance(rows, str):
         message = "expected rows, got one string; give csv.DictReader(file)"
-        raise WorkloadError([Fault("rows", message)])
+        raise WorkloadError.at("rows", message)
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             message = f"expected a mapping, as csv.DictReader gives it, got {row!r}"
-            raise WorkloadError([Fault(f"rows[{number - 1}]", message)])
+            raise WorkloadError.at(f"rows[{number - 1}]", message)
         try:
             job = make(number, row)
         except KeyError as missing:

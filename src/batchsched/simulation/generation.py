@@ -16,11 +16,7 @@ from batchsched.errors import Fault
 from batchsched.simulation.randomness import RandomNumbers
 from batchsched.simulation.workload import JobId, Machine, Workload, WorkloadError, is_number
 
-__all__ = [
-    "generate",
-    "resampled_by_users",
-    "resampled_by_weeks",
-]
+__all__ = ["generate", "resampled_by_users", "resampled_by_weeks"]
 
 DAY = 86400
 LONGEST = 60 * 3600
@@ -177,12 +173,10 @@ def resampled_by_weeks(workload: Workload, *, weeks: int, seed: int) -> Workload
     True
     """
     if weeks < 1:
-        raise WorkloadError([Fault("weeks", f"expected 1 or more, got {weeks!r}")])
+        raise WorkloadError.at("weeks", f"expected 1 or more, got {weeks!r}")
     whole = _weeks(workload)
     if whole < 1:
-        raise WorkloadError(
-            [Fault("workload", "expected a log of a week or more, got a shorter one")]
-        )
+        raise WorkloadError.at("workload", "expected a log of a week or more, got a shorter one")
     numbers = RandomNumbers(seed)
     first = workload.submits[0]
     by_week: list[list[int]] = [[] for _ in range(whole)]
@@ -223,11 +217,9 @@ def resampled_by_users(workload: Workload, *, seed: int, users: int | None = Non
         if user is not None:
             by_user.setdefault(user, []).append(job)
     if whole < 1 or not by_user:
-        raise WorkloadError(
-            [Fault("workload", "expected a log of a week or more whose jobs have users")]
-        )
+        raise WorkloadError.at("workload", "expected a log of a week or more whose jobs have users")
     if users is not None and users < 1:
-        raise WorkloadError([Fault("users", f"expected 1 or more, got {users!r}")])
+        raise WorkloadError.at("users", f"expected 1 or more, got {users!r}")
     numbers = RandomNumbers(seed)
     names = list(by_user)
     first, length = workload.submits[0], whole * WEEK

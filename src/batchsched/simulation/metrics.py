@@ -152,7 +152,7 @@ class Percent:
     def __attrs_post_init__(self) -> None:
         if not is_number(self.share, least=0, most=100):
             message = f"expected a number from 0 to 100, got {self.share!r}"
-            raise SimulationError([Fault("Percent.share", message)])
+            raise SimulationError.at("Percent.share", message)
 
 
 @frozen
@@ -174,7 +174,7 @@ Part = Jobs | Percent | Seconds
 
 def _check(value: float, name: str) -> None:
     if not is_number(value, least=0):
-        raise SimulationError([Fault(name, f"expected a number, 0 or more, got {value!r}")])
+        raise SimulationError.at(name, f"expected a number, 0 or more, got {value!r}")
 
 
 _ABOUT: Mapping[str, str] = {
@@ -452,7 +452,7 @@ def shares_of(run: Record, by: Literal["user", "queue"], step: float) -> dict[st
     """
     _check_step(step)
     if by not in ("user", "queue"):
-        raise SimulationError([Fault("by", f"expected 'user' or 'queue', got {by!r}")])
+        raise SimulationError.at("by", f"expected 'user' or 'queue', got {by!r}")
     holders: Sequence[tuple[str, ...]] = run.queue_paths
     if by == "user":
         holders = [() if user is None else (str(user),) for user in run.workload.users]
@@ -479,7 +479,7 @@ def shares_of(run: Record, by: Literal["user", "queue"], step: float) -> dict[st
 
 def _check_step(step: float | None) -> None:
     if step is not None and not is_number(step, least=0, above=True):
-        raise SimulationError([Fault("step", f"expected seconds above 0, got {step!r}")])
+        raise SimulationError.at("step", f"expected seconds above 0, got {step!r}")
 
 
 # Sensitivity to the order of ties
@@ -538,7 +538,7 @@ class TieSensitivity:
 def sensitivity_of(run: Record, orders: int, seed: int, metrics: Sequence[str]) -> TieSensitivity:
     """Simulate again with random orders of ties, and collect the metrics."""
     if orders < 1:
-        raise SimulationError([Fault("orders", f"expected 1 or more, got {orders!r}")])
+        raise SimulationError.at("orders", f"expected 1 or more, got {orders!r}")
     here = metrics_of(run)
     unknown = [name for name in metrics if name not in here]
     if unknown:

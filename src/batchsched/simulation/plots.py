@@ -233,11 +233,6 @@ def _draw_box(axes: Axes, place: float, hours: Sequence[float], width: float, co
     )
     axes.vlines(place, low, high, color=f"C{colour}", linewidth=1)
     axes.bar(
-        place,
-        three_quarters - quarter,
-        width * 0.8,
-        bottom=quarter,
-        color=f"C{colour}",
-        alpha=0.6,
+        place, three_quarters - quarter, width * 0.8, bottom=quarter, color=f"C{colour}", alpha=0.6
     )
     axes.hlines(middle, place - width * 0.4, place + width * 0.4, color="black", linewidth=1.5)

@@ -56,12 +56,12 @@ class Ties:
 
     def __attrs_post_init__(self) -> None:
         if sorted(self.order) != sorted(EVENTS):
-            raise SimulationError(
-                [Fault("Ties.order", f"expected each of {EVENTS} once, got {self.order!r}")]
+            raise SimulationError.at(
+                "Ties.order", f"expected each of {EVENTS} once, got {self.order!r}"
             )
         if self.seed is not None and type(self.seed) is not int:
-            raise SimulationError(
-                [Fault("Ties.seed", f"expected a whole number or None, got {self.seed!r}")]
+            raise SimulationError.at(
+                "Ties.seed", f"expected a whole number or None, got {self.seed!r}"
             )
 
     def __str__(self) -> str:

@@ -17,12 +17,7 @@ from batchsched.simulation.predictors import Corrector, Prediction, Predictor
 from batchsched.simulation.randomness import RandomNumbers
 from batchsched.simulation.workload import PolicyError, SimulationError, Workload, faults_of_part
 
-__all__ = [
-    "Arrivals",
-    "Pool",
-    "PoolScheduler",
-    "run_on_pool",
-]
+__all__ = ["Arrivals", "Pool", "PoolScheduler", "run_on_pool"]
 
 
 class Arrivals:
@@ -90,12 +85,7 @@ _CORRECTION: Final = 0
 _ARRIVAL: Final = 1
 _END: Final = 2
 _PROMISE: Final = 3
-_KINDS: Final = {
-    "correction": _CORRECTION,
-    "arrival": _ARRIVAL,
-    "end": _END,
-    "promise": _PROMISE,
-}
+_KINDS: Final = {"correction": _CORRECTION, "arrival": _ARRIVAL, "end": _END, "promise": _PROMISE}
 _REPORT_EVERY: Final = 1000
 """The number of jobs that end between two calls of `progress`."""
 
@@ -360,12 +350,8 @@ def _first_predictions(pool: Pool) -> list[float]:
 def _checked(prediction: Prediction, job: int, workload: Workload) -> float:
     seconds = prediction.predict(job)
     if not seconds >= 0:
-        raise SimulationError(
-            [
-                Fault(
-                    f"jobs[{workload.ids[job]!r}]",
-                    f"expected a predicted run time of 0 s or more, got {seconds!r}",
-                )
-            ]
+        raise SimulationError.at(
+            f"jobs[{workload.ids[job]!r}]",
+            f"expected a predicted run time of 0 s or more, got {seconds!r}",
         )
     return seconds

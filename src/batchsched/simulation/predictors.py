@@ -15,7 +15,6 @@ from typing import Protocol
 
 from attrs import field, frozen
 
-from batchsched.errors import Fault
 from batchsched.simulation.workload import JobId, SimulationError, Workload
 
 __all__ = [
@@ -115,8 +114,8 @@ class Scaled:
 
     def __attrs_post_init__(self) -> None:
         if not 0 < self.factor < float("inf"):
-            raise SimulationError(
-                [Fault("Scaled.factor", f"expected a number above 0, got {self.factor!r}")]
+            raise SimulationError.at(
+                "Scaled.factor", f"expected a number above 0, got {self.factor!r}"
             )
 
     def begin(self, workload: Workload, runs: Sequence[float]) -> Prediction:
@@ -191,12 +190,8 @@ class Increments:
     def __attrs_post_init__(self) -> None:
         rising = all(a < b for a, b in zip((0, *self.seconds), self.seconds, strict=False))
         if not self.seconds or not rising:
-            raise SimulationError(
-                [
-                    Fault(
-                        "Increments.seconds", f"expected rising numbers above 0, got {self.seconds}"
-                    )
-                ]
+            raise SimulationError.at(
+                "Increments.seconds", f"expected rising numbers above 0, got {self.seconds}"
             )
 
     def correct(self, first: float, last: float, count: int, requested: float) -> float:
@@ -260,14 +255,10 @@ def _requests(workload: Workload, who: str) -> Sequence[float]:
             for each, time in zip(workload.ids, workload.requested, strict=True)
             if time is None
         ]
-        raise SimulationError(
-            [
-                Fault(
-                    "workload",
-                    f"{who} needs a requested time for every job; {len(without):,} of "
-                    f"{len(workload):,} jobs have none, the first is job {without[0]!r}. Use "
-                    "Perfect(), or workload.with_requests(...)",
-                )
-            ]
+        raise SimulationError.at(
+            "workload",
+            f"{who} needs a requested time for every job; {len(without):,} of "
+            f"{len(workload):,} jobs have none, the first is job {without[0]!r}. Use "
+            "Perfect(), or workload.with_requests(...)",
         )
     return requests

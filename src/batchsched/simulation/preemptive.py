@@ -12,7 +12,6 @@ from operator import itemgetter
 
 from attrs import field, frozen
 
-from batchsched.errors import Fault
 from batchsched.simulation.nodes import (
     ByDistance,
     Consolidated,
@@ -26,12 +25,7 @@ from batchsched.simulation.policy import Interval, Outcome, Policy, Settings
 from batchsched.simulation.pool import Arrivals
 from batchsched.simulation.workload import SimulationError, Workload, is_number
 
-__all__ = [
-    "LeastAttainedService",
-    "Srsf",
-    "Srtf",
-    "SrtfInRounds",
-]
+__all__ = ["LeastAttainedService", "Srsf", "Srtf", "SrtfInRounds"]
 
 
 # At each event
@@ -106,7 +100,7 @@ class LeastAttainedService(_Preemptive):
         steps = pairwise((0, *self.limits))
         if not all(is_number(limit, least=last, above=True) for last, limit in steps):
             message = f"expected rising numbers of processor seconds above 0, got {self.limits!r}"
-            raise SimulationError([Fault("LeastAttainedService.limits", message)])
+            raise SimulationError.at("LeastAttainedService.limits", message)
 
     def order(self, workload: Workload, jobs: _Progress) -> _Order:
         """Return the order by level."""
@@ -346,8 +340,8 @@ class SrtfInRounds(Policy):
 
     def __attrs_post_init__(self) -> None:
         if not 0 < self.length < inf:
-            raise SimulationError(
-                [Fault("SrtfInRounds.length", f"expected seconds above 0, got {self.length!r}")]
+            raise SimulationError.at(
+                "SrtfInRounds.length", f"expected seconds above 0, got {self.length!r}"
             )
 
     def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:

@@ -7,19 +7,10 @@ from functools import cached_property
 
 from attrs import field, frozen
 
-from batchsched.errors import Fault
 from batchsched.simulation.policy import Interval, Outcome, Policy, Settings
 from batchsched.simulation.workload import JobId, Machine, SimulationError, Workload
 
-__all__ = [
-    "Comparison",
-    "Difference",
-    "Record",
-    "State",
-    "compared",
-    "explained",
-    "state_at",
-]
+__all__ = ["Comparison", "Difference", "Record", "State", "compared", "explained", "state_at"]
 
 
 @frozen(kw_only=True, slots=False, repr=False)
@@ -94,7 +85,7 @@ class Record:
             known = sorted({name for path in self.queue_paths for name in path})
             named = ", ".join(known) or "no job has any"
             message = f"expected a queue of some job ({named}), got {queue!r}"
-            raise SimulationError([Fault("queue", message)])
+            raise SimulationError.at("queue", message)
         return jobs
 
     def starts_by_id(self) -> dict[JobId, float]:
@@ -286,7 +277,7 @@ def compared(run: Record, others: Mapping[JobId, float]) -> Comparison:
     """Compare the starts of a run with others."""
     if not isinstance(others, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         message = f"expected a Run, or a mapping from job ids to starts, got {others!r}"
-        raise SimulationError([Fault("starts", message)])
+        raise SimulationError.at("starts", message)
     ours = run.starts_by_id()
     known = set(run.workload.ids)
     equal = both = 0

@@ -220,13 +220,11 @@ def simulate(
     [0, 100, 2]
     """
     if not isinstance(workload, Workload):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise SimulationError([Fault("workload", f"expected a Workload, got {workload!r}")])
+        raise SimulationError.at("workload", f"expected a Workload, got {workload!r}")
     if isinstance(policy, SchedulerConfig):
         policy = Scheduled(config=policy)
     if not isinstance(policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise SimulationError(
-            [Fault("policy", f"expected a policy such as Easy(), got {policy!r}")]
-        )
+        raise SimulationError.at("policy", f"expected a policy such as Easy(), got {policy!r}")
     settings = Settings(
         ties=Ties() if ties is None else ties,
         passes=passes,

@@ -185,7 +185,7 @@ def _check(workload: Workload, policy: Scheduled) -> None:
         )
     if not isinstance(policy.config, SchedulerConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
         message = f"expected a SchedulerConfig, got {policy.config!r}"
-        raise SimulationError([Fault("config", message)])
+        raise SimulationError.at("config", message)
     faults += faults_of_part("restart_cost", policy.restart_cost, "seconds", "ByDistance()")
     faults += [
         Fault(f"queues[{number}]", f"expected a Queue, got {queue!r}")

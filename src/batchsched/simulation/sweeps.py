@@ -8,7 +8,6 @@ from typing import Protocol, TypeVar, cast, final
 
 from attrs import frozen
 
-from batchsched.errors import Fault
 from batchsched.simulation.metrics import confidence_interval, mean
 from batchsched.simulation.policy import Passes, Policy, Ties
 from batchsched.simulation.run import simulate
@@ -114,14 +113,14 @@ class SweepTable:
             SimulationError: There is no metric or policy of this name.
         """
         if policy not in self.policies:
-            raise SimulationError(
-                [Fault("policy", f"expected one of {', '.join(self.policies)}; got {policy!r}")]
+            raise SimulationError.at(
+                "policy", f"expected one of {', '.join(self.policies)}; got {policy!r}"
             )
         rows = [self._by_names[policy, variant] for variant in self.variants]
         missing = [row for row in rows if metric not in row.metrics]
         if missing:
             known = ", ".join(missing[0].metrics)
-            raise SimulationError([Fault("metric", f"expected one of {known}; got {metric!r}")])
+            raise SimulationError.at("metric", f"expected one of {known}; got {metric!r}")
         return [row.metrics[metric] for row in rows]
 
     def paired(self, metric: str, *, baseline: str) -> list[Pair]:
@@ -193,8 +192,8 @@ def sweep(
     """
     named_policies = _named(policies)
     if (workload is None) == (variants is None):
-        raise SimulationError(
-            [Fault("workload", "expected either a workload or variants (workloads by name)")]
+        raise SimulationError.at(
+            "workload", "expected either a workload or variants (workloads by name)"
         )
     named = {"": workload} if workload is not None else dict(variants or {})
     tasks = [(policy, variant) for policy in named_policies for variant in named]
@@ -221,12 +220,8 @@ def _named(policies: Mapping[str, Policy] | Iterable[Policy]) -> Mapping[str, Po
     listed = list(policies)
     named = {str(policy): policy for policy in listed}
     if len(named) < len(listed):
-        raise SimulationError(
-            [
-                Fault(
-                    "policies", "expected policies with different names; give names: policies={...}"
-                )
-            ]
+        raise SimulationError.at(
+            "policies", "expected policies with different names; give names: policies={...}"
         )
     return named
 

@@ -505,7 +505,7 @@ class Workload:
         """
         if type(count) is not int or count < 0:
             message = f"expected a whole number, 0 or more, got {count!r}"
-            raise WorkloadError([Fault("count", message)])
+            raise WorkloadError.at("count", message)
         return self._selected(range(min(count, len(self))))
 
     def with_load(self, factor: float) -> Workload:
@@ -518,7 +518,7 @@ class Workload:
             WorkloadError: The factor is not a number above 0.
         """
         if not 0 < factor < float("inf"):
-            raise WorkloadError([Fault("factor", f"expected a number above 0, got {factor!r}")])
+            raise WorkloadError.at("factor", f"expected a number above 0, got {factor!r}")
         first = self.submits[0] if len(self) else 0
         return self._selected(
             range(len(self)), submit=[first + (at - first) / factor for at in self.submits]

@@ -21,11 +21,11 @@ from batchsched.scheduler import Scheduler
 from batchsched.tools.report import (
     Report,
     Section,
+    as_dict,
+    as_json,
     count_by,
     group_rows,
     pairs_by_name,
-    plain_counts,
-    plain_pairs,
     side_by_side,
 )
 from batchsched.trace import (
@@ -42,14 +42,7 @@ if TYPE_CHECKING:
     from batchsched.simulation.run import Run
     from batchsched.tools.run_comparison import RunComparison
 
-__all__ = [
-    "Comparison",
-    "Fate",
-    "Parting",
-    "TaskChange",
-    "Use",
-    "compare",
-]
+__all__ = ["Comparison", "Fate", "Parting", "TaskChange", "Use", "compare"]
 
 
 @frozen
@@ -172,24 +165,13 @@ class Comparison(Report):
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the comparison as dicts, lists, strings and numbers only, ready for JSON."""
         return {
-            "changes": [
-                {
-                    "task": change.task,
-                    "name": change.name,
-                    "job": change.job,
-                    "queue": change.queue,
-                    "kind": change.kind,
-                    "before": _fate(change.before),
-                    "after": _fate(change.after),
-                }
-                for change in self.changes
-            ],
-            "by_queue": plain_counts(self.by_queue()),
-            "by_job": plain_counts(self.by_job()),
-            "by_reason": plain_counts(self.by_reason()),
-            "utilisation": plain_pairs(self.utilisation),
-            "shares": plain_pairs(self.shares),
-            "parting": None if self.parting is None else self.parting.to_dict(),
+            "changes": as_json(self.changes),
+            "by_queue": as_json(self.by_queue()),
+            "by_job": as_json(self.by_job()),
+            "by_reason": as_json(self.by_reason()),
+            "utilisation": as_json(self.utilisation),
+            "shares": as_json(self.shares),
+            "parting": as_json(self.parting),
         }
 
 
@@ -285,10 +267,7 @@ def compare(
         if second is snapshot:
             parting = _find_parting(snapshot, *schedulers, traces)
     else:
-        results = (
-            _result_of(before, snapshot, registry),
-            _result_of(after, second, registry),
-        )
+        results = (_result_of(before, snapshot, registry), _result_of(after, second, registry))
     uses = _use_of(snapshot, results[0]), _use_of(second, results[1])
     return Comparison(
         changes=tuple(_changes(snapshot, second, *results)),
@@ -353,7 +332,7 @@ def _changes(
         unknown = min(known.keys() - owners.keys(), default=None)
         if unknown is not None:
             message = f"expected a result for this snapshot, got one with unknown task {unknown!r}"
-            raise ConfigError([Fault(name, message)])
+            raise ConfigError.at(name, message)
     for uid in sorted({*ones, *others}):
         one, other = ones.get(uid, _ABSENT), others.get(uid, _ABSENT)
         if one != other:
@@ -385,10 +364,6 @@ def _kind_of_change(before: Fate, after: Fate) -> str:
         if before.what == word:
             return lost
     return "other"
-
-
-def _fate(fate: Fate) -> dict[str, JsonValue]:
-    return {"what": fate.what, "node": fate.node, "reason": fate.reason}
 
 
 @frozen
@@ -480,12 +455,7 @@ class Parting:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return it as dicts, lists and strings only, ready for JSON."""
-        return {
-            "before": self.before,
-            "after": self.after,
-            "why": list[JsonValue](self.why),
-            "plugins": list[JsonValue](self.plugins),
-        }
+        return as_dict(self)
 
 
 def _find_parting(
@@ -611,10 +581,7 @@ def _reason(event: TraceEvent, rival: TraceEvent) -> tuple[str, str] | None:
 
 
 def _key_reason(
-    taken: str,
-    key: Mapping[str, object],
-    other: str,
-    rivals: Mapping[str, Mapping[str, object]],
+    taken: str, key: Mapping[str, object], other: str, rivals: Mapping[str, Mapping[str, object]]
 ) -> tuple[str, str] | None:
     if other not in rivals:
         return "", f"{other!r} does not wait in this cycle"

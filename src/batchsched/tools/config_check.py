@@ -39,13 +39,7 @@ from batchsched.tools.config_rules import (
 from batchsched.tools.small_clusters import small_clusters, small_queue_trees
 from batchsched.transition.next_snapshot import next_snapshot
 
-__all__ = [
-    "Finding",
-    "Shows",
-    "check_config",
-    "decisions",
-    "evicts_for_ever",
-]
+__all__ = ["Finding", "Shows", "check_config", "decisions", "evicts_for_ever"]
 
 Shows = Literal[
     "cannot be built", "has no effect", "decides otherwise", "evicts for ever", "reserves"
@@ -203,13 +197,7 @@ def _shown(
 
 def decisions(result: CycleResult) -> tuple[object, ...]:
     """Return the decisions of a cycle, without the reasons."""
-    return (
-        result.binds,
-        result.evictions,
-        result.pipelined,
-        result.conditional,
-        result.reserved,
-    )
+    return (result.binds, result.evictions, result.pipelined, result.conditional, result.reserved)
 
 
 # Problems that show without an alternative configuration
@@ -290,11 +278,7 @@ def _queue_findings(
 
 
 def _shown_by_queues(
-    rule: QueueRule,
-    scheduler: Scheduler,
-    snapshot: Snapshot,
-    tree: QueueTree,
-    mine: CycleResult,
+    rule: QueueRule, scheduler: Scheduler, snapshot: Snapshot, tree: QueueTree, mine: CycleResult
 ) -> Finding | None:
     found = rule.find(snapshot, tree)
     if found is None:

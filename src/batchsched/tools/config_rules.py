@@ -196,9 +196,7 @@ def _at_minimum(config: SchedulerConfig) -> Iterator[Suspected]:
     if gang is None or evicting is None or gang[1].arguments.get("atMinimum") == "whole-job":
         return
     whole = _with_plugin_changed(
-        config,
-        "gang",
-        lambda p: evolve(p, arguments={**p.arguments, "atMinimum": "whole-job"}),
+        config, "gang", lambda p: evolve(p, arguments={**p.arguments, "atMinimum": "whole-job"})
     )
     yield Suspected(
         code="AtMinimumProtected",

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.errors import ConfigError, Fault
+from batchsched.errors import ConfigError
 from batchsched.model.cluster import JobInfo, TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.model.resources import EPSILON, Amount, Resource
@@ -93,7 +93,7 @@ def explain(
     """
     for name, given, kind in (("snapshot", snapshot, Snapshot), ("result", result, CycleResult)):
         if not is_of(given, kind):
-            raise ConfigError([Fault(name, f"expected a {kind.__name__}, got {shown(given)}")])
+            raise ConfigError.at(name, f"expected a {kind.__name__}, got {shown(given)}")
     job = _job_of(snapshot, job_or_task)
     trials = Trials(snapshot, config, registry)
     with trials.session(without_evictions(trials.config)) as session:

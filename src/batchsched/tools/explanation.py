@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import cast
 
-from attrs import Attribute, AttrsInstance, field, fields, frozen, has
+from attrs import evolve, field, frozen
 
 from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import WhyPending
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import JsonValue
 from batchsched.tools.amounts import limit_text, resource_text
-from batchsched.tools.report import Report, Section
+from batchsched.tools.report import Report, Section, as_dict
 from batchsched.tools.trials import Change
 
 __all__ = [
@@ -256,9 +255,10 @@ class Explanation(Report):
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the explanation as dicts, lists, strings and numbers only, ready for JSON."""
-        content = _plain(self)
-        assert isinstance(content, dict)
-        return content
+        return {
+            **as_dict(evolve(self, would_start=())),
+            "would_start": [change.text for change in self.would_start],
+        }
 
 
 def _queue_text(queue: QueueStanding) -> str:
@@ -283,29 +283,3 @@ def _held(holders: tuple[Holder, ...]) -> str:
         for h in holders[:2]
     ]
     return "; ".join(shown) + (f"; {len(holders) - 2} more" if len(holders) > 2 else "")  # noqa: PLR2004
-
-
-def _plain(value: object) -> JsonValue:
-    if value is None or isinstance(value, (str, int, float)):
-        return value
-    if isinstance(value, Resource):
-        return {name: amount for name, amount in value.dimensions() if amount}
-    if isinstance(value, ResourceLimit):
-        return dict(value.dimensions())
-    if isinstance(value, Mapping):
-        content = cast("Mapping[str, object]", value)
-        return {key: _plain(item) for key, item in content.items()}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in cast("tuple[object, ...]", value)]
-    if isinstance(value, TriedChange):
-        return value.text
-    if isinstance(value, WhyPending):
-        return value.value
-    if has(type(value)):
-        return _part(value)  # type: ignore[arg-type]  # it is of an attrs class
-    return str(value)
-
-
-def _part(value: AttrsInstance) -> dict[str, JsonValue]:
-    attributes: tuple[Attribute[object], ...] = fields(type(value))
-    return {attribute.name: _plain(getattr(value, attribute.name)) for attribute in attributes}

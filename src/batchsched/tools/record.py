@@ -176,10 +176,7 @@ class Replay:
 
 
 def replay(
-    record: Record,
-    *,
-    config: SchedulerConfig | None = None,
-    registry: Registry | None = None,
+    record: Record, *, config: SchedulerConfig | None = None, registry: Registry | None = None
 ) -> Replay:
     """Replay a record, with this version and its own or another configuration.
 

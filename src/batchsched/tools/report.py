@@ -5,22 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import cast
 
-from attrs import field, frozen
+from attrs import Attribute, AttrsInstance, field, fields, frozen, has
 
+from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import JsonValue
 
 __all__ = [
     "Report",
     "Section",
+    "as_dict",
     "as_html",
+    "as_json",
     "as_text",
     "count_by",
     "group_rows",
     "number",
     "pairs_by_name",
-    "plain_counts",
-    "plain_pairs",
     "side_by_side",
 ]
 
@@ -167,18 +170,34 @@ def pairs_by_name(pairs: Mapping[str, tuple[float, float]]) -> dict[str, tuple[f
     return dict(pairs)
 
 
-def plain_counts(groups: Mapping[str, Mapping[str, int]]) -> dict[str, JsonValue]:
-    """Return counts by group and kind, ready for JSON."""
-    return {name: dict[str, JsonValue](counts) for name, counts in groups.items()}
-
-
-def plain_pairs(pairs: Mapping[str, tuple[float, float]]) -> dict[str, JsonValue]:
-    """Return pairs of values before and after by name, ready for JSON."""
-    return {name: list[JsonValue](both) for name, both in pairs.items()}
-
-
 def side_by_side(
     before: Mapping[str, float], after: Mapping[str, float]
 ) -> dict[str, tuple[float, float]]:
     """Return the values before and after by name; a missing value is 0."""
     return {name: (before.get(name, 0.0), after.get(name, 0.0)) for name in {**before, **after}}
+
+
+def as_dict(part: AttrsInstance) -> dict[str, JsonValue]:
+    """Return a report, or a part of one, as dicts, lists, strings and numbers only."""
+    attributes: tuple[Attribute[object], ...] = fields(type(part))
+    return {attribute.name: as_json(getattr(part, attribute.name)) for attribute in attributes}
+
+
+def as_json(value: object) -> JsonValue:
+    """Return a value of a report as dicts, lists, strings and numbers only."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, Resource):
+        return {name: amount for name, amount in value.dimensions() if amount}
+    if isinstance(value, ResourceLimit):
+        return dict(value.dimensions())
+    if isinstance(value, Mapping):
+        content = cast("Mapping[str, object]", value)
+        return {key: as_json(item) for key, item in content.items()}
+    if isinstance(value, tuple):
+        return [as_json(item) for item in cast("tuple[object, ...]", value)]
+    if isinstance(value, Enum):
+        return str(value.value)
+    if has(type(value)):
+        return as_dict(value)  # type: ignore[arg-type]  # it is of an attrs class
+    return str(value)

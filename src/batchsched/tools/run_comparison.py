@@ -15,11 +15,10 @@ from batchsched.tools.comparison import Parting
 from batchsched.tools.report import (
     Report,
     Section,
+    as_json,
     count_by,
     group_rows,
     pairs_by_name,
-    plain_counts,
-    plain_pairs,
     side_by_side,
 )
 
@@ -151,25 +150,13 @@ class RunComparison(Report):
         """Return the comparison as dicts, lists, strings and numbers only, ready for JSON."""
         return {
             "jobs": self.jobs,
-            "changes": [
-                {
-                    "job": change.job,
-                    "queue": change.queue,
-                    "user": change.user,
-                    "kind": change.kind,
-                    "start": list[JsonValue](change.start),
-                    "end": list[JsonValue](change.end),
-                    "stops": list[JsonValue](change.stops),
-                    "reason": change.reason,
-                }
-                for change in self.changes
-            ],
-            "by_queue": plain_counts(self.by_queue()),
-            "by_user": plain_counts(self.by_user()),
-            "by_reason": plain_counts(self.by_reason()),
-            "figures": plain_pairs(self.figures),
-            "shares": plain_pairs(self.shares),
-            "parting": None if self.parting is None else self.parting.to_dict(),
+            "changes": as_json(self.changes),
+            "by_queue": as_json(self.by_queue()),
+            "by_user": as_json(self.by_user()),
+            "by_reason": as_json(self.by_reason()),
+            "figures": as_json(self.figures),
+            "shares": as_json(self.shares),
+            "parting": as_json(self.parting),
         }
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 from attrs import NOTHING, Attribute, AttrsInstance, Factory, evolve, fields, has
 
-from batchsched.errors import Fault, FaultsError, SnapshotError
+from batchsched.errors import FaultsError, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.snapshot import Snapshot
@@ -49,10 +49,7 @@ _STARTS = 4
 
 
 def shrink(
-    snapshot: Snapshot,
-    holds: Callable[[Snapshot], bool],
-    *,
-    neutral: bool = False,
+    snapshot: Snapshot, holds: Callable[[Snapshot], bool], *, neutral: bool = False
 ) -> Snapshot:
     """Reduce a snapshot as far as `holds` stays true, for a bug report or a test.
 
@@ -105,7 +102,7 @@ def shrink(
             break
     if best is None:
         problem = "expected a snapshot for which `holds` is true, got one for which it is not"
-        raise SnapshotError([Fault("snapshot", problem)])
+        raise SnapshotError.at("snapshot", problem)
     search = _Search(best, holds)
     if neutral:
         search.try_(lambda: neutral_names(search.best))
@@ -200,11 +197,7 @@ class _Search:
     def _gangs(self) -> list[str]:
         return [job.uid for job in self.best.jobs if len(job.tasks) > 1]
 
-    def _without(
-        self,
-        items: Callable[[], list[str]],
-        without: Without,
-    ) -> None:
+    def _without(self, items: Callable[[], list[str]], without: Without) -> None:
         """Remove chunks of the items, halving the size of the chunks after each round."""
         chunk = len(items())
         while chunk:

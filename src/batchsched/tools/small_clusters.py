@@ -127,13 +127,10 @@ def small_clusters() -> tuple[Snapshot, ...]:
             [_node("n1", 2)], [_job("a", runs="n1 n1", least=2), _job("b", queue="q2", waits=1)]
         ),
         _snapshot(
-            [_node("n1", 4)],
-            [_job("a", waits=4), _job("b", queue="q2", waits=4, created=1)],
+            [_node("n1", 4)], [_job("a", waits=4), _job("b", queue="q2", waits=4, created=1)]
         ),
         _snapshot(
-            [_node("n1", 4)],
-            [_job("a", waits=4), _job("b", queue="q2", waits=4)],
-            weights=(1, 3),
+            [_node("n1", 4)], [_job("a", waits=4), _job("b", queue="q2", waits=4)], weights=(1, 3)
         ),
         # The running task is a critical one of the system.
         _snapshot(
@@ -146,11 +143,7 @@ def small_clusters() -> tuple[Snapshot, ...]:
         # A large task has waited for very long; a small one can take its place.
         _snapshot(
             [_node("n1", 4), _node("n2", 4)],
-            [
-                _job("a", waits=1, size=4),
-                _job("r", runs="n1 n2"),
-                _job("s", waits=1, created=_OLD),
-            ],
+            [_job("a", waits=1, size=4), _job("r", runs="n1 n2"), _job("s", waits=1, created=_OLD)],
             weights=(1,),
         ),
         # A best-effort task.
