@@ -69,9 +69,9 @@ def test_two_workers_of_a_dask_cluster_give_the_same_result(seeds: dict[str, Wor
         "distributed", reason="dask.distributed is not installed: NO cluster runs a sweep"
     )
     few = {name: seeds[name] for name in list(seeds)[:2]}
-    # No dashboard, and nothing that stays behind.
+    # On a port that is free, so that other clusters on the machine do not matter.
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
     )
     with cluster, distributed.Client(cluster) as client:
         assert len(client.scheduler_info()["workers"]) == 2
