@@ -23,8 +23,8 @@ from batchsched import (
     schedule,
 )
 from batchsched.actions.allocate import AllocateAction
-from batchsched.actions.backfill.action import BackfillAction
-from batchsched.actions.reservation.reserve import ReserveAction
+from batchsched.actions.backfill import BackfillAction
+from batchsched.actions.reserve import ReserveAction
 from batchsched.live import JobArrived, TaskSucceeded
 
 WRONG = [

@@ -23,7 +23,7 @@ def test_there_are_enough_and_each_has_its_name() -> None:
 def test_they_are_everywhere() -> None:
     paths = {bug.path for bug in BUGS + MISSED}
     plugins = ("gang", "drf", "priority", "predicates", "conformance")
-    actions = ("allocate", "preempt", "reclaim", "reservation/reserve")
+    actions = ("allocate", "preempt", "reclaim", "reserve")
     assert {f"plugins/{name}.py" for name in plugins} <= paths
     assert {"plugins/nodeorder.py", "plugins/proportion.py"} <= paths
     assert {f"actions/{name}.py" for name in actions} <= paths

@@ -15,7 +15,7 @@ FIELDS = frozenset().union(
     *(set(record.__slots__) for record in (JobState, NodeState, QueueState, TaskState))
 )
 REMEMBERED = {
-    "ends": "actions/planning/profile.py",
+    "ends": "actions/profile.py",
     "kind": "placement/kinds.py",
     "order_key": "session/plugin_set.py",
 }

@@ -6,7 +6,7 @@ from attrs import frozen
 
 from batchsched.actions.eviction.backfill_loans import make_promises_real
 from batchsched.actions.placing import place_on_ladder
-from batchsched.actions.reservation.eligibility import first_node_to_reserve, start_reserved_jobs
+from batchsched.actions.reservable import first_node_to_reserve, start_reserved_jobs
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import Attempts, Goal, Reserve

@@ -8,11 +8,11 @@ from typing import TypeVar, cast
 
 from batchsched.actions.action import Action
 from batchsched.actions.allocate import AllocateAction
-from batchsched.actions.backfill.action import BackfillAction
-from batchsched.actions.planning.plan import PlanAction
+from batchsched.actions.backfill import BackfillAction
+from batchsched.actions.plan import PlanAction
 from batchsched.actions.preempt import PreemptAction
 from batchsched.actions.reclaim import ReclaimAction
-from batchsched.actions.reservation.reserve import ReserveAction
+from batchsched.actions.reserve import ReserveAction
 from batchsched.errors import RegistryError
 from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import shown

@@ -7,7 +7,7 @@ from attrs import evolve
 from tests.support.clusters import action, bound, cluster, job, node, places, scheduler
 
 from batchsched import JobInfo, Snapshot, TaskStatus
-from batchsched.actions.backfill.displace import displace as displace_jobs
+from batchsched.actions.backfill import displace as displace_jobs
 from batchsched.actions.eviction.backfill_loans import make_promises_real
 
 

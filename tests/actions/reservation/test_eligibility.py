@@ -10,7 +10,7 @@ from tests.support.clusters import action, cluster, job, node, places, scheduler
 
 from batchsched import CycleResult, JobInfo, Snapshot, TaskStatus
 from batchsched.actions.allocate import AllocateAction
-from batchsched.actions.reservation.eligibility import can_keep_for_one_job, start_reserved_jobs
+from batchsched.actions.reservable import can_keep_for_one_job, start_reserved_jobs
 from batchsched.session.outcomes import close
 from batchsched.session.session import Session
 

@@ -1,6 +1,9 @@
-"""The displace strategy of backfill: a job that can start takes the place of one that cannot.
+"""backfill: use resources that would otherwise stay idle.
 
-Follows the design document "BackFill Action".
+It places best-effort tasks. Then, by its strategy, gangs that cannot start make way: with `release`
+they give up what they hold, and whole jobs start there, marked as backfill; with `displace` a job
+that can start takes the place of one that cannot. They follow the design documents "Backfill and
+Starvation Prevention" and "BackFill Action".
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from batchsched.actions.action import has_task_to_place
 from batchsched.actions.eviction.victims import FreedResources, take_until
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
+from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
@@ -22,9 +26,106 @@ from batchsched.state.recently_used import RecentlyUsed
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, minus
 
-__all__ = ["displace"]
+__all__ = ["BackfillAction"]
+
+
+@frozen(kw_only=True)
+class BackfillAction:
+    """Places best-effort tasks; then, by its strategy, uses what unready gangs hold."""
+
+    strategy: str = "best-effort"
+    """``best-effort``, ``release`` or ``displace``."""
+    best_node: bool = False
+    """Whether best-effort tasks go to the best node; if not, to the first feasible one."""
+    starvation_threshold: float | None = None
+    """Seconds after which a waiting job keeps what it holds; None: no job is starving."""
+
+    @classmethod
+    def from_arguments(cls, arguments: Arguments) -> BackfillAction:
+        """Read ``strategy``, ``nodeChoice`` and ``starvationThreshold``."""
+        threshold = arguments.number("starvationThreshold", default=0, minimum=0)
+        is_given = arguments.is_given("starvationThreshold")
+        return cls(
+            strategy=arguments.choice(
+                "strategy", ("best-effort", "release", "displace"), default="best-effort"
+            ),
+            best_node=arguments.choice("nodeChoice", ("first", "best"), default="first") == "best",
+            starvation_threshold=threshold if is_given else None,
+        )
+
+    def execute(self, session: Session, /) -> None:
+        """Place best-effort tasks, then follow the strategy."""
+        self._place_best_effort(session)
+        if self.strategy == "release":
+            release(session, self.starvation_threshold)
+        elif self.strategy == "displace":
+            displace(session)
+
+    def _place_best_effort(self, session: Session) -> None:
+        pending: dict[JobState, list[TaskState]] = {}
+        for job in session.jobs_having(TaskStatus.PENDING):
+            if not job.best_effort_count:
+                continue
+            tasks = [t for t in job.having(TaskStatus.PENDING) if t.is_best_effort]
+            if tasks:
+                pending[job] = tasks
+        for job in sorted(pending, key=session.job_order_key):
+            for task in session.in_task_order(pending[job]):
+                if not session.may_take_task(task):
+                    continue
+                if self.best_node:
+                    node = session.best_node(task, Fit.NOW)
+                else:
+                    node = session.first_node(task)
+                if node is None:
+                    session.record_failure(task)
+                else:
+                    session.allocate(task, node)
+
+
+def release(session: Session, starvation_threshold: float | None) -> None:
+    """Unallocate what unready jobs hold, and start whole jobs there, marked as backfill."""
+    candidates = [
+        job
+        for job in session.jobs_having(TaskStatus.PENDING)
+        if job.count(TaskStatus.PENDING) == len(job.tasks)
+    ]
+    for job in session.jobs_having(TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
+        if _releases(session, job, starvation_threshold):
+            for status in (TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
+                for task in job.having(status):
+                    session.unallocate(task)
+                    session.reports.record_rollback([task])
+    waiting = session.live_jobs(candidates)
+    while waiting:
+        job = waiting.pop()
+        if not session.job_ready(job):
+            _start_as_backfill(session, job)
+
+
+def _releases(session: Session, job: JobState, threshold: float | None) -> bool:
+    if not job.count(TaskStatus.ALLOCATED) and not job.count(TaskStatus.CONDITIONAL):
+        return False
+    if session.job_ready(job) or session.job_condition_ready(job):
+        return False
+    return threshold is None or not session.is_starving(job, threshold)
+
+
+def _start_as_backfill(session: Session, job: JobState) -> None:
+    with session.statement() as statement:
+        for task in tasks_needed(session, job):
+            node = session.best_node(task, Fit.NOW) if session.may_take_task(task) else None
+            if node is None:
+                session.record_failure(task)
+            else:
+                statement.allocate(task, node, is_backfill=True)
+        if session.job_ready(job):
+            statement.commit()
+
 
 MOST_KINDS = 64
+
+
 """Trials are kept for at most this many kinds of tasks, the most recently used."""
 
 
@@ -32,7 +133,7 @@ def displace(session: Session) -> None:
     """Start jobs on resources that unready jobs of the same queue hold."""
     collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
     turns = Turns(session, collected, tasks_return=True)
-    displacing = _Turns(session)
+    displacing = _Displacing(session)
     for _, of_queue in turns.by_queue():
         for turn in of_queue:
             if displacing.take(turn.job):
@@ -61,7 +162,7 @@ class _Tried:
     """Slot of a node to the last trial there."""
 
 
-class _Turns:
+class _Displacing:
     """The turns of jobs, with what is remembered between turns."""
 
     def __init__(self, session: Session) -> None:

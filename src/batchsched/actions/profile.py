@@ -1,4 +1,4 @@
-"""The free resources of a node, as a step function of time from now on.
+"""What is free on each node, as a step function of time from now on.
 
 Three times are special. *Now* comes before all others. *At once* comes directly after now: tasks
 that are leaving, or whose expected end has passed, end at once. *Never* comes last. They are
@@ -9,8 +9,11 @@ numbers.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf, nextafter
+
+from attrs import frozen
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.state.records import NodeState, TaskState
@@ -19,12 +22,13 @@ from batchsched.state.vectors import Vector, fits, minus, plus
 __all__ = [
     "NEVER",
     "NOW",
+    "ClusterProfile",
     "NodeProfile",
+    "Places",
     "end_of_run",
     "estimate_of",
     "expected_end",
     "profile_of",
-    "room_for",
 ]
 
 NOW = -inf
@@ -112,17 +116,6 @@ class NodeProfile:
                 return False
             position += 1
         return True
-
-    def least_free(self, start: float, end: float) -> Vector:
-        """Return the minimum that is free from `start` until `end`. O(steps)."""
-        position = bisect_right(self.times, start) - 1
-        least = self.free[position]
-        if self.takes:
-            position += 1
-            while position < len(self.times) and self.times[position] < end:
-                least = tuple(map(min, least, self.free[position]))
-                position += 1
-        return least
 
     def take(self, request: Vector, start: float, end: float) -> None:
         """Subtract a request from what is free from `start` until `end`. O(steps)."""
@@ -212,3 +205,103 @@ def room_for(request: Vector, held: Vector, free: Vector, most: int) -> int:
             if kept >= 1:
                 most = min(most, 1 + int(left // kept))
     return most
+
+
+@frozen
+class Places:
+    """The time at which the tasks of a need start together, and their nodes."""
+
+    start: float
+    """A time of the profile: `NOW`, the time of the cycle (meaning "at once"), or a later time."""
+    of: tuple[tuple[TaskState, NodeState], ...]
+
+
+class ClusterProfile:
+    """The profiles of all nodes, reduced by the places that jobs take."""
+
+    def __init__(self, nodes: Sequence[NodeState], now: float) -> None:
+        self.now = now
+        self.of_node: list[NodeProfile] = [profile_of(node, now) for node in nodes]
+        """The profile of each node, by the index of the node."""
+        self.limited: set[int] = set()
+        """The indices of the nodes where plans take resources."""
+
+    def end_of(self, task: TaskState, start: float) -> float:
+        """Return the expected end of a task that starts at a time of the profile."""
+        return end_of_run(start, estimate_of(task), self.now)
+
+    def fitting_now(self, task: TaskState, nodes: Iterable[NodeState]) -> list[NodeState]:
+        """Return those of some nodes where a task fits from now until its expected end."""
+        request, end, of_node = task.init_resreq, self.end_of(task, NOW), self.of_node
+        return [
+            node
+            for node in nodes
+            if fits(request, of_node[node.index].free[0])
+            and of_node[node.index].fits(request, NOW, end)
+        ]
+
+    def fits(self, task: TaskState, node: NodeState, start: float) -> bool:
+        """Return whether a task fits on a node from `start` until its expected end."""
+        end = self.end_of(task, start)
+        return self.of_node[node.index].fits(task.init_resreq, start, end)
+
+    def take(self, task: TaskState, node: NodeState, start: float) -> None:
+        """Take what a task holds from a node's profile, from `start` until its expected end."""
+        profile = self.of_node[node.index]
+        profile.take(task.resreq, start, self.end_of(task, start))
+        self._changed(profile, node)
+
+    def put_back(self, task: TaskState, node: NodeState, start: float) -> None:
+        """Undo `take`."""
+        profile = self.of_node[node.index]
+        profile.put_back(task.resreq, start, self.end_of(task, start))
+        self._changed(profile, node)
+
+    def take_all(self, places: Places) -> bool:
+        """Take all places, or none if one of them does not fit; return whether all were taken."""
+        taken: list[tuple[TaskState, NodeState]] = []
+        for task, node in places.of:
+            if not self.fits(task, node, places.start):
+                self.put_all_back(Places(places.start, tuple(taken)))
+                return False
+            self.take(task, node, places.start)
+            taken.append((task, node))
+        return True
+
+    def put_all_back(self, places: Places) -> None:
+        """Undo `take_all`."""
+        for task, node in places.of:
+            self.put_back(task, node, places.start)
+
+    def moments(self, tasks: Iterable[TaskState], latest: float) -> Iterator[float]:
+        """Yield the times after now, up to `latest`, at which tasks may fit together, ascending.
+
+        Something changes at these times, and for each size of task there is room on all nodes
+        together for as many as there are. O(steps of all nodes), for each size.
+        """
+        sizes = Counter((task.init_resreq, task.resreq) for task in tasks)
+        gains: list[tuple[int, dict[float, int]]] = []
+        for (request, held), count in sizes.items():
+            gained: dict[float, int] = {}
+            for profile in self.of_node:
+                before = 0
+                for time, free in zip(profile.times, profile.free, strict=True):
+                    room = room_for(request, held, free, count)
+                    if room != before:
+                        gained[time] = gained.get(time, 0) + room - before
+                        before = room
+            gains.append((count, gained))
+        room_now = [gained.get(NOW, 0) for _, gained in gains]
+        for time in sorted({time for profile in self.of_node for time in profile.changes()}):
+            if time > latest:
+                return
+            for position, (_, gained) in enumerate(gains):
+                room_now[position] += gained.get(time, 0)
+            if all(room >= count for room, (count, _) in zip(room_now, gains, strict=True)):
+                yield time
+
+    def _changed(self, profile: NodeProfile, node: NodeState) -> None:
+        if profile.takes:
+            self.limited.add(node.index)
+        else:
+            self.limited.discard(node.index)

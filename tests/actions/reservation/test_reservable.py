@@ -10,35 +10,9 @@ from hypothesis import strategies as st
 from tests.support.clusters import action, cluster, job, node, scheduler
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
-from batchsched.actions.reservation import node_index as reservable_module
+from batchsched.actions import reservable as reservable_module
 from batchsched.placement.plain_loop import LinearScanPlacement
-from batchsched.session.plugin_set import PluginSet
 from batchsched.testing import snapshots
-
-
-def starving(count: int) -> Snapshot:
-    """Nodes that one task each fills, and gangs of four that need half a node a task."""
-    return cluster(
-        [node(f"n{i:03}", "8C8G") for i in range(count)],
-        *[job(f"full{i:03}", f"7C7G@n{i:03}") for i in range(count)],
-        *[job(f"gang{i:03}", *["4C4G"] * 4) for i in range(count)],
-        now=1e6,
-    )
-
-
-def test_nodes_are_scored_again_only_when_they_have_changed() -> None:
-    real = PluginSet.node_order_on_resource
-    for count in (12, 48):
-        with patch.object(
-            PluginSet, "node_order_on_resource", autospec=True, side_effect=real
-        ) as scores:
-            reserve = action("reserve", starvingJobTimeThreshold=100)
-            result = scheduler(reserve).schedule(starving(count))
-        assert len(result.reserved) == count  # two on each of half of the nodes
-        # The first task looks at all nodes, and the second puts them in order. After that,
-        # each reservation is a change.
-        assert scores.call_count <= 2 * count + len(result.reserved)
-
 
 RESERVE = st.builds(
     dict,

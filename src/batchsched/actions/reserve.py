@@ -12,12 +12,12 @@ from attrs import Factory, define, frozen
 
 from batchsched.actions.action import has_task_to_place, tasks_to_place
 from batchsched.actions.placing import can_still_start, place_now
-from batchsched.actions.reservation.eligibility import (
+from batchsched.actions.reservable import (
+    ReservableNodes,
     can_hold_reservation,
     can_keep_for_one_job,
     promised_to_others,
 )
-from batchsched.actions.reservation.node_index import ReservableNodes
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed

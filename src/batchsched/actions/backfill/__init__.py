@@ -1,1 +1,0 @@
-"""The action backfill: best-effort tasks, and the strategies release and displace."""

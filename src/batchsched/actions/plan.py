@@ -1,0 +1,470 @@
+"""plan: start the jobs that fit now, and plan a start for the first ones that do not."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Sequence
+from math import inf
+
+from attrs import frozen
+
+from batchsched.actions.action import tasks_to_place
+from batchsched.actions.placing import best_of
+from batchsched.actions.profile import (
+    NEVER,
+    NOW,
+    ClusterProfile,
+    Places,
+    end_of_run,
+    estimate_of,
+    expected_end,
+    profile_of,
+)
+from batchsched.model.cluster import Plan
+from batchsched.model.reasons import PendingReason, WhyPending
+from batchsched.plugin.arguments import Arguments
+from batchsched.session.session import Session
+from batchsched.session.statement import Statement
+from batchsched.session.turns import Turn, Turns
+from batchsched.state.needs import Need, need_of_job
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+
+__all__ = ["PlanAction"]
+
+
+@frozen(kw_only=True)
+class PlanAction:
+    """Starts jobs whose tasks fit now, and plans the start of the first that do not.
+
+    Later jobs start now if they delay no planned start. With one plan this is EASY backfilling
+    (Lifka, "The ANL/IBM SP scheduling system", 1995), with a plan for every job conservative
+    backfilling (Mu'alem and Feitelson, "Utilization, predictability, workloads, and user runtime
+    estimates in scheduling the IBM SP2 with backfilling", 2001); in between it is what Maui calls
+    the depth of reservations.
+    """
+
+    depth: float = 1
+    """The number of jobs for which a start is planned; infinity: all."""
+    keep: bool = True
+    """Whether the plans of the last cycle (`JobInfo.plan`) are kept as long as they fit."""
+    window: float = inf
+    """No start is planned later than this many seconds from now."""
+    max_jobs: float = inf
+    """The most jobs that are considered; infinity: all."""
+
+    @classmethod
+    def from_arguments(cls, arguments: Arguments) -> PlanAction:
+        """Read ``depth`` (a number or ``all``), ``keep``, ``window`` and ``maxJobs``."""
+        return cls(
+            depth=arguments.integer_or_all("depth", default=1, minimum=0),
+            keep=arguments.boolean("keep", default=True),
+            window=arguments.number("window", default=inf, minimum=0),
+            max_jobs=arguments.integer_or_all("maxJobs", default=inf, minimum=1),
+        )
+
+    def execute(self, session: Session, /) -> None:
+        """Start and plan the next job of the next queue each turn, as allocate does."""
+        _Planner(session, self).run()
+
+
+class _Planner:
+    """One cycle of the action."""
+
+    def __init__(self, session: Session, action: PlanAction) -> None:
+        self._session = session
+        self._action = action
+        self._profile = ClusterProfile(session.nodes, session.now)
+        self._search = PlaceSearch(session, self._profile)
+        self._held: dict[str, Places] = {}
+        """The old plans whose places are taken in the profile, by UID of the job."""
+        self._before: dict[str, Places] = {}
+        """The places of old plans by UID of the job, whether or not the profile has them."""
+        self._planned: dict[str, Places] = {}
+        """The plans made in this cycle, by UID of the job."""
+        self._considered: set[str] = set()
+
+    def run(self) -> None:
+        session = self._session
+        if self._action.keep:
+            self._hold_old_plans()
+        turns = Turns(session, session.jobs.values(), closed=self._is_closed)
+        for turn in turns:
+            if self._take_turn(turn):
+                turns.put_back(turn)
+        self._publish_plans()
+
+    # Old plans
+
+    def _hold_old_plans(self) -> None:
+        session, profile = self._session, self._profile
+        waiting = session.live_jobs(
+            job for job in session.jobs.values() if job.info.plan is not None
+        )
+        while waiting:
+            job = waiting.pop()
+            places = self._old_places(job)
+            if places is None:
+                continue
+            self._before[job.uid] = places
+            # A plan that is due starts when it fits: now, or at once, if the task that it waits
+            # for is just about to end.
+            starts = (places.start,) if places.start > session.now else (NOW, session.now)
+            for start in starts:
+                moved = Places(start, places.of)
+                if profile.take_all(moved):
+                    self._held[job.uid] = moved
+                    break
+
+    def _old_places(self, job: JobState) -> Places | None:
+        """Return the places of the old plan; None if it lacks a node for any needed task."""
+        plan = job.info.plan
+        need = need_of_job(job, tasks_to_place(self._session, job))
+        if plan is None or need is None:
+            return None
+        node_named = self._session.node_named
+        of = [(task, node_named.get(plan.nodes.get(task.uid, ""))) for task in need.tasks]
+        known = tuple((task, node) for task, node in of if node is not None)
+        return Places(plan.start, known) if len(known) == len(of) else None
+
+    def _forget(self, job: JobState) -> None:
+        held = self._held.pop(job.uid, None)
+        if held is not None:
+            self._profile.put_all_back(held)
+
+    def _is_closed(self, queue: QueueState) -> bool:
+        """Return whether a queue is overused; the old plans of its jobs are dropped then."""
+        if not self._session.passes_over(queue):
+            return False
+        for uid in list(self._held):
+            job = self._session.jobs[uid]
+            if job.queue is queue:
+                self._forget(job)
+        return True
+
+    # Turns
+
+    def _take_turn(self, turn: Turn) -> bool:
+        """Give a job its turn; return whether it gets another one for what it needs next."""
+        session = self._session
+        job, need = turn.job, turn.need
+        if need is None:
+            return False
+        if job.uid not in self._considered:
+            if len(self._considered) >= self._action.max_jobs:
+                return False
+            self._considered.add(job.uid)
+        self._forget(job)
+        assert job.queue is not None
+        refusal = session.allocatable(job.queue, need)
+        if session.record_limit(need, refusal):
+            return False
+        if refusal is None and self._start_now(job, need):
+            turn.left.take_out(need.tasks)
+            return bool(turn.left)
+        session.record_failure(need.tasks[0])
+        if len(self._planned) < self._action.depth:
+            self._plan(job, need)
+        return False
+
+    def _start_now(self, job: JobState, need: Need) -> bool:
+        session, search = self._session, self._search
+        with session.statement(is_trial=True) as statement:
+            places = search.start_now(statement, need.tasks)
+            before = self._before.get(job.uid)
+            if places is None and before is not None:
+                statement.rollback(0)
+                places = search.start_as_planned(statement, before)
+            if places is None:
+                return False
+            if not session.job_ready(job):
+                self._profile.put_all_back(places)
+                return False
+            statement.commit()
+        # The old plan does not cover what the job needs next.
+        self._before.pop(job.uid, None)
+        return True
+
+    def _plan(self, job: JobState, need: Need) -> None:
+        session = self._session
+        latest = session.now + self._action.window
+        places = self._search.take_earliest(need.tasks, self._before.get(job.uid), latest)
+        if places is None:
+            reason = reason_for_no_plan(session, need, self._action.window)
+            session.plans.reasons[job.uid] = reason
+            return
+        session.plans.reasons[job.uid] = reason_for_plan(session, need, places)
+        self._planned[job.uid] = places
+
+    # Results
+
+    def _publish_plans(self) -> None:
+        session = self._session
+        # Old plans of jobs that were not considered stay.
+        plans = {**self._held, **self._planned}
+        for uid, places in plans.items():
+            start = max(places.start, session.now)
+            start_by = session.jobs[uid].info.start_by
+            if start_by is not None and start > start_by:
+                session.plans.late.append(uid)
+            session.plans.made[uid] = Plan(
+                start=start, nodes={task.uid: node.name for task, node in places.of}
+            )
+        if plans:
+            session.plans.guard = PlanGuard(session, plans.values())
+
+
+class PlaceSearch:
+    """Finds places in the profile, and takes them.
+
+    Now, or at the earliest time; both searches are greedy, one task after the other.
+    """
+
+    def __init__(self, session: Session, profile: ClusterProfile) -> None:
+        self._session = session
+        self._profile = profile
+
+    def start_now(self, statement: Statement, tasks: Sequence[TaskState]) -> Places | None:
+        """Allocate all tasks from now on and take their places; None if they do not all fit.
+
+        Each task goes to the best node where it fits until its end but would not fit for ever, so
+        that long tasks can use the nodes without plans; if there is no such node, to the best
+        node where it fits. If they do not all fit, the caller must roll back the statement.
+        """
+        taken: list[tuple[TaskState, NodeState]] = []
+        for alike in self._alike(tasks):
+            if not self._start_alike(statement, alike, taken):
+                self._profile.put_all_back(Places(NOW, tuple(taken)))
+                return None
+        return Places(NOW, tuple(taken))
+
+    def _start_alike(
+        self,
+        statement: Statement,
+        tasks: Sequence[TaskState],
+        taken: list[tuple[TaskState, NodeState]],
+    ) -> bool:
+        """Start equal tasks; after each, only the node that it went to is checked again."""
+        profile, session = self._profile, self._session
+        first = tasks[0]
+        nodes = profile.fitting_now(first, session.placement.feasible(first))
+        preferred = [node for node in nodes if self._is_preferred(first, node)]
+        for task in tasks:
+            if not nodes:
+                return False
+            node = best_of(session, task, preferred or nodes)
+            statement.allocate(task, node)
+            profile.take(task, node, NOW)
+            taken.append((task, node))
+            if task is not tasks[-1]:
+                fits = profile.fits(task, node, NOW) and self._accepts(task, node)
+                _include_if(nodes, node, fits)
+                _include_if(preferred, node, fits and self._is_preferred(task, node))
+        return True
+
+    def start_as_planned(self, statement: Statement, places: Places) -> Places | None:
+        """Allocate all tasks now where they were planned, or none, and take their places."""
+        now = Places(NOW, places.of)
+        if not self._profile.take_all(now):
+            return None
+        for task, node in places.of:
+            if not self._accepts(task, node):
+                self._profile.put_all_back(now)
+                return None
+            statement.allocate(task, node)
+        return now
+
+    def take_earliest(
+        self, tasks: Sequence[TaskState], before: Places | None, latest: float
+    ) -> Places | None:
+        """Take the earliest places after now; None if there are none.
+
+        Each task goes to the first node, in node order, where it fits at that time but does not
+        fit from now on for ever: a plan takes what becomes free, and leaves what is free now to
+        others. If there is no such node, it goes to the first where it fits. If that does not
+        find places for all tasks, the places of the plan `before` are tried.
+
+        Args:
+            tasks: the tasks, in task order.
+            before: the places planned in an earlier cycle.
+            latest: the latest start allowed.
+
+        """
+        profile = self._profile
+        feasible = self._session.placement.feasible
+        alike = [(each, list(feasible(each[0]))) for each in self._alike(tasks)]
+        for start in profile.moments(tasks, latest):
+            places = self._at(alike, start)
+            if places is None and before is not None:
+                again = Places(start, before.of)
+                if all(self._accepts(*place) for place in before.of) and profile.take_all(again):
+                    places = again
+            if places is not None:
+                return places
+        return None
+
+    def _at(
+        self, alike: Iterable[tuple[Sequence[TaskState], Iterable[NodeState]]], start: float
+    ) -> Places | None:
+        taken: list[tuple[TaskState, NodeState]] = []
+        for tasks, nodes in alike:
+            if not self._take_alike(tasks, nodes, start, taken):
+                self._profile.put_all_back(Places(start, tuple(taken)))
+                return None
+        return Places(start, tuple(taken))
+
+    def _take_alike(
+        self,
+        tasks: Sequence[TaskState],
+        nodes: Iterable[NodeState],
+        start: float,
+        taken: list[tuple[TaskState, NodeState]],
+    ) -> bool:
+        """Take places for equal tasks. O(nodes + tasks) tests, since each node is left only once.
+
+        A node that does not fit one of them does not fit the next. Of the open nodes the first is
+        used until it is full, because once it is no longer open it goes before the others.
+        """
+        profile = self._profile
+        first = tasks[0]
+        end = profile.end_of(first, start)
+        left = iter(nodes)
+        node = next(left, None)
+        open_nodes: deque[NodeState] = deque()
+        for task in tasks:
+            while node is not None:
+                if profile.of_node[node.index].fits(first.init_resreq, start, end):
+                    if not self._is_open(first, node):
+                        break
+                    open_nodes.append(node)
+                node = next(left, None)
+            chosen = node
+            while chosen is None:
+                if not open_nodes:
+                    return False
+                if profile.of_node[open_nodes[0].index].fits(first.init_resreq, start, end):
+                    chosen = open_nodes[0]
+                else:
+                    open_nodes.popleft()
+            profile.take(task, chosen, start)
+            taken.append((task, chosen))
+        return True
+
+    def _is_open(self, task: TaskState, node: NodeState) -> bool:
+        """Return whether a task fits on a node from now on, for ever."""
+        return self._profile.of_node[node.index].fits(task.init_resreq, NOW, NEVER)
+
+    def _is_preferred(self, task: TaskState, node: NodeState) -> bool:
+        """Return whether a node where a task fits now would not fit it for ever."""
+        return node.index in self._profile.limited and not self._is_open(task, node)
+
+    def _accepts(self, task: TaskState, node: NodeState) -> bool:
+        return any(True for _ in self._session.placement.feasible(task, frozenset((node.slot,))))
+
+    def _alike(self, tasks: Sequence[TaskState]) -> list[list[TaskState]]:
+        """Group consecutive tasks that need the same resources, time and nodes."""
+        found: list[list[TaskState]] = []
+        last: object = None
+        for task in tasks:
+            kind = self._session.placement.kind(task)
+            key = (kind, task.init_resreq, task.resreq, estimate_of(task))
+            if kind is None or key != last:
+                found.append([])
+            found[-1].append(task)
+            last = key
+        return found
+
+
+class PlanGuard:
+    """Refuses placements that would make a plan impossible."""
+
+    def __init__(self, session: Session, plans: Iterable[Places]) -> None:
+        self._now = session.now
+        self._on_node: dict[int, list[tuple[TaskState, float]]] = {}
+        for places in plans:
+            for task, node in places.of:
+                self._on_node.setdefault(node.index, []).append((task, places.start))
+
+    def allows(self, task: TaskState, node: NodeState, /) -> bool:
+        """Return whether all plans still fit if a task runs on a node until its expected end.
+
+        The plan of the task's own job is ignored, and so are plans for tasks that have been
+        placed meanwhile. O(tasks and plans on the node).
+        """
+        planned = self._on_node.get(node.index)
+        if planned is None:
+            return True
+        profile = profile_of(node, self._now)
+        for other, start in planned:
+            if other.node is None and other.job is not task.job:
+                profile.take(other.resreq, start, end_of_run(start, estimate_of(other), self._now))
+        return profile.fits(task.init_resreq, NOW, end_of_run(NOW, estimate_of(task), self._now))
+
+
+_MOST_NAMED = 3
+
+
+def reason_for_plan(session: Session, need: Need, places: Places) -> PendingReason:
+    """Return why a planned job waits: for how much, until when, and for which jobs to end."""
+    freed_by = sorted(
+        {
+            task.info.name if task.job is None else task.job.info.name
+            for _, node in places.of
+            for task in node.tasks.values()
+            if task.status.holds and expected_end(task, session.now) == places.start
+        }
+    )
+    when = f"planned for t = {places.start:.12g}"
+    if places.start == session.now:
+        when = "planned to start at once"
+    if freed_by:
+        names = ", ".join(freed_by[:_MOST_NAMED])
+        more = len(freed_by) - _MOST_NAMED
+        are = "is" if len(freed_by) == 1 else "are"
+        names += f" and {more} more" if more > 0 else ""
+        is_overdue = places.start == session.now
+        when += (
+            f", as soon as {names} {are} gone"
+            if is_overdue
+            else f", when {names} {are} expected to end"
+        )
+    detail = f"waits for {_amount(session, need)}; {when}"
+    return PendingReason(WhyPending.PLANNED, detail=detail)
+
+
+def reason_for_no_plan(session: Session, need: Need, window: float) -> PendingReason:
+    """Return why a job waits for which no start could be planned."""
+    amount = _amount(session, need)
+    if window < inf:
+        detail = f"waits for {amount}, which are not free together within {window:g} s from now"
+    else:
+        detail = f"waits for {amount}, which are never free together, by what is expected to end"
+    return PendingReason(WhyPending.NEVER_FITS, detail=detail)
+
+
+def _amount(session: Session, need: Need) -> str:
+    """Return what the tasks of a need request in the dimension where their share is largest."""
+    total = [sum(task.init_resreq[d] for task in need.tasks) for d in range(len(need.request))]
+    shares = [
+        amount / there if there else (inf if amount else 0.0)
+        for amount, there in zip(total, session.cluster, strict=True)
+    ]
+    most = max(range(len(total)), key=lambda d: (shares[d], -d))
+    name = session.dimensions.names[most]
+    if name == "memory":
+        return f"{total[most] / (1 << 30):.6g} GiB of memory"
+    return f"{total[most] / 1000:.6g} {name}"
+
+
+def _include_if(nodes: list[NodeState], node: NodeState, has: bool) -> None:
+    """Insert a node into a list in node order, or remove it, as `has` says."""
+    place = bisect_left(nodes, node.index, key=_index)
+    if (place < len(nodes) and nodes[place] is node) != has:
+        if has:
+            nodes.insert(place, node)
+        else:
+            del nodes[place]
+
+
+def _index(node: NodeState) -> int:
+    return node.index

@@ -1,1 +1,0 @@
-"""The action plan: plan the starts of jobs from the expected ends of others."""

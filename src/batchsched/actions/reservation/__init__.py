@@ -1,1 +1,0 @@
-"""The action reserve: reserve nodes for starving jobs."""
