@@ -191,6 +191,7 @@ NO_CAUSE = {
     "behind_job": "",
     "too_large": False,
     "out_of_reach": None,
+    "lacking": "",
 }
 """What a reason says that names nobody else."""
 NO_COUNTS = {"counts": [], "undone": 0, "failure": None, "gang_need": None}

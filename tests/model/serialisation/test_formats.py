@@ -124,7 +124,7 @@ def test_results_are_read_that_were_written_before_reasons_had_their_facts_as_fi
     result = schedule(Snapshot(nodes=[node], queues=[Queue(name="q")], jobs=[job]))
     before = as_json(result.to_dict())
     for reason in before["pending"].values():
-        for name in ("behind_task", "behind_job", "too_large", "out_of_reach"):
+        for name in ("behind_task", "behind_job", "too_large", "out_of_reach", "lacking"):
             del reason[name]
     for outcome in before["jobs"].values():
         for name in ("counts", "undone", "failure", "gang_need"):
