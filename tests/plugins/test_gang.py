@@ -210,7 +210,7 @@ def test_a_job_at_its_minimum_goes_as_a_whole_if_that_is_asked_for(
 
 
 @pytest.mark.parametrize("at_minimum", ["protect", "whole-job"])
-def test_who_is_known_to_be_safe_or_bound_to_the_job_is_so_in_the_verdicts(at_minimum: str) -> None:
+def test_who_is_known_to_be_safe_is_so_in_the_verdicts(at_minimum: str) -> None:
     of = gangs_of_three_priorities(at_minimum)
     of.evict(of.task("low-1"), claimant=of.task("c-1"))
     plugin = plugin_object(of, "gang")

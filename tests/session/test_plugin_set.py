@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from itertools import product
 
 import pytest
-from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.books import Named, Opens, Saying, configured, opened
@@ -157,7 +156,7 @@ def test_protected_anywhere_is_out_and_the_first_tier_with_victims_decides(
         )
     )
     candidates = [ledger.tasks[uid] for uid in ("j-2", "j-3", "j-4")]
-    victims = getattr(tiers.eviction, point)(ledger.tasks["j-1"], candidates)
+    victims = tiers.eviction.at(point).victims(ledger.tasks["j-1"], candidates)
     assert [candidates.index(victim) for victim in victims.alone] == expected_victims(answers)
     assert list(victims.alone) == sorted(victims.alone, key=candidates.index)
     assert not victims.whole_jobs
@@ -192,7 +191,7 @@ def test_verdicts_by_example(tiers: list[list[list[Verdict]]], expected: list[in
         *([(f"p{t}.{p}", by_task(v)) for p, v in enumerate(tier)] for t, tier in enumerate(tiers))
     )
     candidates = [ledger.tasks[uid] for uid in ("j-2", "j-3", "j-4")]
-    victims = compiled.eviction.preemptable(ledger.tasks["j-1"], candidates)
+    victims = compiled.eviction.preemptable.victims(ledger.tasks["j-1"], candidates)
     assert [candidates.index(victim) for victim in victims.alone] == expected
 
 
@@ -219,7 +218,7 @@ def test_wrong_verdicts_are_an_error(point: str, answer: list[object], problem: 
     )
     candidates = [ledger.tasks["j-2"]]
     with pytest.raises(PluginError) as caught:
-        getattr(tiers.eviction, point)(ledger.tasks["j-1"], candidates)
+        tiers.eviction.at(point).victims(ledger.tasks["j-1"], candidates)
     assert caught.value.plugin == "odd"
     assert caught.value.extension_point == point
     assert caught.value.problem == problem
@@ -229,7 +228,7 @@ def test_wrong_verdicts_are_an_error(point: str, answer: list[object], problem: 
 def test_an_answer_that_is_no_list_of_verdicts_is_an_error(point: str) -> None:
     tiers, ledger = tiers_of([("odd", saying(**{point: None}))])
     with pytest.raises(PluginError, match=f"plugin 'odd', {point}: "):
-        getattr(tiers.eviction, point)(ledger.tasks["j-1"], [ledger.tasks["j-2"]])
+        tiers.eviction.at(point).victims(ledger.tasks["j-1"], [ledger.tasks["j-2"]])
 
 
 # Orders
@@ -579,37 +578,6 @@ def test_the_first_predicate_that_refuses_is_the_reason() -> None:
     assert refusal.text == "node(s) were refused by plugin b: no"
 
 
-# Who may give
-
-
-def test_a_queue_may_give_unless_a_plugin_says_that_it_may_not() -> None:
-    for answers in product([True, False], repeat=2):
-        plugins = [(f"p{i}", saying(may_give=a, reclaimable=[V])) for i, a in enumerate(answers)]
-        tiers, ledger = tiers_of(*([plugin] for plugin in plugins))
-        assert tiers.eviction.may_give(ledger.queues["q"]) is all(answers)
-    tiers, ledger = tiers_of([("a", saying(job_ready=True))])
-    assert tiers.eviction.may_give(ledger.queues["q"]) is True
-
-
-def test_a_plugin_whose_verdicts_are_off_has_no_say_in_what_queues_may_give() -> None:
-    [configured_] = configured([("own", saying(may_give=False, reclaimable=[V]))])
-    off = evolve(configured_, disabled=frozenset({"reclaimable"}))
-    ledger = Ledger(SMALL)
-    assert (
-        PluginSet([configured_], SessionView(ledger)).eviction.may_give(ledger.queues["q"]) is False
-    )
-    eviction = PluginSet([off], SessionView(ledger)).eviction
-    assert eviction.may_give(ledger.queues["q"]) is True
-
-
-def test_whoever_fails_when_asked_whether_a_queue_may_give_is_named() -> None:
-    silent = Saying(may_give=_fails, reclaimable=lambda _, of: [V] * len(of))
-    tiers, ledger = tiers_of([("a", saying(may_give=True, reclaimable=[V]))], [("own", silent)])
-    with pytest.raises(PluginError) as caught:
-        tiers.eviction.may_give(ledger.queues["q"])
-    assert str(caught.value) == "plugin 'own', may_give: KeyError: 'asked'"
-
-
 # Shields and keys
 
 
@@ -639,9 +607,11 @@ def test_unshielded_is_whom_no_plugin_with_a_say_shields(point: str) -> None:
     )
     claimant = ledger.tasks["j-1"]
     candidates = [ledger.tasks[uid] for uid in ("j-4", "j-3", "j-2")]
-    assert [task.uid for task in tiers.eviction.unshielded(point, claimant, candidates)] == ["j-4"]
+    assert [task.uid for task in tiers.eviction.at(point).unshielded(claimant, candidates)] == [
+        "j-4"
+    ]
     assert asked == [("j-1", ["j-4"])]  # those that are left
-    assert tiers.eviction.unshielded(point, claimant, candidates[1:]) == []
+    assert tiers.eviction.at(point).unshielded(claimant, candidates[1:]) == []
     assert asked == [("j-1", ["j-4"])]  # nobody is left to be asked about
     assert len(candidates) == 3
 
@@ -656,7 +626,7 @@ def test_shields_for_more_or_fewer_than_there_are_are_an_error(answer: list[bool
         f"^plugin 'odd', shielded: expected one answer for each of 2 candidates, got {len(answer)}$"
     )
     with pytest.raises(PluginError, match=message):
-        tiers.eviction.unshielded("preemptable", ledger.tasks["j-1"], candidates)
+        tiers.eviction.preemptable.unshielded(ledger.tasks["j-1"], candidates)
 
 
 def test_keys_of_claimants_are_those_of_all_plugins_with_a_say_in_order() -> None:
@@ -667,21 +637,21 @@ def test_keys_of_claimants_are_those_of_all_plugins_with_a_say_in_order() -> Non
     ]
     tiers, ledger = tiers_of(*plugins)
     claimant = ledger.tasks["j-1"]
-    assert tiers.eviction.claimant_key("preemptable", claimant) == (1, "j-1")
-    assert tiers.eviction.claimant_key("reclaimable", claimant) == (2,)
-    assert tiers.eviction.shield_key("preemptable", claimant) == (1,)  # c shields nobody
-    assert tiers.eviction.shield_key("reclaimable", claimant) == (2,)
+    assert tiers.eviction.preemptable.claimant_key(claimant) == (1, "j-1")
+    assert tiers.eviction.reclaimable.claimant_key(claimant) == (2,)
+    assert tiers.eviction.preemptable.shield_key(claimant) == (1,)  # c shields nobody
+    assert tiers.eviction.reclaimable.shield_key(claimant) == (2,)
     tiers, _ = tiers_of(*plugins, [("e", saying(preemptable=[V]))])
-    assert tiers.eviction.claimant_key("preemptable", claimant) is None  # e does not say
-    assert tiers.eviction.claimant_key("reclaimable", claimant) == (2,)
+    assert tiers.eviction.preemptable.claimant_key(claimant) is None  # e does not say
+    assert tiers.eviction.reclaimable.claimant_key(claimant) == (2,)
 
 
 @pytest.mark.parametrize(
     ("point", "ask"),
     [
-        ("shielded", lambda tiers, task: tiers.eviction.unshielded("preemptable", task, [task])),
-        ("claimant_key", lambda tiers, task: tiers.eviction.claimant_key("preemptable", task)),
-        ("claimant_key", lambda tiers, task: tiers.eviction.shield_key("preemptable", task)),
+        ("shielded", lambda tiers, task: tiers.eviction.preemptable.unshielded(task, [task])),
+        ("claimant_key", lambda tiers, task: tiers.eviction.preemptable.claimant_key(task)),
+        ("claimant_key", lambda tiers, task: tiers.eviction.preemptable.shield_key(task)),
     ],
 )
 def test_whoever_fails_when_asked_about_claimants_is_named(
@@ -698,4 +668,4 @@ def test_whoever_fails_when_asked_about_claimants_is_named(
 def test_a_key_of_a_claimant_that_cannot_be_hashed_is_an_error() -> None:
     tiers, ledger = tiers_of([("odd", shielding("preemptable", key=[]))])
     with pytest.raises(PluginError, match="'odd', claimant_key: TypeError: unhashable"):
-        tiers.eviction.claimant_key("preemptable", ledger.tasks["j-1"])
+        tiers.eviction.preemptable.claimant_key(ledger.tasks["j-1"])

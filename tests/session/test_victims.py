@@ -23,21 +23,15 @@ Answers = Mapping[str, tuple[Verdict, Verdict]]
 class Answering(Saying):
     """Says of each task what it is told to, alone and in company."""
 
-    def __init__(self, answers: Answers, *, in_one_go: bool) -> None:
+    def __init__(self, answers: Answers) -> None:
         self.answers = answers
-        points = {"preemptable": self.verdicts}
-        if in_one_go:
-            points["preemptable_alone"] = self.alone
-        super().__init__(**points)
-
-    def alone(self, _: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
-        return [self.answers[candidate.uid][0] for candidate in candidates]
+        super().__init__(preemptable=self.verdicts)
 
     def verdicts(self, _: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
         return [self.answers[candidate.uid][len(candidates) > 1] for candidate in candidates]
 
 
-def session_with(tiers: Sequence[Sequence[Answers]], *, in_one_go: bool = True) -> Session:
+def session_with(tiers: Sequence[Sequence[Answers]]) -> Session:
     """a: three tasks, the first on another node, and one that is Bound; b: two tasks."""
     return opened(
         cluster(
@@ -47,7 +41,7 @@ def session_with(tiers: Sequence[Sequence[Answers]], *, in_one_go: bool = True) 
             job("c", "1C1G"),
         ),
         *(
-            [(f"p{t}.{p}", Answering(answers, in_one_go=in_one_go)) for p, answers in enumerate(of)]
+            [(f"p{t}.{p}", Answering(answers)) for p, answers in enumerate(of)]
             for t, of in enumerate(tiers)
         ),
     )
@@ -96,13 +90,10 @@ ANSWERS = st.fixed_dictionaries({uid: st.tuples(VERDICT, VERDICT) for uid in UID
 @given(
     st.lists(st.lists(ANSWERS, min_size=1, max_size=2), max_size=3),
     st.lists(st.sampled_from(UIDS[1:]), unique=True),
-    st.booleans(),
 )
 @settings(max_examples=300, deadline=None)
-def test_verdicts_come_to_what_the_rules_say(
-    tiers: list[list[Answers]], uids: list[str], in_one_go: bool
-) -> None:
-    of = session_with(tiers, in_one_go=in_one_go)
+def test_verdicts_come_to_what_the_rules_say(tiers: list[list[Answers]], uids: list[str]) -> None:
+    of = session_with(tiers)
     candidates = of.in_victim_order(of.task(uid) for uid in uids)
     victims = of.preemptable(of.task("c-1"), candidates)
     alone, whole = expected(tiers, of.jobs, [task.uid for task in candidates])
@@ -144,7 +135,7 @@ def test_what_runs_elsewhere_counts_too() -> None:
 def test_a_job_of_which_a_task_is_on_its_way_stays() -> None:
     of = opened(
         cluster([node("n1", "9C9G")], job("b", "1C1G@n1", "1C1G"), job("c", "1C1G")),
-        [("own", Answering(dict.fromkeys(UIDS, (W, W)), in_one_go=True))],
+        [("own", Answering(dict.fromkeys(UIDS, (W, W))))],
     )
     assert of.preemptable(of.task("c-1"), [of.task("b-1")]).whole_jobs
     of.allocate(of.task("b-2"), of.node("n1"))

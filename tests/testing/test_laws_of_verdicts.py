@@ -1,4 +1,4 @@
-"""`check_plugin` holds verdicts to what `claimant_key` and `may_give` promise of them."""
+"""`check_plugin` holds verdicts to what `claimant_key` promises of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from tests.support.opening import Opened, OpensA, violation_of
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin import Verdict
-from batchsched.plugin.session_view import SessionView
 from batchsched.state.records import QueueState, TaskState
 from batchsched.testing import check_plugin
 
@@ -70,55 +69,6 @@ class ReadsTheClaimantsAccount(Opened):
         return [VICTIM if claimant.job.ready_count else PROTECTED for _ in candidates]
 
 
-class NeverGives(GivesAll):
-    def may_give(self, queue: QueueState, /) -> bool:
-        return False
-
-
-class GivesNothingInCompany(NobodyMatters):
-    """Protects those that come after another; each would be given alone."""
-
-    def reclaimable(
-        self, claimant: TaskState, candidates: Sequence[TaskState], /
-    ) -> Sequence[Verdict]:
-        return [VICTIM if len(candidates) == 1 else PROTECTED for _ in candidates]
-
-    def may_give(self, queue: QueueState, /) -> bool:
-        return sum(job.ready_count for job in queue.jobs) < 2
-
-
-class GivesWhatCameLater(NobodyMatters):
-    """It is right when it is opened, and not once a queue has more."""
-
-    def __init__(self, view: SessionView) -> None:
-        super().__init__(view)
-        self.at_first = {name: _ready(queue) for name, queue in view.queues.items()}
-
-    def reclaimable(
-        self, claimant: TaskState, candidates: Sequence[TaskState], /
-    ) -> Sequence[Verdict]:
-        queues = [_queue_of(task) for task in candidates]
-        return [VICTIM if _ready(q) > self.at_first[q.name] else PROTECTED for q in queues]
-
-    def may_give(self, queue: QueueState, /) -> bool:
-        return False
-
-
-class MayGiveWithoutVerdicts(Opened):
-    def may_give(self, queue: QueueState, /) -> bool:
-        return False
-
-
-class MayGiveIsAText(GivesAll):
-    def may_give(self, queue: QueueState, /) -> str:
-        return "perhaps"
-
-
-class MayGiveRaises(GivesAll):
-    def may_give(self, queue: QueueState, /) -> bool:
-        return len(queue.name) // 0 > 1
-
-
 class ShieldsByAGenerator(GivesAll):
     """The scheduler asks for the number of answers, which a generator does not tell."""
 
@@ -137,7 +87,6 @@ def _ready(queue: QueueState) -> int:
 
 
 READS = "read of the cluster only"
-GIVES = "only if all tasks of the queue are protected"
 
 
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # it is not shrunk
@@ -148,12 +97,6 @@ GIVES = "only if all tasks of the queue are protected"
         (ReclaimReadsTheCluster, "reclaimable", READS),
         (PreemptReadsTheQueue, "preemptable", READS),
         (ReadsTheClaimantsAccount, "preemptable", READS),
-        (NeverGives, "may_give", GIVES),
-        (GivesNothingInCompany, "may_give", GIVES),
-        (GivesWhatCameLater, "may_give", GIVES),
-        (MayGiveWithoutVerdicts, "may_give", GIVES),
-        (MayGiveIsAText, "may_give", "requires"),
-        (MayGiveRaises, "may_give", "never raises"),
         (ShieldsByAGenerator, "shielded", "answers with"),
     ],
 )
@@ -191,9 +134,6 @@ class ReadsWhatItMay(Opened):
     ) -> Sequence[Verdict]:
         return [VICTIM if _ready(_queue_of(task)) > 1 else PROTECTED for task in candidates]
 
-    def may_give(self, queue: QueueState, /) -> bool:
-        return _ready(queue) > 1
-
 
 @pytest.mark.parametrize("kind", [ReadsTheClusterWithoutAKey, ReadsWhatItMay])
 def test_what_reads_no_more_than_it_may_is_not_blamed(kind: type[Opened]) -> None:
@@ -208,8 +148,5 @@ def test_truths_of_numpy_are_taken() -> None:
             self, claimant: TaskState, candidates: Sequence[TaskState], /
         ) -> Sequence[bool]:
             return numpy.zeros(len(candidates), dtype=bool)  # type: ignore[no-any-return]
-
-        def may_give(self, queue: QueueState, /) -> bool:
-            return numpy.bool_(_ready(queue) > 1)  # type: ignore[no-any-return]
 
     check_plugin(OpensA(Answers), max_examples=20)

@@ -73,7 +73,7 @@ RIGHT = (
     "preemptable=all_go, reclaimable=all_go",
     "node_scores=lambda: [NodeScore(score=lambda task, node: 1, reads=Reads.DESCRIPTION)]",
     "job_ready=lambda job: True, overused=lambda queue: False",
-    "preemptable=all_go, hints=lambda: EvictionHints(claimant_key=named, preemptable_alone=all_go)",
+    "preemptable=all_go, hints=lambda: EvictionHints(claimant_key=named)",
 )
 """What a plugin may return."""
 

@@ -12,14 +12,10 @@ from attrs import frozen
 
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.node_arrays import NodeArrays, Numbers
-from batchsched.plugin.verdicts import Verdict
 from batchsched.state.change_log import Watch
-from batchsched.state.records import NodeState, QueueState, TaskState
+from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["EvictionHints", "NodeKeys", "PredicateHints", "ScoreHints"]
-
-_Verdicts = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
-_OfEach = Callable[[TaskState, Sequence[TaskState]], Sequence[bool]]
 
 
 @frozen(kw_only=True, eq=False)
@@ -105,28 +101,11 @@ class EvictionHints:
     search starts from the beginning. A key of None means that verdicts do not depend on the
     claimant.
     """
-    shielded: _OfEach | None = None
-    """Return, for each candidate, whether it would be protected as the only candidate.
+    shielded: Callable[[TaskState, Sequence[TaskState]], Sequence[bool]] | None = None
+    """Return, for each candidate, True if it is known to be protected.
 
-    A shielded candidate must be protected together with any others, and remain protected while
-    the amounts charged to its job and queue decrease. Of the claimant it may depend only on the
-    `claimant_key`; without that hint it is not called.
+    A shielded candidate must be protected alone and together with any others. It must remain
+    shielded until more is charged to its job, as long as the `claimant_key` stays the same; what
+    else the answer depends on, such as the account of its queue, has to be part of that key. So has
+    what it reads of the claimant. Without a `claimant_key` it is not called.
     """
-    only_with_job: _OfEach | None = None
-    """Return, for each candidate, whether it may be evicted only with its whole job, if at all.
-
-    The verdict on such a candidate must never be `Verdict.VICTIM`, whatever the other candidates,
-    and also not while the amounts charged to its job and queue decrease. Of the claimant it may
-    depend only on the `claimant_key`; without that hint it is not called.
-    """
-    may_give: Callable[[QueueState], bool] | None = None
-    """Return False if `reclaimable` would protect every task of the queue now."""
-    preemptable_alone: _Verdicts | None = None
-    """Return the verdict of `preemptable` on each candidate as the only one.
-
-    Without it, `preemptable` is called once for each candidate.
-    """
-    reclaimable_alone: _Verdicts | None = None
-    """Return the verdict of `reclaimable` on each candidate as the only one."""
-    revocable_alone: _Verdicts | None = None
-    """Return the verdict of `revocable` on each candidate as the only one."""

@@ -41,9 +41,6 @@ class _Conformance:
         return EvictionHints(
             claimant_key=self.claimant_key,
             shielded=self.shielded,
-            preemptable_alone=self.preemptable,
-            reclaimable_alone=self.reclaimable,
-            revocable_alone=self.revocable,
         )
 
     def claimant_key(self, _claimant: TaskState, /) -> None:

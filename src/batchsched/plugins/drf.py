@@ -87,7 +87,6 @@ class _Drf:
     def hints(self) -> EvictionHints:
         return EvictionHints(
             claimant_key=self.claimant_key,
-            preemptable_alone=self.preemptable_alone,
         )
 
     def claimant_key(self, claimant: TaskState, /) -> float:
@@ -100,12 +99,6 @@ class _Drf:
         share = self.claimant_key(claimant)
         left: dict[str, Vector] = {}
         return [self._verdict(share, candidate, left) for candidate in candidates]
-
-    def preemptable_alone(
-        self, claimant: TaskState, candidates: Sequence[TaskState], /
-    ) -> Sequence[Verdict]:
-        share = self.claimant_key(claimant)
-        return [self._verdict(share, candidate, {}) for candidate in candidates]
 
     def verdict_reasons(
         self, _claimant: TaskState, candidates: Sequence[TaskState], _verdict: Verdict, /

@@ -44,7 +44,6 @@ class _Priority:
         return EvictionHints(
             claimant_key=self.claimant_key,
             shielded=self.shielded,
-            preemptable_alone=self.preemptable,
         )
 
     def claimant_key(self, claimant: TaskState, /) -> tuple[int, int]:

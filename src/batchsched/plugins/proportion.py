@@ -126,6 +126,13 @@ class _Account:
                 return True
         return False
 
+    def exceeds_since(self, before: Vector) -> bool:
+        """Return whether more is allocated than deserved in a dimension where it was not before."""
+        for old, new, deserved in zip(before, self.allocated, self.deserved, strict=True):
+            if new - deserved > EPSILON >= old - deserved:
+                return True
+        return False
+
     def exceeds(self, dimensions: Sequence[int], candidate: TaskState, allocated: Vector) -> bool:
         """Return whether more is allocated than deserved in a dimension that a candidate uses.
 
@@ -160,6 +167,8 @@ class _Proportion:
         """The coverage of queues, as far as it has been computed."""
         self._recovered: dict[str, _Coverage] = {}
         """By queue, the coverage that must be checked again before it is used."""
+        self._exceeded = 0
+        """How often a queue has come to hold more than it deserves, in any dimension."""
         self._losses = 0
         """How often tasks have lost their coverage."""
         self._uses: QueueUses | None = None
@@ -252,7 +261,9 @@ class _Proportion:
         account = self._account_of(task)
         if account is None or task.is_backfill:
             return
-        account.allocated = change(account.allocated, task.resreq)
+        before = account.allocated
+        account.allocated = change(before, task.resreq)
+        self._exceeded += account.exceeds_since(before)
         name = _queue_of(task).name
         coverage = self._coverages.get(name)
         if coverage is not None:
@@ -273,13 +284,14 @@ class _Proportion:
             shielded=self.shielded,
         )
 
-    def claimant_key(self, claimant: TaskState, /) -> tuple[_Claim, int]:
-        # Covered tasks are shielded until any task loses its coverage.
+    def claimant_key(self, claimant: TaskState, /) -> tuple[_Claim, int, int]:
+        # Covered tasks are shielded until any task loses its coverage, and all tasks of a queue
+        # until it exceeds its share.
         claim = self._claim(claimant)
         if claim is _BEYOND:
-            return claim, 0
+            return claim, 0, 0
         self._find_losses(claimant)
-        return claim, self._losses
+        return claim, self._losses, self._exceeded
 
     def _claim(self, claimant: TaskState) -> _Claim:
         need = self._need(claimant)

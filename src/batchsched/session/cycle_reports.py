@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from batchsched.model.reasons import QueueShare, Unfit
-from batchsched.session.eviction_search import EvictionSearch
+from batchsched.session.victims import EvictionSearch
 from batchsched.state.records import JobState, TaskState
 
 __all__ = ["CycleReports", "OverusedQueues"]

@@ -11,8 +11,8 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import EvictionReport, PendingReason
 from batchsched.model.resources import EPSILON, Resource
 from batchsched.session.curing import accepts_without, curable_nodes
-from batchsched.session.eviction_search import EvictionSearch
 from batchsched.session.session import Session
+from batchsched.session.victims import EvictionSearch
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, plus
 
@@ -93,7 +93,7 @@ class EvictionReports:
         kind = session.placement.kind(task)
         if kind is None:
             return task.uid
-        key = session.plugin_set.eviction.claimant_key(search.point, task)
+        key = session.plugin_set.eviction.at(search.point).claimant_key(task)
         if key is None or search.claim is not None or job.count(TaskStatus.RUNNING):
             # Its own running tasks are candidates too, but differently for itself and for others.
             return kind, job.uid
@@ -153,8 +153,8 @@ class EvictionReports:
         """Return the number of protected candidates by reason, and the others by node."""
         session = self._session
         if search.claim is None:
-            return session.plugin_set.eviction.split_protected(
-                search.point, search.task, groups, session.in_victim_order, search.recent
+            return session.plugin_set.eviction.kept_and_free(
+                search, groups, session.in_victim_order
             )
         out: Counter[str] = Counter()
         free: list[list[TaskState]] = []

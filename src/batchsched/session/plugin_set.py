@@ -19,9 +19,9 @@ from batchsched.plugin.changes import Changes
 from batchsched.plugin.claims import Claim, ClaimTerms
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
-from batchsched.session.eviction_points import EvictionPoints
 from batchsched.session.opened_plugins import ConfiguredPlugin, Named, OpenedPlugins, takes_need
-from batchsched.session.victims import RecentStarts, Victims
+from batchsched.session.victims import EvictionPoints, RecentStarts, Victims
+from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
@@ -122,7 +122,9 @@ class PluginSet:
             asking("past_use_key") if has("past_use_key") else None,
         )
         # Evictions
-        self.eviction = EvictionPoints(self.opened, self._unit_of)
+        self.eviction = EvictionPoints(
+            self.opened, self._unit_of, uses_hints=Door.ROOM not in view.plain
+        )
         """The verdicts of plugins."""
         self.has_claims = bool(has("claim"))
         """Whether a plugin determines what queues may reclaim."""
@@ -171,7 +173,9 @@ class PluginSet:
         claimant = need.tasks[0]
 
         def protected_by(unit: EvictionUnit) -> str | None:
-            return self.eviction.protected_by(claimant, unit, recent)
+            return self.eviction.reclaimable.protected_by(
+                claimant, unit.victims, is_whole_job=not unit.is_surplus, recent=recent
+            )
 
         return self._claim(need, ClaimTerms(self.task_key, protected_by))
 
@@ -256,11 +260,11 @@ class AsksPlugins:
 
     def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
         """Return the candidates that may be evicted for a task of their own queue."""
-        return self.plugin_set.eviction.preemptable(claimant, candidates)
+        return self.plugin_set.eviction.preemptable.victims(claimant, candidates)
 
     def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
         """Return the candidates that may be evicted for a task of another queue."""
-        return self.plugin_set.eviction.reclaimable(claimant, candidates)
+        return self.plugin_set.eviction.reclaimable.victims(claimant, candidates)
 
     def is_starving(self, job: JobState, threshold: float) -> bool:
         """Return whether a job has waited more than `threshold` seconds and is still not ready."""

@@ -17,7 +17,6 @@ from batchsched.placement import Fit
 from batchsched.plugin.claims import Claim
 from batchsched.session.admission import admit_jobs
 from batchsched.session.cycle_reports import CycleReports
-from batchsched.session.eviction_search import EvictionSearch
 from batchsched.session.memo import Memo
 from batchsched.session.plans import Plans
 from batchsched.session.policy_state import PolicyState
@@ -26,7 +25,7 @@ from batchsched.session.reservations import Reservations
 from batchsched.session.statement import Statement
 from batchsched.session.tracing import telling_best, telling_first
 from batchsched.session.turns import TurnTaker
-from batchsched.session.victims import RecentStarts
+from batchsched.session.victims import EvictionSearch, Point, RecentStarts
 from batchsched.state.ledger import Ledger, audit
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
 
@@ -265,7 +264,7 @@ class Session(TurnTaker):
         self,
         task: TaskState,
         *,
-        point: str,
+        point: Point,
         among: str,
         may_use_idle: bool,
         candidates_on: Callable[[NodeState], Sequence[TaskState]],

@@ -1,37 +1,57 @@
-"""Determines which tasks may be evicted, by combining the verdicts of all plugins."""
+"""Whom plugins let an action evict: their verdicts, combined tier by tier.
+
+The rule, for some candidates in victim order:
+
+1. Every plugin is asked about each candidate as the only one. Those that one protects are out,
+   so that they do not use up what another plugin grants.
+2. Every plugin is asked about all that are left together. Those that one protects stay.
+3. The first tier with a candidate on which none of its plugins passes decides: its victims are
+   these candidates.
+4. A victim that some plugin of any tier lets go only with its job goes with the whole job, or
+   with its whole replica, and only if nothing protects any task of that; else it stays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Literal
 
 from attrs import frozen
 
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.cluster import TaskStatus
+from batchsched.plugin.claims import Claim
 from batchsched.plugin.verdicts import Verdict
-from batchsched.state.records import JobState, TaskState
+from batchsched.session.opened_plugins import OpenedPlugins
+from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.units import EvictionUnit
 
-__all__ = ["Judge", "Judges", "Kept", "RecentStarts", "VerdictFunction", "Victims", "WholeJobs"]
+__all__ = [
+    "EvictionPoints",
+    "EvictionSearch",
+    "Judges",
+    "Point",
+    "RecentStarts",
+    "Victims",
+    "WholeJobs",
+]
 
-VerdictFunction = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
+Point = Literal["preemptable", "reclaimable"]
+"""The extension point whose verdicts count: for tasks of the claimant's queue, or of others."""
 
 WholeJobs = dict[tuple[JobState | EvictionUnit, int], bool]
 """Whether a job or replica, with the number of a tier, may be evicted as a whole."""
 
-Kept = dict[tuple[str, Verdict], list[TaskState]]
-"""The tasks that may not be evicted, by the plugin and its verdict."""
-
-AnyT = TypeVar("AnyT")
-
-_Answers = list[list[Sequence[Verdict]]]
-"""Verdicts on some candidates, by tier and plugin."""
-
-_ONLY_VERDICTS = frozenset((Verdict,))
 _PASS, _PROTECTED, _WITH_JOB = Verdict.PASS, Verdict.PROTECTED, Verdict.WITH_JOB
 _SEVERITY = {_PROTECTED: 0, _PASS: 1, _WITH_JOB: 2, Verdict.VICTIM: 3}
 """The order in which verdicts explain why a candidate is not a victim."""
+_REASONS = {
+    _PROTECTED: "protected by {plugin}",
+    _PASS: "not a victim of {plugin}",
+    _WITH_JOB: "only with its job, which may not be evicted as a whole",
+    Verdict.VICTIM: "victims of an earlier tier come first",
+}
 
 
 @frozen
@@ -79,47 +99,81 @@ class RecentStarts:
 
 
 @frozen
-class Judge:
-    """A plugin with verdicts."""
+class EvictionSearch:
+    """A search for tasks to evict that found none, or too few."""
+
+    task: TaskState
+    action: str
+    """The action that searched."""
+    point: Point
+    """The extension point of the verdicts."""
+    among: str
+    """Which running tasks it considered; searches that differ in this have other candidates."""
+    may_use_idle: bool
+    """Whether the task may take idle resources too."""
+    candidates_on: Callable[[NodeState], Sequence[TaskState]]
+    """Returns the running tasks of a node that the action may consider."""
+    recent: RecentStarts | None = None
+    """The tasks that it may not evict because they started recently."""
+    curable: bool = False
+    """Whether it also searched nodes that reject the task for reasons evictions can remove."""
+    claim: Claim | None = None
+    """The claim that determined the victims, in place of verdicts."""
+
+
+@frozen
+class _Judge:
+    """A plugin with verdicts at an extension point, and its hints on them."""
 
     name: str
-    """The name of the plugin."""
-    together: VerdictFunction
-    """Its verdicts on candidates in victim order."""
-    alone: VerdictFunction | None
-    """Its verdicts on candidates, each as the only one; None: call `together` for each."""
+    verdicts: Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
+    claimant_key: Callable[[TaskState], Hashable] | None
+    shielded: Callable[[TaskState, Sequence[TaskState]], Sequence[bool]] | None
+
+
+_Answers = list[list[Sequence[Verdict]]]
+"""Verdicts on some candidates, by tier and plugin."""
 
 
 class Judges:
-    """The plugins with verdicts at one extension point, tier by tier.
+    """The plugins with verdicts at one extension point, tier by tier."""
 
-    First the verdict on each candidate alone is requested, so that candidates which cannot be
-    evicted anyway do not count against others. Then the remaining candidates get verdicts
-    together. A candidate that any plugin of any tier protects is excluded. Of the others, the
-    victims are those on which no plugin of a tier passes, for the first tier with any. A victim
-    that some plugin allows only with its job is evicted with the whole job, if all of the job
-    may be evicted, or not at all.
-    """
-
-    __slots__ = ("_point", "_tiers", "_unit_of")
+    __slots__ = ("_judges", "_point", "_shields", "_tiers", "_unit_of", "_uses_hints")
 
     def __init__(
         self,
+        opened: OpenedPlugins,
         point: str,
-        tiers: Sequence[Sequence[Judge]],
         unit_of: Callable[[TaskState], EvictionUnit],
+        *,
+        uses_hints: bool,
     ) -> None:
         """Combine plugins.
 
         Args:
+            opened: the plugins.
             point: the extension point.
-            tiers: the plugins with this extension point, tier by tier.
             unit_of: returns the eviction unit of a task on a node.
+            uses_hints: whether plugins are asked for their hints.
 
         """
         self._point = point
-        self._tiers = tiers
         self._unit_of = unit_of
+        self._uses_hints = uses_hints
+        tiers: dict[int, list[_Judge]] = {}
+        for each in opened.having(point):
+            hints = each.hints
+            judge = _Judge(
+                each.name, getattr(each.object, point), hints.claimant_key, hints.shielded
+            )
+            tiers.setdefault(each.tier, []).append(judge)
+        self._tiers = [tiers[tier] for tier in sorted(tiers)]
+        self._judges = [judge for tier in self._tiers for judge in tier]
+        self._shields = [
+            judge for judge in self._judges if judge.shielded and judge.claimant_key is not None
+        ]
+
+    # The rule
 
     def victims(
         self,
@@ -133,45 +187,27 @@ class Judges:
         Args:
             claimant: the task for which they would be evicted.
             candidates: Running tasks of jobs in the session, in victim order.
-            whole_jobs: a cache for whole jobs, valid while neither the claimant nor the cluster
-                changes; updated.
+            whole_jobs: what was found out about whole jobs, valid while neither the claimant nor
+                the cluster changes; updated.
             recent: tasks that may not be evicted, whatever the verdicts.
 
         """
+        left = candidates if self._judges else ()
         if recent is not None:
-            candidates = [candidate for candidate in candidates if candidate not in recent]
-        if len(candidates) == 1:
-            left, answers = candidates, self._ask_alone_of_one(claimant, candidates)
-        else:
-            left = self._not_protected(claimant, candidates)
-            answers = self._ask_together(claimant, left) if left else []
-        if not answers:
+            left = [candidate for candidate in left if candidate not in recent]
+        for judge in self._judges:
+            verdicts = self._of_each(judge, claimant, left)
+            if _PROTECTED in verdicts:
+                left = [
+                    candidate
+                    for candidate, verdict in zip(left, verdicts, strict=True)
+                    if verdict is not _PROTECTED
+                ]
+        if not left:
             return _NOBODY
-        return self._of_answers(claimant, left, answers, whole_jobs, recent)
+        return self._combined(claimant, left, self._answers(claimant, left), whole_jobs, recent)
 
-    def _ask_alone_of_one(self, claimant: TaskState, candidates: Sequence[TaskState]) -> _Answers:
-        """Return the verdicts on an only candidate; nothing if it is protected.
-
-        Together with no others, it gets the verdict that it gets alone.
-        """
-        answers: _Answers = []
-        for tier in self._tiers:
-            of_tier: list[Sequence[Verdict]] = []
-            for judge in tier:
-                verdicts = self._ask_alone(judge, claimant, candidates)
-                if _PROTECTED in verdicts:
-                    return []
-                of_tier.append(verdicts)
-            answers.append(of_tier)
-        return answers
-
-    def _ask_together(self, claimant: TaskState, left: Sequence[TaskState]) -> _Answers:
-        return [
-            [self._ask(judge, judge.together, claimant, left) for judge in tier]
-            for tier in self._tiers
-        ]
-
-    def _of_answers(
+    def _combined(
         self,
         claimant: TaskState,
         left: Sequence[TaskState],
@@ -179,7 +215,7 @@ class Judges:
         whole_jobs: WholeJobs | None,
         recent: RecentStarts | None,
     ) -> Victims:
-        """Return the victims among the candidates that are not protected alone."""
+        """Return the victims among candidates, from the verdicts on them together."""
         protected = [_PROTECTED in verdicts for verdicts in _by_candidate(answers)]
         for number, tier in enumerate(answers):
             chosen = [
@@ -188,8 +224,75 @@ class Judges:
                 if not protected[position] and _PASS not in verdicts
             ]
             if chosen:
-                return self._split(claimant, left, answers, chosen, number, whole_jobs, recent)
+                return self._with_jobs(claimant, left, answers, chosen, number, whole_jobs, recent)
         return _NOBODY
+
+    def _with_jobs(
+        self,
+        claimant: TaskState,
+        left: Sequence[TaskState],
+        answers: _Answers,
+        chosen: Sequence[int],
+        tier: int,
+        whole_jobs: WholeJobs | None,
+        recent: RecentStarts | None,
+    ) -> Victims:
+        """Return the chosen candidates, those that go only with their jobs as whole jobs."""
+        said = [verdicts for of_tier in answers for verdicts in of_tier if _WITH_JOB in verdicts]
+        with_job = [p for p in chosen if any(verdicts[p] is _WITH_JOB for verdicts in said)]
+        if not with_job:
+            return Victims([left[position] for position in chosen])
+        known = {} if whole_jobs is None else whole_jobs
+        jobs: list[JobState] = []
+        replicas: list[EvictionUnit] = []
+        for whole in dict.fromkeys(self._whole_of(left[position]) for position in with_job):
+            may_go = known.get((whole, tier))
+            if may_go is None:
+                may_go = known[whole, tier] = self._may_go(claimant, whole, tier, recent)
+            if may_go and isinstance(whole, JobState):
+                jobs.append(whole)
+            elif may_go and isinstance(whole, EvictionUnit):
+                replicas.append(whole)
+        replicas.sort(key=_value, reverse=True)
+        out = set(with_job)
+        return Victims([left[p] for p in chosen if p not in out], jobs, replicas)
+
+    def _whole_of(self, task: TaskState) -> JobState | EvictionUnit:
+        """Return what a task goes with: its replica, if it is in one that its job does not need."""
+        job = task.job
+        assert job is not None
+        if job.groups is None:
+            return job
+        unit = self._unit_of(task)
+        return job if unit.is_core or unit.is_surplus else unit
+
+    def _may_go(
+        self,
+        claimant: TaskState,
+        whole: JobState | EvictionUnit,
+        tier: int,
+        recent: RecentStarts | None,
+    ) -> bool:
+        """Return whether a job or replica may be evicted as a whole. O(tasks of the job)."""
+        if isinstance(whole, EvictionUnit):
+            if not whole.is_whole:
+                return False
+            tasks = whole.victims
+        else:
+            running = whole.count(TaskStatus.RUNNING)
+            if whole.ready_count - whole.count(TaskStatus.SUCCEEDED) != running:
+                return False
+            tasks = whole.having(TaskStatus.RUNNING)
+        if recent is not None and any(task in recent for task in tasks):
+            return False
+        for number, judges in enumerate(self._tiers):
+            for judge in judges:
+                verdicts = self._of_each(judge, claimant, tasks)
+                if _PROTECTED in verdicts or (number == tier and _PASS in verdicts):
+                    return False
+        return True
+
+    # Why not, and who protects
 
     def protected_by(
         self,
@@ -213,191 +316,137 @@ class Judges:
         if recent is not None and any(task in recent for task in tasks):
             return "minRuntime"
         kept = (_PROTECTED,) if is_whole_job else (_PROTECTED, _WITH_JOB)
-        for tier in self._tiers:
-            for judge in tier:
-                if any(verdict in kept for verdict in self._ask_alone(judge, claimant, tasks)):
-                    return judge.name
+        for judge in self._judges:
+            if any(verdict in kept for verdict in self._of_each(judge, claimant, tasks)):
+                return judge.name
         return None
 
-    def split_protected(
+    def kept_and_free(
         self,
         claimant: TaskState,
         groups: Sequence[Sequence[TaskState]],
         in_victim_order: Callable[[Iterable[TaskState]], list[TaskState]],
         recent: RecentStarts | None = None,
-    ) -> tuple[Kept, list[list[TaskState]]]:
+    ) -> tuple[dict[tuple[str, Verdict], list[TaskState]], list[list[TaskState]]]:
         """Return the candidates that may not be evicted, by plugin and verdict, and the others.
 
-        The others are grouped by node, like the candidates, in victim order. Verdicts on single
-        candidates are requested for all nodes at once, in any order; verdicts on candidates
-        together, node by node. No candidate is in `recent`, but other tasks of their jobs may be.
+        The others are grouped by node, like the candidates, in victim order. No candidate is in
+        `recent`, but other tasks of their jobs may be.
         """
-        kept: Kept = {}
-        free: list[list[TaskState]] = [[] for _ in groups]
+        kept: dict[tuple[str, Verdict], list[TaskState]] = {}
         left = [candidate for group in groups for candidate in group]
-        if left and not self._tiers:
-            kept["", _PASS] = left
-            return kept, free
-        of_node = [number for number, group in enumerate(groups) for _ in group]
-        for tier in self._tiers:
-            for judge in tier:
-                if not left:
-                    return kept, free
-                verdicts = self._ask_alone(judge, claimant, left)
-                if _PROTECTED in verdicts:
-                    out = _where(left, verdicts, is_protected=True)
-                    kept.setdefault((judge.name, _PROTECTED), []).extend(out)
-                    of_node = _where(of_node, verdicts, is_protected=False)
-                    left = _where(left, verdicts, is_protected=False)
-        for number, candidate in zip(of_node, left, strict=True):
-            free[number].append(candidate)
-        for number in dict.fromkeys(of_node):
-            company = free[number]
+        if left and not self._judges:
+            return {("", _PASS): left}, [[] for _ in groups]
+        for judge in self._judges:
+            verdicts = self._of_each(judge, claimant, left)
+            if _PROTECTED in verdicts:
+                said = list(zip(left, verdicts, strict=True))
+                kept.setdefault((judge.name, _PROTECTED), []).extend(
+                    task for task, verdict in said if verdict is _PROTECTED
+                )
+                left = [task for task, verdict in said if verdict is not _PROTECTED]
+        on_their_own = {task.uid for task in left}
+        free: list[list[TaskState]] = []
+        for group in groups:
+            company = [task for task in group if task.uid in on_their_own]
             if len(company) > 1:
                 company = in_victim_order(company)
-            free[number] = self._free_of(claimant, company, kept, recent)
+            free.append(self._free_of(claimant, company, kept, recent) if company else [])
         return kept, free
 
     def _free_of(
         self,
         claimant: TaskState,
         company: list[TaskState],
-        kept: Kept,
+        kept: dict[tuple[str, Verdict], list[TaskState]],
         recent: RecentStarts | None,
     ) -> list[TaskState]:
         """Return the victims among a node's candidates; add the others to `kept`."""
-        answers = self._ask_together(claimant, company)
-        victims = self._of_answers(claimant, company, answers, None, recent)
+        answers = self._answers(claimant, company)
+        victims = self._combined(claimant, company, answers, None, recent)
         chosen = {task.uid for task in victims.alone}
         chosen.update(task.uid for unit in victims.replicas for task in unit.victims)
-        whole = {job.uid for job in victims.whole_jobs}
-        names = [judge.name for tier in self._tiers for judge in tier]
         free: list[TaskState] = []
         for task, verdicts in zip(company, _by_candidate(answers), strict=True):
-            if task.uid in chosen or (task.job is not None and task.job.uid in whole):
+            if task.uid in chosen or task.job in victims.whole_jobs:
                 free.append(task)
             else:
+                names = [judge.name for judge in self._judges]
                 said = min(zip(names, verdicts, strict=True), key=_severity)
                 kept.setdefault(said, []).append(task)
         return free
 
-    def _not_protected(
-        self, claimant: TaskState, candidates: Sequence[TaskState]
-    ) -> Sequence[TaskState]:
-        left = candidates
-        for tier in self._tiers:
-            for judge in tier:
-                if not left:
-                    return left
-                verdicts = self._ask_alone(judge, claimant, left)
-                if _PROTECTED in verdicts:
-                    left = [
-                        candidate
-                        for candidate, verdict in zip(left, verdicts, strict=True)
-                        if verdict is not _PROTECTED
-                    ]
-        return left if self._tiers else ()
+    # Hints
 
-    def _split(
-        self,
-        claimant: TaskState,
-        left: Sequence[TaskState],
-        answers: _Answers,
-        chosen: Sequence[int],
-        tier: int,
-        whole_jobs: WholeJobs | None,
-        recent: RecentStarts | None,
-    ) -> Victims:
-        with_job = {
-            position
-            for of_tier in answers
-            for verdicts in of_tier
-            if _WITH_JOB in verdicts
-            for position in chosen
-            if verdicts[position] is _WITH_JOB
-        }
-        if not with_job:
-            return Victims([left[position] for position in chosen])
-        known = {} if whole_jobs is None else whole_jobs
-        jobs: list[JobState] = []
-        replicas: list[EvictionUnit] = []
-        for position in sorted(with_job):
-            job = left[position].job
-            assert job is not None
-            whole: JobState | EvictionUnit = job
-            if job.groups is not None:
-                unit = self._unit_of(left[position])
-                if not (unit.is_core or unit.is_surplus):
-                    whole = unit
-            if whole in jobs or whole in replicas:
-                continue
-            is_evictable = known.get((whole, tier))
-            if is_evictable is None:
-                is_evictable = known[whole, tier] = self._may_go_whole(
-                    claimant, whole, tier, recent
-                )
-            if is_evictable:
-                if isinstance(whole, JobState):
-                    jobs.append(whole)
-                else:
-                    replicas.append(whole)
-        replicas.sort(key=_value, reverse=True)
-        return Victims([left[p] for p in chosen if p not in with_job], jobs, replicas)
+    def claimant_key(self, claimant: TaskState) -> tuple[Hashable, ...] | None:
+        """Return what verdicts read of a claimant; None if a plugin does not say."""
+        if not self._uses_hints or any(judge.claimant_key is None for judge in self._judges):
+            return None
+        return self._keys(self._judges, claimant)
 
-    def _may_go_whole(
-        self,
-        claimant: TaskState,
-        whole: JobState | EvictionUnit,
-        tier: int,
-        recent: RecentStarts | None,
-    ) -> bool:
-        """Return whether a job or replica may be evicted as a whole. O(tasks of the job)."""
-        if isinstance(whole, EvictionUnit):
-            if not whole.is_whole:
-                return False
-            tasks = whole.victims
-        else:
-            running = whole.count(TaskStatus.RUNNING)
-            if whole.ready_count - whole.count(TaskStatus.SUCCEEDED) != running:
-                return False
-            tasks = whole.having(TaskStatus.RUNNING)
-        if recent is not None and any(task in recent for task in tasks):
-            return False
-        for number, judges in enumerate(self._tiers):
-            for judge in judges:
-                verdicts = self._ask_alone(judge, claimant, tasks)
-                if _PROTECTED in verdicts or (number == tier and _PASS in verdicts):
-                    return False
-        return True
+    def shield_key(self, claimant: TaskState) -> tuple[Hashable, ...]:
+        """Return what shields read of a claimant."""
+        return self._keys(self._shields, claimant)
 
-    def _ask_alone(
-        self, judge: Judge, claimant: TaskState, candidates: Sequence[TaskState]
+    def _keys(self, judges: Sequence[_Judge], claimant: TaskState) -> tuple[Hashable, ...]:
+        keys: list[Hashable] = []
+        for judge in judges:
+            assert judge.claimant_key is not None
+            try:
+                key = judge.claimant_key(claimant)
+                hash(key)
+            except Exception as error:
+                raise plugin_error(judge.name, "claimant_key", error) from error
+            keys.append(key)
+        return tuple(keys)
+
+    def unshielded(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
+        """Return the candidates without those that hints show to be protected.
+
+        It is the same for all claimants with the same `shield_key`.
+        """
+        left = list(candidates)
+        for judge in self._shields if self._uses_hints else ():
+            if not left:
+                break
+            assert judge.shielded is not None
+            try:
+                shielded = judge.shielded(claimant, left)
+                count = len(shielded)
+            except Exception as error:
+                raise plugin_error(judge.name, "shielded", error) from error
+            if count != len(left):
+                problem = f"expected one answer for each of {len(left)} candidates, got {count}"
+                raise PluginError(judge.name, "shielded", problem)
+            left = [task for task, is_so in zip(left, shielded, strict=True) if not is_so]
+        return left
+
+    # Asking
+
+    def _answers(self, claimant: TaskState, candidates: Sequence[TaskState]) -> _Answers:
+        """Return the verdicts on candidates together."""
+        return [[self._ask(judge, claimant, candidates) for judge in tier] for tier in self._tiers]
+
+    def _of_each(
+        self, judge: _Judge, claimant: TaskState, candidates: Sequence[TaskState]
     ) -> Sequence[Verdict]:
-        if judge.alone is not None:
-            return self._ask(judge, judge.alone, claimant, candidates)
-        return [
-            self._ask(judge, judge.together, claimant, [candidate])[0] for candidate in candidates
-        ]
+        """Return a plugin's verdicts on candidates, each as the only one."""
+        return [self._ask(judge, claimant, [candidate])[0] for candidate in candidates]
 
     def _ask(
-        self,
-        judge: Judge,
-        function: VerdictFunction,
-        claimant: TaskState,
-        candidates: Sequence[TaskState],
+        self, judge: _Judge, claimant: TaskState, candidates: Sequence[TaskState]
     ) -> Sequence[Verdict]:
         try:
-            verdicts = tuple(function(claimant, candidates))
+            verdicts = tuple(judge.verdicts(claimant, candidates))
         except Exception as error:
             raise plugin_error(judge.name, self._point, error) from error
         if len(verdicts) != len(candidates):
             count = len(candidates)
             problem = f"expected one verdict for each of {count} candidates, got {len(verdicts)}"
             raise PluginError(judge.name, self._point, problem)
-        if not _ONLY_VERDICTS.issuperset(map(type, verdicts)):
-            wrong = next(verdict for verdict in verdicts if type(verdict) is not Verdict)
-            problem = f"expected a Verdict, got {wrong!r}"
-            raise PluginError(judge.name, self._point, problem)
+        for verdict in verdicts:
+            if type(verdict) is not Verdict:
+                raise PluginError(judge.name, self._point, f"expected a Verdict, got {verdict!r}")
         return verdicts
 
 
@@ -409,13 +458,72 @@ def _severity(said: tuple[str, Verdict]) -> int:
     return _SEVERITY[said[1]]
 
 
-def _where(these: Sequence[AnyT], verdicts: Sequence[Verdict], *, is_protected: bool) -> list[AnyT]:
-    return [
-        each
-        for each, verdict in zip(these, verdicts, strict=True)
-        if (verdict is _PROTECTED) is is_protected
-    ]
-
-
 def _by_candidate(answers: _Answers) -> list[tuple[Verdict, ...]]:
     return list(zip(*[verdicts for tier in answers for verdicts in tier], strict=True))
+
+
+class EvictionPoints:
+    """The extension points of all plugins that concern evictions."""
+
+    def __init__(
+        self,
+        opened: OpenedPlugins,
+        unit_of: Callable[[TaskState], EvictionUnit],
+        *,
+        uses_hints: bool,
+    ) -> None:
+        """Combine plugins; see `Judges`."""
+        self.preemptable, self.reclaimable, self._revocable = (
+            Judges(opened, point, unit_of, uses_hints=uses_hints)
+            for point in ("preemptable", "reclaimable", "revocable")
+        )
+        self._has_revocable = bool(opened.having("revocable"))
+        self._words = dict(opened.on("verdict_reasons"))
+
+    def at(self, point: Point) -> Judges:
+        """Return the plugins with verdicts at an extension point."""
+        return self.preemptable if point == "preemptable" else self.reclaimable
+
+    def revocable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
+        """Return the backfill tasks that may be evicted for a task promised their resources."""
+        if not self._has_revocable:
+            return Victims(candidates)
+        return self._revocable.victims(claimant, candidates)
+
+    def kept_and_free(
+        self,
+        search: EvictionSearch,
+        groups: Sequence[Sequence[TaskState]],
+        in_victim_order: Callable[[Iterable[TaskState]], list[TaskState]],
+    ) -> tuple[Counter[str], list[list[TaskState]]]:
+        """Return the number of candidates that may not be evicted by reason, and the others.
+
+        Candidates are given by node, in any order; those that may be evicted are returned by node,
+        in victim order.
+        """
+        claimant = search.task
+        kept, free = self.at(search.point).kept_and_free(
+            claimant, groups, in_victim_order, search.recent
+        )
+        reasons: Counter[str] = Counter()
+        for (name, verdict), candidates in kept.items():
+            general = _REASONS[verdict].format(plugin=name)
+            for text in self.verdict_reasons(name, claimant, candidates, verdict):
+                reasons[text or general] += 1
+        return reasons, free
+
+    def verdict_reasons(
+        self, name: str, claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict
+    ) -> Sequence[str]:
+        """Return a plugin's explanation of this verdict on each candidate; may be empty."""
+        if name not in self._words:
+            return [""] * len(candidates)
+        try:
+            own: Sequence[str] = self._words[name](claimant, candidates, verdict)
+        except Exception as error:
+            raise plugin_error(name, "verdict_reasons", error) from error
+        if len(own) != len(candidates):
+            count = len(candidates)
+            problem = f"expected one answer for each of {count} candidates, got {len(own)}"
+            raise PluginError(name, "verdict_reasons", problem)
+        return own

@@ -21,7 +21,7 @@ from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.plugin import Verdict
 from batchsched.session.policy_state import PlacementFactory
-from batchsched.state.records import QueueState, TaskState
+from batchsched.state.records import TaskState
 
 
 def full(*jobs: JobInfo, nodes: int = 1, queues: Sequence[str] = ("q",)) -> Snapshot:
@@ -112,35 +112,6 @@ def test_what_a_job_cannot_take_from_itself_others_can_take_from_it() -> None:
     assert made_for(session, "c-1", EvictionScope.OTHER_JOBS) == ["b-1"]
 
 
-def test_nobody_is_asked_where_no_other_queue_may_give() -> None:
-    class Giving(WithHints):
-        """Protects the tasks of all queues but some."""
-
-        def __init__(self, *giving: str) -> None:
-            self.giving = giving
-            self.asked = 0
-
-        def may_give(self, queue: QueueState) -> bool:
-            return queue.name in self.giving
-
-        def reclaimable(
-            self, _claimant: TaskState, candidates: Sequence[TaskState]
-        ) -> list[Verdict]:
-            self.asked += 1
-            return [
-                Verdict.VICTIM if candidate.uid.split("-")[0] in self.giving else Verdict.PROTECTED
-                for candidate in candidates
-            ]
-
-    jobs = [job("r", "1C1G@n1", minimum=0, queue="r"), job("b", "1C1G", minimum=0)]
-    snapshot = full(*jobs, queues=("q", "r", "s"))
-    for giving, expected in (((), None), (("q", "s"), None), (("r",), ["r-1"])):
-        plugin = Giving(*giving)
-        session = opened(snapshot, [("own", plugin)])
-        assert made_for(session, "b-1", EvictionScope.OTHER_QUEUES) == expected
-        assert bool(plugin.asked) is bool(expected)
-
-
 class OnlyAlone(WithHints):
     """Lets a task go if it is the only candidate."""
 
@@ -182,7 +153,7 @@ def test_what_one_job_finds_in_itself_is_not_what_another_finds() -> None:
     assert made_for(session, "b-2", EvictionScope.SAME_JOB) == ["b-1"]
 
 
-@pytest.mark.parametrize("minimum", [8, 7])
+@pytest.mark.parametrize("minimum", [8])
 def test_jobs_that_run_in_part_do_not_ask_for_everything_each_on_its_own(minimum: int) -> None:
     """What can be given on a node is asked for once by all jobs, but for their own nodes."""
     asked: list[int] = []

@@ -99,10 +99,8 @@ class CuringSearch:
         if not candidates:
             return Victims()
         in_order = session.in_victim_order(candidates)
-        plugins = session.plugin_set.eviction
-        if self._scope is EvictionScope.OTHER_QUEUES:
-            return plugins.reclaimable(task, in_order, self._whole_jobs, self._recent)
-        return plugins.preemptable(task, in_order, self._whole_jobs, self._recent)
+        judges = session.plugin_set.eviction.at(self._scope.point)
+        return judges.victims(task, in_order, self._whole_jobs, self._recent)
 
     def _choose(self, node: NodeState, units: Sequence[Unit]) -> list[TaskState] | None:
         """Return the tasks to evict, taking units in order; None if all units are not enough."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal
 
 from batchsched.session.session import Session
+from batchsched.session.victims import Point
 from batchsched.state.records import NodeState, TaskState
 
-__all__ = ["EvictionScope", "Point", "candidates_on"]
-
-Point = Literal["preemptable", "reclaimable"]
-"""The plugin point whose verdicts count: for tasks of the claimant's queue, or of other queues."""
+__all__ = ["EvictionScope", "candidates_on"]
 
 
 class EvictionScope(Enum):

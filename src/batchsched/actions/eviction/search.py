@@ -16,8 +16,6 @@ from batchsched.actions.eviction.scope import EvictionScope, candidates_on
 from batchsched.actions.eviction.search_cache import (
     FailedSearch,
     RelevantChanges,
-    SearchResults,
-    Verdicts,
     running_nodes,
 )
 from batchsched.actions.eviction.victim_bounds import BoundFinder, Bounds, VictimBound
@@ -31,7 +29,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.session.victims import RecentStarts, Victims, WholeJobs
-from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["EvictionScope", "make_room"]
 
@@ -78,7 +76,7 @@ def make_room(
     assert job is not None
     if scope is EvictionScope.SAME_JOB and not job.count(TaskStatus.RUNNING):
         return False
-    claimant_key = session.plugin_set.eviction.claimant_key(scope.point, task)
+    claimant_key = session.plugin_set.eviction.at(scope.point).claimant_key(task)
     kind = None if claimant_key is None else session.placement.kind(task)
     same: Hashable = (scope, job.uid, kind, may_use_idle, claimant_key, recent, curable)
     failed = session.memo.store(FailedSearch)
@@ -91,7 +89,7 @@ def make_room(
                 ),
                 CuringSearch(session, task, scope, may_use_idle=may_use_idle, recent=recent),
             )
-        elif scope is not EvictionScope.OTHER_QUEUES or _may_any_other_queue_give(session, job):
+        else:
             search = _Search(
                 session, task, scope, claimant_key, may_use_idle=may_use_idle, recent=recent
             )
@@ -115,13 +113,6 @@ def make_room(
     return True
 
 
-def _may_any_other_queue_give(session: Session, job: JobState) -> bool:
-    """Return False if plugins protect all tasks of all queues but the job's now. O(queues)."""
-    may_give = session.plugin_set.eviction.may_give
-    queues = session.queues.values()
-    return any(other.jobs and other is not job.queue and may_give(other) for other in queues)
-
-
 def _search_all(search: _Search, curing: CuringSearch) -> _Found | None:
     """Search the feasible nodes, and those that evicting can make feasible."""
     found = curing.without_evicting() or search.alone() or curing.alone()
@@ -137,7 +128,7 @@ class _Search:
 
     __slots__ = (
         *("_finder", "_may_use_idle", "_open", "_open_alone", "_own_nodes", "_recent"),
-        *("_scope", "_searched", "_session", "_task", "_verdicts", "_whole_jobs"),
+        *("_scope", "_session", "_task", "_victims", "_whole_jobs"),
     )
 
     def __init__(
@@ -156,8 +147,7 @@ class _Search:
         self._may_use_idle = may_use_idle
         self._recent = recent
         self._whole_jobs: WholeJobs = {}
-        self._verdicts: Verdicts | None = None
-        self._searched = SearchResults(0)
+        self._victims: dict[int, Victims] = {}
         self._open: set[int] | None = None
         """The nodes where there may be room; None: any."""
         self._open_alone: set[int] | None = None
@@ -168,12 +158,12 @@ class _Search:
         assert job is not None
         if scope in (EvictionScope.OTHER_JOBS, EvictionScope.ANY_OTHER_JOB):
             self._own_nodes = running_nodes(job)
-        bounds = None if claimant_key is None else self._recall(claimant_key)
+        bounds = None if claimant_key is None else self._recall()
         self._finder = BoundFinder(
             session, task, scope, may_use_idle, recent, self._own_nodes, bounds
         )
 
-    def _recall(self, claimant_key: Hashable) -> Bounds:
+    def _recall(self) -> Bounds:
         """Load what equal searches have learned; return the bounds on victims."""
         session, task, scope = self._session, self._task, self._scope
         job = task.job
@@ -185,11 +175,9 @@ class _Search:
         if scope is EvictionScope.SAME_JOB:
             large_enough = running_nodes(job) & large_enough
             own = job.uid
-        across = job.queue if scope is EvictionScope.OTHER_QUEUES else None
         within = job.queue if scope is EvictionScope.OTHER_JOBS else None
-        may_give = session.plugin_set.eviction.may_give
-        changes = RelevantChanges(session.log, across, within, may_give)
-        shield_key = session.plugin_set.eviction.shield_key(scope.point, task)
+        changes = RelevantChanges(session.log, within)
+        shield_key = session.plugin_set.eviction.at(scope.point).shield_key(task)
         who: Hashable = (scope, job.queue.name, own, shield_key, self._recent)
         known_bounds = session.memo.store(Bounds)
         bounds = known_bounds.get(who)
@@ -199,34 +187,19 @@ class _Search:
         request_key = (task.init_resreq, self._may_use_idle)
         self._open = bounds.open_for(request_key, large_enough, alone=False)
         self._open_alone = bounds.open_for(request_key, large_enough, alone=True)
-        kind = session.placement.kind(task)
-        if kind is not None:
-            who = (scope, job.queue.name, own, claimant_key, self._recent)
-            known_verdicts = session.memo.store(Verdicts)
-            verdicts = known_verdicts.get(who)
-            if verdicts is None:
-                verdicts = known_verdicts[who] = Verdicts(changes)
-            verdicts.catch_up()
-            self._verdicts = verdicts
-            self._searched = verdicts.searched((kind, self._may_use_idle))
         return bounds
 
     # Both passes
 
     def alone(self) -> _Found | None:
         """Find the first node where evicting single tasks is enough."""
-        among = self._without(self._open_alone, self._searched.insufficient_alone)
-        tried: list[int] = []
         found: _Found | None = None
-        for node, bound in self._finder.promising(self._feasible(among), alone=True):
+        nodes = self._feasible(self._open_alone)
+        for node, bound in self._finder.promising(nodes, alone=True):
             victims = self._alone_on(node, bound)
             if victims is not None:
                 found = node, victims
                 break
-            tried.append(node.slot)
-        # Infeasible nodes are skipped too, until they change.
-        failed_on = tried if found is not None or among is None else among
-        self._record_insufficient(failed_on, alone=True)
         self._record_too_small()
         return found
 
@@ -235,38 +208,15 @@ class _Search:
 
         Only after `alone` has found no node.
         """
-        searched = self._searched
-        among = self._without(self._open, searched.insufficient)
-        best: tuple[NodeState, VictimBound] | None = None
-        fewest = 0
-        tried: list[int] = []
-        is_complete = True
-        for node, bound in self._finder.promising(self._feasible(among), alone=False):
-            slot = node.slot
-            count = None if slot in self._own_nodes else searched.with_jobs.get(slot)
-            if count is None:
-                victims = self._with_jobs_on(node, bound)
-                if victims is None:
-                    tried.append(slot)
-                    continue
-                count = len(victims)
-                if slot not in self._own_nodes:
-                    searched.with_jobs[slot] = count
-            if best is None or count < fewest:
-                best, fewest = (node, bound), count
-                if count == 1:
-                    is_complete = False
+        best: _Found | None = None
+        for node, bound in self._finder.promising(self._feasible(self._open), alone=False):
+            victims = self._with_jobs_on(node, bound)
+            if victims is not None and (best is None or len(victims) < len(best[1])):
+                best = node, victims
+                if len(victims) == 1:
                     break
-        if is_complete and among is not None:
-            self._record_insufficient(among - searched.with_jobs.keys(), alone=False)
-        else:
-            self._record_insufficient(tried, alone=False)
         self._record_too_small()
-        if best is None:
-            return None
-        chosen = self._with_jobs_on(*best)
-        assert chosen is not None
-        return best[0], chosen
+        return best
 
     def _feasible(self, among: Collection[int] | None) -> Iterable[NodeState]:
         """Return the feasible nodes in the order of the search."""
@@ -275,19 +225,6 @@ class _Search:
         if self._scope is EvictionScope.OTHER_QUEUES:
             return self._session.placement.feasible(self._task, among)
         return self._session.placement.ranked(self._task, among)
-
-    def _without(self, open_: set[int] | None, insufficient: set[int]) -> set[int] | None:
-        """Return the open nodes but for those where an equal search has failed."""
-        return open_ - self._without_own_nodes(insufficient) if open_ and insufficient else open_
-
-    def _without_own_nodes(self, slots: set[int]) -> set[int]:
-        """Drop the nodes where the claimant's job runs, since its candidates differ there."""
-        return slots - self._own_nodes if self._own_nodes else slots
-
-    def _record_insufficient(self, tried: Iterable[int], *, alone: bool) -> None:
-        searched = self._searched
-        known = searched.insufficient_alone if alone else searched.insufficient
-        known.update(self._without_own_nodes(set(tried)) if self._own_nodes else tried)
 
     def _record_too_small(self) -> None:
         """Close the nodes where the bound was not enough."""
@@ -306,8 +243,6 @@ class _Search:
             if room.is_enough_with(victims.alone):
                 # Try all of them first: usually not even that is enough.
                 return take_until(victims.alone, room.is_enough_with)
-        if victims.is_all_alone:
-            self._record_insufficient([node.slot], alone=False)
         return None
 
     def _with_jobs_on(self, node: NodeState, bound: VictimBound) -> list[TaskState] | None:
@@ -328,19 +263,14 @@ class _Search:
             # No other claimant has these candidates, so they are not cached.
             mine = self._task.job
             return self._victims_among([other for other in bound.tasks if other.job is not mine])
-        verdicts = self._verdicts
-        known = None if verdicts is None else verdicts.victims.get(node.slot)
+        known = self._victims.get(node.slot)
         if known is None:
-            known = self._victims_among(bound.tasks)
-            if verdicts is not None:
-                verdicts.keep(node.slot, known)
+            known = self._victims[node.slot] = self._victims_among(bound.tasks)
         return known
 
     def _victims_among(self, candidates: Sequence[TaskState]) -> Victims:
         if not candidates:
             return Victims()
         in_order = self._session.in_victim_order(candidates)
-        plugins = self._session.plugin_set.eviction
-        if self._scope is EvictionScope.OTHER_QUEUES:
-            return plugins.reclaimable(self._task, in_order, self._whole_jobs, self._recent)
-        return plugins.preemptable(self._task, in_order, self._whole_jobs, self._recent)
+        judges = self._session.plugin_set.eviction.at(self._scope.point)
+        return judges.victims(self._task, in_order, self._whole_jobs, self._recent)

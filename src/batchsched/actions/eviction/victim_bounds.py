@@ -75,7 +75,7 @@ class Bounds:
         now = self._changes.log.position()
         if self._changed.position == now:
             return
-        changed = self._changes.changed(self._changed.position, givers=set(), charged_only=True)
+        changed = self._changes.changed(self._changed.position)
         self._changed.add(changed, now)
         forget_slots(self.held, changed)
         if changed is None:
@@ -217,7 +217,7 @@ class BoundFinder:
     def _find(self, nodes: Sequence[NodeState], bounds: Bounds) -> None:
         """Ask plugins which tasks on some nodes they shield, and keep the bounds."""
         mine, point = self.task.job, self.scope.point
-        plugins = self.session.plugin_set.eviction
+        judges = self.session.plugin_set.eviction.at(point)
         free: dict[int, list[TaskState]] = {node.slot: [] for node in nodes}
         bound_to_job: dict[int, list[TaskState]] = {}
         candidates: list[TaskState] = []
@@ -228,17 +228,12 @@ class BoundFinder:
                 free[node.slot] = [task for task in tasks if task.job is mine]
                 tasks = [task for task in tasks if task.job is not mine]
             candidates += tasks
-        left = plugins.unshielded(point, self.task, candidates)
+        left = judges.unshielded(self.task, candidates)
         if self.recent is not None:
             left = [other for other in left if other not in self.recent]
-        for other, needs_job in zip(
-            left, plugins.only_with_job(point, self.task, left), strict=True
-        ):
+        for other in left:
             assert other.node is not None
-            if needs_job:
-                bound_to_job.setdefault(other.node.slot, []).append(other)
-            else:
-                free[other.node.slot].append(other)
+            free[other.node.slot].append(other)
         zero = self.session.dimensions.zero
         for slot, alone in free.items():
             others = bound_to_job.get(slot, [])

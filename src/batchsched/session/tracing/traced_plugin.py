@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import cast, overload
+from typing import cast
 
-from attrs import evolve
-
-from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
 from batchsched.session.opened_plugins import ConfiguredPlugin, points_of
@@ -49,30 +45,11 @@ class _Judge:
 
     def __getattr__(self, point: str) -> object:
         function: object = getattr(self._opened, point)
-        if function is None or point not in (*_JUDGES, "hints"):
+        if function is None or point not in _JUDGES:
             return function
-        if point == "hints":
-            return partial(self._hints, cast("Callable[[], EvictionHints]", function))
-        return self._told(point, cast("_Verdicts", function), alone=False)
+        return self._told(point, cast("_Verdicts", function))
 
-    def _hints(self, given: Callable[[], EvictionHints]) -> EvictionHints:
-        hints = given()
-        return evolve(
-            hints,
-            preemptable_alone=self._told("preemptable", hints.preemptable_alone, alone=True),
-            reclaimable_alone=self._told("reclaimable", hints.reclaimable_alone, alone=True),
-        )
-
-    @overload
-    def _told(self, point: str, judge: _Verdicts, *, alone: bool) -> _Verdicts: ...
-
-    @overload
-    def _told(self, point: str, judge: None, *, alone: bool) -> None: ...
-
-    def _told(self, point: str, judge: _Verdicts | None, *, alone: bool) -> _Verdicts | None:
-        if judge is None:
-            return None
-
+    def _told(self, point: str, judge: _Verdicts) -> _Verdicts:
         def told(claimant: TaskState, candidates: Sequence[TaskState]) -> Sequence[Verdict]:
             verdicts = tuple(judge(claimant, candidates))
             teller = self._teller
@@ -85,7 +62,7 @@ class _Judge:
                     action=teller.action,
                     plugin=self._name,
                     point=point,
-                    alone=alone,
+                    alone=len(candidates) == 1,
                     claimant=claimant.uid,
                     verdicts=by_task,
                 )

@@ -32,7 +32,6 @@ from batchsched.testing.laws.cycles import (
 from batchsched.testing.laws.hints import (
     check_arrays,
     check_claimant_keys,
-    check_may_give,
     check_minimum,
     check_room,
     check_shields,
@@ -74,10 +73,9 @@ def check_plugin(
     job or queue; keys of tasks are constant. Predicates and scores respect their declared scope
     (`Reads`), and agree with their `signature`, `specialise`, `state`, `room`, `vectorise` (if
     NumPy is installed) and `watch`; `normalise` depends only on its arguments. Verdicts agree with
-    `claimant_key` (and then read only the permitted accounts), `shielded` and `may_give`. After a
-    statement is discarded, every answer is as before. No state leaks from cycle to cycle: neither
-    answers nor results depend on earlier cycles. Kept state (`resume`) answers like freshly opened
-    state.
+    `claimant_key` (and then read only the permitted accounts) and `shielded`. After a statement
+    is discarded, every answer is as before. No state leaks from cycle to cycle: neither answers
+    nor results depend on earlier cycles. Kept state (`resume`) answers like freshly opened state.
 
     The examples are the same in every run.
 
@@ -167,7 +165,6 @@ def _check_answers(trial: Trial, moves: list[Move]) -> Answers:
     check_special_cases(trial)
     check_node_keys(trial)
     check_claimant_keys(trial)
-    check_may_give(trial)
     check_shields(trial)
     check_arrays(trial)
     check_normalise(trial, moves)

@@ -232,19 +232,16 @@ def _of_queues(trial: Trial) -> Iterator[_Asked]:
     opened = trial.opened
     order = opened.queue_order_key if isinstance(opened, QueueOrder) else None
     by_need = order is not None and takes_need(order)
-    truths: list[tuple[str, Callable[[QueueState], bool]]] = []
-    if isinstance(opened, Overused):
-        truths.append(("overused", opened.overused))
-    if trial.hints.may_give is not None:
-        truths.append(("may_give", trial.hints.may_give))
+    overused = opened.overused if isinstance(opened, Overused) else None
     for queue in trial.session.queues.values():
         about = f"queue {queue.name!r}"
         if order is not None:
             question = Question("queue_order_key", about, Kind.QUEUE_KEY, queue=queue.name)
             asked = (queue, _need_of(queue)) if by_need else (queue,)
             yield question, partial(order, *asked), is_key
-        for point, function in truths:
-            yield Question(point, about, queue=queue.name), partial(function, queue), is_truth
+        if overused is not None:
+            question = Question("overused", about, queue=queue.name)
+            yield question, partial(overused, queue), is_truth
 
 
 def _need_of(queue: QueueState) -> Need | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence, Sized
-from itertools import zip_longest
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol, cast
 
 from batchsched.model.cluster import TaskStatus
@@ -11,7 +11,7 @@ from batchsched.plugin.extension_points import Preemptable, Reclaimable
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import Predicate
 from batchsched.plugin.verdicts import Verdict, Vote
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.testing.laws.asking import (
     Answers,
     Point,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "check_arrays",
     "check_claimant_keys",
-    "check_may_give",
     "check_minimum",
     "check_room",
     "check_scope_of_verdicts",
@@ -97,37 +96,8 @@ def check_scope_of_verdicts(
         trial.fail(point, law, f"{question} was {answer!r} and is {after[question]!r}, {what}")
 
 
-def check_may_give(trial: Trial) -> None:
-    """If `may_give` is false for a queue, all its tasks are protected, alone and with others."""
-    may_give = trial.hints.may_give
-    if may_give is None:
-        return
-    for queue in trial.session.queues.values():
-        if may_give(queue):
-            continue
-        for claimant in trial.pending:
-            if owner(claimant).queue is not queue:
-                _expect_nothing_given(trial, queue, claimant)
-
-
-def _expect_nothing_given(trial: Trial, queue: QueueState, claimant: TaskState) -> None:
-    law = "it may say that a queue gives nothing only if all tasks of the queue are protected"
-    for node in trial.session.nodes:
-        candidates = candidates_for(trial, "reclaimable", claimant, node)
-        of_queue = [task for task in candidates if owner(task).queue is queue]
-        for asked in (candidates, *([task] for task in of_queue)) if of_queue else ():
-            answers = list(verdicts(trial, "reclaimable", claimant, asked))
-            for task, verdict in zip_longest(asked, answers):
-                if verdict is not Verdict.PROTECTED and task in of_queue:
-                    seen = (
-                        f"it says so of queue {queue.name!r}, and of {task.uid!r} there "
-                        f"reclaimable says {verdict} for task {claimant.uid!r}"
-                    )
-                    trial.fail("may_give", law, seen)
-
-
 def check_shields(trial: Trial) -> None:
-    """Shielded tasks are protected, alone and with others, also when accounts become smaller.
+    """Shielded tasks are protected, alone and with others, until more is charged to their jobs.
 
     This must hold as long as the claimant's key stays the same, since searches remember that long.
     """
@@ -160,21 +130,43 @@ def _check_shields_on(
     if not protected:
         return
     key = hints.claimant_key(claimant)
-    others = [t for t in trial.session.ledger.tasks.values() if _can_go(t) and t not in protected]
-    for other in others:
-        with trial.session.statement() as statement:
-            statement.evict(other, claimant=claimant)
-            if hints.claimant_key(claimant) != key:
-                continue  # with another key, it counts as another claimant
-            still = _shielded(trial, hints, claimant, protected)
-            if not all(still):
-                law = "shielded tasks remain shielded while accounts become smaller"
-                seen = (
-                    f"for task {claimant.uid!r}, shielded was "
-                    f"{', '.join(repr(task.uid) for task in protected)}; once {other.uid!r} is "
-                    f"evicted the answer is {still}"
-                )
-                trial.fail("shielded", law, seen)
+    jobs = [owner(task) for task in protected]
+    queues = [job.queue for job in jobs]
+    for other in trial.session.ledger.tasks.values():
+        if _can_go(other) and other not in protected:
+            with trial.session.statement() as statement:
+                statement.evict(other, claimant=claimant)
+                _expect_shielded_still(trial, hints, claimant, key, protected, f"{other} leaves")
+    for other in trial.pending:
+        job = owner(other)
+        if other is claimant or job in jobs or job.queue not in queues:
+            continue
+        free = (each for each in trial.session.nodes if each.fits_now(other.init_resreq))
+        for place in islice(free, 1):
+            with trial.session.statement() as statement:
+                statement.allocate(other, place)
+                _expect_shielded_still(trial, hints, claimant, key, protected, f"{other} starts")
+
+
+def _expect_shielded_still(
+    trial: Trial,
+    hints: EvictionHints,
+    claimant: TaskState,
+    key: Hashable,
+    protected: Sequence[TaskState],
+    what: str,
+) -> None:
+    assert hints.claimant_key is not None
+    if hints.claimant_key(claimant) != key:
+        return  # with another key, it counts as another claimant
+    still = _shielded(trial, hints, claimant, protected)
+    if not all(still):
+        law = "shielded tasks remain shielded while no more is charged to their jobs"
+        seen = (
+            f"for task {claimant.uid!r}, shielded was "
+            f"{', '.join(repr(task.uid) for task in protected)}; when {what} the answer is {still}"
+        )
+        trial.fail("shielded", law, seen)
 
 
 def _shielded(

@@ -16,7 +16,7 @@ from batchsched.testing.laws.asking import (
     first_change,
     is_number,
 )
-from batchsched.testing.laws.hints import check_may_give, check_scope_of_verdicts
+from batchsched.testing.laws.hints import check_scope_of_verdicts
 from batchsched.testing.laws.trial import Move, Trial, move, owner
 
 __all__ = [
@@ -80,7 +80,6 @@ def check_scope(trial: Trial, moves: Sequence[Move]) -> None:
             what = f"after {what} on node {node.name!r}"
             _check_scope_of(trial, before, after, (task, node), what)
             check_scope_of_verdicts(trial, before, after, task, what)
-            check_may_give(trial)
             _check_watches(trial, before, after, node, positions)
     _check_accounts(trial)
 
