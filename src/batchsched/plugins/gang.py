@@ -154,17 +154,23 @@ class _Gang:
         return _job(claimant).info.priority if self._evicts_whole_jobs else None
 
     def shielded(self, claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
-        mine = _job(claimant)
+        # Asked of most of a full cluster (the benchmark tree-flat): `lacks` written out.
+        mine, ready, unit_of = _job(claimant), Counting.READY, self._view.unit_of
         return [
             job is not None
-            and (job.lacks() >= 0 if job.groups is None else self._view.unit_of(candidate).is_core)
-            and not (
-                self._evicts_whole_jobs
-                and (_is_below(job, mine) if mine.queue is job.queue else job is not mine)
+            and (
+                job.counted[ready] <= job.min_available
+                if job.groups is None
+                else unit_of(candidate).is_core
             )
+            and not (self._evicts_whole_jobs and self._may_go_whole(job, mine))
             for candidate in candidates
             for job in (candidate.job,)
         ]
+
+    @staticmethod
+    def _may_go_whole(job: JobState, mine: JobState) -> bool:
+        return _is_below(job, mine) if mine.queue is job.queue else job is not mine
 
     # Outcomes
 

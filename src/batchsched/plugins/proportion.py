@@ -354,10 +354,10 @@ class _Proportion:
             if known is None:
                 known = beyond_share[queue] = self._beyond_share(queue, asked)
             above, covered = known
-            size = candidate.resreq
             answers.append(
-                candidate.uid in covered
-                or not any(size[dimension] > EPSILON for dimension in above)
+                not above  # most queues have no more than their shares: this pays
+                or candidate.uid in covered
+                or not any(candidate.resreq[dimension] > EPSILON for dimension in above)
             )
         return answers
 
