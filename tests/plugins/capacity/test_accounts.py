@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
-from tests.plugins.capacity.worlds import capacity_scheduler, job, node
 from tests.reference.queue_shares import DemandedTree
 
-from batchsched import Queue, Scheduler, Snapshot
+from batchsched import Queue
 from batchsched.plugin.queue_uses import Use
-from batchsched.plugins.capacity import accounts as accounts_module
 from batchsched.plugins.capacity.accounts import Accounts
-from batchsched.plugins.capacity.shares import fair_shares
 from batchsched.state.queue_tree import QueueTree
 from batchsched.testing import queue_trees
 
@@ -167,28 +160,3 @@ def test_what_is_let_in_never_breaks_the_limits_nor_the_total(
         assert sum(accounts.kept[d][top] for top in tree.tops) <= max(total[d], begun[d])
         for kept, limit in zip(accounts.kept[d], accounts.limit[d], strict=True):
             assert limit is None or kept <= limit
-
-
-def test_shares_are_computed_anew_only_in_dimensions_in_which_anything_changed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    computed: list[int] = []
-
-    def counted_shares(tree: QueueTree, **amounts: Any) -> list[int]:
-        computed.append(amounts["total"])
-        return fair_shares(tree, **amounts)
-
-    monkeypatch.setattr(accounts_module, "fair_shares", counted_shares)
-    tops = [Queue(name=f"top{number}") for number in range(3)]
-    leaves = [Queue(name=f"{top.name}-{n}", parent=top.name) for top in tops for n in range(4)]
-    waiting = [job(leaf.name, leaf.name, size=9) for leaf in leaves]
-    snapshot = Snapshot(nodes=[node("n1", 8, 3)], queues=[*tops, *leaves], jobs=waiting)
-    warm = Scheduler(capacity_scheduler("reclaim", "allocate").config, warm=True)
-    warm.schedule(snapshot)
-    assert sorted(computed) == [0, 3000, 8000]  # memory, gpus and cpus
-    computed.clear()
-    warm.schedule(evolve(snapshot, now=snapshot.now + 1))
-    assert computed == []
-    more = evolve(snapshot, now=snapshot.now + 2, jobs=[*waiting, job("top0-0", "more", size=9)])
-    warm.schedule(more)
-    assert computed == [8000]

@@ -22,7 +22,7 @@ from batchsched.plugins.capacity.accounts import Accounts, Excess, Supply, use_o
 from batchsched.plugins.capacity.claims import QueueClaim, charged_to
 from batchsched.plugins.capacity.loans import Loans
 from batchsched.plugins.capacity.remembered_loans import RememberedLoans
-from batchsched.plugins.capacity.report import QueueReport
+from batchsched.plugins.capacity.report import OutcomesOfQueues
 from batchsched.state.doors import Door
 from batchsched.state.needs import Need
 from batchsched.state.queue_tree import QueueTree
@@ -79,7 +79,7 @@ class _Capacity:
         """What each job holds and requests; None until the state is kept from cycle to cycle."""
         self._accounts: Accounts | None = None
         self._loans: Loans | None = None
-        self._report = QueueReport(view.dimensions.resource)
+        self._outcomes = OutcomesOfQueues(view.dimensions.resource)
 
     @property
     def accounts(self) -> Accounts:
@@ -149,7 +149,8 @@ class _Capacity:
         leaf = self._tree.position[queue.name]
         if accounts.statuses[leaf] is not QueueStatus.OPEN:
             return self._closed(leaf)
-        if accounts.has_room(leaf, need.request, need.dimensions):
+        is_plain = Door.LOANS in self._view.plain
+        if not is_plain and accounts.has_room(leaf, need.request, need.dimensions):
             return None
         leaving = charged_to(accounts, need.leaving) if need.leaving else ()
         refusal: Unfit | None = None
@@ -252,7 +253,7 @@ class _Capacity:
                 for task in tasks:
                     if not task.is_backfill:
                         promised[leaf] = plus(promised.get(leaf, zero), task.resreq)
-        return self._report.outcomes(self.accounts, self.loans(task_order_key), promised)
+        return self._outcomes.outcomes(self.accounts, self.loans(task_order_key), promised)
 
     # Events
 

@@ -13,13 +13,13 @@ from batchsched.plugins.capacity.accounts import Accounts
 from batchsched.plugins.capacity.loans import Loans
 from batchsched.state.vectors import Vector, minus, plus
 
-__all__ = ["QueueReport"]
+__all__ = ["OutcomesOfQueues"]
 
 _Rows = tuple[list[int], ...]
 """The inputs of outcomes, as rows with a number for each position."""
 
 
-class QueueReport:
+class OutcomesOfQueues:
     """Computes the outcomes of queues in each cycle, and reuses those that have not changed."""
 
     def __init__(self, resource: Callable[[Vector], Resource]) -> None:

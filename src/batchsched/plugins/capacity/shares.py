@@ -8,7 +8,7 @@ Parekh and Gallager's generalised processor sharing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cmp_to_key
 from itertools import pairwise
 
@@ -150,86 +150,51 @@ def fair_shares(
 
     """
     shares = [0] * len(tree.names)
-    deal = _Deal(tree, demands, guarantees, deserved, shares, weights)
-    deal.out(total, tree.tops)
-    for position in tree.downward:
-        children = tree.children[position]
-        if children:
-            deal.out(shares[position], children)
-    return shares
+    queues = tree.queues
 
-
-class _Deal:
-    """Divides the share of a queue among its children."""
-
-    __slots__ = (
-        *("_demands", "_deserved", "_fills_demands", "_guarantees", "_queues", "_shares"),
-        "_weights",
-    )
-
-    def __init__(
-        self,
-        tree: QueueTree,
-        demands: Sequence[int],
-        guarantees: Sequence[int],
-        deserved: Sequence[int | None],
-        shares: list[int],
-        weights: Callable[[Sequence[int]], Sequence[int]] | None,
-    ) -> None:
-        self._weights = weights or self._own_weights
-        self._fills_demands = weights is None and tree.all_have_weights and not any(guarantees)
-        """Whether all get what they demand wherever there is enough for all, and no more."""
-        self._queues = tree.queues
-        self._demands = demands
-        self._guarantees = guarantees
-        self._deserved = deserved
-        self._shares = shares
-
-    def out(self, budget: int, children: Sequence[int]) -> None:
-        shares, wants = self._shares, self._demands
-        if self._fills_demands and sum([wants[child] for child in children]) <= budget:
-            for child in children:
-                shares[child] = wants[child]
-            return
-        kept = [self._guarantees[child] for child in children]
-        left = self._give(children, budget, kept, kept) if any(kept) else budget
+    def deal(budget: int, children: Sequence[int]) -> None:
+        kept = [guarantees[child] for child in children]
+        left = give(children, budget, kept, kept) if any(kept) else budget
         granted = {
             child: budget if amount is None else amount
             for child in children
-            if (amount := self._deserved[child]) is None or amount
+            if (amount := deserved[child]) is None or amount
         }
-        if granted and left:
-            for members in self._classes([c for c in granted if wants[c] > shares[c]]):
-                caps = [max(0, min(granted[c], wants[c]) - shares[c]) for c in members]
-                left = self._give(members, left, caps, [granted[c] for c in members])
-                if not left:
-                    break
-        if left:
-            for members in self._classes([c for c in children if wants[c] > shares[c]]):
-                caps = [wants[c] - shares[c] for c in members]
-                left = self._give(members, left, caps, self._weights(members))
-                if not left:
-                    break
+        for members in by_priority(granted) if left else ():
+            caps = [max(0, min(granted[c], demands[c]) - shares[c]) for c in members]
+            left = give(members, left, caps, [granted[c] for c in members])
+        for members in by_priority(children) if left else ():
+            caps = [demands[c] - shares[c] for c in members]
+            by = [queues[c].weight for c in members] if weights is None else weights(members)
+            left = give(members, left, caps, by)
 
-    def _give(
-        self, members: Sequence[int], left: int, caps: Sequence[int], weights: Sequence[int]
-    ) -> int:
-        given, left = fill(left, caps, weights)
-        shares = self._shares
+    def give(members: Sequence[int], left: int, caps: Sequence[int], by: Sequence[int]) -> int:
+        if not left:
+            return 0
+        given, left = fill(left, caps, by)
         for member, amount in zip(members, given, strict=True):
             shares[member] += amount
         return left
 
-    def _own_weights(self, members: Sequence[int]) -> Sequence[int]:
-        return [self._queues[member].weight for member in members]
-
-    def _classes(self, members: Sequence[int]) -> list[list[int]]:
-        """Return the members by priority, the highest first."""
+    def by_priority(members: Iterable[int]) -> list[list[int]]:
+        """Return those that demand more, by priority, the highest first."""
         classes: dict[int, list[int]] = {}
-        queues = self._queues
         for member in members:
-            classes.setdefault(queues[member].priority, []).append(member)
+            if demands[member] > shares[member]:
+                classes.setdefault(queues[member].priority, []).append(member)
         return [classes[priority] for priority in sorted(classes, reverse=True)]
+
+    # Where there is enough for all, they get what they demand, and no more: the usual case.
+    may_be_enough = weights is None and tree.all_have_weights and not any(guarantees)
+    for parent in (-1, *tree.downward):
+        budget = total if parent < 0 else shares[parent]
+        children = tree.tops if parent < 0 else tree.children[parent]
+        if may_be_enough and sum([demands[child] for child in children]) <= budget:
+            for child in children:
+                shares[child] = demands[child]
+        elif children:
+            deal(budget, children)
+    return shares
 
 
 def fill(amount: int, caps: Sequence[int], weights: Sequence[int]) -> tuple[list[int], int]:
