@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchsched.state.change_log import Watch
-from batchsched.state.pod_affinity import ChangeNumber, CountsTogether, DomainCount, NetCount
+from batchsched.state.pod_affinity import ChangeNumber, DomainCount, NetCount
 
 NODES_IN = {"a": [0, 1], "b": [2], "c": [3, 4]}
 EVERYWHERE = None
@@ -91,25 +91,6 @@ def test_counts_are_by_domain_and_nodes_in_none_count_nothing() -> None:
     told.count.add({"zone": "b"}, 1)
     assert told.count.counts == {"a": 5}
     assert told.count.total == 5
-
-
-def test_counts_together_tell_where_the_first_appeared_and_the_last_vanished() -> None:
-    one, other = counts(2)
-    together = CountsTogether([one, other])
-    read = Read(*together.appearances)
-    expected: list[tuple[DomainCount, int, list[int], bool]] = [
-        (one, 2, [2], True),
-        (other, 1, [], True),
-        (one, -1, [], True),
-        (one, -1, [], True),
-        (other, -1, [2], False),
-    ]
-    for count, amount, told, is_there in expected:
-        count.add({"zone": "b"}, amount)
-        assert read.since() == [told]
-        assert together.is_at({"zone": "b"}) is is_there
-    assert not together.is_at({"zone": "a"})
-    assert not together.is_at({})
 
 
 ADDED = st.lists(

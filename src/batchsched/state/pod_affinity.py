@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from attrs import define, evolve, field, frozen
 
@@ -26,33 +25,18 @@ from batchsched.state.records import NodeState, TaskState
 __all__ = [
     "AffinityProfile",
     "ChangeNumber",
-    "CountsTogether",
     "DomainChanges",
     "DomainCount",
     "Meaning",
     "Need",
     "NetCount",
     "PodAffinityIndex",
-    "Presence",
     "Selection",
     "Term",
     "TermsByNeed",
     "meaning_of",
     "needs_met",
 ]
-
-
-class Presence(Protocol):
-    """The domains of one topology key where there is something."""
-
-    def is_at(self, labels: Mapping[str, str], /) -> bool:
-        """Return whether there is something in the domain of a node with these labels."""
-        ...
-
-    @property
-    def appearances(self) -> Sequence[Watch]:
-        """Report the domains where something appeared or vanished."""
-        ...
 
 
 @define(eq=False)
@@ -110,11 +94,10 @@ class DomainChanges:
 
 
 class DomainCount:
-    """A count for each domain of one topology key, with logs of changes; a `Presence`."""
+    """A count for each domain of one topology key, with logs of changes."""
 
     __slots__ = (
-        *("any_appearance", "appeared", "changes", "counts", "key", "nodes_in", "number"),
-        *("together_with", "total"),
+        *("any_appearance", "appeared", "changes", "counts", "key", "nodes_in", "number", "total"),
     )
 
     def __init__(
@@ -136,8 +119,6 @@ class DomainCount:
         """The domains whose count became 0 or ceased to be 0."""
         self.any_appearance = DomainChanges(nodes_in, number)
         """All domains, whenever all counts became 0 or one ceased to be 0."""
-        self.together_with: CountsTogether | None = None
-        """What is notified when the count of a domain becomes or ceases to be 0."""
 
     def add(self, labels: Mapping[str, str], amount: int) -> None:
         """Add an amount to the domain of a node with these labels, if it has one."""
@@ -156,8 +137,6 @@ class DomainCount:
             self.appeared.note(domain)
             if len(counts) <= (not before):
                 self.any_appearance.note_all()
-            if self.together_with is not None:
-                self.together_with.add(domain, 1 if after else -1)
         self.changes.note(domain)
 
     def of(self, labels: Mapping[str, str]) -> int:
@@ -180,50 +159,8 @@ class DomainCount:
         return (self.appeared,)
 
 
-class CountsTogether:
-    """For each domain, how many of several counts are not 0; a `Presence`.
-
-    With much anti-affinity, the terms of many tasks may apply to the same tasks.
-    """
-
-    __slots__ = ("_appeared", "_key", "_not_zero")
-
-    def __init__(self, counts: Sequence[DomainCount]) -> None:
-        """Begin with counts of one topology key that are all 0, and are not together with others.
-
-        From then on they update this.
-        """
-        first = counts[0]
-        self._key = first.key
-        self._not_zero: dict[str, int] = {}
-        self._appeared = DomainChanges(first.nodes_in, first.number)
-        for count in counts:
-            assert count.together_with is None
-            assert not count.counts
-            count.together_with = self
-
-    def add(self, domain: str, amount: int) -> None:
-        """Record that one of the counts of a domain ceased to be 0 (1), or became 0 (-1)."""
-        before = self._not_zero.get(domain, 0)
-        if before + amount:
-            self._not_zero[domain] = before + amount
-        else:
-            del self._not_zero[domain]
-        if not before or not before + amount:
-            self._appeared.note(domain)
-
-    def is_at(self, labels: Mapping[str, str], /) -> bool:
-        """Return whether any of the counts is not 0 in the domain of a node with these labels."""
-        return labels.get(self._key) in self._not_zero
-
-    @property
-    def appearances(self) -> Sequence[Watch]:
-        """Report the domains where all counts became 0 or ceased to be 0."""
-        return (self._appeared,)
-
-
 class NetCount:
-    """A count from which others, of some of the same tasks, are subtracted; a `Presence`.
+    """A count from which others, of some of the same tasks, are subtracted.
 
     The first count may be part of many net counts, so none of these is updated before it is asked.
     """
@@ -493,7 +430,7 @@ class AffinityProfile:
     """Whether the task meets its own required affinity terms."""
     repelled: list[DomainCount | NetCount] = field(factory=list[DomainCount | NetCount])
     """For each required anti-affinity term: the tasks that it selects."""
-    repelling: list[Presence] = field(factory=list[Presence])
+    repelling: list[DomainCount | NetCount] = field(factory=list[DomainCount | NetCount])
     """The tasks with required anti-affinity terms that select these."""
     attracting: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
     """The counts that contribute to the score of a domain, with their weights."""
@@ -714,7 +651,6 @@ class PodAffinityIndex:
                 terms.add(Term(selection, "", count, is_repelled=True))
         for (how, selection, _), count in self._carried.items():
             terms.add(Term(selection, how, count))
-        repelled_by: dict[DomainCount, list[AffinityProfile]] = {}
         for key, info in examples.items():
             profile = self._profiles[key]
             repelling: dict[DomainCount, list[DomainCount]] = {}
@@ -730,25 +666,9 @@ class PodAffinityIndex:
                 else:
                     whole = self._carried["repels", term.selection.whole, term.count.key]
                     repelling.setdefault(whole, []).append(term.count)
-            for whole, exceptions in repelling.items():
-                if exceptions:
-                    profile.repelling.append(self._remaining(whole, *exceptions))
-                else:
-                    repelled_by.setdefault(whole, []).append(profile)
-        self._put_together(repelled_by)
-
-    def _put_together(self, repelled_by: Mapping[DomainCount, Sequence[AffinityProfile]]) -> None:
-        """Share one sum among all counts of tasks that repel the same profiles, without exceptions.
-
-        A task may be repelled by very many terms, but mostly all tasks like it are.
-        """
-        alike: dict[tuple[str, tuple[AffinityProfile, ...]], list[DomainCount]] = {}
-        for count, profiles in repelled_by.items():
-            alike.setdefault((count.key, tuple(profiles)), []).append(count)
-        for (_, profiles), counts in alike.items():
-            there = counts[0] if len(counts) == 1 else CountsTogether(counts)
-            for profile in profiles:
-                profile.repelling.append(there)
+            profile.repelling += [
+                self._remaining(whole, *exceptions) for whole, exceptions in repelling.items()
+            ]
 
     def _remaining(self, whole: DomainCount, *exceptions: DomainCount) -> DomainCount | NetCount:
         """Return where the exceptions from a count are not all of it; equal ones are shared."""
