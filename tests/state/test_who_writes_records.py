@@ -39,6 +39,7 @@ def writes(source: str, file: str) -> Iterator[str]:
                     and isinstance(part.ctx, ast.Store | ast.Del)
                     and part.attr in FIELDS
                     and ast.unparse(part.value) not in {"self", "cls", *OTHERS}
+                    and not ast.unparse(part.value).startswith("self._accounts")
                     and REMEMBERED.get(part.attr) != file
                 ):
                     yield f"{file}:{node.lineno}: {ast.unparse(node)}"

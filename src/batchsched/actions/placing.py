@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from batchsched.model.cluster import TaskStatus
 from batchsched.placement import FITS, Fit, first_of_best
 from batchsched.session.session import Session
+from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, NodeState, TaskState
 
 __all__ = [
@@ -86,8 +86,7 @@ def can_still_start(session: Session, job: JobState, left: int) -> bool:
 
     `left`: the number of its tasks that are still to be tried.
     """
-    placed = job.ready_count + job.waiting_count + job.count(TaskStatus.CONDITIONAL)
-    return placed + left >= job.min_available or session.job_ready(job)
+    return job.lacks(Counting.HOPED) <= left or session.job_ready(job)
 
 
 def _best(session: Session, task: TaskState, fit: Fit) -> NodeState | None:

@@ -15,6 +15,7 @@ from batchsched.plugin.changes import Changes
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
+from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, minus, plus
 
@@ -58,7 +59,7 @@ class _Drf:
         """Return what a job holds and was promised. O(tasks) when first asked, then O(1)."""
         known = self._allocated.get(job.uid)
         if known is None:
-            if not job.conditionally_ready_count:
+            if not job.counted[Counting.RESERVED]:
                 # No task is charged. Most jobs are asked about once before that changes.
                 return self._zero
             known = self._zero

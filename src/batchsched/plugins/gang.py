@@ -64,7 +64,7 @@ class _Gang:
         if job.has_minimum(Counting.VALID):
             return None
         group = None if job.groups is None else job.groups.first_out_of_reach()
-        of_job = MemberCount(has=job.valid_count, needs=job.min_available)
+        of_job = MemberCount(has=job.counted[Counting.VALID], needs=job.min_available)
         lacking = of_job if group is None else group.member_count(Counting.VALID)
         return not_enough_tasks(lacking, "gang")
 

@@ -57,7 +57,7 @@ class GangNeeds:
 
     def _find(self, job: JobState) -> GangNeed | None:
         needed = job.min_available - job.count(TaskStatus.SUCCEEDED)
-        if needed <= 1 or job.ready_count >= job.min_available:
+        if needed <= 1 or job.lacks() <= 0:
             return None
         tasks = [task for task in job.tasks if task.status not in _CANNOT_COUNT]
         if len(tasks) < needed:

@@ -345,7 +345,7 @@ class PendingReasons:
         assert queue is not None
         if queue.name in self._session.reports.queues_overused and self._session.overused(queue):
             return self._overused(job, queue, tally)
-        lacks_only_this = job.min_available - job.ready_count == 1
+        lacks_only_this = job.lacks() == 1
         if not lacks_only_this and not self._session.job_ready(job):
             return self._incomplete(job, tally)
         replica = None if job.groups is None else job.groups.incomplete_with(task)

@@ -245,7 +245,7 @@ class Statement:
             event,
             min_available=job.min_available,
             ready=job.ready_count,
-            waiting=job.waiting_count,
+            waiting=job.count(TaskStatus.PIPELINED),
             job_ready=session.job_ready(job),
             job_pipelined=session.job_pipelined(job),
         )

@@ -286,7 +286,7 @@ def need_of_job(
     if job.groups is not None:
         needed = needed_tasks(job.groups, tasks, counting)
         return _need(job, needed) if needed else None
-    lacks = job.min_available - job.ready_count - job.waiting_count
+    lacks = job.lacks(Counting.PROMISED)
     return _need(job, tuple(islice(tasks, max(1, lacks))))
 
 

@@ -39,7 +39,6 @@ class Reorders(Protocol[ItemT_contra]):
 _NO_TASKS = [0] * len(TaskStatus)
 _ALLOCATED = TaskStatus.ALLOCATED
 _RESERVED = TaskStatus.RESERVED
-_PIPELINED = TaskStatus.PIPELINED.index
 
 
 class QueueState:
@@ -133,21 +132,6 @@ class JobState:
         A job whose groups lack tasks may lack none by number; see `has_minimum`.
         """
         return self.min_available - self.counted[counting]
-
-    @property
-    def waiting_count(self) -> int:
-        """Tasks that are Pipelined."""
-        return self.counts[_PIPELINED]
-
-    @property
-    def conditionally_ready_count(self) -> int:
-        """Ready and waiting tasks, and Conditional and Reserved ones."""
-        return self.counted[3]
-
-    @property
-    def valid_count(self) -> int:
-        """Tasks that run, have succeeded or could start."""
-        return self.counted[4]
 
     def recount(self, task: TaskState, before: TaskStatus | None, after: TaskStatus) -> None:
         """Count a task that changes from one status to another; None: it is new. O(depth)."""

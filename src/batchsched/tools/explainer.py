@@ -117,7 +117,7 @@ def explain(
             queue=_standing_of_queue(session, state),
             min_available=state.min_available,
             ready=state.ready_count,
-            lacking=max(0, state.min_available - state.ready_count),
+            lacking=max(0, state.lacks()),
             at_once=_at_once(session, state, waiting),
             groups=_groups(state),
             nodes=len(snapshot.nodes),

@@ -11,6 +11,7 @@ from batchsched.plugin.extension_points import Preemptable, Reclaimable
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import Predicate
 from batchsched.plugin.verdicts import Verdict, Vote
+from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.testing.laws.asking import (
     Answers,
@@ -304,7 +305,7 @@ def _check_votes(trial: Trial) -> None:
     for point in _VOTES:
         vote: Callable[[JobState], object] | None = getattr(trial.opened, point, None)
         for job in trial.session.jobs.values():
-            placed = job.ready_count + job.waiting_count + job.count(TaskStatus.CONDITIONAL)
+            placed = job.counted[Counting.HOPED]
             if (
                 job.groups is not None
                 or placed >= job.min_available
