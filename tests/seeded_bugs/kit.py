@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 from hypothesis.strategies import SearchStrategy
 from tests.reference import agreement
+from tests.support.following import FollowedMachine
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
 from batchsched.plugins.conformance import ConformancePlugin
@@ -31,7 +32,6 @@ from batchsched.plugins.priority import PriorityPlugin
 from batchsched.plugins.proportion import ProportionPlugin
 from batchsched.testing import (
     INVARIANTS,
-    ClusterMachine,
     Invariant,
     InvariantViolation,
     check_cycle,
@@ -159,7 +159,7 @@ def cycles(
 def machine(clock: Clock, policy: dict[str, object]) -> Check:
     """Clusters that live for many cycles."""
 
-    class Machine(ClusterMachine):
+    class Machine(FollowedMachine):
         config = SchedulerConfig.from_mapping(policy)
         cycle_invariants = EVERYTHING
         # There is one without any bug: a job whose first task fits nowhere, and whose second can

@@ -33,7 +33,6 @@ from batchsched import (
 )
 from batchsched.testing import (
     INVARIANTS,
-    CarryOverViolation,
     Cycle,
     InvalidSnapshot,
     Invariant,
@@ -41,7 +40,6 @@ from batchsched.testing import (
     PingPong,
     as_code,
     check_cycle,
-    check_next_snapshot,
     configs,
     invalid_snapshots,
     invariant,
@@ -53,7 +51,7 @@ from batchsched.testing import (
     tasks,
     without_times,
 )
-from batchsched.testing.histories import Watcher
+from batchsched.testing.ping_pong import Watcher
 
 NAMES = {**vars(batchsched), **vars(batchsched.model.constraints), **vars(batchsched.testing)}
 MANY = settings(max_examples=100, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -277,19 +275,3 @@ def test_the_code_of_ping_pong_has_results_that_the_scheduler_does_not_give() ->
     assert "\nresults = [\n" in found.as_code()
     with pytest.raises(AssertionError, match="ping-pong"):
         exec(found.as_code(), {})
-
-
-def test_the_code_of_what_follows_has_a_snapshot_that_would_not_follow() -> None:
-    result = schedule(ROOMY)
-    for following in (
-        evolve(
-            next_snapshot(ROOMY, result, now=ROOMY.now + 1),
-            nodes=[*ROOMY.nodes, node("n2", "1C1G")],
-        ),
-        evolve(ROOMY, now=ROOMY.now - 1),
-    ):
-        with pytest.raises(CarryOverViolation) as caught:
-            check_next_snapshot(ROOMY, result, following)
-        with pytest.raises(CarryOverViolation) as again:
-            exec(caught.value.as_code(), {})
-        assert again.value.problem == caught.value.problem

@@ -15,12 +15,6 @@ from batchsched.testing.drawing.parts import jobs, nodes, queues, resources, tas
 from batchsched.testing.drawing.queues import queue_trees
 from batchsched.testing.drawing.snapshots import snapshots
 from batchsched.testing.hashing import HashSeedViolation, check_hash_seeds
-from batchsched.testing.histories import (
-    CarryOverViolation,
-    PingPong,
-    check_next_snapshot,
-    without_times,
-)
 from batchsched.testing.invariants import (
     INVARIANTS,
     Cycle,
@@ -32,11 +26,14 @@ from batchsched.testing.invariants import (
 )
 from batchsched.testing.laws import LawViolation, VacuityWarning, check_plugin
 from batchsched.testing.machine import ClusterMachine
+from batchsched.testing.ping_pong import (
+    PingPong,
+    without_times,
+)
 from batchsched.testing.plain import check_plain
 
 __all__ = [
     "INVARIANTS",
-    "CarryOverViolation",
     "ClusterMachine",
     "Cycle",
     "HashSeedViolation",
@@ -50,7 +47,6 @@ __all__ = [
     "as_code",
     "check_cycle",
     "check_hash_seeds",
-    "check_next_snapshot",
     "check_plain",
     "check_plugin",
     "configs",

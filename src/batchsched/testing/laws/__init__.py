@@ -26,8 +26,6 @@ from batchsched.testing.laws.cycles import (
     AnswersSeen,
     VacuityWarning,
     check_isolation,
-    check_kept,
-    may_keep,
 )
 from batchsched.testing.laws.hints import (
     check_arrays,
@@ -49,8 +47,6 @@ from batchsched.testing.laws.trial import KINDS, LawViolation, Move, Subject, Tr
 
 __all__ = ["LawViolation", "VacuityWarning", "check_plugin", "default_examples"]
 
-_REPEATING, _KEEPING = 2, 3
-"""The choices, of four, with which an example also runs cycles: repeating, or keeping state."""
 
 _NONE: Mapping[str, ArgumentValue] = {}
 
@@ -75,7 +71,8 @@ def check_plugin(
     NumPy is installed) and `watch`; `normalise` depends only on its arguments. Verdicts agree with
     `claimant_key` (and then read only the permitted accounts) and `shielded`. After a statement
     is discarded, every answer is as before. No state leaks from cycle to cycle: neither answers
-    nor results depend on earlier cycles. Kept state (`resume`) answers like freshly opened state.
+    nor results depend on earlier cycles. State that is kept on purpose
+    (`resume`) is for `check_plain`.
 
     The examples are the same in every run.
 
@@ -118,15 +115,15 @@ def check_plugin(
     moves = st.lists(one_move, min_size=1, max_size=5)
 
     @same_each_time(max_examples, shrink=shrink)
-    @given(snapshot=drawn, other=drawn, moves=moves, cycles=st.integers(0, 3))
-    def keeps_the_laws(snapshot: Snapshot, other: Snapshot, moves: list[Move], cycles: int) -> None:
+    @given(snapshot=drawn, other=drawn, moves=moves, is_repeated=st.booleans())
+    def keeps_the_laws(
+        snapshot: Snapshot, other: Snapshot, moves: list[Move], is_repeated: bool
+    ) -> None:
         try:
             trial = subject.open(snapshot)
             seen.note(trial, _check_answers(trial, moves))
-            # Each of these runs several cycles, which takes much longer than everything else.
-            if cycles == _KEEPING and may_keep(trial):
-                check_kept(subject, trial, snapshot)
-            elif cycles >= _REPEATING:
+            # This runs several cycles, which takes much longer than everything else.
+            if is_repeated:
                 check_isolation(subject, trial, snapshot, other)
         except PluginError as error:
             raise LawViolation(

@@ -177,10 +177,6 @@ class Subject:
         )
         return scheduler
 
-    def warm_scheduler(self) -> Scheduler:
-        """Return a scheduler with a fresh plugin that keeps its state from cycle to cycle."""
-        return self._scheduler(self._make_fresh, warm=True)[0]
-
     def scheduler(
         self, *, plain: bool | Collection[str], change: Callable[[object], object]
     ) -> Scheduler:
@@ -198,7 +194,6 @@ class Subject:
         make: PluginFactory,
         look: Callable[[Session], None] | None = None,
         *,
-        warm: bool = False,
         plain: bool | Collection[str] = False,
         change: Callable[[object], object] | None = None,
     ) -> tuple[Scheduler, list[_Spy]]:
@@ -215,7 +210,7 @@ class Subject:
             action = _Looks(look)
             registry.register_action(_LOOK, lambda _: action)
             config = evolve(config, actions=[ActionOption(name=_LOOK), *config.actions])
-        return Scheduler(config, registry, warm=warm, plain=plain), spies
+        return Scheduler(config, registry, plain=plain), spies
 
 
 def _expect_named(config: SchedulerConfig, name: str) -> None:
