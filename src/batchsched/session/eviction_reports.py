@@ -94,7 +94,9 @@ class EvictionReports:
         if kind is None:
             return task.uid
         key = session.plugin_set.eviction.at(search.point).claimant_key(task)
-        if key is None or search.claim is not None or job.count(TaskStatus.RUNNING):
+        if key is None and search.claim is None:
+            return task.uid  # verdicts may depend on anything about it
+        if search.claim is not None or job.count(TaskStatus.RUNNING):
             # Its own running tasks are candidates too, but differently for itself and for others.
             return kind, job.uid
         return kind, job.queue.name, key

@@ -312,18 +312,18 @@ def _declarations(opened: object) -> Iterator[tuple[str, _Overrides]]:
     for name in _PROMISES:
         if getattr(opened, name, None) is not None:
             yield name, _lacking(name)
-    for name in _given(_called(opened, "hints")):
+    for name in reversed(_given(_called(opened, "hints"))):  # claimant_key last: others need it
         yield f"hints().{name}", _without_hint(name)
     for point in ("predicates", "node_scores"):
         for number, function in enumerate(_functions(opened, point)):
             which = f"{point}()[{number}]"
+            for name in _given(function.hints):
+                less = _evolved(function.hints, **{name: None})
+                yield f"{which}.hints.{name}", _changing(point, number, "hints", less)
             if function.signature is not per_task:
                 yield f"{which}.signature", _changing(point, number, "signature", per_task)
             if function.reads is not Reads.CLUSTER:
                 yield f"{which}.reads", _changing(point, number, "reads", Reads.CLUSTER)
-            for name in _given(function.hints):
-                less = _evolved(function.hints, **{name: None})
-                yield f"{which}.hints.{name}", _changing(point, number, "hints", less)
 
 
 def _called(opened: object, point: str) -> object:
