@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from attrs import frozen
 
@@ -96,49 +96,40 @@ def unmet_dependencies(jobs: Iterable[JobInfo], /) -> Mapping[str, Unmet]:
     if not waiting:
         return {}
     known = {job.uid: job for job in jobs}
-    progress_of: dict[str, _Progress] = {}
+    events_of: dict[str, frozenset[JobEvent]] = {}
     open_dependencies: dict[str, list[Dependency]] = {}
     never: dict[str, list[Dependency]] = {}
     for job in waiting:
         for dependency in job.depends_on:
             other = known.get(dependency.job)
-            progress: _Progress | None = None
+            events: frozenset[JobEvent] | None = None
             if other is not None:
-                progress = progress_of.get(other.uid)
-                if progress is None:
-                    progress = progress_of[other.uid] = _progress_of(other)
-            if _holds(dependency, progress):
+                events = events_of.get(other.uid)
+                if events is None:
+                    events = events_of[other.uid] = _events_of(other)
+            if _holds(dependency, events):
                 continue
             open_dependencies.setdefault(job.uid, []).append(dependency)
-            if progress is not None and progress.has_ended:
+            if events is not None and JobEvent.ENDED in events:
                 never.setdefault(job.uid, []).append(dependency)
-    _propagate_never(open_dependencies, never, progress_of)
+    _propagate_never(open_dependencies, never, events_of)
     return {
         uid: Unmet(tuple(found), tuple(never.get(uid, ())))
         for uid, found in open_dependencies.items()
     }
 
 
-@frozen
-class _Progress:
-    """The progress of a job that others depend on."""
-
-    has_started: bool
-    has_ended: bool
-    has_succeeded: bool
-
-
-def _progress_of(job: JobInfo) -> _Progress:
-    ready = sum(task.status.ready for task in job.tasks)
-    succeeded = sum(task.status is TaskStatus.SUCCEEDED for task in job.tasks)
+def _events_of(job: JobInfo) -> frozenset[JobEvent]:
+    """Return what has occurred to a job that others depend on."""
     has_ended = bool(job.tasks) and all(task.status in _ENDED for task in job.tasks)
-    return _Progress(
-        has_started=has_ended
-        or (ready > 0 and _is_enough(job, ready, lambda status: bool(status.ready))),
-        has_ended=has_ended,
-        has_succeeded=has_ended
-        and _is_enough(job, succeeded, lambda status: status is TaskStatus.SUCCEEDED),
-    )
+    if not has_ended:
+        ready = sum(task.status.ready for task in job.tasks)
+        has_started = ready and _is_enough(job, ready, lambda status: bool(status.ready))
+        return frozenset([JobEvent.STARTED] if has_started else ())
+    succeeded = sum(task.status is TaskStatus.SUCCEEDED for task in job.tasks)
+    is_success = _is_enough(job, succeeded, lambda status: status is TaskStatus.SUCCEEDED)
+    end = JobEvent.SUCCEEDED if is_success else JobEvent.FAILED
+    return frozenset([JobEvent.STARTED, JobEvent.ENDED, end])
 
 
 def _is_enough(job: JobInfo, count: int, counts: Callable[[TaskStatus], bool]) -> bool:
@@ -149,24 +140,17 @@ def _is_enough(job: JobInfo, count: int, counts: Callable[[TaskStatus], bool]) -
     return can_start_with(job.groups, job.min_groups, there)
 
 
-def _holds(dependency: Dependency, progress: _Progress | None) -> bool:
-    if progress is None:
+def _holds(dependency: Dependency, events: Collection[JobEvent] | None) -> bool:
+    """Return whether a dependency holds, given what occurred to the other job; None: it is gone."""
+    if events is None:
         return dependency.satisfied_if_missing and dependency.on is not JobEvent.FAILED
-    match dependency.on:
-        case JobEvent.STARTED:
-            return progress.has_started
-        case JobEvent.SUCCEEDED:
-            return progress.has_succeeded
-        case JobEvent.ENDED:
-            return progress.has_ended
-        case JobEvent.FAILED:
-            return progress.has_ended and not progress.has_succeeded
+    return dependency.on in events
 
 
 def _propagate_never(
     open_dependencies: Mapping[str, list[Dependency]],
     never: dict[str, list[Dependency]],
-    progress_of: Mapping[str, _Progress],
+    events_of: Mapping[str, Collection[JobEvent]],
 ) -> None:
     """Add to `never` the dependencies on jobs that can never be eligible and have not started."""
     dependents: dict[str, list[tuple[str, Dependency]]] = {}
@@ -176,8 +160,7 @@ def _propagate_never(
     to_visit = sorted(never)
     while to_visit:
         uid = to_visit.pop()
-        progress = progress_of.get(uid)
-        if progress is not None and progress.has_started:
+        if JobEvent.STARTED in events_of.get(uid, ()):
             continue
         for dependent, dependency in dependents.get(uid, ()):
             if dependent not in never:

@@ -20,7 +20,7 @@ from typing import (
     get_type_hints,
 )
 
-from attrs import NOTHING, Attribute, AttrsInstance, fields, frozen, has
+from attrs import NOTHING, Attribute, AttrsInstance, fields, has
 
 from batchsched.errors import Fault, FaultsError
 from batchsched.model.texts import did_you_mean
@@ -115,11 +115,13 @@ _IN_WORDS = {
 }
 
 
-@frozen
 class Scalars:
     """A value of one of several plain types."""
 
-    kinds: tuple[type, ...]
+    __slots__ = ("kinds",)
+
+    def __init__(self, kinds: tuple[type, ...]) -> None:
+        self.kinds = kinds
 
     def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
@@ -150,12 +152,13 @@ class Scalars:
         return {"type": names[0] if len(names) == 1 else list[JsonValue](names)}
 
 
-@frozen
 class Member:
     """A member of an enum, written as its value, or a literal value."""
 
-    members: Mapping[object, object]
-    """The written values, and the members that they represent."""
+    __slots__ = ("members",)
+
+    def __init__(self, members: Mapping[object, object]) -> None:
+        self.members = members
 
     def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
@@ -182,23 +185,35 @@ class Member:
         return {"enum": [cast("Scalar", written) for written in self.members]}
 
 
-@frozen
 class RecordField:
     """A field of a record."""
 
-    name: str
-    shape: Shape
-    is_required: bool
-    default: object
-    """The default value, for comparison; if a factory makes it, one value that it returned."""
+    __slots__ = (
+        "default",
+        "is_required",
+        "name",
+        "shape",
+    )
+
+    def __init__(self, name: str, shape: Shape, is_required: bool, default: object) -> None:
+        self.name = name
+        self.shape = shape
+        self.is_required = is_required
+        self.default = default
+        """The default value, for comparison; if a factory makes it, one value that it returned."""
 
 
-@frozen
 class Record:
     """An attrs class, written as an object with its fields."""
 
-    kind: type[AttrsInstance]
-    content: tuple[RecordField, ...]
+    __slots__ = (
+        "content",
+        "kind",
+    )
+
+    def __init__(self, kind: type[AttrsInstance], content: tuple[RecordField, ...]) -> None:
+        self.kind = kind
+        self.content = content
 
     def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
         """Return the fields as an object; fields equal to their default only with `derived`."""
@@ -309,11 +324,13 @@ class Record:
         return described
 
 
-@frozen
 class Items:
     """A tuple of any number of items of one shape, written as a list."""
 
-    item: Shape
+    __slots__ = ("item",)
+
+    def __init__(self, item: Shape) -> None:
+        self.item = item
 
     def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
@@ -346,11 +363,13 @@ class Items:
         return {"type": "array", "items": self.item.schema(definitions)}
 
 
-@frozen
 class Named:
     """A mapping of strings to values of one shape, written as an object in order of key."""
 
-    item: Shape
+    __slots__ = ("item",)
+
+    def __init__(self, item: Shape) -> None:
+        self.item = item
 
     def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
@@ -384,12 +403,17 @@ class Named:
         return {"type": "object", "additionalProperties": self.item.schema(definitions)}
 
 
-@frozen
 class Pairs:
     """A mapping whose keys are not strings, written as a list of pairs."""
 
-    key: Shape
-    item: Shape
+    __slots__ = (
+        "item",
+        "key",
+    )
+
+    def __init__(self, key: Shape, item: Shape) -> None:
+        self.key = key
+        self.item = item
 
     def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
@@ -434,11 +458,13 @@ class Pairs:
         return {"type": "array", "items": pair}
 
 
-@frozen
 class Either:
     """A value of one of several shapes, which are distinguished by their plain data."""
 
-    shapes: tuple[Shape, ...]
+    __slots__ = ("shapes",)
+
+    def __init__(self, shapes: tuple[Shape, ...]) -> None:
+        self.shapes = shapes
 
     def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
         """Return a value as plain data; see `Shape`."""

@@ -19,8 +19,6 @@ from batchsched.model.validation.values import shown
 
 __all__ = [
     "Snapshot",
-    "SnapshotIndex",
-    "found",
     "keep_tables",
     "snapshot_of_sound_parts",
     "take_tables",
@@ -29,38 +27,22 @@ __all__ = [
 PartT = TypeVar("PartT")
 
 
-@frozen
-class SnapshotIndex:
+class _Index:
     """The parts of a snapshot by name or UID."""
 
-    jobs: Mapping[str, JobInfo]
-    tasks: Mapping[str, TaskInfo]
-    nodes: Mapping[str, NodeInfo]
-    queues: Mapping[str, Queue]
+    __slots__ = ("jobs", "nodes", "queues", "tasks")
 
-    @classmethod
-    def of(
-        cls,
-        *,
-        jobs: Iterable[JobInfo],
-        other_tasks: Iterable[TaskInfo],
-        nodes: Iterable[NodeInfo],
-        queues: Iterable[Queue],
-    ) -> SnapshotIndex:
+    def __init__(self, snapshot: Snapshot) -> None:
         """Index the parts of a snapshot. O(size)."""
-        jobs = tuple(jobs)
-        tasks = {task.uid: task for task in other_tasks}
-        for job in jobs:
-            tasks.update((task.uid, task) for task in job.tasks)
-        return cls(
-            {job.uid: job for job in jobs},
-            tasks,
-            {node.name: node for node in nodes},
-            {queue.name: queue for queue in queues},
-        )
+        self.jobs = {job.uid: job for job in snapshot.jobs}
+        self.tasks = {task.uid: task for task in snapshot.other_tasks}
+        for job in snapshot.jobs:
+            self.tasks.update((task.uid, task) for task in job.tasks)
+        self.nodes = {node.name: node for node in snapshot.nodes}
+        self.queues = {queue.name: queue for queue in snapshot.queues}
 
 
-def found(what: str, parts: Mapping[str, PartT], name: str) -> PartT:
+def _found(what: str, parts: Mapping[str, PartT], name: str) -> PartT:
     """Return the part with this name.
 
     Raises:
@@ -126,7 +108,7 @@ class Snapshot:
     """Tasks that this scheduler does not manage: they only occupy their nodes."""
     now: float = 0.0
     """Seconds, on the clock of all creation times."""
-    _index: SnapshotIndex | None = field(default=None, init=False, eq=False)
+    _index: _Index | None = field(default=None, init=False, eq=False)
     _tables: object = field(default=None, init=False, eq=False)
     """The tables from which `next_snapshot` derives the next snapshot incrementally."""
 
@@ -151,7 +133,7 @@ class Snapshot:
         'q'
 
         """
-        return found("job", self._by_name().jobs, uid)
+        return _found("job", self._by_name().jobs, uid)
 
     def task(self, uid: str, /) -> TaskInfo:
         """Return a task by UID, with or without a job. O(1) after the first look-up of anything.
@@ -160,7 +142,7 @@ class Snapshot:
             UnknownNameError: there is no such task.
 
         """
-        return found("task", self._by_name().tasks, uid)
+        return _found("task", self._by_name().tasks, uid)
 
     def node(self, name: str, /) -> NodeInfo:
         """Return a node by name. O(1) after the first look-up of anything.
@@ -169,7 +151,7 @@ class Snapshot:
             UnknownNameError: there is no such node.
 
         """
-        return found("node", self._by_name().nodes, name)
+        return _found("node", self._by_name().nodes, name)
 
     def queue(self, name: str, /) -> Queue:
         """Return a queue by name. O(1) after the first look-up of anything.
@@ -178,13 +160,11 @@ class Snapshot:
             UnknownNameError: there is no such queue.
 
         """
-        return found("queue", self._by_name().queues, name)
+        return _found("queue", self._by_name().queues, name)
 
-    def _by_name(self) -> SnapshotIndex:
+    def _by_name(self) -> _Index:
         if self._index is None:
-            index = SnapshotIndex.of(
-                jobs=self.jobs, other_tasks=self.other_tasks, nodes=self.nodes, queues=self.queues
-            )
+            index = _Index(self)
             object.__setattr__(self, "_index", index)
             return index
         return self._index

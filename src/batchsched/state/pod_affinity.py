@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve, frozen
 
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.constraints import LabelSelector, Operator, PodAffinityTerm
@@ -39,15 +39,17 @@ __all__ = [
 ]
 
 
-@define(eq=False)
 class ChangeNumber:
     """Numbers the changes of several counts in order.
 
     So one number says for all of them how much a reader has seen.
     """
 
-    latest: int = 1
-    """Who begins to read at 0 has seen nothing yet."""
+    __slots__ = ("latest",)
+
+    def __init__(self) -> None:
+        self.latest = 1
+        """Who begins to read at 0 has seen nothing yet."""
 
 
 class DomainChanges:
@@ -380,16 +382,20 @@ class Selection:
             yield sorted(set(needs))
 
 
-@frozen(eq=False)
 class Term:
     """A term, or several terms of one task, with its count."""
 
-    selection: Selection
-    carried: str
-    """The kind of term, if the tasks that carry it are counted; empty: selected tasks are."""
-    count: DomainCount
-    is_repelled: bool = False
-    """Whether selected tasks that are only promised a node count too."""
+    __slots__ = ("carried", "count", "is_repelled", "selection")
+
+    def __init__(
+        self, selection: Selection, carried: str, count: DomainCount, *, is_repelled: bool = False
+    ) -> None:
+        self.selection = selection
+        self.carried = carried
+        """The kind of term, if the tasks that carry it are counted; empty: selected tasks are."""
+        self.count = count
+        self.is_repelled = is_repelled
+        """Whether selected tasks that are only promised a node count too."""
 
 
 class TermsByNeed:
@@ -420,24 +426,34 @@ class TermsByNeed:
         return (term for term in possible if term.selection.means(info))
 
 
-@define(eq=False)
 class AffinityProfile:
     """The counts that concern tasks with the same namespace, labels and terms."""
 
-    required: list[DomainCount | NetCount] = field(factory=list[DomainCount | NetCount])
-    """For each required affinity term: the tasks that all of these terms select together."""
-    meets_itself: bool = True
-    """Whether the task meets its own required affinity terms."""
-    repelled: list[DomainCount | NetCount] = field(factory=list[DomainCount | NetCount])
-    """For each required anti-affinity term: the tasks that it selects."""
-    repelling: list[DomainCount | NetCount] = field(factory=list[DomainCount | NetCount])
-    """The tasks with required anti-affinity terms that select these."""
-    attracting: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
-    """The counts that contribute to the score of a domain, with their weights."""
-    counted: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
-    """The counts that change when such a task is placed on a node, with the amounts."""
-    promised: list[DomainCount] = field(factory=list[DomainCount])
-    """The counts of required anti-affinity that a promise to such a task increases by one."""
+    __slots__ = (
+        "attracting",
+        "counted",
+        "meets_itself",
+        "promised",
+        "repelled",
+        "repelling",
+        "required",
+    )
+
+    def __init__(self) -> None:
+        self.required: list[DomainCount | NetCount] = []
+        """For each required affinity term: the tasks that all of these terms select together."""
+        self.meets_itself = True
+        """Whether the task meets its own required affinity terms."""
+        self.repelled: list[DomainCount | NetCount] = []
+        """For each required anti-affinity term: the tasks that it selects."""
+        self.repelling: list[DomainCount | NetCount] = []
+        """The tasks with required anti-affinity terms that select these."""
+        self.attracting: list[tuple[DomainCount, int]] = []
+        """The counts that contribute to the score of a domain, with their weights."""
+        self.counted: list[tuple[DomainCount, int]] = []
+        """The counts that change when such a task is placed on a node, with the amounts."""
+        self.promised: list[DomainCount] = []
+        """The counts of required anti-affinity that a promise to such a task increases by one."""
 
     @property
     def can_refuse(self) -> bool:

@@ -211,20 +211,20 @@ SCALARS: dict[type, st.SearchStrategy[Any]] = {
 def values_of(shape: Shape) -> st.SearchStrategy[Any]:
     """Draw values of a shape, whatever they mean."""
     match shape:
-        case Record(kind, content):
+        case Record(kind=kind, content=content):
             parts = {item.name: values_of(item.shape) for item in content}
             return st.builds(kind, **parts)
-        case Scalars(kinds):
+        case Scalars(kinds=kinds):
             return st.one_of(*(SCALARS[kind] for kind in kinds))
-        case Member(members):
+        case Member(members=members):
             return st.sampled_from(list(members.values()))
-        case Items(item):
+        case Items(item=item):
             return st.lists(values_of(item), max_size=2).map(tuple)
-        case Named(item):
+        case Named(item=item):
             return st.dictionaries(SCALARS[str], values_of(item), max_size=2)
-        case Pairs(key, item):
+        case Pairs(key=key, item=item):
             return st.dictionaries(values_of(key), values_of(item), max_size=2)
-        case Either(options):
+        case Either(shapes=options):
             return st.one_of(*map(values_of, options))
     raise TypeError(shape)
 
