@@ -61,8 +61,8 @@ def _must_be(expected: str, is_so: Callable[[Any], bool]) -> Callable[..., Wrong
     return lambda answer, *_asked: None if is_so(answer) else (expected, answer)
 
 
-def _must_be_a(kind: type, expected: str) -> Callable[..., Wrong]:
-    return _must_be(expected, lambda answer: isinstance(answer, kind))
+def _never(_answer: object) -> bool:
+    return False
 
 
 def _is_claim(answer: object) -> bool:
@@ -125,6 +125,8 @@ class Rule:
     """Returns one function that asks all plugins: given this rule, the point, the functions."""
     wrong: Callable[..., Wrong] = lambda *_: None
     """Returns what is wrong with an answer, given the answer and what was asked."""
+    sound: type | tuple[()] = ()
+    """Answers of this type make sense without a closer look."""
     ties: str = ""
     """The attribute that breaks ties of keys and of the time of creation; empty: none does."""
 
@@ -206,7 +208,7 @@ def _votes(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
 
 def _first(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns the first answer that is not None."""
-    functions = _in_order(tiers)
+    functions, sound = _in_order(tiers), rule.sound
 
     def ask(*asked: Any) -> Any:
         for name, function in functions:
@@ -215,7 +217,8 @@ def _first(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
             except Exception as error:
                 raise plugin_error(name, point, error) from error
             if answer is not None:
-                rule.check(name, point, answer, *asked)
+                if not isinstance(answer, sound):
+                    rule.check(name, point, answer, *asked)
                 return answer
         return None
 
@@ -312,8 +315,8 @@ def _in_order(tiers: Tiers) -> tuple[Named[Callable[..., Any]], ...]:
     return tuple(named for tier in tiers for named in tier)
 
 
-_ORDERED = _must_be("a key that can be ordered", lambda _: False)
-_VOTE = Rule(_votes, _must_be("a Vote or a bool", lambda _: False))
+_ORDERED = _must_be("a key that can be ordered", _never)
+_VOTE = Rule(_votes, _must_be("a Vote or a bool", _never))
 
 RULES: Mapping[str, Rule] = {
     # Orders
@@ -322,13 +325,13 @@ RULES: Mapping[str, Rule] = {
     "need_order_key": Rule(_keys, _ORDERED),
     "task_order_key": Rule(_keys, _ORDERED, ties="uid"),
     # Jobs
-    "job_valid": Rule(_first, _must_be_a(JobCondition, "a JobCondition")),
+    "job_valid": Rule(_first, _must_be("a JobCondition", _never), sound=JobCondition),
     "job_ready": _VOTE,
     "job_pipelined": _VOTE,
     "job_condition_ready": _VOTE,
     # Queues
     "overused": Rule(_any, _must_be("a bool", lambda answer: answer in (True, False))),
-    "allocatable": Rule(_first, _must_be_a(Unfit, "an Unfit or None")),
+    "allocatable": Rule(_first, _must_be("an Unfit or None", _never), sound=Unfit),
     "queue_share": Rule(_first, _wrong_share),
     "queue_outcomes": Rule(_of_first_plugin, _wrong_outcomes),
     "surplus_weights": Rule(_of_first_plugin, _wrong_weights),
@@ -337,7 +340,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "claim": Rule(_of_first_plugin, _must_be("a Claim or Unfit", _is_claim)),
     # Nodes
-    "predicates": Rule(_all, _must_be_a(Predicate, "a Predicate")),
+    "predicates": Rule(_all, _must_be("a Predicate", lambda answer: isinstance(answer, Predicate))),
     "node_scores": Rule(_all, _wrong_score),
     "node_order_on_resource": Rule(
         _sum, _must_be("a finite number", lambda score: isfinite(0.0 + score))

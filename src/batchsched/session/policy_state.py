@@ -13,24 +13,23 @@ from attrs import evolve
 from sortedcontainers import SortedDict
 
 from batchsched.errors import BatchschedError, ConfigError, Fault, problem_of
-from batchsched.model.reasons import GangNeed, JobCondition
+from batchsched.model.reasons import JobCondition
 from batchsched.model.validation.values import shown
 from batchsched.placement import CountsRoom, FollowsNodes, Placement
 from batchsched.placement.plain_loop import Evaluator
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.extension_points import Plugin
 from batchsched.plugin.session_view import SessionView
+from batchsched.session.cycle_reports import WaitingJob
 from batchsched.session.known_failures import FailedTurns
 from batchsched.session.node_room import NodeRoom
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plugin_set import PluginSet
 from batchsched.session.tracing.traced_plugin import TracedPlugin
-from batchsched.session.waiting_jobs import WaitingJob
 from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, TaskState
-from batchsched.state.vectors import Vector
 from batchsched.trace import Teller
 
 __all__ = ["PlacementFactory", "PolicyState"]
@@ -93,16 +92,6 @@ class PolicyState:
         self.left_out: dict[str, JobCondition] = {}
         """Why jobs are not in the session, by UID."""
         self.node_room = NodeRoom(ledger)
-        self.gang_needs: dict[JobState, GangNeed | None] = {}
-        """The needs of gangs that can never start, as far as computed; None: the job can start.
-
-        They apply to the state of jobs between cycles.
-        """
-        self.gang_room: dict[tuple[tuple[Vector, Vector], int], int] = {}
-        """By the requests of a kind of task and a number: how many such tasks fit on empty nodes.
-
-        At most that number; valid while no node changes.
-        """
         self.waiting_jobs: dict[JobState, WaitingJob] = {}
         """Data of waiting jobs for pending reasons, for the state of jobs between cycles."""
         self.failed_turns: FailedTurns | None = None
@@ -193,13 +182,10 @@ class PolicyState:
         for job in changes.jobs_gone:
             self.jobs.pop(job.uid, None)
             self.left_out.pop(job.uid, None)
-        if nodes_changed:
-            self.gang_needs.clear()
-            self.gang_room.clear()
         for job in (*changes.jobs_gone, *changes.jobs):
-            self.gang_needs.pop(job, None)
             self.waiting_jobs.pop(job, None)
         if nodes_changed:
+            self.waiting_jobs.clear()
             self.node_room.forget_nodes()
         elif other_tasks_changed:
             self.node_room.forget_others()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from batchsched.errors import StatementError, UnknownNameError
 from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import NodeTally, QueueShare, Unfit, UnfitReason
+from batchsched.model.reasons import QueueShare
 from batchsched.model.result import Bind, Eviction
 from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
@@ -216,23 +216,6 @@ class Session(TurnTaker):
 
         """
         audit(self.ledger)
-
-    # Nodes, for pending reasons
-
-    def tally(self, task: TaskState) -> NodeTally:
-        """Return how many nodes could accept a task now, and why the others could not."""
-        tally = self.placement.tally(task)
-        guard = self.plans.guard
-        if guard is None or not tally.available:
-            return tally
-        closed = sum(
-            node.fits_now(task.init_resreq) and not guard.allows(task, node)
-            for node in self.placement.feasible(task)
-        )
-        if not closed:
-            return tally
-        unfit = {**tally.unfit, Unfit(UnfitReason.PLANNED): closed}
-        return NodeTally(tally.total, tally.available - closed, unfit)
 
     def running_on(self, node: NodeState) -> RunningTasks:
         """Return the Running tasks of jobs in the session on a node.

@@ -1,0 +1,684 @@
+"""Why tasks are pending, and jobs not scheduled, in the state at the end of a cycle.
+
+`PendingReasons` decides what is said of a task; what groups, other jobs and the size of the
+cluster have to do with it stands below. No decision depends on any of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+from attrs import evolve
+
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.immutable import LazyMap
+from batchsched.model.reasons import (
+    ConditionReason,
+    GangNeed,
+    JobCondition,
+    KindNeed,
+    MemberCount,
+    NodeTally,
+    PendingReason,
+    PlacementFailure,
+    QueueShare,
+    Unfit,
+    UnfitReason,
+    WhyPending,
+    explained,
+)
+from batchsched.model.resources import Resource
+from batchsched.session.cycle_reports import NOT_CONSIDERED, WaitingJob, not_reached
+from batchsched.session.eviction_reports import add_eviction_reports
+from batchsched.session.session import Session
+from batchsched.state.groups import Counting, JobGroups
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.vectors import Vector, fits, plus
+
+__all__ = ["PendingReasons"]
+
+_WHY_LEFT_OUT = {
+    ConditionReason.QUEUE_UNKNOWN: WhyPending.QUEUE_UNKNOWN,
+    ConditionReason.QUEUE_NOT_LEAF: WhyPending.QUEUE_NOT_LEAF,
+    ConditionReason.WAITS_FOR: WhyPending.WAITS_FOR,
+    ConditionReason.NEVER_ELIGIBLE: WhyPending.NEVER_ELIGIBLE,
+}
+_WHY_REFUSED = {
+    UnfitReason.QUEUE_LIMIT: WhyPending.QUEUE_LIMIT,
+    UnfitReason.QUEUE_CLOSED: WhyPending.QUEUE_CLOSED,
+    UnfitReason.NOT_ITS_TURN: WhyPending.NOT_REACHED,
+}
+_Part = Mapping[str, PendingReason] | tuple[Sequence[str], PendingReason]
+"""Reasons by task UID, or the UIDs of tasks that share one."""
+
+
+class PendingReasons:
+    """Determines why tasks are pending at the end of the cycle."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._of_kind: dict[tuple[int | str, str], PendingReason] = {}
+        self._tallies: dict[int | str, NodeTally] = {}
+        """The tallies by kind."""
+        self._failures: dict[int | str, PlacementFailure] = {}
+        """By kind: that no node accepts it."""
+        self._explained: dict[tuple[str, str, int, int, int], JobCondition] = {}
+        """Jobs that are alike share a condition, which keeps alive what its key identifies."""
+        self._too_large = _TooLarge(session)
+        self._changed = set(session.ledger.log.jobs)
+        self._waiting_now: dict[JobState, WaitingJob] = {}
+        reports = session.reports
+        self._unplaced_of = _pending_by_job(reports.unplaced.values())
+        self._undone_of = _pending_by_job(reports.rolled_back.values())
+        tasks = session.ledger.tasks
+        self._refused = set(_pending_by_job(tasks[uid] for uid in reports.claim_refusals))
+
+    @cached_property
+    def _held(self) -> _HeldResources:
+        return _HeldResources(self._session)
+
+    # Jobs
+
+    def explain(self, job: JobState, condition: JobCondition) -> JobCondition:
+        """Add to a gang's condition why no node accepted a task, and why it can never start."""
+        if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES:
+            return condition
+        undone = len(self._undone_of.get(job, ()))
+        failure = self._failure_of(job)
+        need = self._gang_need(job)
+        if not undone and failure is None and need is None:
+            return condition
+        key = (condition.message, condition.plugin, undone, id(failure), id(need))
+        known = self._explained.get(key)
+        if known is None:
+            known = self._explained[key] = explained(condition, undone, failure, need)
+        return known
+
+    def _failure_of(self, job: JobState) -> PlacementFailure | None:
+        """Return why no node was found for the first task that was tried, as far as still known."""
+        unplaced = self._unplaced_of.get(job)
+        if unplaced and job.groups is not None:
+            unplaced = [task for task in unplaced if job.groups.may_take(task)]
+        if not unplaced:
+            return None
+        task = unplaced[0] if len(unplaced) == 1 else min(unplaced, key=_uid)
+        refusal = self._session.reports.refusals.get(task.uid)
+        if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
+            return PlacementFailure(refusal=refusal)
+        kind = self._kind_of(task)
+        tally = self._tally(kind, task)
+        if refusal is not None and (tally.available or self._lacks_company(job, task)):
+            return PlacementFailure(refusal=refusal)
+        if tally.available:
+            # There is room now, after the rollback of others; there was none then.
+            return PlacementFailure(task=task.info.display_name)
+        known = self._failures.get(kind)
+        if known is None:
+            known = self._failures[kind] = PlacementFailure(tally=tally)
+        return known
+
+    def _gang_need(self, job: JobState) -> GangNeed | None:
+        """Return what a job needs if it can never start as a gang, else None."""
+        need = self._waiting(job).gang_need
+        return None if need is None or self._session.job_ready(job) else need
+
+    def _waiting(self, job: JobState) -> WaitingJob:
+        """Return what is known about a job while neither it nor any node changes."""
+        # The changes of a job in this cycle are undone before the next one: do not keep them.
+        known = self._waiting_now if job in self._changed else self._session.state.waiting_jobs
+        waiting = known.get(job)
+        if waiting is None:
+            pending = self._session.in_task_order(job.having(TaskStatus.PENDING))
+            waiting = known[job] = WaitingJob(pending, self._too_large.need_of(job))
+        return waiting
+
+    def _kind_of(self, task: TaskState) -> int | str:
+        """Return a key that tasks share only if they get the same tally."""
+        kind = self._session.placement.kind(task)
+        # With plans, the tally also depends on how long the task runs.
+        is_alike = kind is not None and self._session.plans.guard is None
+        return kind if is_alike and kind is not None else task.uid
+
+    def _tally(self, kind: int | str, task: TaskState) -> NodeTally:
+        """Return how many nodes accept a task of a kind now, and why the others do not."""
+        known = self._tallies.get(kind)
+        if known is None:
+            known = self._session.placement.tally(task)
+            guard = self._session.plans.guard
+            if guard is not None and known.available:
+                closed = sum(
+                    node.fits_now(task.init_resreq) and not guard.allows(task, node)
+                    for node in self._session.placement.feasible(task)
+                )
+                if closed:
+                    unfit = {**known.unfit, Unfit(UnfitReason.PLANNED): closed}
+                    known = NodeTally(known.total, known.available - closed, unfit)
+            self._tallies[kind] = known
+        return known
+
+    # Tasks
+
+    def of_all(self) -> Mapping[str, PendingReason]:
+        """Return the reason of every pending task by UID, in the order of jobs and tasks.
+
+        The mapping is in parts, which are joined when it is read: most jobs wait for the same
+        reasons as in the last cycle.
+        """
+        parts: list[_Part] = []
+        of_tried: dict[str, PendingReason] = {}
+        """The reasons of tasks that only have placeholders in the parts."""
+        pending = self._session.ledger.jobs_having[TaskStatus.PENDING.index]
+        for _, job in sorted(pending.items()):
+            if not job.in_session:
+                reason = self._left_out(job)
+                parts.append(([task.uid for task in job.having(TaskStatus.PENDING)], reason))
+            elif not self._of_plain_job(job, parts, of_tried):
+                parts.append(self._of_job(job))
+
+        def joined() -> dict[str, PendingReason]:
+            reasons: dict[str, PendingReason] = {}
+            for part in parts:
+                reasons.update(dict.fromkeys(*part) if isinstance(part, tuple) else part)
+            return reasons
+
+        if self._session.reports.eviction_searches:
+            reasons = {**joined(), **of_tried}
+            add_eviction_reports(self._session, reasons)
+            return reasons
+        return LazyMap(of_tried, None, joined)
+
+    def _left_out(self, job: JobState) -> PendingReason:
+        condition = self._session.left_out[job.uid]
+        why = _WHY_LEFT_OUT.get(condition.reason, WhyPending.JOB_INVALID)
+        return PendingReason(why, detail=condition.message)
+
+    def _is_plain(self, job: JobState) -> bool:
+        """Return whether at most one task of a job was tried, and nothing else is to be said."""
+        return not (
+            job.groups is not None
+            or len(self._unplaced_of.get(job, ())) > 1
+            or job in self._undone_of
+            or job in self._refused
+            or job.uid in self._session.plans.reasons
+            or self._gang_need(job) is not None
+        )
+
+    def _of_plain_job(
+        self,
+        job: JobState,
+        parts: list[_Part],
+        of_tried: dict[str, PendingReason],
+    ) -> bool:
+        """Do the same as `_of_job` for plain jobs without best-effort tasks, else return False.
+
+        For a job that has not changed since the last cycle, tasks are not examined.
+        """
+        if not self._is_plain(job):
+            return False
+        waiting = self._waiting(job)
+        if not waiting.asks_for_all:
+            return False
+        unplaced = self._unplaced_of.get(job)
+        if unplaced:
+            (task,) = unplaced
+            parts.append(waiting.around(task))
+            of_tried[task.uid] = self._unplaced(job, task)
+        else:
+            queue = job.queue
+            assert queue is not None
+            is_overused = queue.name in self._session.reports.queues_overused
+            reason = self._overused(job, queue, None) if is_overused else NOT_CONSIDERED
+            parts.append((waiting.uids, reason))
+        return True
+
+    def _of_job(self, job: JobState) -> dict[str, PendingReason]:
+        reasons: dict[str, PendingReason] = {}
+        session = self._session
+        queue = job.queue
+        assert queue is not None
+        pending = session.in_task_order(job.having(TaskStatus.PENDING))
+        blocked = [
+            task
+            for task in pending
+            if task.uid in session.reports.unplaced
+            and not task.is_best_effort
+            and (job.groups is None or job.groups.may_take(task))
+        ]
+        blocked_by = blocked[0] if blocked else None
+        behind: PendingReason | None = None
+        if blocked_by is not None:
+            behind = not_reached(blocked_by)
+        elif queue.name in session.reports.queues_overused:
+            behind = self._overused(job, queue, None)
+        # A job with groups does not try its tasks in task order.
+        is_reached = blocked_by is not None and job.groups is None
+        planned = session.plans.reasons.get(job.uid)
+        for task in pending:
+            if task is blocked_by:
+                is_reached = False
+            if planned is not None and not task.is_best_effort:
+                reasons[task.uid] = planned
+            elif job.groups is not None and not job.groups.may_take(task):
+                reasons[task.uid] = _at_maximum(job.groups, task)
+            elif task.uid in session.reports.unplaced:
+                reasons[task.uid] = self._unplaced(job, task)
+            elif task.uid in session.reports.rolled_back and session.job_ready(job):
+                # Rolled back with an incomplete gang that a later action completed.
+                reasons[task.uid] = self._unplaced(job, task)
+            elif task.uid in session.reports.rolled_back:
+                reasons[task.uid] = self._incomplete(job, None)
+            elif task.uid in session.reports.claim_refusals:
+                detail = session.reports.claim_refusals[task.uid].text
+                reasons[task.uid] = PendingReason(WhyPending.ABOVE_FAIR_SHARE, detail=detail)
+            elif job.groups is not None and session.reports.asked_in_part(job):
+                reasons[task.uid] = _not_asked_for(job.groups, task, pending, blocked)
+            elif behind is None or is_reached or task.is_best_effort:
+                reasons[task.uid] = NOT_CONSIDERED
+            else:
+                reasons[task.uid] = behind
+        need = self._gang_need(job)
+        if need is not None:
+            for task in pending:
+                reasons[task.uid] = evolve(reasons[task.uid], gang_need=need)
+        return reasons
+
+    def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
+        refusal = self._session.reports.refusals.get(task.uid)
+        if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
+            why = _WHY_REFUSED.get(refusal.reason, WhyPending.QUEUE_LIMIT)
+            behind = refusal.detail if refusal.reason is UnfitReason.NOT_ITS_TURN else ""
+            return PendingReason(why, detail=refusal.text, behind_job=behind)
+        kind = self._kind_of(task)
+        tally = self._tally(kind, task)
+        if not tally.available and self._lacks_company(job, task):
+            return self._incomplete(job, None)
+        if tally.available:
+            return self._unplaced_beside_room(job, task, tally)
+        # Tasks of one kind get the same tally, and so the same reason.
+        key = (kind, job.uid if self._held.is_held_by(job) else "")
+        known = self._of_kind.get(key)
+        if known is None:
+            if not self._session.node_room.large_enough(task.init_resreq):
+                detail = "no node is large enough"
+                known = PendingReason(WhyPending.NO_NODE, tally, detail, too_large=True)
+            elif held_by := self._held.holders(task):
+                known = PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=held_by)
+            else:
+                known = PendingReason(WhyPending.NO_NODE, tally)
+            self._of_kind[key] = known
+        claim = self._session.reports.claim_refusals.get(task.uid)
+        if claim is not None and known.why is WhyPending.NO_NODE and not known.detail:
+            return evolve(known, detail=claim.text)
+        return known
+
+    def _lacks_company(self, job: JobState, task: TaskState) -> bool:
+        """Return whether there was not enough for its job at once, although the task itself fits.
+
+        Other tasks may use the resources now; they would not if its whole job had been placed.
+        """
+        session = self._session
+        return (
+            task.uid in session.reports.lacking_company
+            and not session.job_ready(job)
+            and any(
+                fits(task.init_resreq, node.allocatable)
+                for node in session.placement.feasible(task)
+            )
+        )
+
+    def _unplaced_beside_room(
+        self, job: JobState, task: TaskState, tally: NodeTally
+    ) -> PendingReason:
+        queue = job.queue
+        assert queue is not None
+        if queue.name in self._session.reports.queues_overused and self._session.overused(queue):
+            return self._overused(job, queue, tally)
+        lacks_only_this = job.lacks() == 1
+        if not lacks_only_this and not self._session.job_ready(job):
+            return self._incomplete(job, tally)
+        replica = None if job.groups is None else job.groups.incomplete_with(task)
+        if replica is not None:
+            if replica.parent is None:  # without gang, which says that the job is not ready
+                return self._incomplete(job, tally)
+            detail = f"the minimum of group {replica.name!r} does not fit at once"
+            return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
+        refusal = self._session.reports.refusals.get(task.uid)
+        if refusal is not None:  # it was held back with its queue, whatever room nodes had
+            detail = (
+                f"a node has room for it; when it was tried, there was not enough {refusal.detail} "
+                "in all for everything that it needs at once"
+            )
+            return PendingReason(WhyPending.NOT_CONSIDERED, tally, detail, lacking=refusal.detail)
+        return PendingReason(
+            WhyPending.NOT_CONSIDERED, tally, "there is room now; there was none when it was tried"
+        )
+
+    def _incomplete(self, job: JobState, tally: NodeTally | None) -> PendingReason:
+        detail = f"fewer than the {job.min_available} tasks that must start together fit at once"
+        if job.groups is not None and job.groups.groups:
+            detail = "the groups that must start together, with at least "
+            detail += f"{job.min_available} tasks, do not fit at once"
+        return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
+
+    def _overused(self, job: JobState, queue: QueueState, tally: NodeTally | None) -> PendingReason:
+        share = self._session.reports.queues_overused.share(queue.name)
+        holders = self._held.share_holders(job, queue, share)
+        if holders:
+            return PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=holders)
+        detail = f"queue {queue.name!r} has its deserved share"
+        return PendingReason(WhyPending.QUEUE_OVERUSED, tally, detail, share=share)
+
+
+def _pending_by_job(tasks: Iterable[TaskState]) -> dict[JobState, list[TaskState]]:
+    found: dict[JobState, list[TaskState]] = {}
+    for task in tasks:
+        if task.job is not None and task.status is TaskStatus.PENDING:
+            found.setdefault(task.job, []).append(task)
+    return found
+
+
+def _uid(task: TaskState) -> str:
+    return task.uid
+
+
+# Groups and maxima
+
+_WAITS_FOR_PROMISES = PendingReason(
+    WhyPending.NOT_CONSIDERED,
+    detail="its job tries more tasks once it has received what it was promised",
+)
+_WAITS_FOR_BACKFILL = PendingReason(
+    WhyPending.GANG_INCOMPLETE,
+    detail="its job also needs tasks without requests, which only backfill places",
+)
+
+
+def _at_maximum(groups: JobGroups, task: TaskState) -> PendingReason:
+    """Return the reason that a job, or a group of it, has its maximum number of tasks."""
+    if groups.maximum is not None and groups.root.placed >= groups.maximum:
+        detail = f"its job has its maximum of {groups.maximum} tasks"
+    else:
+        full = groups.leaf_of(task).full()
+        assert full is not None
+        kind = "groups" if full.children else "tasks"
+        detail = f"group {full.name!r} has its maximum of {full.maximum} {kind}"
+    return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
+
+
+def _out_of_reach(lacking: MemberCount) -> PendingReason:
+    detail = lacking.can_start_text("its job")
+    return PendingReason(WhyPending.GANG_INCOMPLETE, detail=detail, out_of_reach=lacking)
+
+
+def _not_asked_for(
+    groups: JobGroups, task: TaskState, pending: Sequence[TaskState], blocked: Sequence[TaskState]
+) -> PendingReason:
+    """Return why a job with groups did not try a task when it had its turn.
+
+    Args:
+        groups: the groups of the job.
+        task: the task.
+        pending: all tasks of the job that are pending.
+        blocked: the tasks that were tried without success and are still allowed by maxima.
+
+    """
+    is_ready = groups.is_satisfied(Counting.READY)  # the plugin gang may not be configured
+    missing = groups.out_of_reach(task)
+    if missing is None and not is_ready:
+        missing = groups.first_out_of_reach()
+    if missing is not None:
+        return _out_of_reach(missing.member_count(Counting.VALID))
+    there = groups.total[Counting.VALID]
+    if there < groups.minimum:
+        return _out_of_reach(MemberCount(has=there, needs=groups.minimum))
+    entered = groups.incomplete_with(task)
+    if blocked:
+        near = (other for other in blocked if groups.incomplete_with(other) is entered)
+        return not_reached(next(near, blocked[0]))
+    if not is_ready and groups.is_satisfied(Counting.RESERVED):
+        return _WAITS_FOR_PROMISES
+    if not is_ready and any(other.is_best_effort for other in pending):
+        return _WAITS_FOR_BACKFILL
+    if not groups.has_maximum or (is_ready and entered is None):
+        return NOT_CONSIDERED
+    what = "must start together"
+    if is_ready and entered is not None:
+        what = f"group {entered.name!r} needs"
+    detail = f"the maxima of its job and its groups leave less than {what}"
+    return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
+
+
+# Resources that other jobs hold without being ready
+
+_HOLDING = (
+    TaskStatus.ALLOCATED,
+    TaskStatus.PIPELINED,
+    TaskStatus.CONDITIONAL,
+    TaskStatus.RESERVED,
+)
+
+
+class _HeldResources:
+    """The resources that jobs that are not ready block for others at the end of a cycle."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._on_node: dict[str, tuple[NodeState, dict[str, list[TaskState]]]] = {}
+        """By node and job, the tasks that hold or were promised resources."""
+        self._jobs: set[str] = set()
+        self._jobs_of: dict[QueueState, list[JobState]] = {}
+        """These jobs by queue, in order of UID."""
+        holding = {
+            uid: job
+            for status in _HOLDING
+            for uid, job in session.ledger.jobs_having[status.index].items()
+        }
+        for uid, job in sorted(holding.items()):
+            if job.in_session and not session.job_ready(job):
+                self._jobs.add(uid)
+                assert job.queue is not None
+                self._jobs_of.setdefault(job.queue, []).append(job)
+                for task in job.tasks:
+                    if task.status in _HOLDING and task.node is not None:
+                        _, of_node = self._on_node.setdefault(task.node.name, (task.node, {}))
+                        of_node.setdefault(uid, []).append(task)
+        self._most: Vector | None = None
+
+    def is_held_by(self, job: JobState) -> bool:
+        """Return whether the job is one of those that hold resources."""
+        return job.uid in self._jobs
+
+    def holders(self, task: TaskState) -> tuple[str, ...]:
+        """Return the UIDs of jobs whose resources keep the task from starting on some node.
+
+        One job if it alone blocks a node; otherwise all jobs that hold resources on the first node
+        where there would be room; none if there is no such node. The task's own job does not
+        count. O(nodes where resources are held).
+        """
+        if not self._on_node or not fits(task.init_resreq, self._largest_room()):
+            return ()
+        assert task.job is not None
+        first: tuple[str, ...] = ()
+        for name in sorted(self._on_node):
+            node, of_node = self._on_node[name]
+            jobs = sorted(uid for uid in of_node if uid != task.job.uid)
+            if not jobs or not self._would_fit(task, node, [t for j in jobs for t in of_node[j]]):
+                continue
+            if self._session.placement.refusal(task, node) is not None:
+                continue
+            for uid in jobs:
+                if self._would_fit(task, node, of_node[uid]):
+                    return (uid,)
+            first = first or tuple(jobs)
+        return first
+
+    def share_holders(
+        self, job: JobState, queue: QueueState, share: QueueShare | None
+    ) -> tuple[str, ...]:
+        """Return the UIDs of jobs without which a queue would not have its deserved share.
+
+        These are all other jobs of the queue that hold resources, or none.
+        """
+        jobs = [other for other in self._jobs_of.get(queue, ()) if other is not job]
+        if share is None or not jobs:
+            return ()
+        tasks = [task for other in jobs for task in other.tasks if task.status in _HOLDING]
+        if not any(task.status.charged for task in tasks):
+            return ()
+        held = self._session.ledger.dimensions.zero
+        for task in tasks:
+            if task.status.charged and not task.is_backfill:
+                held = plus(held, task.resreq)
+        names = self._session.ledger.dimensions.names
+        deserved = [share.deserved.get(name) for name in names]
+        left = [share.allocated.get(name) - mine for name, mine in zip(names, held, strict=True)]
+        return () if fits(deserved, left) else tuple(other.uid for other in jobs)
+
+    def _largest_room(self) -> Vector:
+        """Return the most that any node would have without these resources, by dimension."""
+        if self._most is None:
+            most = self._session.ledger.dimensions.zero
+            for node, of_node in self._on_node.values():
+                room = node.idle
+                for tasks in of_node.values():
+                    room = plus(room, self._held(tasks, TaskStatus.ALLOCATED))
+                most = tuple(map(max, most, room))
+            self._most = most
+        return self._most
+
+    def _would_fit(self, task: TaskState, node: NodeState, gone: list[TaskState]) -> bool:
+        """Return whether the task could start on the node without these tasks."""
+        if not task.is_best_effort and len(node.reserved_tasks) > sum(
+            1 for other in gone if other.status is TaskStatus.RESERVED
+        ):
+            return False
+        held = self._held(gone, TaskStatus.ALLOCATED)
+        later = self._held(gone, TaskStatus.PIPELINED)
+        if_given = self._held(gone, TaskStatus.CONDITIONAL)
+        return (
+            fits(task.init_resreq, plus(node.idle, held))
+            and fits(task.init_resreq, plus(plus(node.future_idle, held), later))
+            and fits(task.init_resreq, plus(plus(node.accessible, held), if_given))
+            and fits(task.init_resreq, plus(plus(plus(node.eventual, held), later), if_given))
+        )
+
+    def _held(self, tasks: Iterable[TaskState], status: TaskStatus) -> Vector:
+        total = self._session.ledger.dimensions.zero
+        for task in tasks:
+            if task.status is status:
+                total = plus(total, task.resreq)
+        return total
+
+
+# Gangs that could not start in any state of the cluster
+
+_CANNOT_COUNT = (
+    TaskStatus.SUCCEEDED,
+    TaskStatus.FAILED,
+    TaskStatus.RELEASING,
+    TaskStatus.UNKNOWN,
+)
+_Kind = tuple[Vector, Vector]
+"""The request of a task, and its request to start."""
+
+
+class _TooLarge:
+    """Finds gangs that are too large even for an empty cluster.
+
+    Every gang found is too large, but not every such gang is found: each kind of task is checked
+    by itself, and each dimension of all tasks together. Labels and taints are ignored.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._room: dict[tuple[_Kind, int], int] = {}
+
+    def need_of(self, job: JobState) -> GangNeed | None:
+        """Return the need of a job if it can never start as a gang, else None.
+
+        O(tasks x dimensions), plus O(nodes) for each kind of task that does not fit.
+        """
+        needed = job.min_available - job.count(TaskStatus.SUCCEEDED)
+        if needed <= 1 or job.lacks() <= 0:
+            return None
+        tasks = [task for task in job.tasks if task.status not in _CANNOT_COUNT]
+        if len(tasks) < needed:
+            return None  # it lacks tasks, not resources
+        kinds = Counter((task.resreq, task.init_resreq) for task in tasks)
+        spare = len(tasks) - needed
+        least = {kind: count - spare for kind, count in kinds.items() if count > spare}
+        fit = {kind: self._room_for(kind, count) for kind, count in least.items()}
+        if len(kinds) == 1:
+            together: Vector = tuple([amount * needed for amount in tasks[0].resreq])
+        else:  # the least that they hold together, for each dimension by itself
+            columns = zip(*(task.resreq for task in tasks), strict=True)
+            together = tuple(sum(sorted(column)[:needed]) for column in columns)
+        there = self._session.ledger.cluster
+        if all(fit[kind] >= count for kind, count in least.items()) and not any(
+            wanted > has for wanted, has in zip(together, there, strict=True)
+        ):
+            return None
+        names = [
+            name
+            for name, amount in zip(self._session.ledger.dimensions.names, together, strict=True)
+            if amount
+        ]
+        resource = self._session.ledger.dimensions.resource
+        return GangNeed(
+            tasks=needed,
+            request=_only(resource(together), names),
+            kinds=tuple(
+                KindNeed(count=count, request=resource(kind[1]), room=fit[kind])
+                for kind, count in sorted(least.items())
+            ),
+            cluster=_only(resource(there), names),
+            largest=_only(resource(self._most), names),
+        )
+
+    def _room_for(self, kind: _Kind, wanted: int) -> int:
+        """Return how many tasks of a kind empty nodes hold at once, at most `wanted`."""
+        known = self._room.get((kind, wanted))
+        if known is None:
+            known = 0
+            for node in self._session.nodes:
+                known += _room_on(node, kind)
+                if known >= wanted:
+                    known = wanted
+                    break
+            self._room[kind, wanted] = known
+        return known
+
+    @cached_property
+    def _most(self) -> Vector:
+        zero = self._session.ledger.dimensions.zero
+        columns = zip(zero, *(node.allocatable for node in self._session.nodes), strict=True)
+        return tuple(max(column) for column in columns)
+
+
+def _room_on(node: NodeState, kind: _Kind) -> int:
+    """Return how many tasks of a kind fit on an empty node.
+
+    They start one by one, and the last one must meet its request to start.
+    """
+    held, to_start = kind
+    room: int | None = node.info.max_tasks
+    for has, holds, needs in zip(node.allocatable, held, to_start, strict=True):
+        if needs > has:
+            return 0
+        if holds:
+            count = (has - needs) // holds + 1
+            room = count if room is None else min(room, count)
+    # Any number of tasks without a request fit; no gang is larger than this.
+    return 1 << 62 if room is None else room
+
+
+def _only(resource: Resource, names: Iterable[str]) -> Resource:
+    """Return the resource restricted to these dimensions."""
+    kept = set(names)
+    return Resource(
+        milli_cpu=resource.milli_cpu if "cpu" in kept else 0,
+        memory=resource.memory if "memory" in kept else 0,
+        scalars={name: amount for name, amount in resource.scalars.items() if name in kept},
+    )
