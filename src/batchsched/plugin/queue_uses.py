@@ -30,7 +30,8 @@ def sum_of_requests(tasks: Iterable[TaskState], zero: Vector, /) -> Vector:
         counts[task.resreq] = counts.get(task.resreq, 0) + 1
     total = zero
     for vector, count in counts.items():
-        total = plus(total, vector if count == 1 else tuple([amount * count for amount in vector]))
+        of_all = vector if count == 1 else tuple([amount * count for amount in vector])
+        total = of_all if total is zero else plus(total, of_all)
     return total
 
 
@@ -59,12 +60,15 @@ class QueueUses:
             touched.update(filter(None, (self._leave(job.uid), self._enter(job))))
         return touched
 
-    def admit(self) -> None:
-        """Count jobs anew that have come into the session, or fallen out of it. O(waiting jobs)."""
+    def admit(self) -> set[str]:
+        """Count jobs anew that are in the session now and were not, or the other way round.
+
+        Returns the names of their queues. O(waiting jobs).
+        """
         changed = [job for job, was_in in self._waiting.values() if job.in_session is not was_in]
         for job in changed:
             self._leave(job.uid)
-            self._enter(job)
+        return {queue for job in changed if (queue := self._enter(job))}
 
     def _enter(self, job: JobState) -> str | None:
         """Add a job; return the name of its queue, if it has one."""

@@ -8,7 +8,6 @@ from hypothesis.strategies import DrawFn
 from tests.reference.queue_shares import DemandedTree
 
 from batchsched import Queue
-from batchsched.plugin.queue_uses import Use
 from batchsched.plugins.capacity.accounts import Accounts
 from batchsched.state.queue_tree import QueueTree
 from batchsched.testing import queue_trees
@@ -29,8 +28,8 @@ def trees_with_holdings(draw: DrawFn) -> tuple[tuple[Queue, ...], Holdings, tupl
 
 def accounts_of(queues: tuple[Queue, ...], held: Holdings, total: tuple[int, int]) -> Accounts:
     tree = QueueTree(queues)
-    uses = {name: Use(vector, vector) for name, vector in held.items()}
-    return Accounts(tree, DIMENSIONS, total=total, uses=uses)
+    vectors = {tree.position[name]: vector for name, vector in held.items()}
+    return Accounts(tree, DIMENSIONS, total=total, held=vectors, requests=vectors)
 
 
 def counted(queues: tuple[Queue, ...], held: Holdings) -> list[DemandedTree]:

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchsched import Queue
-from batchsched.plugin.queue_uses import Use
 from batchsched.plugins.capacity.accounts import Accounts
 from batchsched.plugins.capacity.claims import lenders_above_shares
 from batchsched.state.queue_tree import QueueTree
@@ -51,9 +50,8 @@ def test_lenders_are_those_that_hold_more_than_their_shares_up_to_the_common_anc
     tree = QueueTree(queues)
     leaves = [p for p in range(len(tree.names)) if tree.is_leaf(p)]
     amounts = {leaf: (random.randrange(9000), random.randrange(9000)) for leaf in leaves}
-    uses = {tree.names[leaf]: Use(amount, amount) for leaf, amount in amounts.items()}
     total = random.randrange(12_000), random.randrange(12_000)
-    accounts = Accounts(tree, ("cpu", "memory"), total=total, uses=uses)
+    accounts = Accounts(tree, ("cpu", "memory"), total=total, held=amounts, requests=amounts)
     for leaf in leaves:
         path = tree.path(leaf)
         reach = path[: random.randrange(len(path) + 1)]

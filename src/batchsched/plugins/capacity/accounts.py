@@ -96,7 +96,8 @@ class Accounts:
         dimensions: Sequence[str],
         *,
         total: Vector,
-        uses: Mapping[str, Use],
+        held: Mapping[int, Vector],
+        requests: Mapping[int, Vector],
         before: Accounts | None = None,
         weights: SurplusWeights | None = None,
     ) -> None:
@@ -108,7 +109,8 @@ class Accounts:
             tree: the queues.
             dimensions: the names of the dimensions of the vectors.
             total: the resources of all queues together.
-            uses: what leaves hold and request, by name.
+            held: what leaves hold, by position.
+            requests: what leaves hold and wait for together, by position.
             before: accounts of the same tree and dimensions whose shares may be reused.
             weights: returns the weights by which siblings share the surplus in a dimension; shares
                 are then never reused. None: the weights of the queues.
@@ -138,10 +140,10 @@ class Accounts:
         for dimension, name in enumerate(dimensions):
             of_leaves = [0] * count
             wanted = [0] * count
-            for leaf, use in uses.items():
-                position = tree.position[leaf]
-                of_leaves[position] = use.held[dimension]
-                wanted[position] = use.request[dimension]
+            for position, vector in held.items():
+                of_leaves[position] = vector[dimension]
+            for position, vector in requests.items():
+                wanted[position] = vector[dimension]
             # For leaves that are not open, the shares also depend on what they hold.
             basis = total[dimension], wanted, None if is_open else list(of_leaves)
             self._basis.append(basis)

@@ -77,6 +77,12 @@ class _Capacity:
         self._supply = Supply(view)
         self._uses: QueueUses | None = None
         """What each job holds and requests; None until the state is kept from cycle to cycle."""
+        self._held: dict[int, Vector] = {}
+        """What leaves hold, by position."""
+        self._requests: dict[int, Vector] = {}
+        """What leaves hold and wait for, by position."""
+        self._touched: set[str] = set()
+        """The names of the leaves for which this has changed."""
         self._accounts: Accounts | None = None
         self._loans: Loans | None = None
         self._outcomes = OutcomesOfQueues(view.dimensions.resource)
@@ -107,22 +113,31 @@ class _Capacity:
         self._supply.catch_up(changes)
         if self._uses is None:
             self._uses = QueueUses(partial(use_of, self._view), self._view.jobs.values())
+            # The last job of a leaf may have left since this was opened.
+            self._touched.update(self._uses.of_queue, map(self._tree.names.__getitem__, self._held))
         else:
-            self._uses.catch_up(changes)
+            self._touched |= self._uses.catch_up(changes)
         return True
 
     def _opened(self) -> Accounts:
+        zero = self._view.dimensions.zero
         if self._uses is None:
-            queues = [queue for queue in self._view.queues.values() if queue.jobs]
-            uses = {queue.name: use_of(self._view, queue.jobs) for queue in queues}
+            queues = self._view.queues.values()
+            uses = {queue.name: use_of(self._view, queue.jobs) for queue in queues if queue.jobs}
         else:
-            self._uses.admit()
+            self._touched |= self._uses.admit()
             uses = self._uses.of_queue
+        for name in uses if self._uses is None else self._touched:
+            position, use = self._tree.position[name], uses.get(name)
+            self._held[position] = zero if use is None else use.held
+            self._requests[position] = zero if use is None else use.request
+        self._touched.clear()
         return Accounts(
             self._tree,
             self._dimensions,
             total=self._supply.total(),
-            uses=uses,
+            held=self._held,
+            requests=self._requests,
             before=self._accounts,
             weights=self._surplus_weights if self._view.knows_past else None,
         )

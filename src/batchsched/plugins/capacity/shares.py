@@ -186,13 +186,13 @@ def fair_shares(
 
     # Where there is enough for all, they get what they demand, and no more: the usual case.
     may_be_enough = weights is None and tree.all_have_weights and not any(guarantees)
-    for parent in (-1, *tree.downward):
+    for parent in (-1, *reversed(tree.inner_upward)):
         budget = total if parent < 0 else shares[parent]
         children = tree.tops if parent < 0 else tree.children[parent]
         if may_be_enough and sum([demands[child] for child in children]) <= budget:
             for child in children:
                 shares[child] = demands[child]
-        elif children:
+        else:
             deal(budget, children)
     return shares
 
