@@ -26,8 +26,10 @@ from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Vote
+from batchsched.session.tracing import Judge, telling_verdicts
 from batchsched.state.needs import Need
 from batchsched.state.records import QueueState
+from batchsched.trace import Teller
 
 __all__ = [
     "HINTS",
@@ -402,8 +404,14 @@ class OpenedPlugins:
 
     """
 
-    def __init__(self, configured: Sequence[ConfiguredPlugin], view: SessionView) -> None:
+    def __init__(
+        self,
+        configured: Sequence[ConfiguredPlugin],
+        view: SessionView,
+        teller: Teller | None = None,
+    ) -> None:
         self._configured = configured
+        self._teller = teller
         self.all = [_open(each, view) for each in configured]
         """In configured order."""
 
@@ -454,6 +462,13 @@ class OpenedPlugins:
     def on(self, point: str) -> list[Named[Any]]:
         """Return the enabled functions of an extension point, with their plugins' names."""
         return [(opened.name, getattr(opened.object, point)) for opened in self.having(point)]
+
+    def judge(self, opened: OpenedPlugin, point: str) -> Judge:
+        """Return a plugin's function that gives verdicts."""
+        judge: Judge = getattr(opened.object, point)
+        if self._teller is None:
+            return judge
+        return telling_verdicts(self._teller, opened.name, point, judge)
 
     def asking(self, point: str) -> Any:
         """Return one function that asks all plugins and combines their answers by the rule."""

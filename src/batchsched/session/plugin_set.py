@@ -27,6 +27,7 @@ from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.turn_order import SortKey
 from batchsched.state.units import EvictionUnit
+from batchsched.trace import Teller
 
 __all__ = ["AsksPlugins", "PluginSet"]
 
@@ -51,11 +52,16 @@ class PluginSet:
 
     """
 
-    def __init__(self, plugins: Sequence[ConfiguredPlugin], view: SessionView) -> None:
+    def __init__(
+        self,
+        plugins: Sequence[ConfiguredPlugin],
+        view: SessionView,
+        teller: Teller | None = None,
+    ) -> None:
         self._unit_of = view.unit_of
         self._keyed: list[TaskState] = []
         """The tasks with cached keys in task order, if they must be computed again."""
-        self.opened = OpenedPlugins(plugins, view)
+        self.opened = OpenedPlugins(plugins, view, teller)
         self._compile(view)
         view.open_orders(self.task_key)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from typing import cast
 
-from attrs import evolve
 from sortedcontainers import SortedDict
 
 from batchsched.errors import BatchschedError, ConfigError, Fault, problem_of
@@ -18,14 +17,12 @@ from batchsched.model.validation.values import shown
 from batchsched.placement import CountsRoom, FollowsNodes, Placement
 from batchsched.placement.plain_loop import Evaluator
 from batchsched.plugin.changes import Changes
-from batchsched.plugin.extension_points import Plugin
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.cycle_reports import WaitingJob
 from batchsched.session.known_failures import FailedTurns
 from batchsched.session.node_room import NodeRoom
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plugin_set import PluginSet
-from batchsched.session.tracing.traced_plugin import TracedPlugin
 from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_ledger import LiveLedger
@@ -74,18 +71,13 @@ class PolicyState:
         self.ledger = ledger
         self.teller = teller
         """What is told what happens, if the cycle is traced."""
-        if teller is not None:
-            plugins = [
-                evolve(configured, plugin=cast("Plugin", TracedPlugin(configured, teller)))
-                for configured in plugins
-            ]
         self._promises_repel = promises_repel
         self.plain = plain
         """The doors behind which only plain definitions decide."""
         self.view = SessionView(ledger, promises_repel=promises_repel, plain=plain)
         self._configured = plugins
         self._placement = placement
-        self.plugin_set = PluginSet(plugins, self.view)
+        self.plugin_set = PluginSet(plugins, self.view, teller)
         self.placement = self._make_engine()
         self.jobs: MutableMapping[str, JobState] = {}
         """The jobs of the session by UID, in order of UID."""

@@ -163,9 +163,7 @@ class Judges:
         tiers: dict[int, list[_Judge]] = {}
         for each in opened.having(point):
             hints = each.hints
-            judge = _Judge(
-                each.name, getattr(each.object, point), hints.claimant_key, hints.shielded
-            )
+            judge = _Judge(each.name, opened.judge(each, point), hints.claimant_key, hints.shielded)
             tiers.setdefault(each.tier, []).append(judge)
         self._tiers = [tiers[tier] for tier in sorted(tiers)]
         self._judges = [judge for tier in self._tiers for judge in tier]

@@ -1,6 +1,6 @@
-"""What a traced cycle tells of the nodes that it finds.
+"""What a traced cycle tells of the nodes that it finds, and of the verdicts of plugins.
 
-Turns, statements and plugins tell of themselves; see `batchsched.trace`.
+Turns and statements tell of themselves; see `batchsched.trace`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,40 @@ from typing import TYPE_CHECKING
 
 from batchsched.placement import FITS, Fit
 from batchsched.plugin.node_functions import NodeScore
+from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import NodeState, TaskState
-from batchsched.trace import NodeSought
+from batchsched.trace import NodeSought, Teller, VerdictsGiven
 
 if TYPE_CHECKING:
     from batchsched.session.session import Session
 
-__all__ = ["telling_best", "telling_first"]
+__all__ = ["telling_best", "telling_first", "telling_verdicts"]
+
+Judge = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
+"""A plugin's function that gives verdicts on candidates for eviction."""
+
+
+def telling_verdicts(teller: Teller, plugin: str, point: str, judge: Judge) -> Judge:
+    """Return a function that gives the verdicts of a plugin, and tells of them."""
+
+    def told(claimant: TaskState, candidates: Sequence[TaskState]) -> Sequence[Verdict]:
+        verdicts = tuple(judge(claimant, candidates))
+        teller.keep(
+            VerdictsGiven(
+                action=teller.action,
+                plugin=plugin,
+                point=point,
+                alone=len(candidates) == 1,
+                claimant=claimant.uid,
+                verdicts={
+                    candidate.uid: getattr(verdict, "value", str(verdict))
+                    for candidate, verdict in zip(candidates, verdicts, strict=False)
+                },
+            )
+        )
+        return verdicts
+
+    return told
 
 
 def telling_best(session: Session) -> Callable[[TaskState, Fit], NodeState | None]:
