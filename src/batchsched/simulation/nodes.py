@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from math import inf
 from typing import Protocol
 
 from attrs import field, frozen
@@ -16,11 +18,11 @@ __all__ = [
     "ByModel",
     "Consolidated",
     "Cost",
+    "Courses",
     "FirstFit",
     "NoCost",
     "Nodes",
     "Placement",
-    "outcome_of_intervals",
 ]
 
 Places = Sequence[tuple[int, int]]
@@ -183,31 +185,69 @@ class ByModel:
         return self.table.get(labels.get("model", ""), {}).get(processors, self.otherwise)
 
 
-def outcome_of_intervals(
-    workload: Workload,
-    arrivals: Arrivals,
-    *,
-    starts: Sequence[float | None],
-    ends: Sequence[float | None],
-    preemptions: Sequence[int],
-    intervals: Sequence[Interval],
-) -> Outcome:
-    """Return the outcome; jobs that never ended have no possible placement or never arrived."""
-    held: list[float] = [0] * len(starts)
-    for job, start, end in intervals:
-        held[job] += end - start
-    return Outcome(
-        starts=starts,
-        ends=ends,
-        held=held,
-        preemptions=preemptions,
-        intervals=sorted(intervals),
-        eligible=arrivals.eligible,
-        unfinished={
-            job: arrivals.why_never(job)
-            or f"its {workload.processors[job]} processors cannot be placed on "
-            f"{workload.machine}, even if nothing else runs"
-            for job, end in enumerate(ends)
-            if end is None
-        },
-    )
+class Courses:
+    """When jobs arrive, run and end in a simulation in which running jobs may be stopped."""
+
+    def __init__(self, workload: Workload) -> None:
+        count = len(workload)
+        self.ends: list[float | None] = [None] * count
+        self.preemptions = [0] * count
+        """How often each job was stopped before its end."""
+        self.since = dict[int, float]()
+        """When each running job was started last."""
+        self._workload = workload
+        self._starts: list[float | None] = [None] * count
+        self._intervals: list[Interval] = []
+        self._coming: list[tuple[float, int]] = []
+        self._arrivals = Arrivals(workload, lambda time, job: heappush(self._coming, (time, job)))
+        self._arrivals.push_next()
+
+    def next_arrival(self) -> float:
+        """Return the time of the next arrival; infinity if none is known."""
+        return self._coming[0][0] if self._coming else inf
+
+    def arrived_by(self, now: float) -> Iterator[int]:
+        """Yield the jobs that have arrived by now, each once, in order."""
+        while self._coming and self._coming[0][0] <= now:
+            _, job = heappop(self._coming)
+            yield job
+            if self._arrivals.is_last_known(job):
+                self._arrivals.push_next()
+
+    def start(self, job: int, now: float) -> None:
+        """Start a job, or start it again."""
+        self.since[job] = now
+        if self._starts[job] is None:
+            self._starts[job] = now
+
+    def stop(self, job: int, now: float) -> None:
+        """Stop a running job, which will be started again."""
+        self.preemptions[job] += 1
+        self._intervals.append((job, self.since.pop(job), now))
+
+    def end(self, job: int, now: float) -> None:
+        """End a running job."""
+        self._intervals.append((job, self.since.pop(job), now))
+        self.ends[job] = now
+        self._arrivals.push_followers(job, now)
+
+    def outcome(self) -> Outcome:
+        """Return the outcome; jobs that never ended cannot be placed, or never arrived."""
+        held: list[float] = [0] * len(self.ends)
+        for job, start, end in self._intervals:
+            held[job] += end - start
+        return Outcome(
+            starts=self._starts,
+            ends=self.ends,
+            held=held,
+            preemptions=self.preemptions,
+            intervals=sorted(self._intervals),
+            eligible=self._arrivals.eligible,
+            unfinished={
+                job: self._arrivals.why_never(job)
+                or f"its {self._workload.processors[job]} processors cannot be placed on "
+                f"{self._workload.machine}, even if nothing else runs"
+                for job, end in enumerate(self.ends)
+                if end is None
+            },
+        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from heapq import heappop, heappush
 from itertools import pairwise
 from math import ceil, floor, inf
 from operator import itemgetter
@@ -16,13 +15,12 @@ from batchsched.simulation.nodes import (
     ByDistance,
     Consolidated,
     Cost,
+    Courses,
     FirstFit,
     NoCost,
     Placement,
-    outcome_of_intervals,
 )
-from batchsched.simulation.policy import Interval, Outcome, Policy, Settings
-from batchsched.simulation.pool import Arrivals
+from batchsched.simulation.policy import Outcome, Policy, Settings
 from batchsched.simulation.workload import SimulationError, Workload, is_number
 
 __all__ = ["LeastAttainedService", "Srsf", "Srtf", "SrtfInRounds"]
@@ -222,57 +220,39 @@ class _Simulation:
             policy.start_cost.seconds(size, workload.machine.per_node, labels)
             for size, labels in zip(workload.processors, workload.labels, strict=True)
         ]
-        count = len(workload)
-        self._coming: list[tuple[float, int]] = []
-        """A heap of the known arrivals: time and job."""
-        self._arrivals = Arrivals(workload, lambda time, job: heappush(self._coming, (time, job)))
-        self._starts: list[float | None] = [None] * count
-        self._ends: list[float | None] = [None] * count
-        self._preemptions = [0] * count
-        self._intervals: list[Interval] = []
-        # The running jobs in the order in which they were placed, and their starts.
+        self._courses = Courses(workload)
+        # The running jobs in the order in which they were placed.
         self._running = dict[int, None]()
-        self._since = dict[int, float]()
 
     def run(self) -> Outcome:
         remaining = self._progress.remaining
-        coming, arrivals = self._coming, self._arrivals
+        progress, count = self._settings.progress, len(remaining)
         now, looks_again = 0.0, inf
         ended = 0
-        arrivals.push_next()
         while True:
             first_end = min((now + remaining[job] for job in self._running), default=inf)
-            arrival = coming[0][0] if coming else inf
-            time = min(first_end, arrival, looks_again)
+            time = min(first_end, self._courses.next_arrival(), looks_again)
             if time == inf:
                 break
             gone: list[int] = []
             if first_end == time:
                 gone = [job for job in self._running if now + remaining[job] == time]
             for job in gone:
-                self._end(job, time)
+                del self._running[job]
+                self._order.ended(job)
+                self._courses.end(job, time)
                 ended += 1
-                if self._settings.progress is not None and ended % 1000 == 0:
-                    self._settings.progress(ended, len(self._ends))
-            while coming and coming[0][0] == time:
-                _, job = heappop(coming)
+                if progress is not None and ended % 1000 == 0:
+                    progress(ended, count)
+            for job in self._courses.arrived_by(time):
                 self._order.arrived(job)
-                if arrivals.is_last_known(job):
-                    arrivals.push_next()
             self._work(time - now)
             now = time
             self._place(now)
             looks_again = self._order.placed(self._running, now)
-        if self._settings.progress is not None:
-            self._settings.progress(ended, len(self._ends))
-        return self._outcome()
-
-    def _end(self, job: int, now: float) -> None:
-        del self._running[job]
-        self._order.ended(job)
-        self._ends[job] = now
-        self._arrivals.push_followers(job, now)
-        self._intervals.append((job, self._since.pop(job), now))
+        if progress is not None:
+            progress(ended, count)
+        return self._courses.outcome()
 
     def _work(self, seconds: float) -> None:
         for job in self._running:
@@ -294,24 +274,11 @@ class _Simulation:
                 break
         for job in self._running:
             if job not in running:
-                self._preemptions[job] += 1
-                self._intervals.append((job, self._since.pop(job), now))
+                self._courses.stop(job, now)
         for job in running:
-            if job not in self._since:
-                self._since[job] = now
-                if self._starts[job] is None:
-                    self._starts[job] = now
+            if job not in self._courses.since:
+                self._courses.start(job, now)
         self._running = running
-
-    def _outcome(self) -> Outcome:
-        return outcome_of_intervals(
-            self._workload,
-            self._arrivals,
-            starts=self._starts,
-            ends=self._ends,
-            preemptions=self._preemptions,
-            intervals=self._intervals,
-        )
 
 
 # In rounds
@@ -367,55 +334,35 @@ class _Rounds:
             policy.preemption_cost.seconds(size, workload.machine.per_node, labels)
             for size, labels in zip(workload.processors, workload.labels, strict=True)
         ]
-        count = len(workload)
-        self._starts: list[float | None] = [None] * count
-        self._ends: list[float | None] = [None] * count
-        self._preemptions = [0] * count
-        self._made_up: list[float] = [0] * count
-        self._intervals: list[Interval] = []
-        self._coming: list[tuple[float, int]] = []
-        """A heap of the known arrivals: time and job."""
-        self._arrivals = Arrivals(workload, lambda time, job: heappush(self._coming, (time, job)))
+        self._courses = Courses(workload)
         self._waiting: list[int] = []
-        # The places and the start of each running job, in order of the starts.
-        self._running = dict[int, tuple[Sequence[tuple[int, int]], float]]()
+        # The places of each running job, in order of the starts.
+        self._running = dict[int, Sequence[tuple[int, int]]]()
 
     def run(self) -> Outcome:
         remaining = self._remaining
-        coming, arrivals = self._coming, self._arrivals
-        ended, count = 0, len(self._ends)
-        arrivals.push_next()
-        now = coming[0][0] if coming else 0.0
+        progress, courses = self._settings.progress, self._courses
+        ended, count = 0, len(remaining)
+        now = courses.next_arrival()
         while ended < count:
             for job in [job for job in self._running if remaining[job] < 0]:
-                self._ends[job] = now
-                self._stop(job, now)
-                arrivals.push_followers(job, now)
+                self._nodes.give_back(self._running.pop(job))
+                courses.end(job, now)
                 ended += 1
-                if self._settings.progress is not None and ended % 1000 == 0:
-                    self._settings.progress(ended, count)
-            while coming and coming[0][0] <= now:
-                _, job = heappop(coming)
-                self._waiting.append(job)
-                if arrivals.is_last_known(job):
-                    arrivals.push_next()
+                if progress is not None and ended % 1000 == 0:
+                    progress(ended, count)
+            self._waiting += courses.arrived_by(now)
             changed = self._decide(now)
-            arrival = coming[0][0] if coming else inf
-            rounds = 1 if changed else self._rounds_until_a_change(now, arrival)
+            rounds = 1 if changed else self._rounds_until_a_change(now, courses.next_arrival())
             if rounds == inf:
                 break
             passed = rounds * self._length
             for job in self._running:
                 remaining[job] -= passed
             now += passed
-        if self._settings.progress is not None:
-            self._settings.progress(ended, count)
-        return self._outcome()
-
-    def _stop(self, job: int, now: float) -> None:
-        places, since = self._running.pop(job)
-        self._nodes.give_back(places)
-        self._intervals.append((job, since, now))
+        if progress is not None:
+            progress(ended, count)
+        return courses.outcome()
 
     def _decide(self, now: float) -> bool:
         """Stop and start jobs; return whether any was stopped or started."""
@@ -431,19 +378,17 @@ class _Rounds:
             elif job in self._running:
                 stop.append(job)
         for job in stop:
-            self._stop(job, now)
+            self._nodes.give_back(self._running.pop(job))
+            self._courses.stop(job, now)
             self._waiting.append(job)
-            self._preemptions[job] += 1
             remaining[job] += self._costs[job]
-            self._made_up[job] += self._costs[job]
         started = set[int]()
         for job in start:
             places = self._nodes.take(sizes[job])
             if places is not None:
-                self._running[job] = (places, now)
+                self._running[job] = places
+                self._courses.start(job, now)
                 started.add(job)
-                if self._starts[job] is None:
-                    self._starts[job] = now
         if started:
             self._waiting = [job for job in self._waiting if job not in started]
         return bool(stop or started)
@@ -460,13 +405,3 @@ class _Rounds:
             if shorter:
                 rounds = min(rounds, floor((left - waiting[shorter - 1]) / length) + 1)
         return rounds
-
-    def _outcome(self) -> Outcome:
-        return outcome_of_intervals(
-            self._workload,
-            self._arrivals,
-            starts=self._starts,
-            ends=self._ends,
-            preemptions=self._preemptions,
-            intervals=self._intervals,
-        )
