@@ -171,10 +171,6 @@ class Dependency:
     False: it has yet to arrive."""
 
 
-def _places(content: Mapping[str, str], /) -> Mapping[str, str]:
-    return kept_text_map(content)
-
-
 @frozen(kw_only=True)
 class Plan:
     """When and where a job is expected to start. A plan holds no resources.
@@ -185,7 +181,7 @@ class Plan:
 
     start: float
     """Seconds, on the same clock as the snapshot's `now`."""
-    nodes: Mapping[str, str] = field(default=EMPTY, converter=_places)
+    nodes: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
     """The node of each task that is to start then, by task UID."""
 
 

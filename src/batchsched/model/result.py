@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 
 from batchsched.errors import FormatError, UnknownNameError
 from batchsched.model.cluster import JobPhase, Plan, TaskStatus
-from batchsched.model.immutable import EMPTY, FrozenMap, LazyMap, kept_map
+from batchsched.model.immutable import EMPTY, FrozenMap, LazyMap, kept_map, kept_text_map
 from batchsched.model.reasons import JobCondition, PendingReason
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import Format, JsonValue
@@ -219,10 +219,6 @@ def _queues(content: Mapping[str, QueueOutcome], /) -> Mapping[str, QueueOutcome
     return content if isinstance(content, QueueOutcomes) else QueueOutcomes(content)
 
 
-def _names(content: Mapping[str, str], /) -> Mapping[str, str]:
-    return kept_map(content)
-
-
 @frozen(kw_only=True, repr=False)
 class CycleResult:
     """All decisions of one cycle, with outcomes and reasons.
@@ -265,7 +261,7 @@ class CycleResult:
     """UIDs of jobs whose planned start is too late for their deadline or maximum wait."""
     queues: Mapping[str, QueueOutcome] = field(default=QueueOutcomes(), converter=_queues)
     """The outcomes of queues by name, from plugins such as capacity; printed as a tree."""
-    names: Mapping[str, str] = field(default=EMPTY, converter=_names)
+    names: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
     """The display names of tasks in decisions by UID, where they differ from the UID."""
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from fractions import Fraction
 
 __all__ = [
     "amount_text",
@@ -16,8 +15,6 @@ __all__ = [
     "similar_name",
 ]
 
-_Number = int | float | Fraction
-
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _STEP = 1024
 
@@ -27,7 +24,7 @@ def is_in_bytes(dimension: str, /) -> bool:
     return dimension in ("memory", "ephemeral-storage") or dimension.startswith("hugepages-")
 
 
-def amount_text(dimension: str, amount: _Number, /) -> str:
+def amount_text(dimension: str, amount: float, /) -> str:
     """Return an amount of a dimension with its unit.
 
     `amount` is in the unit of a `Resource`: bytes of memory, otherwise thousandths.
@@ -37,7 +34,7 @@ def amount_text(dimension: str, amount: _Number, /) -> str:
     >>> amount_text("memory", 3 << 29), amount_text("ephemeral-storage", 5 * 2**30 * 1000)
     ('1.5 GiB memory', '5 GiB ephemeral-storage')
     """
-    units = Fraction(amount) if dimension == "memory" else Fraction(amount) / 1000
+    units = amount if dimension == "memory" else amount / 1000
     if not is_in_bytes(dimension):
         return f"{_number(units)} {dimension}"
     power = 0
@@ -47,7 +44,7 @@ def amount_text(dimension: str, amount: _Number, /) -> str:
     return f"{_number(units)} {_BINARY[power]} {dimension}"
 
 
-def amounts_text(amounts: Iterable[tuple[str, _Number]], /) -> str:
+def amounts_text(amounts: Iterable[tuple[str, float]], /) -> str:
     """Return amounts by dimension in one line, without those that are 0.
 
     >>> amounts_text([("cpu", 2000), ("memory", 0), ("nvidia.com/gpu", 1000)]), amounts_text([])
@@ -56,7 +53,7 @@ def amounts_text(amounts: Iterable[tuple[str, _Number]], /) -> str:
     return ", ".join(amount_text(name, amount) for name, amount in amounts if amount) or "nothing"
 
 
-def _number(amount: _Number) -> str:
+def _number(amount: float) -> str:
     """Return a number with at most three decimals; ``<0.001`` for smaller amounts above 0."""
     rounded = round(float(amount), 3)
     if not rounded and amount:

@@ -163,29 +163,25 @@ class Ledger:
         self.on_occupy: Callable[[TaskState, NodeState, int], None] | None = None
         """Called when a task begins (1) or ceases (-1) to occupy a node."""
 
-        self._enter_all(snapshot)
+        for info in snapshot.jobs:
+            job = self._enter_job(info)
+            if job.queue is not None:
+                job.queue.jobs.append(job)
+        for task_info in snapshot.other_tasks:
+            self.other_tasks[task_info.uid] = self._enter(task_info, None)
         self.cluster: Vector = reduce(plus, (node.allocatable for node in self.nodes), zero)
         """The sum of the allocatable amounts of all nodes."""
 
-    def _enter_all(self, snapshot: Snapshot) -> None:
-        for info in snapshot.jobs:
-            named = self.queues.get(info.queue)
-            leaf = None if named is None or named.children else named
-            job = self.jobs[info.uid] = JobState(info, leaf)
-            if leaf is not None:
-                leaf.jobs.append(job)
-            for task_info in info.tasks:
-                job.tasks.append(self._enter(task_info, job))
-            self._register(job)
-        for task_info in snapshot.other_tasks:
-            self.other_tasks[task_info.uid] = self._enter(task_info, None)
-
-    def _register(self, job: JobState) -> None:
-        """Add a job to the indices by status."""
-        uid = job.uid
+    def _enter_job(self, info: JobInfo) -> JobState:
+        """Add a job and its tasks, but not to its queue."""
+        named = self.queues.get(info.queue)
+        job = JobState(info, None if named is None or named.children else named)
+        self.jobs[job.uid] = job
+        job.tasks += [self._enter(task_info, job) for task_info in info.tasks]
         for having in compress(self.jobs_having, job.counts):
-            having[uid] = job
+            having[job.uid] = job
         self._list_if_short(job)
+        return job
 
     def _enter(self, info: TaskInfo, job: JobState | None) -> TaskState:
         vector = self.dimensions.vector
@@ -267,7 +263,9 @@ class Ledger:
         if not same_accounts and node is not None:
             self._put_on(task, node)
             if not is_undo and (node.divergence_count or min(node.idle) < 0):
-                self._expect_room(task, node, origin)
+                problem = overdrawn(task, node, origin)
+                if problem:
+                    self._break(problem)
         if status.charged and not old.charged:
             if job is not None:
                 self._job_charged(job)
@@ -373,11 +371,6 @@ class Ledger:
                 self.on_occupy(task, node, sign)
         elif status is TaskStatus.PIPELINED and self.on_promise is not None:
             self.on_promise(task, node, sign)
-
-    def _expect_room(self, task: TaskState, node: NodeState, origin: Origin) -> None:
-        problem = overdrawn(task, node, origin)
-        if problem:
-            self._break(problem)
 
     def _break(self, problem: str) -> NoReturn:
         self.broken = problem

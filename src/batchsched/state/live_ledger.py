@@ -254,16 +254,11 @@ class LiveLedger(Ledger):
 
     def enter_job(self, info: JobInfo) -> JobState:
         """Add a new job. O(log jobs + tasks of the job)."""
-        named = self.queues.get(info.queue)
-        leaf = None if named is None or named.children else named
-        job = self.jobs[info.uid] = JobState(info, leaf)
-        if leaf is not None:
-            insort(leaf.jobs, job, key=_uid_of_job)
-        for task_info in info.tasks:
-            task = self._enter(task_info, job)
-            job.tasks.append(task)
+        job = self._enter_job(info)
+        if job.queue is not None:
+            insort(job.queue.jobs, job, key=_uid_of_job)
+        for task in job.tasks:
             self._note_divergence(task)
-        self._register(job)
         return job
 
     def leave_job(self, uid: str) -> JobState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from batchsched.model.cluster import Queue
 
@@ -28,7 +29,7 @@ class QueueTree:
     )
 
     def __init__(self, queues: Iterable[Queue]) -> None:
-        self.queues: Sequence[Queue] = sorted(queues, key=_name)
+        self.queues: Sequence[Queue] = sorted(queues, key=attrgetter("name"))
         """By position."""
         self.names = tuple(queue.name for queue in self.queues)
         self.position = {name: position for position, name in enumerate(self.names)}
@@ -82,7 +83,3 @@ class QueueTree:
                 return left_path[-step], right_path[-step]
         names = f"{self.names[left]!r} and {self.names[right]!r}"
         raise ValueError(f"expected queues on different paths, got {names}")
-
-
-def _name(queue: Queue) -> str:
-    return queue.name

@@ -38,6 +38,7 @@ from batchsched.model.validation.values import (
     Problems,
     amount_map_problems,
     amount_problems,
+    cycles_of_parents,
     each_problems,
     integer_problems,
     is_mapping,
@@ -160,7 +161,7 @@ def queue_tree_faults(queues: Sequence[Queue]) -> Iterator[Fault]:
             message = f"there is no queue {queue.parent!r} in this snapshot"
             yield Fault(f"queues[{name!r}].parent", message)
     in_cycles: set[str] = set()
-    for cycle in _cycles(named):
+    for cycle in cycles_of_parents({name: queue.parent for name, queue in named.items()}):
         in_cycles.update(cycle)
         path = " -> ".join(repr(name) for name in (*cycle, cycle[0]))
         message = f"expected a tree, got a cycle: {path}"
@@ -170,25 +171,6 @@ def queue_tree_faults(queues: Sequence[Queue]) -> Iterator[Fault]:
     yield from total_faults("queues", granted)
     if not in_cycles:
         yield from _guarantee_faults(named)
-
-
-def _cycles(named: Mapping[str, Queue]) -> Iterator[list[str]]:
-    """Yield each cycle of parents once, starting with its first queue by name."""
-    done: set[str] = set()
-    for start in sorted(named):
-        path: list[str] = []
-        on_path: dict[str, int] = {}
-        name: object = start
-        while is_text(name) and name in named and name not in done:
-            if name in on_path:
-                cycle = path[on_path[name] :]
-                first = cycle.index(min(cycle))
-                yield cycle[first:] + cycle[:first]
-                break
-            on_path[name] = len(path)
-            path.append(name)
-            name = named[name].parent
-        done.update(path)
 
 
 def _guarantee_faults(named: Mapping[str, Queue]) -> Iterator[Fault]:
@@ -234,10 +216,8 @@ def _guarantee_faults(named: Mapping[str, Queue]) -> Iterator[Fault]:
 T = TypeVar("T")
 
 _NUMBERS = (int, float)
-_NO_SCALARS = ("", "cpu", "memory")
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _NODELESS = (TaskStatus.PENDING, *_ENDED)
-_NODE_OPTIONAL = (TaskStatus.RELEASING, TaskStatus.UNKNOWN)
 _NODE_NEEDED = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
 _WAITING_FOR_A_NODE = (TaskStatus.RESERVED, TaskStatus.PIPELINED)
 """The node need not exist any more; the promise or reservation then ends."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 from batchsched.errors import Fault
 from batchsched.model.cluster import (
@@ -34,6 +34,7 @@ from batchsched.model.constraints import (
 from batchsched.model.validation.values import (
     LARGEST,
     Problems,
+    cycles_of_parents,
     each_problems,
     integer_problems,
     is_integer,
@@ -411,7 +412,7 @@ def group_problems(job: JobInfo) -> Problems:
         for below, message in _one_group(group, named, len(children.get(name, ()))):
             is_sound = False
             yield f"groups[{name!r}].{below}", message
-    for cycle in _group_cycles(named):
+    for cycle in cycles_of_parents({name: group.parent for name, group in named.items()}):
         is_sound = False
         path = " -> ".join(repr(name) for name in (*cycle, cycle[0]))
         message = f"expected a tree, got a cycle: {path}"
@@ -471,24 +472,6 @@ def _one_group(group: TaskGroup, named: Mapping[str, TaskGroup], parts: int) -> 
         least = parts if group.min is None else group.min
         if is_integer(group.max) and is_integer(least) and 0 <= group.max < least:
             yield "max", f"expected at least its minimum, {least}, got {group.max}"
-
-
-def _group_cycles(named: Mapping[str, TaskGroup]) -> Iterator[list[str]]:
-    """Yield each cycle of parents once, starting with its first group by name."""
-    done: set[str] = set()
-    for start in sorted(named):
-        path: dict[str, None] = {}
-        name: object = start
-        while is_text(name) and name in named and name not in done:
-            if name in path:
-                cycle = list(path)
-                cycle = cycle[cycle.index(name) :]
-                first = cycle.index(min(cycle))
-                yield cycle[first:] + cycle[:first]
-                break
-            path[name] = None
-            name = named[name].parent
-        done.update(path)
 
 
 def _too_deep(children: Mapping[str | None, Sequence[str]]) -> Sequence[str]:

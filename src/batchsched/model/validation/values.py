@@ -23,6 +23,7 @@ __all__ = [
     "Problems",
     "amount_map_problems",
     "amount_problems",
+    "cycles_of_parents",
     "each_problems",
     "integer_problems",
     "is_integer",
@@ -156,6 +157,28 @@ def truth_problems(path: str, value: object, /) -> Problems:
     """Yield the problem of a value that is not a boolean."""
     if not isinstance(value, bool):
         yield path, f"expected True or False, got {shown(value)}"
+
+
+def cycles_of_parents(parents: Mapping[str, object], /) -> Iterator[list[str]]:
+    """Yield each cycle once, starting with its first part by name, given the parents of parts.
+
+    >>> list(cycles_of_parents({"a": "c", "b": None, "c": "d", "d": "a", "e": "a"}))
+    [['a', 'c', 'd']]
+    """
+    done: set[str] = set()
+    for start in sorted(parents):
+        path: dict[str, None] = {}
+        name: object = start
+        while is_text(name) and name in parents and name not in done:
+            if name in path:
+                cycle = list(path)
+                cycle = cycle[cycle.index(name) :]
+                first = cycle.index(min(cycle))
+                yield cycle[first:] + cycle[:first]
+                break
+            path[name] = None
+            name = parents[name]
+        done.update(path)
 
 
 def integer_problems(path: str, value: object, what: str, /, *, least: int | None) -> Problems:
