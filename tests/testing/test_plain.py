@@ -11,6 +11,7 @@ from batchsched import ActionOption, PluginOption, SchedulerConfig, Tier, Unfit,
 from batchsched.plugin import (
     Changes,
     EvictionHints,
+    NodeKeys,
     NodeScore,
     Predicate,
     PredicateHints,
@@ -31,6 +32,10 @@ NO = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="lying")
 
 
 def alike(_task: TaskState) -> Hashable:
+    return None
+
+
+def accepts(_task: TaskState, _node: NodeState) -> Unfit | None:
     return None
 
 
@@ -89,6 +94,30 @@ class SpecialisesWrongly(Lying):
         return 100.0 * (node.name == "n2")
 
 
+class ScoresArraysWrongly(Lying):
+    def node_scores(self) -> Iterable[NodeScore]:
+        hints = ScoreHints(vectorise=lambda _task: lambda nodes: nodes.tasks * 0)
+        yield NodeScore(score=self.score, reads=Reads.ACCOUNTS, signature=alike, hints=hints)
+
+    def score(self, _task: TaskState, node: NodeState) -> float:
+        return 100.0 * (node.name == "n2")
+
+
+class SeesNoRoom(Lying):
+    def predicates(self) -> Iterable[Predicate]:
+        hints = PredicateHints(room=lambda _task, _node: 0)
+        yield Predicate(check=accepts, reads=Reads.NODE, signature=alike, hints=hints)
+
+
+class FindsOneNode(Lying):
+    def predicates(self) -> Iterable[Predicate]:
+        keys = NodeKeys(
+            of_node=lambda node: [node.name], of_task=lambda _task: [["n1"]], otherwise=NO
+        )
+        hints = PredicateHints(node_keys=keys)
+        yield Predicate(check=accepts, reads=Reads.DESCRIPTION, signature=alike, hints=hints)
+
+
 class JudgesNames(Lying):
     """Whose tasks it names victims depends on the claimant's name; without hints that is fine."""
 
@@ -144,6 +173,9 @@ class RanksByOthers(Lying):
         (CountsEverywhere, "engine", "predicates()[0].reads"),
         (WatchesNothing, "engine", "predicates()[0].hints.watch"),
         (SpecialisesWrongly, "engine", "node_scores()[0].hints.specialise"),
+        (ScoresArraysWrongly, "engine", "node_scores()[0].hints.vectorise"),
+        (SeesNoRoom, "attempts", "predicates()[0].hints.room"),
+        (FindsOneNode, "engine", "predicates()[0].hints.node_keys"),
         (HidesTheName, "room", "hints().claimant_key"),
         (ShieldsAll, "room", "hints().shielded"),
         (KeepsOldCounts, "cycles", "resume"),

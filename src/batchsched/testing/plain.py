@@ -29,6 +29,7 @@ from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads, per_task
 from batchsched.plugin.points import ExtensionPoints
 from batchsched.scheduler import Scheduler
+from batchsched.session.policy_state import PlacementFactory
 from batchsched.state.doors import Door
 from batchsched.testing.drawing.parts import jobs
 from batchsched.testing.drawing.pools import Switches
@@ -105,15 +106,23 @@ def check_plain(
     waves: SearchStrategy[_Waves] = st.one_of(st.just([]), st.lists(wave, min_size=2, max_size=4))
 
     @same_each_time(max_examples, shrink=shrink)
-    @given(drawn, arrivals, waves, st.sampled_from(list(Door)), st.sampled_from([subject, alone]))
+    @given(
+        snapshot=drawn,
+        arriving=arrivals,
+        happening=waves,
+        engine=_engines(),
+        door=st.sampled_from(list(Door)),
+        judged=st.sampled_from([subject, alone]),
+    )
     def decides_plainly(
         snapshot: Snapshot,
         arriving: tuple[JobInfo, ...],
         happening: _Waves,
+        engine: PlacementFactory | None,
         door: Door,
         judged: Subject,
     ) -> None:
-        history = _History(snapshot, arriving, happening)
+        history = _History(snapshot, arriving, happening, engine)
         fast = history.decided(judged)
         for doors in (True, {door.value}):
             plain = history.decided(judged, plain=doors)
@@ -123,9 +132,18 @@ def check_plain(
     decides_plainly()
 
 
+def _engines() -> SearchStrategy[PlacementFactory | None]:
+    """Draw the usual engine, or the one on arrays if NumPy is installed: it asks other hints."""
+    try:
+        from batchsched.fast import VectorisedPlacement  # noqa: PLC0415 - it needs NumPy
+    except ImportError:
+        return st.none()
+    return st.sampled_from([None, VectorisedPlacement])
+
+
 def _alone(name: str, arguments: Mapping[str, ArgumentValue]) -> SchedulerConfig:
     plugins = [PluginOption(name=name, arguments=arguments), PluginOption(name="gang")]
-    actions = [ActionOption(name=action) for action in ("reclaim", "allocate", "preempt")]
+    actions = [ActionOption(name=action) for action in ("allocate", "reclaim", "preempt")]
     return SchedulerConfig(actions=actions, tiers=[Tier(plugins=plugins)])
 
 
@@ -149,6 +167,7 @@ def _examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrategy[Snap
         min_jobs=2,
         max_jobs=3,
         min_tasks=2,
+        always=["gangs"],
         labels=labels,
         **_SIMPLE_AND_NEW,
     )
@@ -165,7 +184,7 @@ _SIMPLE: Switches = {
     "endings": False,
     "groups": False,
 }
-_SIMPLE_AND_NEW: Switches = {**_SIMPLE, "running": False}
+_SIMPLE_AND_NEW: Switches = {**_SIMPLE, "running": False, "promises": False, "best_effort": False}
 
 
 _KINDS: Sequence[str] = ("ended", "arrived", "gone", "job", "node")
@@ -180,6 +199,8 @@ class _History:
     snapshot: Snapshot
     arriving: tuple[JobInfo, ...]
     waves: _Waves
+    engine: PlacementFactory | None = None
+    """The engine with which it is decided, except plainly; None: the usual one."""
 
     def decided(
         self,
@@ -193,10 +214,12 @@ class _History:
         def change(opened: object) -> object:
             return opened if overrides is None else _Changed(opened, overrides(opened))
 
-        results = [subject.scheduler(plain=plain, change=change).schedule(self.snapshot)]
-        if self.waves:
-            results += self._lived(subject.scheduler(plain=plain, change=change))
-        return results
+        def scheduler() -> Scheduler:
+            engine = None if plain else self.engine
+            return subject.scheduler(plain=plain, placement=engine, change=change)
+
+        results = [scheduler().schedule(self.snapshot)]
+        return [*results, *self._lived(scheduler())] if self.waves else results
 
     def _lived(self, scheduler: Scheduler) -> Iterator[CycleResult]:
         cluster = Cluster(self.snapshot)

@@ -18,6 +18,7 @@ from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.scheduler import Scheduler
+from batchsched.session.policy_state import PlacementFactory
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -178,10 +179,15 @@ class Subject:
         return scheduler
 
     def scheduler(
-        self, *, plain: bool | Collection[str], change: Callable[[object], object]
+        self,
+        *,
+        plain: bool | Collection[str],
+        placement: PlacementFactory | None,
+        change: Callable[[object], object],
     ) -> Scheduler:
         """Return a scheduler with a fresh plugin, whose opened objects are changed."""
-        return self._scheduler(self._make_fresh, plain=plain, change=change)[0]
+        made = self._scheduler(self._make_fresh, plain=plain, placement=placement, change=change)
+        return made[0]
 
     def do_without_copies(self) -> bool:
         """Stop copying the given plugin; return whether it was copied."""
@@ -195,6 +201,7 @@ class Subject:
         look: Callable[[Session], None] | None = None,
         *,
         plain: bool | Collection[str] = False,
+        placement: PlacementFactory | None = None,
         change: Callable[[object], object] | None = None,
     ) -> tuple[Scheduler, list[_Spy]]:
         spies: list[_Spy] = []
@@ -210,7 +217,7 @@ class Subject:
             action = _Looks(look)
             registry.register_action(_LOOK, lambda _: action)
             config = evolve(config, actions=[ActionOption(name=_LOOK), *config.actions])
-        return Scheduler(config, registry, plain=plain), spies
+        return Scheduler(config, registry, plain=plain, placement=placement), spies
 
 
 def _expect_named(config: SchedulerConfig, name: str) -> None:
