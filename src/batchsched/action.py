@@ -9,13 +9,14 @@ from batchsched.actions.action import Action, EvictsToCure
 from batchsched.actions.eviction.rules import EvictionRules
 from batchsched.actions.eviction.scope import EvictionScope
 from batchsched.actions.eviction.search import make_room
-from batchsched.actions.placing import place_now, place_now_or_later, place_on_ladder
+from batchsched.actions.placing import LADDER, NOW, NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, Placement
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.session.turns import (
+    LiveQueue,
     Turn,
     Turns,
     has_task_to_place,
@@ -24,9 +25,11 @@ from batchsched.session.turns import (
 )
 from batchsched.session.victims import RecentStarts, Victims
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-from batchsched.state.turn_order import LiveQueue
 
 __all__ = [
+    "LADDER",
+    "NOW",
+    "NOW_OR_LATER",
     "Action",
     "Arguments",
     "EvictionRules",
@@ -49,8 +52,6 @@ __all__ = [
     "has_task_to_place",
     "jobs_by_queue",
     "make_room",
-    "place_now",
-    "place_now_or_later",
-    "place_on_ladder",
+    "place",
     "tasks_to_place",
 ]

@@ -9,11 +9,10 @@ from tests.support.books import opened
 from tests.support.clusters import cluster, job, node
 
 from batchsched import JobInfo, Queue, Snapshot
-from batchsched.session.turns import PlainOrder, PlainTree
+from batchsched.session.turns import JobsByNeed, LiveQueue, PlainOrder, PlainTree, QueueWalk
 from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need
-from batchsched.state.records import JobState, QueueState
-from batchsched.state.turn_order import JobsByNeed, LiveQueue, QueueWalk, SortKey
+from batchsched.state.records import JobState, QueueState, SortKey
 from batchsched.testing import queue_trees
 
 STEPS = st.lists(

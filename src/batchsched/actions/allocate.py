@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from batchsched.actions.eviction.backfill_loans import make_promises_real
-from batchsched.actions.placing import place_on_ladder
+from batchsched.actions.placing import LADDER, place
 from batchsched.actions.reservable import first_node_to_reserve, start_reserved_jobs
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
@@ -96,7 +96,7 @@ class AllocateAction:
             with session.statement() as statement:
                 reserve = self._reserve(session, statement, goal)
                 for task in goal:
-                    if place_on_ladder(session, statement, task):
+                    if place(session, statement, task, LADDER):
                         goal.found_place(task)
                     elif not goal.found_none(task, reserve):
                         break
@@ -105,7 +105,8 @@ class AllocateAction:
                         statement.unallocate(task)
                 holds = goal.may_be_partial and not self.discard_unready
                 if holds or (goal.is_complete and _is_enough(session, job)):
-                    goal.keep(statement)
+                    statement.commit()
+                    goal.is_kept = True
             is_kept = goal.is_kept
         return is_kept and bool(turn.left) and session.job_ready(job)
 

@@ -6,7 +6,7 @@ from attrs import frozen
 
 from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.actions.eviction.search import EvictionScope, make_room
-from batchsched.actions.placing import place_now_or_later
+from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import Attempts, tasks_needed
@@ -55,7 +55,7 @@ class PreemptAction:
                 for task in goal:
                     may_use_idle = not session.passes_over(turn.queue)
                     if (
-                        may_use_idle and place_now_or_later(session, statement, task)
+                        may_use_idle and place(session, statement, task, NOW_OR_LATER)
                     ) or self._evict_for(
                         session, statement, task, EvictionScope.OTHER_JOBS, may_use_idle
                     ):
@@ -67,7 +67,8 @@ class PreemptAction:
                     and session.job_pipelined(turn.job)
                     and self.rules.allow(session, statement)
                 ):
-                    goal.keep(statement)
+                    statement.commit()
+                    goal.is_kept = True
             is_served = goal.is_kept and bool(goal.placed)
         return is_served
 

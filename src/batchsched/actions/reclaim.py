@@ -10,7 +10,7 @@ from batchsched.actions.eviction.claiming import make_room_by_claim
 from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.actions.eviction.scope import candidates_on
 from batchsched.actions.eviction.search import EvictionScope, make_room
-from batchsched.actions.placing import place_now_or_later
+from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
@@ -95,14 +95,15 @@ class ReclaimAction:
                     and session.job_pipelined(job)
                     and self.rules.allow(session, statement)
                 ):
-                    goal.keep(statement)
+                    statement.commit()
+                    goal.is_kept = True
             is_served = goal.is_kept and bool(goal.placed)
         return is_served
 
     def _place(
         self, session: Session, statement: Statement, task: TaskState, claim: Claim | None
     ) -> bool:
-        if place_now_or_later(session, statement, task):
+        if place(session, statement, task, NOW_OR_LATER):
             return True
         recent, curable = self.rules.recent(session), self.rules.curable
         scope = EvictionScope.OTHER_QUEUES

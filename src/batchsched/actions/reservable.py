@@ -8,7 +8,7 @@ from enum import Enum
 from attrs import Factory, define
 from sortedcontainers import SortedList
 
-from batchsched.actions.placing import place_now
+from batchsched.actions.placing import NOW, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.attempts import tasks_needed
 from batchsched.session.session import Session
@@ -63,7 +63,7 @@ def _start(
     for task in tasks_needed(session, job):
         if session.job_ready(job):
             return
-        place_now(session, statement, task)
+        place(session, statement, task, NOW)
 
 
 def can_hold_reservation(session: Session, task: TaskState, node: NodeState) -> bool:

@@ -11,7 +11,7 @@ from math import ceil
 from attrs import Factory, define, frozen
 
 from batchsched.actions.action import has_task_to_place, tasks_to_place
-from batchsched.actions.placing import can_still_start, place_now
+from batchsched.actions.placing import NOW, place
 from batchsched.actions.reservable import (
     ReservableNodes,
     can_hold_reservation,
@@ -311,11 +311,11 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
     with session.statement(is_trial=True) as statement:
         if job.groups is not None:
             goal = needed_tasks(job.groups, tasks)
-            return bool(goal) and all(place_now(session, statement, task) for task in goal)
+            return bool(goal) and all(place(session, statement, task, NOW) for task in goal)
         for left, task in zip(reversed(range(len(tasks))), tasks, strict=True):
-            if place_now(session, statement, task):
+            if place(session, statement, task, NOW):
                 if session.job_ready(job):
                     return True
-            elif not can_still_start(session, job, left):
+            elif job.lacks(Counting.HOPED) > left and not session.job_ready(job):
                 return False
     return False

@@ -9,8 +9,7 @@ from typing import Protocol
 from attrs import frozen
 
 from batchsched.state.needs import Need
-from batchsched.state.records import NodeState, TaskState
-from batchsched.state.turn_order import SortKey
+from batchsched.state.records import NodeState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector
 

@@ -21,8 +21,7 @@ from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.needs import Need
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-from batchsched.state.turn_order import SortKey
+from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 
 __all__ = [
     "Allocatable",

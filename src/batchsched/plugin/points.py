@@ -13,8 +13,7 @@ from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.needs import Need
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-from batchsched.state.turn_order import SortKey
+from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 
 __all__ = ["ExtensionPoints"]
 

@@ -9,8 +9,7 @@ from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need
 from batchsched.state.pod_affinity import PodAffinityIndex
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-from batchsched.state.turn_order import SortKey
+from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit, units_of
 from batchsched.state.vectors import Dimensions, Vector
 

@@ -25,7 +25,6 @@ from attrs import frozen
 
 from batchsched.session.known_failures import foreseen_failure
 from batchsched.session.session import Session
-from batchsched.session.statement import Statement
 from batchsched.session.turns import Turn, tasks_to_place
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting, GroupState
@@ -78,8 +77,10 @@ class Goal:
         """The tasks that found no place, in order."""
         self.reserved: list[TaskState] = []
         """Those of them for which a node was reserved."""
+        self.is_complete = True
+        """Whether as many tasks were placed or reserved as the goal asks for."""
         self.is_kept = False
-        """Whether the statement was committed."""
+        """Whether the statement was committed; to be set by whoever commits it."""
 
     def in_order(self, tasks: Iterable[TaskState]) -> Goal:
         """Try the tasks, which are all that are left, in another order."""
@@ -122,20 +123,10 @@ class Goal:
             return not attempts.is_enough(job)
         return job.lacks(Counting.HOPED) <= len(self._left) or attempts.session.job_ready(job)
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether as many tasks were placed or reserved as the goal asks for."""
-        return True
-
     def keeps_reservations(self) -> bool:
         """Return whether reservations that it made are of use."""
         session = self._attempts.session
         return session.job_ready(self._job) or session.job_condition_ready(self._job)
-
-    def keep(self, statement: Statement) -> None:
-        """Commit what was tried."""
-        statement.commit()
-        self.is_kept = True
 
 
 class GroupGoal(Goal):
@@ -151,6 +142,7 @@ class GroupGoal(Goal):
         self._tasks = tasks
         self._waiting = deque(tasks)
         self._others: dict[GroupState, Iterator[TaskState]] = {}
+        self.is_complete = False
 
     def __iter__(self) -> Iterator[TaskState]:
         """Yield the tasks to try."""
@@ -160,6 +152,10 @@ class GroupGoal(Goal):
     def found_place(self, task: TaskState) -> None:
         """Record that a task was placed."""
         self.placed.append(task)
+        self._check_complete()
+
+    def _check_complete(self) -> None:
+        self.is_complete = len(self.placed) + len(self.reserved) == len(self._tasks)
 
     def found_none(self, task: TaskState, reserve: Reserve | None = None) -> bool:
         """Record that a task found no place; return whether another one, or a node, replaces it."""
@@ -181,13 +177,9 @@ class GroupGoal(Goal):
             is_here = self._by_group.groups.leaf_of(task) is leaf and task not in self.reserved
             if is_here and reserve(task):
                 self.reserved.append(task)
+                self._check_complete()
                 return True
         return False
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether as many tasks were placed or reserved as the goal asks for."""
-        return len(self.placed) + len(self.reserved) == len(self._tasks)
 
 
 class PartGoal(GroupGoal):
@@ -228,8 +220,9 @@ class Attempts:
 
     def goals(self, turn: Turn) -> Iterator[Goal]:
         """Yield what a turn is to try, until something was kept or nothing is left to try."""
-        may_know = self.depends_on_nodes_alone and Door.ATTEMPTS not in self.session.plain
-        if may_know and self._is_known_to_fail_again(turn.job):
+        session = self.session
+        may_know = self.depends_on_nodes_alone and Door.ATTEMPTS not in session.plain
+        if may_know and session.failed_turns is not None and self._fails_again(turn.job):
             return
         left = turn.left
         if not left:
@@ -237,9 +230,9 @@ class Attempts:
         if isinstance(left, TasksByGroup):
             yield from self._goals_by_group(turn.job, left)
             return
-        if self.asks_queue and not self.session.may_take(turn.job, left, need=turn.offered):
+        if self.asks_queue and not session.may_take(turn.job, left, need=turn.offered):
             return
-        if may_know and self._is_known_to_lack_room(turn.job, left):
+        if may_know and session.state.foresees and self._lacks_room(turn.job, left):
             return
         yield from self._goals_in_order(turn.job, left, remembers=may_know)
 
@@ -306,20 +299,18 @@ class Attempts:
 
     # Attempts that are known to fail
 
-    def _is_known_to_fail_again(self, job: JobState) -> bool:
+    def _fails_again(self, job: JobState) -> bool:
         """Return whether a job's turn would fail as it did before; record what it would then."""
-        failed_turns = self.session.failed_turns
-        turn = None if failed_turns is None else failed_turns.find(job, self.session.placement)
+        assert self.session.failed_turns is not None
+        turn = self.session.failed_turns.find(job, self.session.placement)
         if turn is None:
             return False
         self.session.record_failed_again(job, turn)
         return True
 
-    def _is_known_to_lack_room(self, job: JobState, left: TasksInOrder) -> bool:
+    def _lacks_room(self, job: JobState, left: TasksInOrder) -> bool:
         """Return whether too few of a job's tasks would fit; record what the attempt would then."""
         session = self.session
-        if not session.state.foresees:
-            return False
         limits_queues = session.plugin_set.limits_queues
         failure = foreseen_failure(job, left, session.placement, limits_queues=limits_queues)
         if failure is None:

@@ -24,8 +24,7 @@ from batchsched.session.victims import EvictionPoints, RecentStarts, Victims
 from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-from batchsched.state.turn_order import SortKey
+from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.trace import Teller
 

@@ -154,7 +154,7 @@ class Statement:
             StatementError: the statement was already committed or discarded.
 
         """
-        event = self._as_it_ends(committed=True)
+        event = None if self._session.teller is None else self._as_it_ends(committed=True)
         self._end()
         for task, node, claimant in self._claims:
             self._session.decide_eviction(task, node, claimant)
@@ -164,7 +164,8 @@ class Statement:
                 jobs[task.job.uid] = task.job
         for job in jobs.values():
             self._session.bind_if_ready(job)
-        self._tell(event)
+        if event is not None and self._session.teller is not None:
+            self._session.teller.tell(event)
 
     def discard(self) -> None:
         """Undo the operations in reverse order; the session is exactly as it was before.
@@ -175,7 +176,7 @@ class Statement:
             StatementError: the statement was already committed or discarded.
 
         """
-        event = self._as_it_ends(committed=False)
+        event = None if self._session.teller is None else self._as_it_ends(committed=False)
         self._end()
         if not self._is_trial:
             self._session.reports.record_rollback(self.placed())
@@ -184,7 +185,8 @@ class Statement:
             ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
         if self._positions:
             ledger.log.record_rollback(self._positions[0])
-        self._tell(event)
+        if event is not None and self._session.teller is not None:
+            self._session.teller.tell(event)
 
     def rollback(self, length: int) -> None:
         """Undo the operations after the first `length`; the statement stays open."""
@@ -217,11 +219,9 @@ class Statement:
             raise StatementError("the statement was already committed or discarded")
         self.is_open = False
 
-    def _as_it_ends(self, *, committed: bool) -> StatementEnded | None:
-        """Return the event for the end of the statement, before it ends; None: nobody listens."""
+    def _as_it_ends(self, *, committed: bool) -> StatementEnded:
+        """Return the event for the end of the statement, before it ends."""
         session = self._session
-        if session.teller is None:
-            return None
         steps: dict[str, Placed] = {}
         jobs: list[JobState | None] = []
         for task, before, node_before, _ in self._journal:
@@ -249,10 +249,6 @@ class Statement:
             job_ready=session.job_ready(job),
             job_pipelined=session.job_pipelined(job),
         )
-
-    def _tell(self, event: StatementEnded | None) -> None:
-        if event is not None and self._session.teller is not None:
-            self._session.teller.tell(event)
 
     def __enter__(self) -> Self:
         return self

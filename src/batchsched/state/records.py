@@ -21,11 +21,15 @@ __all__ = [
     "QueueState",
     "Reorders",
     "RunningTasks",
+    "SortKey",
     "TaskState",
     "accounts_of",
 ]
 
 ItemT_contra = TypeVar("ItemT_contra", contravariant=True)
+
+SortKey = tuple[object, ...]
+"""A sort key: the smallest comes first. Keys of the same order are comparable."""
 
 
 class Reorders(Protocol[ItemT_contra]):

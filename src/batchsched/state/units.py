@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.state.groups import Counting, GroupState, JobGroups
-from batchsched.state.records import JobState, TaskState
-from batchsched.state.turn_order import SortKey
+from batchsched.state.records import JobState, SortKey, TaskState
 from batchsched.state.vectors import Vector, plus
 
 __all__ = ["EvictionUnit", "units_of"]

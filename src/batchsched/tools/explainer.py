@@ -24,8 +24,7 @@ from batchsched.session.session import Session
 from batchsched.session.turns import tasks_left
 from batchsched.state.groups import Counting
 from batchsched.state.needs import need_of_job, need_of_task
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-from batchsched.state.turn_order import SortKey
+from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.tools.explanation import (
     Explanation,
     GroupStanding,

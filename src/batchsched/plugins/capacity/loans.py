@@ -13,8 +13,7 @@ from operator import attrgetter
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugins.capacity.accounts import Accounts
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-from batchsched.state.turn_order import SortKey
+from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit, units_of
 from batchsched.state.vectors import Vector, minus, total_of
 

@@ -26,8 +26,7 @@ from batchsched.plugins.capacity.report import OutcomesOfQueues
 from batchsched.state.doors import Door
 from batchsched.state.needs import Need
 from batchsched.state.queue_tree import QueueTree
-from batchsched.state.records import QueueState, TaskState
-from batchsched.state.turn_order import SortKey
+from batchsched.state.records import QueueState, SortKey, TaskState
 from batchsched.state.vectors import Vector, plus
 
 __all__ = ["CapacityPlugin"]

@@ -8,8 +8,7 @@ from fractions import Fraction
 
 from batchsched.plugins.capacity.accounts import Accounts
 from batchsched.plugins.capacity.loans import Loans, by_value
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-from batchsched.state.turn_order import SortKey
+from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit, units_of
 from batchsched.state.vectors import Vector, plus, total_of
 
