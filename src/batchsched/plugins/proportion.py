@@ -12,7 +12,7 @@ reclaimed again at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import compress
 from operator import add, sub
@@ -27,6 +27,7 @@ from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.queue_uses import QueueUses, Use, sum_of_requests
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
+from batchsched.state.doors import Door
 from batchsched.state.groups import Counting
 from batchsched.state.needs import needed_tasks
 from batchsched.state.records import JobState, QueueState, TaskState
@@ -163,9 +164,9 @@ class _Proportion:
         self._view = view
         self._in_cluster = view.dimensions.in_cluster
         self._pending: dict[str, list[TaskState]] = {}
-        self._coverages: dict[str, _Coverage] = {}
+        self._coverages: dict[str, _RememberedCoverage] = {}
         """The coverage of queues, as far as it has been computed."""
-        self._recovered: dict[str, _Coverage] = {}
+        self._recovered: dict[str, _RememberedCoverage] = {}
         """By queue, the coverage that must be checked again before it is used."""
         self._exceeded = 0
         """How often a queue has come to hold more than it deserves, in any dimension."""
@@ -220,14 +221,12 @@ class _Proportion:
                 self._accounts[name].deserved = amounts
 
     def _coverage(self, name: str) -> _Coverage:
+        queue, deserved = self._view.queues[name], self._accounts[name].deserved
+        if Door.LOANS in self._view.plain:
+            return _Coverage(self._view, queue, deserved)
         known = self._coverages.get(name)
         if known is None:
-            view = self._view
-            deserved = self._accounts[name].deserved
-            known = _Coverage(
-                view.queues[name], deserved, view.dimensions.zero, view.in_task_order, view.unit_of
-            )
-            self._coverages[name] = known
+            known = self._coverages[name] = _RememberedCoverage(self._view, queue, deserved)
         return known
 
     def queue_order_key(self, queue: QueueState, /) -> float:
@@ -247,16 +246,16 @@ class _Proportion:
         return None if account is None else (account.deserved, account.allocated)
 
     def on_allocate(self, task: TaskState, /) -> None:
-        self._charge(task, plus, _Coverage.came)
+        self._charge(task, plus, _RememberedCoverage.came)
 
     def on_deallocate(self, task: TaskState, /) -> None:
-        self._charge(task, minus, _Coverage.went)
+        self._charge(task, minus, _RememberedCoverage.went)
 
     def _charge(
         self,
         task: TaskState,
         change: Callable[[Vector, Vector], Vector],
-        tell: Callable[[_Coverage, TaskState], None],
+        tell: Callable[[_RememberedCoverage, TaskState], None],
     ) -> None:
         account = self._account_of(task)
         if account is None or task.is_backfill:
@@ -309,6 +308,8 @@ class _Proportion:
 
     def _find_losses(self, claimant: TaskState) -> None:
         """Check coverage that may have changed, of queues from which a claimant may reclaim."""
+        if Door.LOANS in self._view.plain:
+            self._losses += 1  # nothing is known of earlier coverage
         if not self._recovered:
             return
         own = _queue_of(claimant).name
@@ -423,43 +424,100 @@ def _queue_of(task: TaskState) -> QueueState:
     return task.job.queue
 
 
+_SURPLUS = 2
+"""The kind of units of one task each, on which nothing else depends; see `EvictionUnit.value`."""
+
+
+@frozen
+class _Step:
+    """What became of one unit as the units of a queue were gone through."""
+
+    job: JobState
+    kind: int
+    """0: the minimum of the job; 1: a replica; 2: a single task."""
+    tasks: Sequence[TaskState]
+    used: Vector
+    """What was used of the share before it."""
+    is_covered: bool
+
+
 class _Coverage:
-    """The covered tasks of one queue, recomputed when they may have changed."""
+    """The covered tasks of one queue: the definition, computed anew for each question."""
 
-    __slots__ = (
-        *("_changed", "_covered", "_deserved", "_in_task_order", "_is_stale", "_jobs"),
-        *("_losses", "_queue", "_single", "_tasks_of", "_uncovered", "_unit_of", "_zero"),
-    )
-
-    def __init__(
-        self,
-        queue: QueueState,
-        deserved: Sequence[float],
-        zero: Vector,
-        in_task_order: Callable[[Iterable[TaskState]], list[TaskState]],
-        unit_of: Callable[[TaskState], EvictionUnit],
-    ) -> None:
+    def __init__(self, view: SessionView, queue: QueueState, deserved: Sequence[float]) -> None:
+        self._view = view
         self._queue = queue
         self._deserved = deserved
-        self._zero = zero
-        self._in_task_order = in_task_order
-        self._unit_of = unit_of
-        self._jobs: list[JobState] | None = None
-        self._tasks_of: dict[str, list[TaskState]] = {}
+
+    def covered(self) -> Collection[str]:
+        """Return the UIDs of the covered tasks. O(tasks of the queue)."""
+        return {task.uid for step in self._steps() if step.is_covered for task in step.tasks}
+
+    def covers(self, task: TaskState) -> bool:
+        """Return whether a task is covered."""
+        return task.uid in self.covered()
+
+    def _steps(self) -> Iterator[_Step]:
+        """Go through the units of jobs in order of value; uncovered ones use nothing."""
+        used = zero = self._view.dimensions.zero
+        for job in self._jobs():
+            is_exposed = False
+            for kind, tasks in self._units(job):
+                size = sum_of_requests(tasks, zero)
+                is_covered = not is_exposed and self._reaches(used, size)
+                yield _Step(job, kind, tasks, used, is_covered)
+                if is_covered:
+                    used = plus(used, size)
+                is_exposed |= kind == 0 and not is_covered
+
+    def _jobs(self) -> Sequence[JobState]:
+        return sorted(self._queue.jobs, key=_value)
+
+    def _units(self, job: JobState) -> list[tuple[int, list[TaskState]]]:
+        """Return the kind and the tasks of each unit of a job, the most valuable first."""
+        held = self._held_by(job)
+        if job.groups is None:
+            least, more = held[: job.min_available], held[job.min_available :]
+            return [(0, least), *((_SURPLUS, [task]) for task in more)]
+        units: dict[EvictionUnit, list[TaskState]] = {}
+        for task in held:
+            units.setdefault(self._view.unit_of(task), []).append(task)
+        return [(unit.value[0], units[unit]) for unit in sorted(units, key=_value_of_unit)]
+
+    def _held_by(self, job: JobState) -> list[TaskState]:
+        """Return the tasks of a job that hold resources, in task order."""
+        if not job.ready_count:
+            return []
+        tasks = self._in_task_order(job)
+        return [task for task in tasks if task.status.occupies and not task.is_backfill]
+
+    def _in_task_order(self, job: JobState) -> Sequence[TaskState]:
+        return self._view.in_task_order(job.tasks)
+
+    def _reaches(self, used: Vector, more: Vector) -> bool:
+        for there, amount, share in zip(used, more, self._deserved, strict=True):
+            if amount > EPSILON and there + amount - share >= EPSILON:
+                return False
+        return True
+
+
+class _RememberedCoverage(_Coverage):
+    """The covered tasks of one queue, computed again when they may have changed."""
+
+    def __init__(self, view: SessionView, queue: QueueState, deserved: Sequence[float]) -> None:
+        super().__init__(view, queue, deserved)
+        self._sorted: Sequence[JobState] | None = None
+        self._tasks_of: dict[str, Sequence[TaskState]] = {}
         self._covered: dict[str, TaskState] | None = None
         """The covered tasks by UID; None: not computed yet."""
         self._is_stale = False
         self._losses = 0
         self._single: set[str] = set()
-        """UIDs of tasks beyond a covered minimum that are not covered themselves."""
+        """UIDs of single tasks that are not covered."""
         self._uncovered: dict[str, Vector] = {}
         """For each job whose minimum is not covered, by UID, the used part of the share then."""
         self._changed: dict[str, JobState] = {}
         """Those of these jobs whose tasks were placed or evicted since."""
-
-    def covers(self, task: TaskState) -> bool:
-        """Return whether a task is covered. O(1), or O(tasks of the queue) after changes."""
-        return task.uid in self.covered()
 
     def covered(self) -> Collection[str]:
         """Return the UIDs of the covered tasks. O(1), or O(tasks of the queue) after changes."""
@@ -512,84 +570,45 @@ class _Coverage:
         others. But a job's new minimum may be covered where the old one was not.
         """
         for job in self._changed.values():
-            held = self._held_by(job)
-            if held and self._reaches(
-                self._uncovered[job.uid], sum_of_requests(held[: job.min_available], self._zero)
-            ):
+            minimum = self._held_by(job)[: job.min_available]
+            size = sum_of_requests(minimum, self._view.dimensions.zero)
+            if minimum and self._reaches(self._uncovered[job.uid], size):
                 return False
         self._changed.clear()
         return True
 
     def _find(self) -> None:
-        if self._jobs is None:
-            self._jobs = sorted(self._queue.jobs, key=_value)
-        covered: dict[str, TaskState] = {}
-        used = self._zero
+        before, self._covered = self._covered, {}
         self._single.clear()
         self._uncovered.clear()
         self._changed.clear()
-        for job in self._jobs:
-            held = self._held_by(job)
-            if job.groups is not None:
-                used = self._cover_groups(held, used, covered)
-                continue
-            minimum = held[: job.min_available]
-            together = sum_of_requests(minimum, self._zero)
-            if not self._reaches(used, together):
-                self._uncovered[job.uid] = used
-                continue
-            used = plus(used, together)
-            covered.update((task.uid, task) for task in minimum)
-            for task in held[job.min_available :]:
-                if self._reaches(used, task.resreq):
-                    used = plus(used, task.resreq)
-                    covered[task.uid] = task
-                else:
-                    self._single.add(task.uid)
-        if self._covered is not None and any(
-            uid not in covered and task.status.occupies for uid, task in self._covered.items()
+        for step in self._steps():
+            if step.is_covered:
+                self._covered.update((task.uid, task) for task in step.tasks)
+            elif step.kind == _SURPLUS:
+                self._single.add(step.tasks[0].uid)
+            elif step.job.groups is None:
+                self._uncovered[step.job.uid] = step.used
+        self._is_stale = False
+        if before is not None and any(
+            uid not in self._covered and task.status.occupies for uid, task in before.items()
         ):
             self._losses += 1
-        self._covered = covered
-        self._is_stale = False
 
-    def _cover_groups(
-        self, held: list[TaskState], used: Vector, covered: dict[str, TaskState]
-    ) -> Vector:
-        """Cover the units of a job with groups; return the used part of the share."""
-        units: dict[EvictionUnit, list[TaskState]] = {}
-        for task in held:
-            units.setdefault(self._unit_of(task), []).append(task)
-        is_exposed = False
-        for unit, tasks in sorted(units.items(), key=_value_of_unit):
-            together = sum_of_requests(tasks, self._zero)
-            if not is_exposed and self._reaches(used, together):
-                used = plus(used, together)
-                covered.update((task.uid, task) for task in tasks)
-                continue
-            is_exposed = is_exposed or unit.is_core
-            if unit.is_surplus:
-                self._single.add(tasks[0].uid)
-        return used
+    def _jobs(self) -> Sequence[JobState]:
+        if self._sorted is None:
+            self._sorted = super()._jobs()
+        return self._sorted
 
-    def _held_by(self, job: JobState) -> list[TaskState]:
-        """Return the tasks of a job that hold resources, in task order."""
-        if not job.ready_count:
-            return []
+    def _in_task_order(self, job: JobState) -> Sequence[TaskState]:
         tasks = self._tasks_of.get(job.uid)
         if tasks is None:
-            tasks = self._tasks_of[job.uid] = self._in_task_order(job.tasks)
-        return [task for task in tasks if task.status.occupies and not task.is_backfill]
-
-    def _reaches(self, used: Vector, more: Vector) -> bool:
-        for there, amount, share in zip(used, more, self._deserved, strict=True):
-            if amount > EPSILON and there + amount - share >= EPSILON:
-                return False
-        return True
+            tasks = self._tasks_of[job.uid] = super()._in_task_order(job)
+        return tasks
 
 
-def _value_of_unit(item: tuple[EvictionUnit, list[TaskState]]) -> tuple[object, ...]:
-    return item[0].value
+def _value_of_unit(unit: EvictionUnit) -> tuple[object, ...]:
+    return unit.value
 
 
 def _value(job: JobState) -> tuple[int, float, str]:
