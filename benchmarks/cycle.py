@@ -7,6 +7,8 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from importlib import import_module
 from time import process_time
 from typing import Any
 
@@ -247,10 +249,13 @@ def _placing_by(placement: PlacementFactory) -> MakeScheduler:
 
 DEFAULT = "default"
 FAST = "fast"
-"""The engines that are measured: the default one, and that of the extra `fast`."""
+"""How the engine is measured: on lists, as without NumPy, and on arrays, with the extra `fast`."""
 
-engine: MakeScheduler = _placing_by(IndexedPlacement)
-"""Makes a scheduler as a user would have it, timed."""
+ON_LISTS = partial(IndexedPlacement, arrays=False)
+ON_ARRAYS = partial(IndexedPlacement, arrays=True)
+
+engine: MakeScheduler = _placing_by(ON_LISTS)
+"""Makes a scheduler as a user has it without NumPy, timed."""
 plain_loop: MakeScheduler = _placing_by(LinearScanPlacement)
 """Makes a scheduler that looks at every node for every task, timed."""
 
@@ -262,10 +267,9 @@ def placement_of(name: str) -> PlacementFactory:
         ImportError: there is no numpy.
     """
     if name == DEFAULT:
-        return IndexedPlacement
-    from batchsched.fast import VectorisedPlacement  # noqa: PLC0415 - see above
-
-    return VectorisedPlacement
+        return ON_LISTS
+    import_module("batchsched.placement.arrays")
+    return ON_ARRAYS
 
 
 def engines() -> dict[str, MakeScheduler]:

@@ -53,7 +53,7 @@ def table(name: str, engine: str, scale: float) -> str:
     stats: Any = pstats.Stats(profile)  # what it holds is documented, and not typed
     rows = sorted(stats.stats.items(), key=lambda row: -row[1][2])[:HOW_MANY]
     lines = [
-        f"`{name}`, {'the default engine' if engine == DEFAULT else f'extra `{engine}`'}:",
+        f"`{name}`, {'on lists' if engine == DEFAULT else f'extra `{engine}`'}:",
         "",
         "| function | calls | own share of the cycle | with what it calls |",
         "|---|---:|---:|---:|",

@@ -13,7 +13,7 @@ __all__ = ["report"]
 
 ENGINES = (DEFAULT, FAST)
 NOTES = (
-    "Medians. Two rows a workload: the default engine, and that of the extra `fast`. Per cycle",
+    "Medians. Two rows a workload: the engine on lists, and on arrays (extra `fast`). Per cycle",
     "where there are several; *per task* is the whole cycle by pending tasks; *snapshot* is",
     "making and checking the snapshot; *garbage* is the collector's part of the cycle. A dash:",
     "not part of the cycle, or the same for both engines, or not measured, as NumPy is missing.",

@@ -111,6 +111,7 @@ def test_a_cycle_decides_the_same_where_only_nodes_with_keys_are_looked_at(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kinds, "MANY", 1)
         patch.setattr(ranking, "FEW", few)
+        patch.setattr(indexed_module, "FEW", few)
         patch.setattr(indexed_module, "SPARSE", few)
         with_keys = Scheduler(config, registry).schedule(snapshot)
     assert with_keys == Scheduler(config, registry, placement=LinearScanPlacement).schedule(

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from batchsched.errors import plugin_error
 from batchsched.placement.kinds import LARGEST_EXACT, Kind
-from batchsched.placement.table import Table
+from batchsched.placement.table import Changes, Table
 from batchsched.plugin.node_arrays import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
-from batchsched.state.change_log import NodeCursor
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import LARGEST_IN_ARRAYS
@@ -90,8 +89,8 @@ class ArrayTable(Table):
     def __init__(self, ledger: Ledger) -> None:
         self._rows = len(ledger.dimensions.names)
         self._sums_are_small = True
-        self.changed: Indices = np.zeros(1024, np.intp)
-        """The part of the log that was read."""
+        self._unwritten: set[int] = set()
+        """The slots of nodes that changed since they were written to the matrix."""
         super().__init__(ledger)
 
     @property
@@ -104,22 +103,17 @@ class ArrayTable(Table):
         columns = [self._column(node) for node in self.nodes]
         self._matrix: Floats = np.array(columns, np.float64).T.copy()
 
-    def refresh(self) -> None:
-        """Bring the table up to date. O(changes since the last time)."""
-        begin = self.cursor.position
-        super().refresh()
-        end = self.cursor.position
-        if end != begin:
-            if end > len(self.changed):
-                more = np.zeros(max(len(self.changed), end), np.intp)
-                self.changed = np.concatenate([self.changed, more])
-            self.changed[begin:end] = self.log[begin:end]
-
     def write(self, slots: Collection[int]) -> None:
-        """Read changed nodes."""
-        if self.is_exact:  # otherwise it is not used any more
-            for slot in slots:
+        """Note changed nodes. Most change several times before the matrix is used again."""
+        self._unwritten.update(slots)
+
+    def amounts(self) -> Floats:
+        """Return the matrix, as of the last `refresh`."""
+        if self._unwritten and self.is_exact:  # otherwise it is not used any more
+            for slot in self._unwritten:
                 self._matrix[:, slot] = self._column(self.nodes[slot])
+            self._unwritten.clear()
+        return self._matrix
 
     def _column(self, node: NodeState) -> Sequence[float]:
         milli_cpu, memory = node.scoring_milli_cpu, node.scoring_memory
@@ -143,9 +137,10 @@ class ArrayTable(Table):
                 if fits_idle(nodes[s].idle)
             ]
         fits = np.ones(len(self.nodes), np.bool_)
+        matrix = self.amounts()
         for row, amount in enumerate(kind.request):
             if amount:
-                fits &= self._matrix[row] >= amount
+                fits &= matrix[row] >= amount
         found: list[int] = np.flatnonzero(fits).tolist()
         return found
 
@@ -178,18 +173,28 @@ class ArrayTable(Table):
 
     def all(self) -> NodeView:
         """Return all nodes, as of the last `refresh`."""
-        return NodeView(self._matrix, self._rows)
+        return NodeView(self.amounts(), self._rows)
 
     def some(self, slots: Indices) -> NodeView:
         """Return these nodes, as of the last `refresh`."""
-        return NodeView(self._matrix.take(slots, 1), self._rows)
+        return NodeView(self.amounts().take(slots, 1), self._rows)
 
 
 class ArrayRanking:
     """The score of every node for one kind, in one array; finds the best node."""
 
     __slots__ = (
-        *("_accepted", "_accepts", "_checks", "_cursor", "_kind", "_scores", "_table"),
+        *(
+            "_accepted",
+            "_accepts",
+            "_best",
+            "_checks",
+            "_changes",
+            "_is_stale",
+            "_kind",
+            "_scores",
+            "_table",
+        ),
         *("_totals", "_wanted"),
         "is_exact",
     )
@@ -213,8 +218,10 @@ class ArrayRanking:
         self._accepted: NDArray[np.bool_] | None = None
         self._checks = checks
         self._scores = scores
-        self._cursor = NodeCursor(table.log)
+        self._changes = Changes(table.log, ())
         self._totals = self._evaluate_all()
+        self._best: int | None = None
+        self._is_stale = True
 
     def best(self) -> int | None:
         """Return the slot of the best node, or None.
@@ -222,36 +229,37 @@ class ArrayRanking:
         O(changes since the last time), and a fraction of a nanosecond for each node.
         """
         self._refresh()
-        slot = int(self._totals.argmax())
-        total = float(self._totals[slot])
-        if total == _NOWHERE:
-            return None
-        # Floats may not tell larger scores apart.
-        self.is_exact = self._table.is_exact and -LARGEST_EXACT < total < LARGEST_EXACT
-        return slot
+        if self._is_stale:
+            self._is_stale = False
+            slot = int(self._totals.argmax())
+            total = float(self._totals[slot])
+            self._best = None if total == _NOWHERE else slot
+            if self._best is not None:
+                # Floats may not tell larger scores apart.
+                self.is_exact = self._table.is_exact and abs(total) < LARGEST_EXACT
+        return self._best
 
     def slots(self) -> Iterable[int]:
         """Return the slots of all nodes where a task of the kind fits now, in order."""
         self._refresh()
-        found: list[int] = np.flatnonzero(self._totals != _NOWHERE).tolist()
-        return found
+        return map(int, np.flatnonzero(self._totals != _NOWHERE))
 
     def _refresh(self) -> None:
-        begin = self._cursor.position
-        new = self._cursor.unread()
-        if not new:
+        changed = self._changes.unread()
+        if not changed:  # never None, without watches
             return
-        if len(new) <= FEW:
-            self._evaluate_one_by_one(new)
-        elif 2 * len(new) > len(self._totals):
+        self._is_stale = True
+        if len(changed) <= FEW:
+            self._evaluate_one_by_one(changed)
+        elif 2 * len(changed) > len(self._totals):
             self._totals = self._evaluate_all()
         else:
             table = self._table
             table.refresh()
-            changed = table.changed[begin : self._cursor.position]
-            self._totals[changed] = self._evaluate(table.some(changed), changed)
+            slots = np.fromiter(changed, np.intp, len(changed))
+            self._totals[slots] = self._evaluate(table.some(slots), slots)
             if table.diverging or table.reserved:
-                self._evaluate_one_by_one((table.diverging | table.reserved).intersection(new))
+                self._evaluate_one_by_one((table.diverging | table.reserved) & changed)
 
     def _evaluate_all(self) -> Floats:
         self._table.refresh()

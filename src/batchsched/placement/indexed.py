@@ -18,7 +18,7 @@ from batchsched.model.validation.values import shown
 from batchsched.placement import FITS, Fit
 from batchsched.placement.kinds import FewSlots, Kind, Kinds
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
-from batchsched.placement.ranking import Order, Ranking, SharedScores
+from batchsched.placement.ranking import FEW, Order, Ranking, SharedScores
 from batchsched.placement.table import Changes, RanksNodes, Table
 from batchsched.placement.tallies import Tallies
 from batchsched.state.ledger import Ledger
@@ -98,6 +98,11 @@ class IndexedPlacement:
         return None if slot is None else self._nodes[slot]
 
     def _best_now(self, task: TaskState, kind: Kind) -> int | None:
+        only, nodes = kind.only_slots, self._nodes
+        if only is not None and len(only) <= FEW and not kind.normalised:
+            # Keeping a ranking of so few nodes would cost more than it saves.
+            slots = [slot for slot in only if kind.takes_now(nodes[slot])]
+            return max(slots, key=lambda slot: kind.score_one(nodes[slot]), default=None)
         ranking = self._now.use(kind.number)
         if ranking is None:
             ranking = self._table.ranking(kind, task) or self._rank_now(kind)
@@ -140,7 +145,7 @@ class IndexedPlacement:
 
     def _scores_for(self, kind: Kind) -> Callable[[Sequence[int]], list[float]]:
         """Return what scores nodes for a kind, from scores that other kinds share if any do."""
-        key = kind.scores_key
+        key = kind.scores_key if kind.only_slots is None else None
         shared = None if key is None else self._shared_scores.use(key)
         if shared is None and key is not None and key in self._scored:
             shared = SharedScores(self._nodes, Changes(self._table.log, ()))

@@ -126,6 +126,28 @@ class Kind:
             raise plugin_error(name, "predicates", error) from error
         return True
 
+    def feasible_of(self, slots: Iterable[int], nodes: Sequence[NodeState]) -> list[int]:
+        """Return those of some slots whose nodes are feasible, see `is_feasible`."""
+        accepts = self.accepts
+        if accepts is not None:
+            slots = [slot for slot in slots if accepts[slot]]
+        if not self.is_best_effort:
+            slots = [s for s in slots if not nodes[s].reserved_tasks or not nodes[s].is_closed]
+        name = ""
+        try:
+            for name, check in self.live_checks:
+                accepted: list[int] = []
+                for slot in slots:
+                    unfit = check(nodes[slot])
+                    if unfit is None:
+                        accepted.append(slot)
+                    else:
+                        checked_unfit(unfit)
+                slots = accepted
+        except Exception as error:
+            raise plugin_error(name, "predicates", error) from error
+        return list(slots)
+
     def takes_now(self, node: NodeState) -> bool:
         """Return whether the node is feasible and the task fits there now."""
         return (
@@ -282,14 +304,18 @@ class AcceptedNodes:
         self._by_key: dict[NodeKeys, dict[Hashable, list[int]]] = {}
 
     def check(
-        self, plugin: str, predicate: Predicate, check: NodeCheck, task: TaskState
+        self,
+        key: Hashable,
+        plugin: str,
+        predicate: Predicate,
+        check: NodeCheck,
+        task: TaskState,
     ) -> DescriptionCheck:
         """Return the answers of a predicate for tasks like this one. O(1) after the first time.
 
         Then O(nodes), or O(nodes with the keys of the task) if the predicate has `node_keys`. Kinds
-        with different requests mostly have the same constraints, and share the answers.
+        with different requests mostly have the same constraints, and share the answers by a key.
         """
-        key = (id(predicate), predicate.signature(task))
         known = self._checks.get(key)
         if known is None:
             keys = predicate.hints.node_keys
@@ -436,14 +462,14 @@ class Kinds:
                 raise plugin_error(name, "predicates", error) from error
             if check is None:
                 continue
+            key = None if predicate.reads is Reads.CLUSTER else (id(predicate), signature)
             described: DescriptionCheck | None = None
             if predicate.reads is Reads.DESCRIPTION:
-                described = self._accepted_nodes.check(name, predicate, check, task)
+                described = self._accepted_nodes.check(key, name, predicate, check, task)
             else:
                 kind.live_checks.append((name, check))
                 kind.live_predicates.append((name, predicate))
                 _watch(kind, name, predicate, task)
-            key = None if predicate.reads is Reads.CLUSTER else (id(predicate), signature)
             kind.all_checks.append((name, check, described, key))
         kind.constraints = tuple(constraints)
         self._settle(kind)

@@ -8,7 +8,9 @@ scores are always equal, and the best node of a group does not depend on the oth
 from __future__ import annotations
 
 from bisect import insort
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush, merge
 from typing import cast
 
@@ -18,7 +20,7 @@ from batchsched.placement.kinds import Kind, Raw
 from batchsched.placement.table import Changes
 from batchsched.state.records import NodeState
 
-__all__ = ["Order", "Ranking", "Scored", "SharedScores"]
+__all__ = ["FEW", "Order", "Ranking", "Scored", "SharedScores"]
 
 FEW = 12
 """Up to this many changed nodes are evaluated one by one; more, all at once."""
@@ -104,16 +106,13 @@ class _Kept:
                 if self._suits(node):
                     self.put((slot,), (), (self.kind.score_one(node),))
                 else:
-                    self.discard((slot,))
+                    self.discard({slot})
         else:
             slots = self._select(changed)
             if len(slots) < len(changed):
-                self.discard(set(changed).difference(slots))
+                self.discard(changed - set(slots))
             if slots:
-                nodes = [self.nodes[slot] for slot in slots]
-                # What a watch reports has mostly the same scores as before.
-                scores = self._scores(slots) if self.kind.watches else self.kind.score(nodes)
-                self.put(slots, self._raw(slots), self._exact(scores))
+                self.put(slots, self._raw(slots), self._exact(self._scores(slots)))
 
     def load(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
         """Replace all nodes. `raws` is empty where no scores are normalised."""
@@ -123,7 +122,7 @@ class _Kept:
         """Add nodes, or set their scores."""
         raise NotImplementedError
 
-    def discard(self, slots: Iterable[int]) -> None:
+    def discard(self, slots: AbstractSet[int]) -> None:
         """Remove nodes, if they are there."""
         raise NotImplementedError
 
@@ -173,11 +172,11 @@ class Group:
         self._in_order: dict[float, list[int]] = {}
         """The negated slots of nodes by score, sorted, for scores that have been the best."""
 
-    def put(self, slots: Iterable[int], scores: Iterable[float]) -> None:
-        """Set the scores of nodes. O(1) each; sorting is deferred."""
+    def put(self, scored: Iterable[tuple[int, float]]) -> None:
+        """Set the scores of nodes, given with their slots. O(1) each; sorting is deferred."""
         score_of, buckets = self.score_of, self._buckets
         get = score_of.get
-        for slot, score in zip(slots, scores, strict=True):
+        for slot, score in scored:
             if get(slot) != score:
                 score_of[slot] = score
                 buckets[score].append(slot)
@@ -248,35 +247,38 @@ class Ranking(_Kept):
         """Add nodes, or set their scores."""
         if not self.kind.normalised:
             self._sort()
-            self._only.put(slots, scores)
+            self._only.put(zip(slots, scores, strict=True))
             return
+        group_of = self._group_of
+        of_groups: defaultdict[Raw, list[tuple[int, float]]] = defaultdict(list)
         for slot, raw, score in zip(slots, raws, scores, strict=True):
+            of_groups[raw].append((slot, score))
+        for raw, entries in of_groups.items():
             group = self._groups.get(raw)
             if group is None:
                 group = self._groups[raw] = Group()
-            known = self._group_of.get(slot)
-            if known is not group:
-                if known is not None:
-                    del known.score_of[slot]
-                self._group_of[slot] = group
-            group.put((slot,), (score,))
+            for slot, _ in entries:
+                known = group_of.get(slot)
+                if known is not group:
+                    if known is not None:
+                        del known.score_of[slot]
+                    group_of[slot] = group
+            group.put(entries)
 
-    def discard(self, slots: Iterable[int]) -> None:
+    def discard(self, slots: AbstractSet[int]) -> None:
         """Remove nodes, if they are there."""
         if not self.kind.normalised:
             self._sort()
             score_of = self._only.score_of
-            for slot in slots:
-                score_of.pop(slot, None)
+            for slot in score_of.keys() & slots:
+                del score_of[slot]
             return
-        for slot in slots:
-            group = self._group_of.pop(slot, None)
-            if group is not None:
-                del group.score_of[slot]
+        for slot in self._group_of.keys() & slots:
+            del self._group_of.pop(slot).score_of[slot]
 
     def _sort(self) -> None:
         if self._scan is not None:
-            self._only.put(*self._scan)
+            self._only.put(zip(*self._scan, strict=True))
             self._scan = None
 
     def _best_of_groups(self) -> int | None:
@@ -312,11 +314,11 @@ class Order(_Kept):
         for slot, raw, score in zip(slots, raws or [()] * len(slots), scores, strict=True):
             placed = (raw, (-score, slot))
             if self._entries.get(slot) != placed:
-                self.discard((slot,))
+                self.discard({slot})
                 self._entries[slot] = placed
                 self._groups.setdefault(raw, SortedList()).add(placed[1])
 
-    def discard(self, slots: Iterable[int]) -> None:
+    def discard(self, slots: AbstractSet[int]) -> None:
         """Remove nodes, if they are there. O(log nodes) each."""
         for slot in slots:
             known = self._entries.pop(slot, None)

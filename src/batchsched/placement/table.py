@@ -7,6 +7,7 @@ list of numbers costs a tenth of going through nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from batchsched.placement.kinds import Kind
@@ -16,6 +17,9 @@ from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector
 
 __all__ = ["Changes", "RanksNodes", "Table"]
+
+
+_NONE: frozenset[int] = frozenset()
 
 
 class Changes:
@@ -29,14 +33,14 @@ class Changes:
         self._watches = watches
         self._seen = [watch.changed_since(0)[0] for watch in watches]
 
-    def unread(self) -> Collection[int] | None:
+    def unread(self) -> AbstractSet[int] | None:
         """Return the slots of changed nodes, each once; None: any node may have changed.
 
         O(changes since the last time).
         """
         new = self._cursor.unread()
         if not new:
-            return ()
+            return _NONE
         changed: set[int] | None = set(new)
         for number, watch in enumerate(self._watches):
             self._seen[number], elsewhere = watch.changed_since(self._seen[number])
@@ -170,8 +174,7 @@ class Table:
     def feasible(self, kind: Kind, slots: Iterable[int]) -> list[int]:
         """Return those of some slots whose nodes are feasible for a kind."""
         if kind.live_checks or self.reserved:
-            nodes = self.nodes
-            return [slot for slot in slots if kind.is_feasible(nodes[slot])]
+            return kind.feasible_of(slots, self.nodes)
         accepts = kind.accepts
         return list(slots) if accepts is None else [slot for slot in slots if accepts[slot]]
 
