@@ -112,7 +112,7 @@ else:
         return sorted([*__all__, "__version__"])
 
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "EPSILON",
