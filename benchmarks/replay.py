@@ -26,7 +26,6 @@ from batchsched import (
     Unfit,
     default_registry,
 )
-from batchsched.session.cycle_reports import OverusedQueues
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, NodeState, TaskState
 from benchmarks.cycle import Clock, Run, run, timed
@@ -38,7 +37,7 @@ RECORDED: tuple[tuple[type, str], ...] = (
     (Ledger, "move"),
     (Session, "bind_if_ready"),
     (Session, "decide_eviction"),
-    (OverusedQueues, "add"),
+    (Session, "record_overused"),
 )
 """Methods that change the accounts, decide, or note what the accounts are at the time.
 
@@ -77,8 +76,6 @@ class _Step:
         owner: object = session.ledger
         if self.owner is Session:
             owner = session
-        elif self.owner is OverusedQueues:
-            owner = session.reports.queues_overused
         return partial(
             getattr(owner, self.method),
             *(_found(value, session) for value in self.arguments),
@@ -244,10 +241,10 @@ def _replay(session: Session, cycle: _Cycle, clock: Clock) -> None:
     for uid in cycle.undone:
         session.reports.record_rollback([session.task(uid)])
     for uid, refusal in cycle.refusals.items():
-        session.reports.record_refusal(session.task(uid), refusal)
+        session.reports.refusals[uid] = refusal
     for uid, refusal in cycle.claim_refusals.items():
-        session.reports.record_claim_refusal([session.task(uid)], refusal)
-    session.reports.record_lack_of_company(map(session.task, cycle.lacking_company))
+        session.reports.claim_refusals[uid] = refusal
+    session.reports.lacking_company.update(cycle.lacking_company)
     del calls
     clock.begin()
 

@@ -370,12 +370,6 @@ class TestWhatIsRecorded:
     def of(self) -> Session:
         return opened(busy(), PLUGINS)
 
-    def test_reports_cannot_be_written_by_hand(self) -> None:
-        of = self.of()
-        for reports in (of.reports.unplaced, of.reports.rolled_back):
-            with pytest.raises(TypeError):
-                reports["b-1"] = of.task("b-1")  # type: ignore[index]
-
     def test_a_failure_is_reported_and_remembered(self) -> None:
         of = self.of()
         task, other = of.task("b-1"), of.task("b-2")

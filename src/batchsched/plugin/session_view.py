@@ -21,7 +21,8 @@ class SessionView:
 
     __slots__ = (
         *("_ledger", "_past_use", "_pod_affinity", "_promises_repel"),
-        *("_surplus", "_task_key", "_units", "plain"),
+        *("_surplus", "_task_key", "_units", "cluster", "dimensions"),
+        *("jobs", "nodes", "now", "other_tasks", "plain", "queues", "tasks"),
     )
 
     def __init__(
@@ -43,6 +44,22 @@ class SessionView:
         self.plain = plain
         """The doors behind which only plain definitions decide; see `Door`."""
         self._ledger = ledger
+        self.now = ledger.now
+        """The time of the snapshot, in seconds."""
+        self.nodes: Sequence[NodeState] = ledger.nodes
+        """All nodes, in node order."""
+        self.queues: Mapping[str, QueueState] = ledger.queues
+        """All queues by name, in order of name."""
+        self.jobs: Mapping[str, JobState] = ledger.jobs
+        """All jobs by UID, in order of UID, including those of unknown queues."""
+        self.tasks: Mapping[str, TaskState] = ledger.tasks
+        """All tasks by UID, including those without a job."""
+        self.other_tasks: Mapping[str, TaskState] = ledger.other_tasks
+        """The tasks without a job, by UID."""
+        self.dimensions: Dimensions = ledger.dimensions
+        """The dimensions of a `Vector`."""
+        self.cluster: Vector = ledger.cluster
+        """The sum of the allocatable amounts of all nodes."""
         self._promises_repel = promises_repel
         self._pod_affinity: PodAffinityIndex | None = None
         self._task_key: Callable[[TaskState], SortKey] | None = None
@@ -50,26 +67,6 @@ class SessionView:
         self._past_use: Callable[[QueueState, Need | None], float] | None = None
         self._units: dict[str, tuple[int, dict[str, EvictionUnit]]] = {}
         """By UID of job: its version, and the eviction unit of each of its tasks."""
-
-    @property
-    def now(self) -> float:
-        """The time of the snapshot, in seconds."""
-        return self._ledger.now
-
-    @property
-    def nodes(self) -> Sequence[NodeState]:
-        """All nodes, in node order."""
-        return self._ledger.nodes
-
-    @property
-    def queues(self) -> Mapping[str, QueueState]:
-        """All queues by name, in order of name."""
-        return self._ledger.queues
-
-    @property
-    def jobs(self) -> Mapping[str, JobState]:
-        """All jobs by UID, in order of UID, including those of unknown queues."""
-        return self._ledger.jobs
 
     @property
     def jobs_short(self) -> Sequence[JobState]:
@@ -88,26 +85,6 @@ class SessionView:
         for status in statuses:
             found.update(self._ledger.jobs_having[status.index])
         return found.values()
-
-    @property
-    def tasks(self) -> Mapping[str, TaskState]:
-        """All tasks by UID, including those without a job."""
-        return self._ledger.tasks
-
-    @property
-    def other_tasks(self) -> Mapping[str, TaskState]:
-        """The tasks without a job, by UID."""
-        return self._ledger.other_tasks
-
-    @property
-    def dimensions(self) -> Dimensions:
-        """The dimensions of a `Vector`."""
-        return self._ledger.dimensions
-
-    @property
-    def cluster(self) -> Vector:
-        """The sum of the allocatable amounts of all nodes."""
-        return self._ledger.cluster
 
     def open_orders(self, task_key: Callable[[TaskState], SortKey], /) -> None:
         """Enable `in_task_order`: all plugins are open. The session calls this."""
@@ -167,8 +144,10 @@ class SessionView:
             self._units[job.uid] = known
         return known[1][task.uid]
 
-    def forget_units(self) -> None:
-        """Drop cached eviction units: another cycle begins. The session calls this."""
+    def begin_cycle(self) -> None:
+        """Follow the ledger to another cycle on a live cluster. The session calls this."""
+        self.now = self._ledger.now
+        self.cluster = self._ledger.cluster
         self._units.clear()
 
     @property

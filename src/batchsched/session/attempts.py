@@ -260,7 +260,7 @@ class Attempts:
             tasks = needed_tasks(left.groups, left)
             if not tasks or (self.asks_queue and not session.may_take(job, left)):
                 if left:
-                    session.reports.record_unasked(job)
+                    session.reports.asked_in_part.add(job.uid)
                 break
             first = goal = GroupGoal(self, job, left, tasks)
             yield goal

@@ -170,6 +170,7 @@ class PolicyState:
         if isinstance(self.ledger, LiveLedger) and not self._follows_nodes:
             # Do this before anything stores slots.
             self.ledger.node_slots.close_gaps()
+        self.view.begin_cycle()
         nodes_changed = bool(changes.nodes or changes.nodes_gone)
         for job in changes.jobs_gone:
             self.jobs.pop(job.uid, None)

@@ -23,7 +23,6 @@ class QueueLimits(AsksPlugins):
     reports: CycleReports
     view: SessionView
     _accepted_tasks: AcceptedTasks
-    _failed: set[str]
 
     @property
     def plain(self) -> frozenset[Door]:
@@ -72,7 +71,7 @@ class QueueLimits(AsksPlugins):
             and len(need.tasks) > 1
             and self.plugin_set.allocatable(queue, need_of_task(need.tasks[0])) is None
         ):
-            self.reports.record_lack_of_company(need.tasks)
+            self.reports.lacking_company.update(task.uid for task in need.tasks)
 
     def record_failed_again(self, job: JobState, turn: FailedTurn) -> None:
         """Record for pending reasons what a failed turn would if it were repeated."""
@@ -135,7 +134,7 @@ class QueueLimits(AsksPlugins):
 
     def record_refusal(self, task: TaskState, refusal: Unfit) -> None:
         """Record why a queue may not accept a task, which an action therefore skips."""
-        self.reports.record_refusal(task, refusal)
+        self.reports.refusals[task.uid] = refusal
         self.record_failure(task)
 
     def record_failure(self, task: TaskState) -> None:
@@ -144,12 +143,16 @@ class QueueLimits(AsksPlugins):
         The pending reason of the task then says why each node rejects it, and `reserve` does not
         wait for another action to place its job in this cycle.
         """
-        self.reports.record_failure(task)
-        self._failed.add(task.uid)
+        self.reports.unplaced[task.uid] = task
 
     def failed_to_place(self, task: TaskState) -> bool:
         """Return whether an action of this cycle tried to place the task and found no node."""
-        return task.uid in self._failed
+        return task.uid in self.reports.unplaced
+
+    def record_overused(self, name: str) -> None:
+        """Record that an action skipped a queue because it is overused."""
+        if name not in self.reports.queues_overused:
+            self.reports.queues_overused[name] = self.queue_share(self.ledger.queues[name])
 
 
 class AcceptedTasks:

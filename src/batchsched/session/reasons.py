@@ -272,7 +272,7 @@ class PendingReasons:
             elif task.uid in session.reports.claim_refusals:
                 detail = session.reports.claim_refusals[task.uid].text
                 reasons[task.uid] = PendingReason(WhyPending.ABOVE_FAIR_SHARE, detail=detail)
-            elif job.groups is not None and session.reports.asked_in_part(job):
+            elif job.groups is not None and job.uid in session.reports.asked_in_part:
                 reasons[task.uid] = _not_asked_for(job.groups, task, pending, blocked)
             elif behind is None or is_reached or task.is_best_effort:
                 reasons[task.uid] = NOT_CONSIDERED
@@ -363,7 +363,7 @@ class PendingReasons:
         return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
 
     def _overused(self, job: JobState, queue: QueueState, tally: NodeTally | None) -> PendingReason:
-        share = self._session.reports.queues_overused.share(queue.name)
+        share = self._session.reports.queues_overused.get(queue.name)
         holders = self._held.share_holders(job, queue, share)
         if holders:
             return PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=holders)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from batchsched.errors import StatementError, UnknownNameError
 from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import QueueShare
 from batchsched.model.result import Bind, Eviction
 from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
@@ -49,7 +48,7 @@ class Session(TurnTaker):
             self.teller.session = self
         self._show(state.ledger)
         self.view = state.view
-        self.view.forget_units()
+        self.view.begin_cycle()
         self.bind(state.plugin_set)
         self.placement = state.placement
         """The engine that finds nodes."""
@@ -67,8 +66,7 @@ class Session(TurnTaker):
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
         self.left_out = state.left_out
-        self._failed: set[str] = set()
-        self.reports = CycleReports(self._share_by_name)
+        self.reports = CycleReports()
         """For pending reasons: what actions tried, and the outcome."""
         self._accepted_tasks = AcceptedTasks(self.ledger.log.charged_jobs)
         self.jobs = state.jobs
@@ -96,6 +94,12 @@ class Session(TurnTaker):
 
     def _show(self, ledger: Ledger) -> None:
         self.ledger = ledger
+        self.now = ledger.now
+        """The time of the snapshot, in seconds."""
+        self.nodes: Sequence[NodeState] = ledger.nodes
+        """All nodes, in node order."""
+        self.queues: Mapping[str, QueueState] = ledger.queues
+        """All queues by name."""
         self.dimensions = ledger.dimensions
         """The resource dimensions that amounts have one number for, in this order."""
         self.cluster = ledger.cluster
@@ -143,9 +147,6 @@ class Session(TurnTaker):
             if job.queue is not None
         }
 
-    def _share_by_name(self, name: str) -> QueueShare | None:
-        return self.queue_share(self.queues[name])
-
     def jobs_having(self, *statuses: TaskStatus) -> list[JobState]:
         """Return the jobs of the session with a task in one of some statuses, in order of UID.
 
@@ -168,21 +169,6 @@ class Session(TurnTaker):
         return dict(sorted(jobs.items()))
 
     # The cluster
-
-    @property
-    def now(self) -> float:
-        """The time of the snapshot, in seconds."""
-        return self.ledger.now
-
-    @property
-    def nodes(self) -> Sequence[NodeState]:
-        """All nodes, in node order."""
-        return self.ledger.nodes
-
-    @property
-    def queues(self) -> Mapping[str, QueueState]:
-        """All queues by name."""
-        return self.ledger.queues
 
     def task(self, uid: str) -> TaskState:
         """Return a task by UID.
@@ -272,10 +258,8 @@ class Session(TurnTaker):
 
         """
         action = self.action_name or point
-        self.reports.record_search(
-            EvictionSearch(
-                *(task, action, point, among, may_use_idle, candidates_on, recent, curable, claim)
-            )
+        self.reports.eviction_searches[task.uid, action] = EvictionSearch(
+            *(task, action, point, among, may_use_idle, candidates_on, recent, curable, claim)
         )
 
     @property

@@ -207,7 +207,7 @@ class TurnTaker(QueueLimits):
         """Return whether a queue gets no turn because it is overused, and record it if so."""
         if not self.overused(queue):
             return False
-        self.reports.queues_overused.add(queue.name)
+        self.record_overused(queue.name)
         if self.teller is not None:
             self.teller.tell(QueuePassedOver(action=self.action_name, queue=queue.name))
         return True
