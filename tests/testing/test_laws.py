@@ -14,13 +14,10 @@ from batchsched import Arguments, SchedulerConfig
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.plugin import (
-    NodeKeys,
     NodeScore,
     Plugin,
     Predicate,
-    PredicateHints,
     Reads,
-    ScoreHints,
     Verdict,
 )
 from batchsched.plugin.session_view import SessionView
@@ -181,71 +178,6 @@ class ChangesTheBooks(Opened):
         job.min_available += 1
 
 
-class SpecialCaseDiffers(Opened):
-    def node_scores(self) -> Iterable[NodeScore]:
-        yield NodeScore(
-            score=lambda task, node: node.index,
-            reads=Reads.DESCRIPTION,
-            hints=ScoreHints(specialise=lambda task: lambda nodes: [1.0 for _ in nodes]),
-        )
-
-
-class SpecialCaseIsNotNothing(Opened):
-    def node_scores(self) -> Iterable[NodeScore]:
-        yield NodeScore(
-            score=lambda task, node: node.index,
-            normalise=lambda raw, lowest, highest: raw - lowest,
-            reads=Reads.DESCRIPTION,
-            hints=ScoreHints(specialise=lambda task: None),
-        )
-
-
-class ArraysDiffer(Opened):
-    def node_scores(self) -> Iterable[NodeScore]:
-        yield NodeScore(
-            score=lambda task, node: node.idle[0] // 1000,
-            reads=Reads.ACCOUNTS,
-            signature=lambda task: None,
-            hints=ScoreHints(
-                vectorise=lambda task: lambda nodes: nodes.idle[0] // 1000 * (nodes.tasks < 2)
-            ),
-        )
-
-
-class ArraysCheckLess(Opened):
-    def predicates(self) -> Iterable[Predicate]:
-        yield Predicate(
-            check=lambda task, node: NO if len(node.tasks) > 1 else None,
-            reads=Reads.ACCOUNTS,
-            signature=lambda task: None,
-            hints=PredicateHints(vectorise=lambda task: lambda nodes: nodes.tasks <= 2),
-        )
-
-
-class NodeKeysTooFew(Opened):
-    def predicates(self) -> Iterable[Predicate]:
-        yield Predicate(
-            check=lambda task, node: None,
-            reads=Reads.DESCRIPTION,
-            signature=lambda task: None,
-            hints=PredicateHints(
-                node_keys=NodeKeys(
-                    of_node=lambda node: [node.name], of_task=lambda task: [["a"]], otherwise=NO
-                )
-            ),
-        )
-
-
-class RoomTooMuch(Opened):
-    def predicates(self) -> Iterable[Predicate]:
-        yield Predicate(
-            check=lambda task, node: NO if len(node.tasks) > 1 else None,
-            reads=Reads.ACCOUNTS,
-            signature=lambda task: None,
-            hints=PredicateHints(room=lambda task, node: 2),
-        )
-
-
 class VotesForPartOfAGang(Opened):
     rejects_below_minimum = True
 
@@ -296,17 +228,6 @@ class ShieldsFewerWhenThereIsLess(Opened):
         return [Verdict.PROTECTED if is_full else Verdict.VICTIM for _ in candidates]
 
 
-class WatchesNothing(Opened):
-    def predicates(self) -> Iterable[Predicate]:
-        yield Predicate(
-            check=self.check, reads=Reads.CLUSTER, hints=PredicateHints(watch=lambda task: [])
-        )
-
-    def check(self, task: TaskState, node: NodeState) -> Unfit | None:
-        there = sum(len(other.tasks) for other in self.view.nodes)
-        return NO if there > 1 else None
-
-
 BROKEN: list[tuple[type[Opened], str, str]] = [
     (CountsItsCalls, "job_order_key", "called twice"),
     (LooksAtOtherJobs, "job_order_key", "nothing but the job"),
@@ -327,17 +248,10 @@ BROKEN: list[tuple[type[Opened], str, str]] = [
     (VotesNone, "job_ready", "what its extension point requires"),
     (Raises, "overused", "never raises"),
     (ChangesTheBooks, "open", "calls change nothing"),
-    (SpecialCaseDiffers, "node_scores", "specialise"),
-    (SpecialCaseIsNotNothing, "node_scores", "specialise"),
-    (ArraysDiffer, "node_scores", "vectorise"),
-    (ArraysCheckLess, "predicates", "vectorise"),
-    (NodeKeysTooFew, "predicates", "without a key"),
-    (RoomTooMuch, "predicates", "as many like tasks on a node as room says"),
     (VotesForPartOfAGang, "job_ready", "rejects jobs with fewer than min_available"),
     (DoesNotVote, "job_ready", "rejects jobs with fewer than min_available"),
     (ShieldsWhomItGives, "shielded", "alone and with any others"),
-    (ShieldsFewerWhenThereIsLess, "shielded", "while accounts become smaller"),
-    (WatchesNothing, "predicates", "watches"),
+    (ShieldsFewerWhenThereIsLess, "shielded", "while no more is charged"),
 ]
 
 

@@ -109,6 +109,36 @@ class SeesNoRoom(Lying):
         yield Predicate(check=accepts, reads=Reads.NODE, signature=alike, hints=hints)
 
 
+class SpecialCaseIsNotNothing(Lying):
+    def node_scores(self) -> Iterable[NodeScore]:
+        yield NodeScore(
+            score=lambda _task, node: node.index,
+            normalise=lambda raw, lowest, highest: raw - lowest,
+            reads=Reads.DESCRIPTION,
+            hints=ScoreHints(specialise=lambda _task: None),
+        )
+
+
+class ArraysCheckLess(Lying):
+    def predicates(self) -> Iterable[Predicate]:
+        yield Predicate(
+            check=lambda _task, node: NO if len(node.tasks) > 1 else None,
+            reads=Reads.ACCOUNTS,
+            signature=lambda _task: None,
+            hints=PredicateHints(vectorise=lambda _task: lambda nodes: nodes.tasks <= 2),
+        )
+
+
+class RoomTooMuch(Lying):
+    def predicates(self) -> Iterable[Predicate]:
+        yield Predicate(
+            check=lambda _task, node: NO if len(node.tasks) > 1 else None,
+            reads=Reads.ACCOUNTS,
+            signature=lambda _task: None,
+            hints=PredicateHints(room=lambda _task, _node: 2),
+        )
+
+
 class FindsOneNode(Lying):
     def predicates(self) -> Iterable[Predicate]:
         keys = NodeKeys(
@@ -174,6 +204,9 @@ class RanksByOthers(Lying):
         (WatchesNothing, "engine", "predicates()[0].hints.watch"),
         (SpecialisesWrongly, "engine", "node_scores()[0].hints.specialise"),
         (ScoresArraysWrongly, "engine", "node_scores()[0].hints.vectorise"),
+        (SpecialCaseIsNotNothing, "engine", "node_scores()[0].hints.specialise"),
+        (ArraysCheckLess, "engine", "predicates()[0].hints.vectorise"),
+        (RoomTooMuch, "attempts", "predicates()[0].hints.room"),
         (SeesNoRoom, "attempts", "predicates()[0].hints.room"),
         (FindsOneNode, "engine", "predicates()[0].hints.node_keys"),
         (HidesTheName, "room", "hints().claimant_key"),

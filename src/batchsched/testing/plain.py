@@ -265,7 +265,10 @@ def _violation(
     plain: list[CycleResult],
 ) -> LawViolation:
     """Find the doors, declarations and hints that make the difference."""
-    doors = [d for d in Door if history.decided(subject, plain={d.value}) == plain]
+    if history.engine is not None and evolve(history, engine=None).decided(subject) == plain:
+        doors = [Door.ENGINE]  # only that engine goes wrong
+    else:
+        doors = [d for d in Door if history.decided(subject, plain={d.value}) == plain]
     opened = subject.open(history.snapshot).opened
     causes: list[str] = []
     for cause, overrides in _declarations(opened):

@@ -28,18 +28,14 @@ from batchsched.testing.laws.cycles import (
     check_isolation,
 )
 from batchsched.testing.laws.hints import (
-    check_arrays,
     check_claimant_keys,
     check_minimum,
-    check_room,
     check_shields,
 )
 from batchsched.testing.laws.rules import (
     check_discard,
-    check_node_keys,
     check_normalise,
     check_scope,
-    check_special_cases,
     check_stability,
     check_task_keys,
 )
@@ -67,12 +63,12 @@ def check_plugin(
     The laws: its methods return what their extension points require, and never raise. Equal
     calls return equal answers, and calls change nothing. Keys of jobs and queues depend only on the
     job or queue; keys of tasks are constant. Predicates and scores respect their declared scope
-    (`Reads`), and agree with their `signature`, `specialise`, `state`, `room`, `vectorise` (if
-    NumPy is installed) and `watch`; `normalise` depends only on its arguments. Verdicts agree with
+    (`Reads`) and agree with their `signature`;
+    `normalise` depends only on its arguments. Verdicts agree with
     `claimant_key` (and then read only the permitted accounts) and `shielded`. After a statement
     is discarded, every answer is as before. No state leaks from cycle to cycle: neither answers
-    nor results depend on earlier cycles. State that is kept on purpose
-    (`resume`) is for `check_plain`.
+    nor results depend on earlier cycles. The other hints,
+    and state that is kept on purpose (`resume`), are for `check_plain`.
 
     The examples are the same in every run.
 
@@ -159,13 +155,9 @@ def _check_answers(trial: Trial, moves: list[Move]) -> Answers:
     # First, before other checks change the session and roll back.
     check_discard(trial, moves)
     check_task_keys(trial)
-    check_special_cases(trial)
-    check_node_keys(trial)
     check_claimant_keys(trial)
     check_shields(trial)
-    check_arrays(trial)
     check_normalise(trial, moves)
-    check_room(trial)
     check_minimum(trial, moves)
     check_scope(trial, moves)
     return answers

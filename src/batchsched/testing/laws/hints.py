@@ -1,15 +1,14 @@
-"""The laws on hints and on what verdicts depend on: they must not change any answer."""
+"""The laws on what verdicts depend on, and on votes: hints must not change any answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence, Sized
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import cast
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.extension_points import Preemptable, Reclaimable
 from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.node_functions import Predicate
 from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -23,14 +22,9 @@ from batchsched.testing.laws.asking import (
 )
 from batchsched.testing.laws.trial import Move, Trial, move, owner
 
-if TYPE_CHECKING:
-    from batchsched.plugin.node_arrays import NodeArrays
-
 __all__ = [
-    "check_arrays",
     "check_claimant_keys",
     "check_minimum",
-    "check_room",
     "check_scope_of_verdicts",
     "check_shields",
 ]
@@ -206,87 +200,7 @@ def _expect_protected(
             trial.fail("shielded", law, seen)
 
 
-def check_arrays(trial: Trial) -> None:
-    """The function that `vectorise` returns agrees with the plain function; needs NumPy."""
-    try:
-        from batchsched.placement.arrays import ArrayTable  # noqa: PLC0415
-    except ImportError:
-        return
-    session = trial.session
-    if not session.nodes or not session.ledger.dimensions.are_small:
-        return
-    table = ArrayTable(session.ledger)
-    if not table.is_exact:
-        return
-    view = cast("NodeArrays", table.all())
-    law = "what vectorise makes answers like the plain function"
-    for task in trial.pending:
-        for predicate in trial.predicates:
-            if predicate.hints.vectorise is not None:
-                passes = [predicate.check(task, node) is None for node in session.nodes]
-                got = _listed(predicate.hints.vectorise(task)(view))
-                if [bool(one) for one in got] != passes:
-                    seen = f"for task {task.uid!r} it says {got!r}, and the check {passes!r}"
-                    trial.fail("predicates", law, seen)
-        for score in trial.scores:
-            if score.hints.vectorise is not None:
-                scores = [score.score(task, node) for node in session.nodes]
-                got = _listed(score.hints.vectorise(task)(view))
-                if got != scores:
-                    seen = f"for task {task.uid!r} it says {got!r}, and the score {scores!r}"
-                    trial.fail("node_scores", law, seen)
-
-
-class _Array(Protocol):
-    def tolist(self) -> list[object]: ...
-
-
-def _listed(answer: object) -> list[object]:
-    return cast("_Array", answer).tolist()
-
-
 _VOTES = ("job_ready", "job_pipelined", "job_condition_ready")
-
-
-def check_room(trial: Trial) -> None:
-    """The check accepts as many like tasks on a node as `room` says, one after the other."""
-    for predicate in trial.predicates:
-        if predicate.hints.room is None:
-            continue
-        alike: dict[Hashable, list[TaskState]] = {}
-        for task in trial.pending:
-            key = predicate.signature(task), task.init_resreq, task.resreq
-            alike.setdefault(key, []).append(task)
-        for tasks in alike.values():
-            for node in trial.session.nodes:
-                if predicate.check(tasks[0], node) is None:
-                    _check_room_on(trial, predicate, predicate.hints.room, tasks, node)
-
-
-def _check_room_on(
-    trial: Trial,
-    predicate: Predicate,
-    room: Callable[[TaskState, NodeState], int | None],
-    tasks: Sequence[TaskState],
-    node: NodeState,
-) -> None:
-    said = room(tasks[0], node)
-    law = "its check accepts as many like tasks on a node as room says"
-    if said is not None and type(said) is not int:
-        seen = f"for task {tasks[0].uid!r} and node {node.name!r} it says {said!r}"
-        trial.fail("predicates", "room is an integer or None", seen)
-    with trial.session.statement() as statement:
-        for placed, task in enumerate(tasks):
-            unfit = predicate.check(task, node)
-            if (unfit is None) != (said is None or placed < said):
-                seen = (
-                    f"on node {node.name!r} it says {said!r} for tasks like {tasks[0].uid!r}; "
-                    f"after {placed} of them the check says {unfit!r}"
-                )
-                trial.fail("predicates", law, seen)
-            if unfit is not None or not node.fits_now(task.init_resreq):
-                return
-            statement.allocate(task, node)
 
 
 def check_minimum(trial: Trial, moves: Sequence[Move]) -> None:

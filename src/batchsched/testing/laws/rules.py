@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
@@ -21,10 +21,8 @@ from batchsched.testing.laws.trial import Move, Trial, move, owner
 
 __all__ = [
     "check_discard",
-    "check_node_keys",
     "check_normalise",
     "check_scope",
-    "check_special_cases",
     "check_stability",
     "check_task_keys",
 ]
@@ -70,7 +68,6 @@ def check_scope(trial: Trial, moves: Sequence[Move]) -> None:
     with trial.session.statement() as statement:
         for drawn in moves:
             before = ask_all(trial)
-            positions = _positions(trial)
             moved = move(trial, statement, drawn)
             if moved is None:
                 continue
@@ -80,7 +77,6 @@ def check_scope(trial: Trial, moves: Sequence[Move]) -> None:
             what = f"after {what} on node {node.name!r}"
             _check_scope_of(trial, before, after, (task, node), what)
             check_scope_of_verdicts(trial, before, after, task, what)
-            _check_watches(trial, before, after, node, positions)
     _check_accounts(trial)
 
 
@@ -123,58 +119,6 @@ def _check_scope_of(
             question.kind, f"it is declared to read no more than Reads.{question.reads.name}"
         )
         trial.fail(question.point, law, f"{seen}, {what}")
-
-
-_Positions = dict[tuple[Kind, int, str], list[int]]
-
-
-def _watched(trial: Trial) -> Iterable[tuple[Kind, int, Predicate | NodeScore]]:
-    for number, predicate in enumerate(trial.predicates):
-        yield Kind.PREDICATE, number, predicate
-    for number, score in enumerate(trial.scores):
-        yield Kind.SCORE, number, score
-
-
-def _positions(trial: Trial) -> _Positions:
-    found: _Positions = {}
-    for kind, number, function in _watched(trial):
-        find = function.hints.watch
-        if find is not None and function.reads is Reads.CLUSTER:
-            for task in trial.pending:
-                found[kind, number, task.uid] = [watch.changed_since(0)[0] for watch in find(task)]
-    return found
-
-
-def _check_watches(
-    trial: Trial, before: Answers, after: Answers, node: NodeState, positions: _Positions
-) -> None:
-    """Answers that a function's watches do not report have not changed."""
-    functions = {(kind, number): function for kind, number, function in _watched(trial)}
-    names = [each.name for each in trial.session.nodes]
-    for (kind, number, uid), since in positions.items():
-        watch = functions[kind, number].hints.watch
-        task = trial.session.task(uid)
-        if watch is None or task not in trial.pending:
-            continue
-        told = {node.name}
-        everything = False
-        for each, position in zip(watch(task), since, strict=True):
-            nodes = each.changed_since(position)[1]
-            everything = everything or nodes is None
-            told.update(names[index] for index in nodes or ())
-        if everything:
-            continue
-        changed = first_change(
-            before,
-            after,
-            lambda q, k=kind, n=number, u=uid, t=told: (  # type: ignore[misc]
-                q.kind is k and q.number == n and q.task == u and q.node not in t
-            ),
-        )
-        if changed is not None:
-            question, seen = changed
-            law = "what its watches do not tell of has not changed"
-            trial.fail(question.point, law, f"{seen}; they told of {', '.join(sorted(told))}")
 
 
 def _check_accounts(trial: Trial) -> None:
@@ -261,60 +205,6 @@ def _compare_tasks(
                 f"and {answers[1]!r} on node {node.name!r}"
             )
             trial.fail(point, "tasks with equal signature get equal answers", seen)
-
-
-def check_special_cases(trial: Trial) -> None:
-    """The function that `specialise` returns gives the answers of the plain function."""
-    nodes = trial.session.nodes
-    law = "what specialise makes answers like the plain function"
-    for task in trial.pending:
-        for predicate in trial.predicates:
-            if predicate.hints.specialise is None:
-                continue
-            special = predicate.hints.specialise(task)
-            for node in nodes:
-                plain = predicate.check(task, node)
-                fast = None if special is None else special(node)
-                if fast != plain:
-                    seen = (
-                        f"for task {task.uid!r} on node {node.name!r} it says {fast!r}, "
-                        f"and the check {plain!r}"
-                    )
-                    trial.fail("predicates", law, seen)
-        for score in trial.scores:
-            if score.hints.specialise is None:
-                continue
-            values = score.hints.specialise(task)
-            expected = [score.score(task, node) for node in nodes]
-            if values is None and score.normalise is not None:
-                extremes = min(expected, default=0), max(expected, default=0)
-                expected = [score.normalise(raw, *extremes) for raw in expected]
-            got = [0.0] * len(nodes) if values is None else list(values(nodes))
-            if got != expected:
-                seen = f"for task {task.uid!r} it says {got!r}, and the score {expected!r}"
-                trial.fail("node_scores", law, seen)
-
-
-def check_node_keys(trial: Trial) -> None:
-    """A node without a key that `node_keys` wants is rejected, for the reason that it gives."""
-    law = "nodes without a key that the task wants are rejected for the reason given"
-    for predicate in trial.predicates:
-        keys = predicate.hints.node_keys
-        if keys is None:
-            continue
-        for task in trial.pending:
-            wanted = keys.of_task(task)
-            for node in trial.session.nodes:
-                there = set(keys.of_node(node))
-                if all(there.intersection(each) for each in wanted):
-                    continue
-                unfit = predicate.check(task, node)
-                if unfit != keys.otherwise:
-                    seen = (
-                        f"node {node.name!r} has not all the keys that task {task.uid!r} wants; "
-                        f"the check says {unfit!r}, and the reason given is {keys.otherwise!r}"
-                    )
-                    trial.fail("predicates", law, seen)
 
 
 def check_normalise(trial: Trial, moves: Sequence[Move]) -> None:
