@@ -176,6 +176,7 @@ class _Proportion:
         """What each job uses; None until the state is kept from cycle to cycle."""
         self._total: Vector = ()
         self._requests: dict[str, Vector] = {}
+        self._weights: dict[str, int] = {}
         self._accounts: dict[str, _Account] = {}
         """The accounts of the queues that have jobs, by name."""
         of_queue = {name: queue.jobs for name, queue in view.queues.items() if queue.jobs}
@@ -195,10 +196,17 @@ class _Proportion:
 
     def _use_of(self, jobs: Iterable[JobState]) -> Use:
         """Return what jobs hold, and what they request; backfill tasks count for nothing."""
-        tasks = [task for job in jobs for task in job.tasks if not task.is_backfill]
-        held = sum_of_requests((t for t in tasks if t.status.occupies), self._view.dimensions.zero)
-        wanted = [t for t in tasks if t.status in _WANTED]
-        return Use(held, plus(held, sum_of_requests(wanted, self._view.dimensions.zero)))
+        held: list[TaskState] = []
+        wanted: list[TaskState] = []
+        for job in jobs:
+            for task in job.tasks:
+                if not task.is_backfill:
+                    if task.status.occupies:
+                        held.append(task)
+                    elif task.status in _WANTED:
+                        wanted.append(task)
+        of_held = sum_of_requests(held, self._view.dimensions.zero)
+        return Use(of_held, plus(of_held, sum_of_requests(wanted, self._view.dimensions.zero)))
 
     def _open(self, names: Iterable[str], uses: Mapping[str, Use]) -> None:
         """Open accounts for some queues; compute what all deserve, if any request has changed."""
@@ -209,14 +217,15 @@ class _Proportion:
             if use is None:
                 is_changed |= self._accounts.pop(name, None) is not None
                 self._requests.pop(name, None)
+                self._weights.pop(name, None)
                 continue
             if self._requests.get(name) != use.request:
                 is_changed = True
                 self._requests[name] = use.request
+                self._weights[name] = self._view.queues[name].info.weight
             self._accounts.setdefault(name, _Account((), use.held)).allocated = use.held
         if is_changed:
-            weights = {name: self._view.queues[name].info.weight for name in self._requests}
-            deserved = water_fill(self._total, weights, self._requests)
+            deserved = water_fill(self._total, self._weights, self._requests)
             for name, amounts in deserved.items():
                 self._accounts[name].deserved = amounts
 

@@ -42,11 +42,13 @@ class QueueClaim:
     """The dimensions of the need."""
     level: float | None
     """The fullness of the leaf with the need, if it would exceed its share and levels."""
-    _lenders: Mapping[int, Collection[int]] = field(init=False, factory=dict)
+    _lenders: Mapping[int, Collection[int]] = field(
+        init=False, factory=dict[int, "Collection[int]"]
+    )
     """The leaves that may give anything in this search, and in which dimensions."""
-    _sparing: Collection[int] = field(init=False, factory=set)
+    _sparing: Collection[int] = field(init=False, factory=set[int])
     """Those that may give something and still hold their shares."""
-    _free: dict[EvictionUnit, bool] = field(init=False, factory=dict)
+    _free: dict[EvictionUnit, bool] = field(init=False, factory=dict[EvictionUnit, bool])
     """Whether nothing protects a unit, as far as it was asked."""
 
     # Where

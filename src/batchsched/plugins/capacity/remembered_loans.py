@@ -28,7 +28,7 @@ class Cover:
         """Begin with some units, of which none is covered yet. O(units log units)."""
         self._units = sorted((unit for unit in units if not unit.is_backfill), key=by_value)
         zero: Vector = (0,) * dimensions
-        self._before = [zero for _ in self._units]
+        self._before: list[Vector] = [zero for _ in self._units]
         """For each unit, what is covered before it, at the last update."""
         self._covered: set[EvictionUnit] = set()
         self._exposed: set[str] = set()
