@@ -215,7 +215,7 @@ def wheel(session: nox.Session) -> None:
 
 @nox.session
 def charts(session: nox.Session) -> None:
-    """Draw the charts of the documentation from the results of the benchmarks."""
+    """Draw the chart of the documentation from the results of a benchmark."""
     install(session, "--editable", ".", "--group", "charts")
     session.run("python", "-m", "benchmarks.charts")
 

@@ -1,18 +1,16 @@
 """Charts of the results, for the documentation: ``python -m benchmarks.charts``.
 
-Reads ``results/latest.json`` and ``results/waiting.md`` and writes ``docs/charts/*.svg``. Nothing
+Reads ``results/waiting.md`` and writes ``docs/charts/waiting.svg``. Nothing
 is measured here: a chart shows what a result file says. The colours read well on light and on
 dark pages; equal results give equal files.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import matplotlib as mpl
@@ -39,47 +37,6 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
-
-
-def faster_than_the_plain_loop(measurements: Mapping[str, Any]) -> Figure:
-    """Draw how many times as fast as the plain loop each engine is, by workload."""
-    names = [name for name, each in measurements.items() if each["engines"]["default"]["plain"]]
-    figure, axes = _figure(height=0.5 * len(names) + 1.2)
-    for place, (engine, colour) in enumerate((("default", BLUE), ("fast", ORANGE))):
-        given = [measurements[name]["engines"].get(engine) for name in names]
-        values = [median(each["plain"]["rounds"]) if each else 0 for each in given]
-        rows = [row + 0.4 * place for row in range(len(names))]
-        bars = axes.barh(rows, values, height=0.38, color=colour, label=f"the engine {engine!r}")
-        axes.bar_label(bars, [f"{value:.3g}" for value in values], padding=3, color=TEXT)
-    axes.set_yticks([row + 0.2 for row in range(len(names))], names)
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.set_xlim(1, 1000)
-    axes.set_xlabel("times as fast as the plain loop (logarithmic)")
-    axes.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0.0, 1.0))
-    return figure
-
-
-def time_by_part(measurements: Mapping[str, Any]) -> Figure:
-    """Draw which parts of a cycle take which share of its time, by workload."""
-    names = list(measurements)
-    parts = ["open", "reclaim", "allocate", "backfill", "preempt", "close"]
-    figure, axes = _figure(height=0.35 * len(names) + 1.4)
-    left = [0.0] * len(names)
-    colours = mpl.colormaps["tab10"].colors
-    for part, colour in zip(parts, colours, strict=False):
-        shares: list[float] = []
-        for name in names:
-            runs = measurements[name]["engines"]["default"]["runs"]
-            whole = median(sum(run["parts"].get(each, 0.0) for each in parts) for run in runs)
-            shares.append(100 * median(run["parts"].get(part, 0.0) for run in runs) / whole)
-        axes.barh(names, shares, left=left, color=colour, label=part)
-        left = [before + share for before, share in zip(left, shares, strict=True)]
-    axes.invert_yaxis()
-    axes.set_xlim(0, 100)
-    axes.set_xlabel("share of a cycle's processor time in percent, default engine")
-    axes.legend(frameon=False, ncols=6, loc="upper center", bbox_to_anchor=(0.4, -0.1))
-    return figure
 
 
 def waiting(table: str) -> Figure:
@@ -116,18 +73,12 @@ def _figure(*, height: float, columns: int = 1) -> tuple[Figure, Any]:
 
 
 def main() -> int:
-    """Write all charts; return the exit status."""
-    latest = json.loads((RESULTS / "latest.json").read_text(encoding="utf-8"))["measurements"]
+    """Write the chart; return the exit status."""
     with mpl.rc_context(STYLE):
-        figures = {
-            "faster-than-the-plain-loop": faster_than_the_plain_loop(latest),
-            "time-by-part": time_by_part(latest),
-            "waiting": waiting((RESULTS / "waiting.md").read_text(encoding="utf-8")),
-        }
+        figure = waiting((RESULTS / "waiting.md").read_text(encoding="utf-8"))
         WHERE.mkdir(exist_ok=True)
-        for name, figure in figures.items():
-            figure.savefig(WHERE / f"{name}.svg", transparent=True, metadata={"Date": None})
-            sys.stdout.write(f"written: docs/charts/{name}.svg\n")
+        figure.savefig(WHERE / "waiting.svg", transparent=True, metadata={"Date": None})
+        sys.stdout.write("written: docs/charts/waiting.svg\n")
     return 0
 
 

@@ -25,12 +25,3 @@ def test_the_chart_of_waiting_has_a_bar_for_each_strategy() -> None:
     assert [label.get_text() for label in waits.get_yticklabels()] == ["allocate", "reserve"]
     assert [bar.get_width() for bar in waits.patches] == [299, 132, 115.4, 45.2]
     assert [bar.get_width() for bar in use.patches] == [62.6, 68.5]
-
-
-def test_the_ratio_to_the_plain_loop_is_the_median_of_its_rounds() -> None:
-    engines = {
-        "default": {"plain": {"rounds": [2.0, 9.0, 4.0]}},
-        "fast": {"plain": {"rounds": [8.0]}},
-    }
-    (axes,) = charts.faster_than_the_plain_loop({"w": {"engines": engines}}).axes
-    assert [bar.get_width() for bar in axes.patches] == [4.0, 8.0]
