@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from attrs import frozen
+from attrs import field, frozen
 
-from batchsched.session.known_failures import foreseen_failure
+from batchsched.session.known_failures import FailedTurns, foreseen_failure
 from batchsched.session.session import Session
 from batchsched.session.turns import Turn, tasks_to_place
 from batchsched.state.doors import Door
@@ -218,29 +218,42 @@ class Attempts:
     depends_on_nodes_alone: bool = False
     """Whether an attempt of a job comes out the same as long as the job and the nodes are."""
 
-    def goals(self, turn: Turn) -> Iterator[Goal]:
+    _failed_turns: FailedTurns | None = field(init=False)
+    """The attempts that are known to fail again, if they are recorded and the nodes decide."""
+    _foresees: bool = field(init=False)
+    """Whether it may be known that too few of the tasks fit."""
+
+    @_failed_turns.default
+    def _recorded(self) -> FailedTurns | None:
+        return self.session.failed_turns if self.depends_on_nodes_alone else None
+
+    @_foresees.default
+    def _may_foresee(self) -> bool:
+        is_plain = Door.ATTEMPTS in self.session.plain
+        return self.depends_on_nodes_alone and self.session.state.foresees and not is_plain
+
+    def goals(self, turn: Turn) -> Iterable[Goal]:
         """Yield what a turn is to try, until something was kept or nothing is left to try."""
-        session = self.session
-        may_know = self.depends_on_nodes_alone and Door.ATTEMPTS not in session.plain
-        if may_know and session.failed_turns is not None and self._fails_again(turn.job):
-            return
+        session, job = self.session, turn.job
+        if self._failed_turns is not None:
+            failed = self._failed_turns.find(job, session.placement)
+            if failed is not None:
+                session.record_failed_again(job, failed)
+                return ()
         left = turn.left
         if not left:
-            return
+            return ()
         if isinstance(left, TasksByGroup):
-            yield from self._goals_by_group(turn.job, left)
-            return
-        if self.asks_queue and not session.may_take(turn.job, left, need=turn.offered):
-            return
-        if may_know and session.state.foresees and self._lacks_room(turn.job, left):
-            return
-        yield from self._goals_in_order(turn.job, left, remembers=may_know)
+            return self._goals_by_group(job, left)
+        if self.asks_queue and not session.may_take(job, left, need=turn.offered):
+            return ()
+        if self._foresees and self._lacks_room(job, left):
+            return ()
+        return self._goals_in_order(job, left)
 
-    def _goals_in_order(
-        self, job: JobState, left: TasksInOrder, *, remembers: bool
-    ) -> Iterator[Goal]:
+    def _goals_in_order(self, job: JobState, left: TasksInOrder) -> Iterator[Goal]:
         """Yield all tasks in task order; then, if they were rolled back, the largest first."""
-        remembers = remembers and self.session.failed_turns is not None
+        remembers = self._failed_turns is not None
         again = self._largest_first(left) if self.retries_largest_first else []
         to_place = list(left) if remembers or again else []
         goal = Goal(self, job, left)
@@ -299,15 +312,6 @@ class Attempts:
 
     # Attempts that are known to fail
 
-    def _fails_again(self, job: JobState) -> bool:
-        """Return whether a job's turn would fail as it did before; record what it would then."""
-        assert self.session.failed_turns is not None
-        turn = self.session.failed_turns.find(job, self.session.placement)
-        if turn is None:
-            return False
-        self.session.record_failed_again(job, turn)
-        return True
-
     def _lacks_room(self, job: JobState, left: TasksInOrder) -> bool:
         """Return whether too few of a job's tasks would fit; record what the attempt would then."""
         session = self.session
@@ -318,7 +322,7 @@ class Attempts:
         for task in failure.failed:
             session.record_failure(task)
         session.reports.record_rollback(failure.undone)
-        if session.failed_turns is not None:
+        if self._failed_turns is not None:
             self._remember(job, list(left), failure.undone, failure.failed, failure.slots)
         return True
 
@@ -332,13 +336,13 @@ class Attempts:
     ) -> None:
         """Remember that an attempt failed, if the nodes alone decided that."""
         session = self.session
-        assert session.failed_turns is not None
+        assert self._failed_turns is not None
         if len(to_place) < len(tasks_to_place(session, job)):
             return  # some of its tasks were tried in an earlier turn of this cycle
         if session.plugin_set.limits_queues and (
             placed or any(task.uid in session.reports.refusals for task in failed)
         ):
             return
-        session.failed_turns.remember(
+        self._failed_turns.remember(
             job, session.placement, tasks=to_place, failed=failed, undone=placed, slots=slots
         )

@@ -9,7 +9,7 @@ from batchsched.errors import InvariantError
 from batchsched.model.cluster import JobInfo, JobPhase, TaskStatus
 from batchsched.model.reasons import JobCondition, PendingReason
 from batchsched.model.result import CycleResult, JobOutcome, Promise, TaskOutcome
-from batchsched.session.promises import end_promises, places_of_claimants
+from batchsched.session.carried_over import end_promises, places_of_claimants
 from batchsched.session.reasons import PendingReasons
 from batchsched.session.session import Session
 from batchsched.state.ledger import counted_job

@@ -15,12 +15,11 @@ from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
 from batchsched.plugin.claims import Claim
 from batchsched.session.admission import admit_jobs
+from batchsched.session.carried_over import Plans, Reservations
 from batchsched.session.cycle_reports import CycleReports
 from batchsched.session.memo import Memo
-from batchsched.session.plans import Plans
 from batchsched.session.policy_state import PolicyState
 from batchsched.session.queue_limits import AcceptedTasks
-from batchsched.session.reservations import Reservations
 from batchsched.session.statement import Statement
 from batchsched.session.tracing import telling_best, telling_first
 from batchsched.session.turns import TurnTaker

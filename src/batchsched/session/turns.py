@@ -192,16 +192,20 @@ class TurnTaker(QueueLimits):
 
     def live_jobs(self, jobs: Iterable[JobState], /) -> LiveQueue[JobState] | PlainOrder[JobState]:
         """Return `jobs` waiting for their turn, in live job order."""
-        order = PlainOrder[JobState] if Door.TURNS in self.plain else LiveQueue[JobState]
-        return order(self.plugin_set.job_key, jobs, taken=self.job_taken)
+        key, taken = self.plugin_set.job_key, self.job_taken
+        if Door.TURNS in self.plain:
+            return PlainOrder(key, jobs, taken=taken)
+        return LiveQueue(key, jobs, taken=taken)
 
     def live_queues(
         self, queues: Iterable[QueueState], /
     ) -> LiveQueue[QueueState] | PlainOrder[QueueState]:
         """Return `queues` waiting for their turn, in live queue order."""
-        order = PlainOrder[QueueState] if Door.TURNS in self.plain else LiveQueue[QueueState]
+        key = self.plugin_set.queue_key
         taken = None if self.teller is None else self.tell_queue_taken
-        return order(self.plugin_set.queue_key, queues, taken=taken)
+        if Door.TURNS in self.plain:
+            return PlainOrder(key, queues, taken=taken)
+        return LiveQueue(key, queues, taken=taken)
 
     def passes_over(self, queue: QueueState) -> bool:
         """Return whether a queue gets no turn because it is overused, and record it if so."""
@@ -357,19 +361,20 @@ class Turns:
 
     def __iter__(self) -> Iterator[Turn]:
         """Yield turns: each time the next job of the next queue. Jobs return by `put_back`."""
-        queues, log = self._queues, self._session.ledger.log
+        queues, closed = self._queues, self._closed
+        changes = self._session.ledger.log.jobs
+        returns = self._is_plain or self._session.teller is not None
         while queues:
             queue = queues.pop()
             waiting = self._waiting[queue]
             need = queues.offered(queue) if isinstance(queues, QueueWalk) else None
-            while not (self._closed is not None and self._closed(queue)) and waiting:
+            while (closed is None or not closed(queue)) and waiting:
                 job = waiting.pop()
-                before = log.position()
+                before = len(changes)
                 yield Turn(self, queue, job, need if need is not None and need.job is job else None)
                 need = None
                 # Where no other queue waits, or nothing has changed, it is this queue's turn again.
-                stays = not queues or (not self._ranks_needs and log.position() == before)
-                if not stays or self._is_plain or self._session.teller is not None:
+                if returns or (queues and (self._ranks_needs or len(changes) != before)):
                     queues.push(queue)
                     break
 

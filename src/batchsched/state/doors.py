@@ -14,6 +14,9 @@ __all__ = ["ALL_DOORS", "Door"]
 class Door(Enum):
     """A question that has a plain definition and a faster way to the same answer."""
 
+    # That of Enum hashes the name each time; it is asked in loops whether a door is plain.
+    __hash__ = object.__hash__
+
     TURNS = "turns"
     """Which queue and which job come next. Plain: all keys are computed, the least is taken."""
     ATTEMPTS = "attempts"
