@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from typing import TypeVar, cast
 
@@ -51,16 +51,13 @@ __all__ = [
     "invalid_snapshots",
 ]
 
-_A_DURATION = "expected a finite number of seconds, 0 or more"
-_ONE = Requirement(key="zone", operator=Operator.IN, values=("z1",))
+ItemT = TypeVar("ItemT")
 
 
-def _required(requirement: Requirement) -> NodeAffinity:
-    return NodeAffinity(required=(NodeSelectorTerm(match_expressions=(requirement,)),))
-
-
-def _field(requirement: Requirement) -> NodeAffinity:
-    return NodeAffinity(required=(NodeSelectorTerm(match_fields=(requirement,)),))
+def _with(item: ItemT, changes: Mapping[str, object]) -> ItemT:
+    # The changes are not typed, because most of them have wrong types on purpose.
+    change = cast("Callable[..., ItemT]", evolve)
+    return change(item, **changes)
 
 
 @frozen
@@ -72,104 +69,77 @@ class Flaw:
     message: str
 
 
-_RESOURCE_FLAWS: tuple[tuple[Resource, str, str], ...] = (
-    (Resource(milli_cpu=-1), "milli_cpu", "expected 0 or more, got -1"),
-    (Resource(memory=inf), "memory", "expected a finite number, got inf"),
-    (
-        Resource(scalars={"example.com/gpu": -2}),
-        "scalars['example.com/gpu']",
-        "expected 0 or more, got -2",
-    ),
-    (
-        Resource(scalars={"cpu": 1}),
-        "scalars['cpu']",
-        "expected the name of a scalar, other than cpu and memory, got 'cpu'",
-    ),
-)
+def _wrong(name: str, value: object, expected: str) -> Flaw:
+    """Return the flaw of a field whose own value is wrong."""
+    return Flaw({name: value}, name, f"expected {expected}, got {value!r}")
+
+
+def _wrong_amounts(name: str, **also: object) -> Iterator[Flaw]:
+    """Yield the flaws that resources may have."""
+    for resource, below, message in (
+        (Resource(milli_cpu=-1), "milli_cpu", "expected 0 or more, got -1"),
+        (Resource(memory=inf), "memory", "expected a finite number, got inf"),
+        (Resource(scalars={"gpu": -2}), "scalars['gpu']", "expected 0 or more, got -2"),
+        (
+            Resource(scalars={"cpu": 1}),
+            "scalars['cpu']",
+            "expected the name of a scalar, other than cpu and memory, got 'cpu'",
+        ),
+    ):
+        yield Flaw({**also, name: resource}, f"{name}.{below}", message)
+
+
+_DURATION = "a finite number of seconds, 0 or more"
+_TIME = "a time (a finite number of seconds)"
+_PRIORITY = "a priority (an integer)"
+_WEIGHT = "a weight (an integer, 0 or more)"
+_NO_TEXT = Flaw({"labels": {"zone": 1}}, "labels['zone']", "expected strings, got 1 for 'zone'")
 
 NODE_FLAWS = (
-    *(
-        Flaw({"allocatable": resource}, f"allocatable.{below}", message)
-        for resource, below, message in _RESOURCE_FLAWS
-    ),
-    Flaw(
-        {"max_tasks": -1},
-        "max_tasks",
-        "expected a number of tasks (an integer, 0 or more, or None), got -1",
-    ),
+    *_wrong_amounts("allocatable"),
+    _wrong("max_tasks", -1, "a number of tasks (an integer, 0 or more, or None)"),
     Flaw({"taints": (Taint(key="", effect=TaintEffect.NO_SCHEDULE),)}, "taints[0].key", "is empty"),
-    Flaw(
-        {"labels": {"zone": 1}},
-        "labels['zone']",
-        "expected strings, got 1 for 'zone'",
-    ),
-    Flaw({"unschedulable": 1}, "unschedulable", "expected True or False, got 1"),
+    _NO_TEXT,
+    _wrong("unschedulable", 1, "True or False"),
 )
 
 QUEUE_FLAWS = (
-    Flaw({"weight": -1}, "weight", "expected a weight (an integer, 0 or more), got -1"),
-    Flaw({"weight": 1.5}, "weight", "expected a weight (an integer, 0 or more), got 1.5"),
-    Flaw({"priority": "high"}, "priority", "expected a priority (an integer), got 'high'"),
+    _wrong("weight", -1, _WEIGHT),
+    _wrong("weight", 1.5, _WEIGHT),
+    _wrong("priority", "high", _PRIORITY),
     Flaw({"parent": "nobody"}, "parent", "there is no queue 'nobody' in this snapshot"),
-    *(
-        Flaw({"guarantee": resource}, f"guarantee.{below}", message)
-        for resource, below, message in _RESOURCE_FLAWS
-    ),
+    *_wrong_amounts("guarantee"),
     Flaw({"usage": Resource(milli_cpu=-1)}, "usage.milli_cpu", "expected 0 or more, got -1"),
     Flaw(
         {"usage_by_user": {"ann": Resource(memory=inf)}},
         "usage_by_user['ann'].memory",
         "expected a finite number, got inf",
     ),
-    Flaw(
-        {"usage_half_life": 0},
-        "usage_half_life",
-        "expected a finite number of seconds, more than 0, or None, got 0",
-    ),
+    _wrong("usage_half_life", 0, "a finite number of seconds, more than 0, or None"),
     Flaw({"limit": ResourceLimit(memory=-1)}, "limit.memory", "expected 0 or more, got -1"),
     Flaw(
         {"guarantee": Resource(milli_cpu=2), "limit": ResourceLimit(milli_cpu=1)},
         "guarantee.milli_cpu",
         "expected at most its limit, 1, got 2",
     ),
-    Flaw(
-        {"creation_time": inf},
-        "creation_time",
-        "expected a time (a finite number of seconds), got inf",
-    ),
+    _wrong("creation_time", inf, _TIME),
 )
 
 _NOT_TEXTS: Mapping[str, object] = {"t": 1}
 
 JOB_FLAWS = (
-    Flaw(
-        {"min_available": -1},
-        "min_available",
-        "expected a number of tasks (an integer, 0 or more), got -1",
-    ),
+    _wrong("min_available", -1, "a number of tasks (an integer, 0 or more)"),
     Flaw({"queue": ""}, "queue", "is empty"),
-    Flaw({"priority": 0.5}, "priority", "expected a priority (an integer), got 0.5"),
-    Flaw(
-        {"creation_time": "now"},
-        "creation_time",
-        "expected a time (a finite number of seconds), got 'now'",
-    ),
-    Flaw(
-        {"labels": {"zone": 1}},
-        "labels['zone']",
-        "expected strings, got 1 for 'zone'",
-    ),
-    Flaw({"user": None}, "user", "expected a string, got None"),
-    Flaw({"estimate": -1}, "estimate", f"{_A_DURATION}, got -1"),
-    Flaw({"max_wait": "1h"}, "max_wait", f"{_A_DURATION}, got '1h'"),
-    Flaw({"deadline": inf}, "deadline", "expected a time (a finite number of seconds), got inf"),
-    Flaw(
-        {"depends_on": ("default/j9",)},
-        "depends_on[0]",
-        "expected a Dependency, got 'default/j9'",
-    ),
+    _wrong("priority", 0.5, _PRIORITY),
+    _wrong("creation_time", "now", _TIME),
+    _NO_TEXT,
+    _wrong("user", None, "a string"),
+    _wrong("estimate", -1, _DURATION),
+    _wrong("max_wait", "1h", _DURATION),
+    _wrong("deadline", inf, _TIME),
+    Flaw({"depends_on": ("j9",)}, "depends_on[0]", "expected a Dependency, got 'j9'"),
     Flaw({"depends_on": (Dependency(job="", on=JobEvent.ENDED),)}, "depends_on[0].job", "is empty"),
-    Flaw({"plan": 10}, "plan", "expected a Plan or None, got 10"),
+    _wrong("plan", 10, "a Plan or None"),
     Flaw(
         {"plan": Plan(start=0, nodes=cast("Mapping[str, str]", _NOT_TEXTS))},
         "plan.nodes['t']",
@@ -177,16 +147,25 @@ JOB_FLAWS = (
     ),
 )
 
-_PENDING: Mapping[str, object] = {
-    "status": TaskStatus.PENDING,
-    "node_name": None,
-}
+_PENDING: Mapping[str, object] = {"status": TaskStatus.PENDING, "node_name": None}
+
+
+def _stands(status: TaskStatus, node_name: str | None, message: str) -> Flaw:
+    """Return the flaw of a task that cannot be there in this status."""
+    return Flaw({"status": status, "node_name": node_name}, "node_name", message)
+
+
+def _affine(field_of_term: str, requirement: Requirement, below: str, message: str) -> Flaw:
+    """Return a flaw of a requirement of node affinity."""
+    term = _with(NodeSelectorTerm(), {field_of_term: (requirement,)})
+    path = f"node_affinity.required[0].{field_of_term}[0].{below}"
+    return Flaw({"node_affinity": NodeAffinity(required=(term,))}, path, message)
+
+
+_TOO_WEIGHTY = PreferredNodeTerm(weight=101, term=NodeSelectorTerm())
 
 TASK_FLAWS = (
-    *(
-        Flaw({**_PENDING, "resreq": resource, "init_resreq": None}, f"resreq.{below}", message)
-        for resource, below, message in _RESOURCE_FLAWS
-    ),
+    *_wrong_amounts("resreq", **_PENDING, init_resreq=None),
     Flaw(
         {"resreq": Resource(milli_cpu=2), "init_resreq": Resource(milli_cpu=1), **_PENDING},
         "init_resreq",
@@ -194,45 +173,18 @@ TASK_FLAWS = (
         "got Resource(milli_cpu=1, memory=0)",
     ),
     Flaw({"name": ""}, "name", "is empty"),
-    Flaw({"priority": "high"}, "priority", "expected a priority (an integer), got 'high'"),
-    Flaw({"is_backfill": None}, "is_backfill", "expected True or False, got None"),
-    Flaw({"estimate": inf}, "estimate", f"{_A_DURATION}, got inf"),
-    Flaw({"attained_service": -5}, "attained_service", f"{_A_DURATION}, got -5"),
-    Flaw(
-        {"start_time": "noon"},
-        "start_time",
-        "expected a time (a finite number of seconds), got 'noon'",
+    _wrong("priority", "high", _PRIORITY),
+    _wrong("is_backfill", None, "True or False"),
+    _wrong("estimate", inf, _DURATION),
+    _wrong("attained_service", -5, _DURATION),
+    _wrong("start_time", "noon", _TIME),
+    *(
+        _stands(status, None, f"expected a node for a task that is {status.value}, got None")
+        for status in (TaskStatus.RUNNING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
     ),
-    Flaw(
-        {"status": TaskStatus.RUNNING, "node_name": None},
-        "node_name",
-        "expected a node for a task that is Running, got None",
-    ),
-    Flaw(
-        {"status": TaskStatus.RUNNING, "node_name": "nowhere"},
-        "node_name",
-        "there is no node 'nowhere' in this snapshot",
-    ),
-    Flaw(
-        {**_PENDING, "node_name": "n1"},
-        "node_name",
-        "expected None for a task that is Pending, got 'n1'",
-    ),
-    Flaw(
-        {"status": TaskStatus.FAILED, "node_name": "n1"},
-        "node_name",
-        "expected None for a task that has Failed, got 'n1'",
-    ),
-    Flaw(
-        {"status": TaskStatus.RESERVED, "node_name": None},
-        "node_name",
-        "expected a node for a task that is Reserved, got None",
-    ),
-    Flaw(
-        {"status": TaskStatus.PIPELINED, "node_name": None},
-        "node_name",
-        "expected a node for a task that is Pipelined, got None",
-    ),
+    _stands(TaskStatus.RUNNING, "nowhere", "there is no node 'nowhere' in this snapshot"),
+    _stands(TaskStatus.PENDING, "n1", "expected None for a task that is Pending, got 'n1'"),
+    _stands(TaskStatus.FAILED, "n1", "expected None for a task that has Failed, got 'n1'"),
     Flaw(
         {"status": TaskStatus.CONDITIONAL, "node_name": "n1"},
         "status",
@@ -263,32 +215,30 @@ TASK_FLAWS = (
         "tolerations[0].value",
         "expected no value for operator Exists, got 'red'",
     ),
-    Flaw(
-        {"node_affinity": _required(evolve(_ONE, values=()))},
-        "node_affinity.required[0].match_expressions[0].values",
-        "expected at least one value for operator In, got none",
+    *(
+        _affine("match_expressions", Requirement(key="zone", operator=how, values=values), *said)
+        for how, values, said in (
+            (Operator.IN, (), ("values", "expected at least one value for operator In, got none")),
+            (
+                Operator.GT,
+                ("1", "2"),
+                ("values", "expected one integer for operator Gt, got ('1', '2')"),
+            ),
+            (
+                Operator.EXISTS,
+                ("z1",),
+                ("values", "expected no values for operator Exists, got ('z1',)"),
+            ),
+        )
     ),
-    Flaw(
-        {"node_affinity": _required(evolve(_ONE, operator=Operator.GT, values=("1", "2")))},
-        "node_affinity.required[0].match_expressions[0].values",
-        "expected one integer for operator Gt, got ('1', '2')",
-    ),
-    Flaw(
-        {"node_affinity": _required(evolve(_ONE, operator=Operator.EXISTS))},
-        "node_affinity.required[0].match_expressions[0].values",
-        "expected no values for operator Exists, got ('z1',)",
-    ),
-    Flaw(
-        {"node_affinity": _field(_ONE)},
-        "node_affinity.required[0].match_fields[0].key",
+    _affine(
+        "match_fields",
+        Requirement(key="zone", operator=Operator.IN, values=("z1",)),
+        "key",
         "expected metadata.name, the only supported field of nodes, got 'zone'",
     ),
     Flaw(
-        {
-            "node_affinity": NodeAffinity(
-                preferred=(PreferredNodeTerm(weight=101, term=NodeSelectorTerm()),)
-            )
-        },
+        {"node_affinity": NodeAffinity(preferred=(_TOO_WEIGHTY,))},
         "node_affinity.preferred[0].weight",
         "expected a weight (an integer in 1..100), got 101",
     ),
@@ -298,9 +248,6 @@ TASK_FLAWS = (
         "expected a topology key (a node label such as zone), got ''",
     ),
 )
-
-
-ItemT = TypeVar("ItemT")
 
 
 # One converter for each type, because type checkers do not understand a generic one.
@@ -362,16 +309,6 @@ more), got -1
 _Edit = Callable[[Snapshot, int], InvalidSnapshot]
 
 
-def _with(item: ItemT, changes: Mapping[str, object]) -> ItemT:
-    # The changes are not typed, because most of them have wrong types on purpose.
-    change = cast("Callable[..., ItemT]", evolve)
-    return change(item, **changes)
-
-
-def _changed(items: Sequence[ItemT], position: int, item: ItemT) -> list[ItemT]:
-    return [*items[:position], item, *items[position + 1 :]]
-
-
 def _parts(snapshot: Snapshot, fault: Fault, **changes: Iterable[object]) -> InvalidSnapshot:
     parts: dict[str, object] = {
         "nodes": snapshot.nodes,
@@ -384,69 +321,48 @@ def _parts(snapshot: Snapshot, fault: Fault, **changes: Iterable[object]) -> Inv
     return _with(InvalidSnapshot(fault=fault), {**parts, **changes})
 
 
-def _in_node(flaw: Flaw) -> _Edit:
+def _in(part: str, flaw: Flaw) -> _Edit:
+    """Return an edit of one of the nodes, queues or jobs."""
+
     def edit(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
-        position = pick % len(snapshot.nodes)
-        node = snapshot.nodes[position]
-        fault = Fault(f"nodes[{node.name!r}].{flaw.below}", flaw.message)
-        nodes = _changed(snapshot.nodes, position, _with(node, flaw.changes))
-        return _parts(snapshot, fault, nodes=nodes)
+        items: list[NodeInfo | Queue | JobInfo] = [*getattr(snapshot, part)]
+        position = pick % len(items)
+        fault = Fault(f"{part}[{_name(items[position])!r}].{flaw.below}", flaw.message)
+        items[position] = _with(items[position], flaw.changes)
+        return _parts(snapshot, fault, **{part: items})
 
     return edit
 
 
-def _in_queue(flaw: Flaw) -> _Edit:
-    def edit(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
-        position = pick % len(snapshot.queues)
-        queue = snapshot.queues[position]
-        fault = Fault(f"queues[{queue.name!r}].{flaw.below}", flaw.message)
-        queues = _changed(snapshot.queues, position, _with(queue, flaw.changes))
-        return _parts(snapshot, fault, queues=queues)
-
-    return edit
-
-
-def _in_job(flaw: Flaw) -> _Edit:
-    def edit(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
-        position = pick % len(snapshot.jobs)
-        job = snapshot.jobs[position]
-        fault = Fault(f"jobs[{job.uid!r}].{flaw.below}", flaw.message)
-        jobs = _changed(snapshot.jobs, position, _with(job, flaw.changes))
-        return _parts(snapshot, fault, jobs=jobs)
-
-    return edit
+def _name(item: NodeInfo | Queue | JobInfo) -> str:
+    return item.uid if isinstance(item, JobInfo) else item.name
 
 
 def _in_task(flaw: Flaw) -> _Edit:
     def edit(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
-        position = pick % len(snapshot.jobs)
-        job = snapshot.jobs[position]
-        which = pick // len(snapshot.jobs) % len(job.tasks)
-        task = job.tasks[which]
-        fault = Fault(f"jobs[{job.uid!r}].tasks[{task.uid!r}].{flaw.below}", flaw.message)
-        tasks = _changed(job.tasks, which, _with(task, flaw.changes))
-        jobs = _changed(snapshot.jobs, position, evolve(job, tasks=tasks))
-        return _parts(snapshot, fault, jobs=jobs)
+        jobs = list(snapshot.jobs)
+        job = jobs[pick % len(jobs)]
+        tasks = list(job.tasks)
+        which = pick // len(jobs) % len(tasks)
+        path = f"jobs[{job.uid!r}].tasks[{tasks[which].uid!r}].{flaw.below}"
+        tasks[which] = _with(tasks[which], flaw.changes)
+        jobs[pick % len(jobs)] = evolve(job, tasks=tasks)
+        return _parts(snapshot, Fault(path, flaw.message), jobs=jobs)
 
     return edit
 
 
-def _same_node_twice(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
-    node = snapshot.nodes[pick % len(snapshot.nodes)]
-    fault = Fault(f"nodes[{node.name!r}]", "expected a unique name, got it again")
-    return _parts(snapshot, fault, nodes=(*snapshot.nodes, node))
+def _twice(part: str) -> _Edit:
+    """Return an edit that gives one of the nodes, queues or jobs twice."""
 
+    def edit(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
+        items: list[NodeInfo | Queue | JobInfo] = [*getattr(snapshot, part)]
+        again = items[pick % len(items)]
+        fault = Fault(f"{part}[{_name(again)!r}]", "expected a unique name, got it again")
+        again = evolve(again, tasks=()) if isinstance(again, JobInfo) else again
+        return _parts(snapshot, fault, **{part: [*items, again]})
 
-def _same_queue_twice(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
-    queue = snapshot.queues[pick % len(snapshot.queues)]
-    fault = Fault(f"queues[{queue.name!r}]", "expected a unique name, got it again")
-    return _parts(snapshot, fault, queues=(*snapshot.queues, queue))
-
-
-def _same_job_twice(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
-    job = snapshot.jobs[pick % len(snapshot.jobs)]
-    fault = Fault(f"jobs[{job.uid!r}]", "expected a unique name, got it again")
-    return _parts(snapshot, fault, jobs=(*snapshot.jobs, evolve(job, tasks=())))
+    return edit
 
 
 def _same_task_twice(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
@@ -473,11 +389,11 @@ def _no_time(snapshot: Snapshot, _pick: int) -> InvalidSnapshot:
 
 
 EDITS: tuple[_Edit, ...] = (
-    *(_in_queue(flaw) for flaw in QUEUE_FLAWS),
-    *(_in_node(flaw) for flaw in NODE_FLAWS),
-    *(_in_job(flaw) for flaw in JOB_FLAWS),
+    *(_in("queues", flaw) for flaw in QUEUE_FLAWS),
+    *(_in("nodes", flaw) for flaw in NODE_FLAWS),
+    *(_in("jobs", flaw) for flaw in JOB_FLAWS),
     *(_in_task(flaw) for flaw in TASK_FLAWS),
-    *(_same_node_twice, _same_queue_twice, _same_job_twice, _same_task_twice),
+    *(_twice("nodes"), _twice("queues"), _twice("jobs"), _same_task_twice),
     *(_reserved_without_a_job, _no_time),
 )
 """The edits that make a valid snapshot invalid; one is applied at a time."""
