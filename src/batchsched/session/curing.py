@@ -83,7 +83,6 @@ def accepts_without(
     """
     ledger = session.ledger
     leaving = [other for other in node.tasks.values() if other.status is TaskStatus.RELEASING]
-    begin = ledger.log.position()
     moved: list[tuple[TaskState, Origin]] = []
     try:
         for other in {each.uid: each for each in (*leaving, *gone)}.values():
@@ -95,4 +94,3 @@ def accepts_without(
     finally:
         for other, (status, where, is_backfill) in reversed(moved):
             ledger.move(other, status, where, is_backfill=is_backfill, is_undo=True)
-        ledger.log.record_rollback(begin)

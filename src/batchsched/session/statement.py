@@ -15,7 +15,6 @@ from attrs import evolve
 from batchsched.errors import StatementError
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.cycle_reports import CycleReports
-from batchsched.state.change_log import Position
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.trace import Placed, StatementEnded, Teller
@@ -74,7 +73,6 @@ class Statement:
         "_claims",
         "_is_trial",
         "_journal",
-        "_positions",
         "_session",
         "is_open",
     )
@@ -86,7 +84,6 @@ class Statement:
         self._is_trial = is_trial
         self._journal: list[_Entry] = []
         self._claims: list[tuple[TaskState, NodeState, TaskState]] = []
-        self._positions: list[Position] = []
         """Where the log was before each operation."""
 
     def __len__(self) -> int:
@@ -183,8 +180,6 @@ class Statement:
         ledger = self._session.ledger
         for task, status, node, is_backfill in reversed(self._journal):
             ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
-        if self._positions:
-            ledger.log.record_rollback(self._positions[0])
         if event is not None and self._session.teller is not None:
             self._session.teller.tell(event)
 
@@ -194,14 +189,11 @@ class Statement:
             raise StatementError("the statement was already committed or discarded")
         if length >= len(self._journal):
             return
-        begin = self._positions[length]
-        del self._positions[length:]
         while len(self._journal) > length:
             task, status, node, is_backfill = self._journal.pop()
             if self._claims and task is self._claims[-1][0] and status is TaskStatus.RUNNING:
                 self._claims.pop()
             self._session.ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
-        self._session.ledger.log.record_rollback(begin)
 
     def _move(
         self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool
@@ -210,7 +202,6 @@ class Statement:
             raise StatementError("the statement was already committed or discarded")
         # Recorded before the move: if a listener raises, the move can still be undone.
         ledger = self._session.ledger
-        self._positions.append(ledger.log.position())
         self._journal.append((task, task.status, task.node, task.is_backfill))
         ledger.move(task, status, node, is_backfill=is_backfill)
 

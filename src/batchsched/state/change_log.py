@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection, Sequence
-from itertools import islice
-from operator import itemgetter
 from typing import Protocol
 
 from batchsched.state.records import JobState
@@ -57,9 +54,9 @@ class NodeCursor:
 
 
 class ChangeLog:
-    """The changes in order, with the ranges that were undone."""
+    """The changes in order; what undoes a change is a change, too."""
 
-    __slots__ = ("_undone", "charged_jobs", "jobs", "nodes")
+    __slots__ = ("charged_jobs", "jobs", "nodes")
 
     def __init__(self) -> None:
         self.nodes: list[int] = []
@@ -68,42 +65,23 @@ class ChangeLog:
         """The jobs that changed."""
         self.charged_jobs: list[JobState] = []
         """The jobs to which more was charged."""
-        self._undone: list[tuple[Position, Position]] = []
 
     def position(self) -> Position:
         """Return the present end of the logs."""
         return len(self.nodes), len(self.jobs), len(self.charged_jobs)
 
-    def record_rollback(self, since: Position) -> None:
-        """Record that all changes since a position have been undone."""
-        undone = self._undone
-        while undone and undone[-1][0] >= since:
-            undone.pop()
-        now = self.position()
-        if now != since:
-            undone.append((since, now))
-
     def changed_since(self, position: Position) -> tuple[set[int], set[JobState], set[JobState]]:
         """Return what may differ from the state at a position: nodes, jobs, and charged jobs.
 
-        Changes that were undone since then are not included. O(changes since).
+        O(changes since).
         """
-        nodes: set[int] = set()
-        jobs: set[JobState] = set()
-        charged: set[JobState] = set()
-        first = bisect_left(self._undone, position, key=itemgetter(0))
-        for begin, end in [*islice(self._undone, first, None), (self.position(), position)]:
-            nodes.update(self.nodes[position[0] : begin[0]])
-            jobs.update(self.jobs[position[1] : begin[1]])
-            charged.update(self.charged_jobs[position[2] : begin[2]])
-            position = end
-        return nodes, jobs, charged
+        nodes, jobs, charged = position
+        return set(self.nodes[nodes:]), set(self.jobs[jobs:]), set(self.charged_jobs[charged:])
 
     def begin_cycle(self) -> None:
-        """Clear the logs of jobs and of undone ranges, which makes all positions invalid.
+        """Clear the logs of jobs, which makes all positions invalid.
 
         The log of nodes is kept: the placement engine may not have read it to the end.
         """
         self.jobs.clear()
         self.charged_jobs.clear()
-        self._undone.clear()
