@@ -20,8 +20,16 @@ from attrs import evolve, frozen
 from batchsched import (
     HostPort,
     JobInfo,
+    LabelSelector,
+    NodeAffinity,
     NodeInfo,
+    NodeSelectorTerm,
+    Operator,
+    PodAffinity,
+    PodAffinityTerm,
+    PreferredNodeTerm,
     Queue,
+    Requirement,
     Resource,
     Scheduler,
     SchedulerConfig,
@@ -31,16 +39,6 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
     Toleration,
-)
-from batchsched.model.constraints import (
-    LabelSelector,
-    NodeAffinity,
-    NodeSelectorTerm,
-    Operator,
-    PodAffinity,
-    PodAffinityTerm,
-    PreferredNodeTerm,
-    Requirement,
 )
 from benchmarks.workloads.nodes import GIB
 

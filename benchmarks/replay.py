@@ -26,8 +26,8 @@ from batchsched import (
     Unfit,
     default_registry,
 )
+from batchsched.plugin import JobState, NodeState, TaskState
 from batchsched.state.ledger import Ledger
-from batchsched.state.records import JobState, NodeState, TaskState
 from benchmarks.cycle import Clock, Run, run, timed
 from benchmarks.workloads.scenario import Scenario
 

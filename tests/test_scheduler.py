@@ -21,6 +21,7 @@ from batchsched import (
     Registry,
     Scheduler,
     SchedulerConfig,
+    Session,
     Snapshot,
     StatementError,
     Tier,
@@ -29,14 +30,20 @@ from batchsched import (
     default_registry,
     schedule,
 )
+from batchsched.action import Fit
 from batchsched.actions.allocate import AllocateAction
-from batchsched.placement import Fit
-from batchsched.plugin import NodeScore, Predicate, Reads, Verdict
-from batchsched.plugin.session_view import SessionView
+from batchsched.plugin import (
+    JobState,
+    NodeScore,
+    NodeState,
+    Predicate,
+    Reads,
+    SessionView,
+    TaskState,
+    Verdict,
+)
 from batchsched.plugins.gang import GangPlugin
-from batchsched.session.session import Session
 from batchsched.state.ledger import audit
-from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.testing import configs, snapshots
 from tests.support.clusters import bound, cluster, job, node
 

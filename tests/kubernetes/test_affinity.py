@@ -1,9 +1,8 @@
 import pytest
 from tests.support.kubernetes_objects import pod, pod_group
 
-from batchsched.errors import KubernetesObjectError
-from batchsched.kubernetes import snapshot_from_objects
-from batchsched.model.constraints import (
+from batchsched import (
+    KubernetesObjectError,
     LabelSelector,
     NodeAffinity,
     NodeSelectorTerm,
@@ -14,6 +13,7 @@ from batchsched.model.constraints import (
     Requirement,
     WeightedPodTerm,
 )
+from batchsched.kubernetes import snapshot_from_objects
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

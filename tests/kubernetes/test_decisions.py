@@ -1,15 +1,22 @@
 import pytest
 from tests.support.kubernetes_objects import container, node, pod, pod_group
 
-from batchsched import Scheduler, SchedulerConfig, next_snapshot
-from batchsched.errors import UnknownNameError
+from batchsched import (
+    Bind,
+    CycleResult,
+    Eviction,
+    Promise,
+    Scheduler,
+    SchedulerConfig,
+    UnknownNameError,
+    next_snapshot,
+)
 from batchsched.kubernetes import (
     binding_objects,
     eviction_objects,
     reservation_patches,
     snapshot_from_objects,
 )
-from batchsched.model.result import Bind, CycleResult, Eviction, Promise
 
 WITHOUT_UID = {"uid": None}
 SNAPSHOT = snapshot_from_objects(

@@ -5,9 +5,8 @@ from attrs import evolve
 from tests.support import golden as check
 from tests.support.kubernetes_objects import as_python_client
 
-from batchsched import JobPhase, TaskStatus
+from batchsched import Bind, CycleResult, JobOutcome, JobPhase, TaskOutcome, TaskStatus
 from batchsched.kubernetes import snapshot_from_objects
-from batchsched.model.result import Bind, CycleResult, JobOutcome, TaskOutcome
 
 FILES = check.golden_files()
 

@@ -3,8 +3,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from tests.support.kubernetes_objects import container, node, pod, pod_group
 
-from batchsched import NoticeCode, Queue, TaskStatus
-from batchsched.errors import KubernetesObjectError, SnapshotError
+from batchsched import KubernetesObjectError, NoticeCode, Queue, SnapshotError, TaskStatus
 from batchsched.kubernetes import snapshot_from_objects
 
 RUNNING = {"phase": "Running"}

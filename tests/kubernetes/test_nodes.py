@@ -1,10 +1,8 @@
 import pytest
 from tests.support.kubernetes_objects import node
 
-from batchsched import Resource
-from batchsched.errors import KubernetesObjectError
+from batchsched import KubernetesObjectError, Resource, Taint, TaintEffect
 from batchsched.kubernetes import snapshot_from_objects
-from batchsched.model.constraints import Taint, TaintEffect
 
 
 def read(*nodes):

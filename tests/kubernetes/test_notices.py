@@ -3,8 +3,14 @@ import random
 import pytest
 from tests.support.kubernetes_objects import container, node, pod, pod_group
 
-from batchsched import NoticeCode, Resource, ScoringRequest, TaskStatus, schedule
-from batchsched.errors import KubernetesObjectError
+from batchsched import (
+    KubernetesObjectError,
+    NoticeCode,
+    Resource,
+    ScoringRequest,
+    TaskStatus,
+    schedule,
+)
 from batchsched.kubernetes import read_objects, snapshot_from_objects
 
 RUNNING = {"phase": "Running"}

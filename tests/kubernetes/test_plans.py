@@ -2,11 +2,20 @@ import pytest
 from attrs import evolve
 from tests.support.kubernetes_objects import container, node, pod, pod_group
 
-from batchsched import JobInfo, Plan, Scheduler, SchedulerConfig, Snapshot, TaskInfo
-from batchsched.errors import KubernetesObjectError, UnknownNameError
+from batchsched import (
+    Bind,
+    CycleResult,
+    JobInfo,
+    KubernetesObjectError,
+    Plan,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    UnknownNameError,
+)
 from batchsched.kubernetes import plan_patches, snapshot_from_objects
 from batchsched.kubernetes.annotations import PLANNED_NODE, PLANNED_START
-from batchsched.model.result import Bind, CycleResult
 
 PLANNING = Scheduler(
     SchedulerConfig.from_mapping(

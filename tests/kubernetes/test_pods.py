@@ -1,10 +1,18 @@
 import pytest
 from tests.support.kubernetes_objects import container, node, pod, pod_group
 
-from batchsched import Resource, ScoringRequest, TaskStatus
-from batchsched.errors import KubernetesObjectError, SnapshotError
+from batchsched import (
+    HostPort,
+    KubernetesObjectError,
+    Resource,
+    ScoringRequest,
+    SnapshotError,
+    TaintEffect,
+    TaskStatus,
+    Toleration,
+    TolerationOperator,
+)
 from batchsched.kubernetes import snapshot_from_objects
-from batchsched.model.constraints import HostPort, TaintEffect, Toleration, TolerationOperator
 
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 RESERVED = {"annotations": {"scheduling.k8s.io/kube-batch-reserved-node": "n1"}}

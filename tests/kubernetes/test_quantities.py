@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched.errors import BatchschedError, QuantityError
+from batchsched import BatchschedError, QuantityError
 from batchsched.kubernetes.quantities import milli_value, parse_quantity, value
 
 EXPONENT_OF_TEN = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12}

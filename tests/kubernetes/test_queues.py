@@ -9,6 +9,7 @@ import pytest
 from tests.support.kubernetes_objects import as_python_client, node, pod, pod_group
 
 from batchsched import (
+    KubernetesObjectError,
     NoticeCode,
     Queue,
     QueueStatus,
@@ -16,8 +17,8 @@ from batchsched import (
     ResourceLimit,
     Scheduler,
     SchedulerConfig,
+    SnapshotError,
 )
-from batchsched.errors import KubernetesObjectError, SnapshotError
 from batchsched.kubernetes import read_objects
 
 GIB = 2**30

@@ -7,8 +7,14 @@ import pytest
 from tests.support.cluster_dump import DUMP, FIXTURES, text_of
 from tests.support.kubernetes_objects import as_python_client
 
-from batchsched import NoticeCode, Resource, SchedulerConfig, TaskStatus, schedule
-from batchsched.errors import KubernetesObjectError
+from batchsched import (
+    KubernetesObjectError,
+    NoticeCode,
+    Resource,
+    SchedulerConfig,
+    TaskStatus,
+    schedule,
+)
 from batchsched.kubernetes import binding_objects, read_objects
 
 GIB = 1 << 30

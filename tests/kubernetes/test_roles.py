@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.kubernetes_objects import node, pod, pod_group
 
-from batchsched import TaskGroup, schedule
-from batchsched.errors import KubernetesObjectError
+from batchsched import KubernetesObjectError, TaskGroup, schedule
 from batchsched.kubernetes import read_objects
 
 VOLCANO, KAI = "volcano.sh/task-spec", "kai.scheduler/subgroup-name"

@@ -1,8 +1,7 @@
 import pytest
 from tests.support.kubernetes_objects import node, pod, pod_group
 
-from batchsched import Dependency, JobEvent
-from batchsched.errors import KubernetesObjectError
+from batchsched import Dependency, JobEvent, KubernetesObjectError
 from batchsched.kubernetes import snapshot_from_objects
 from batchsched.kubernetes.annotations import parse_duration
 

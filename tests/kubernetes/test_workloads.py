@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.kubernetes_objects import node, pod
 
-from batchsched import TaskGroup, schedule
-from batchsched.errors import KubernetesObjectError
+from batchsched import KubernetesObjectError, TaskGroup, schedule
 from batchsched.kubernetes import read_objects
 
 NAME, INDEX = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"

@@ -27,6 +27,7 @@ from batchsched import (
     WhyPending,
     default_registry,
 )
+from batchsched.action import Fit
 from batchsched.live import (
     Cluster,
     EndedJobsRemoved,
@@ -42,10 +43,9 @@ from batchsched.live import (
     TaskSucceeded,
     TimePassed,
 )
-from batchsched.placement import Fit
 from batchsched.placement.indexed import IndexedPlacement
+from batchsched.plugin import JobState, NodeState, TaskState
 from batchsched.session.known_failures import FailedTurns
-from batchsched.state.records import JobState, NodeState, TaskState
 
 ALL_ACTIONS = "reclaim, allocate, backfill, preempt, reserve"
 # With capacity, a gang for which there is not enough in all is kept out before it is tried.

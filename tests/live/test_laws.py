@@ -45,11 +45,9 @@ from batchsched.live import (
 )
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
-from batchsched.plugin import Changes, NodeScore, Reads
-from batchsched.plugin.session_view import SessionView
+from batchsched.plugin import Changes, JobState, NodeScore, Reads, SessionView, TaskState
 from batchsched.state.ledger import Ledger, audit
-from batchsched.state.records import JobState, TaskState
-from batchsched.testing.drawing.configs import configs
+from batchsched.testing import configs
 
 
 class OwnEngine:

@@ -1,9 +1,18 @@
 """A living cluster keeps times as the chain of snapshots does."""
 
-from batchsched import Dependency, JobEvent, JobInfo, NodeInfo, Plan, Queue, Resource, TaskInfo
+from batchsched import (
+    CycleResult,
+    Dependency,
+    JobEvent,
+    JobInfo,
+    NodeInfo,
+    Plan,
+    Queue,
+    Resource,
+    Scheduler,
+    TaskInfo,
+)
 from batchsched.live import Cluster, JobArrived, JobRemoved, TaskSucceeded, TimePassed
-from batchsched.model.result import CycleResult
-from batchsched.scheduler import Scheduler
 
 CPU = Resource(milli_cpu=1000)
 

@@ -11,30 +11,29 @@ from attrs.exceptions import FrozenInstanceError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched.model.cluster import (
+from batchsched import (
     Dependency,
+    HostPort,
     JobEvent,
     JobInfo,
+    NodeAffinity,
     NodeInfo,
+    NodeSelectorTerm,
     Plan,
+    PodAffinity,
     Queue,
     QueueStatus,
+    Resource,
+    ResourceLimit,
     ScoringRequest,
+    Taint,
+    TaintEffect,
     TaskGroup,
     TaskInfo,
     TaskStatus,
-)
-from batchsched.model.constraints import (
-    HostPort,
-    NodeAffinity,
-    NodeSelectorTerm,
-    PodAffinity,
-    Taint,
-    TaintEffect,
     Toleration,
 )
 from batchsched.model.immutable import EMPTY, FrozenMap
-from batchsched.model.resources import Resource, ResourceLimit
 
 FULL_TASK = {
     "uid": "u1",

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from tests.support.elastic import elastic, room
 
-from batchsched import Dependency, JobEvent, JobInfo, Scheduler, Snapshot, TaskGroup, TaskInfo
-from batchsched.errors import SnapshotError
+from batchsched import (
+    Dependency,
+    JobEvent,
+    JobInfo,
+    Scheduler,
+    Snapshot,
+    SnapshotError,
+    TaskGroup,
+    TaskInfo,
+)
 from batchsched.model.rules import unmet_dependencies
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched.model.reasons import (
+from batchsched import (
     ConditionReason,
     JobCondition,
     NodeTally,

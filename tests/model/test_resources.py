@@ -11,9 +11,8 @@ from attrs.exceptions import FrozenInstanceError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from batchsched.errors import BatchschedError, ResourceError
+from batchsched import EPSILON, BatchschedError, Resource, ResourceError, sum_resources
 from batchsched.model.immutable import FrozenMap
-from batchsched.model.resources import EPSILON, Resource, sum_resources
 
 NAMES = ("a.com/x", "nvidia.com/gpu", "z.com/y")
 

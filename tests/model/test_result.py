@@ -12,25 +12,25 @@ from attrs.exceptions import FrozenInstanceError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched.model.cluster import JobPhase, Plan, TaskStatus
-from batchsched.model.reasons import (
+from batchsched import (
+    Bind,
     ConditionReason,
+    CycleResult,
+    Eviction,
     JobCondition,
+    JobOutcome,
+    JobPhase,
     NodeTally,
     PendingReason,
+    Plan,
+    Promise,
+    QueueOutcome,
+    Resource,
+    TaskOutcome,
+    TaskStatus,
     Unfit,
     UnfitReason,
     WhyPending,
-)
-from batchsched.model.resources import Resource
-from batchsched.model.result import (
-    Bind,
-    CycleResult,
-    Eviction,
-    JobOutcome,
-    Promise,
-    QueueOutcome,
-    TaskOutcome,
 )
 
 TALLY = NodeTally(

@@ -19,10 +19,7 @@ from tests.support.snapshot_content import (
     task,
 )
 
-from batchsched.errors import SnapshotError
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskStatus
-from batchsched.model.resources import Resource
-from batchsched.model.snapshot import Snapshot
+from batchsched import JobInfo, NodeInfo, Queue, Resource, Snapshot, SnapshotError, TaskStatus
 
 
 def example_snapshot(seed: int = 0) -> Snapshot:

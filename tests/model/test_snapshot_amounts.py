@@ -19,10 +19,7 @@ from tests.support.snapshot_content import (
     with_task,
 )
 
-from batchsched.model.cluster import NodeInfo, TaskStatus
-from batchsched.model.resources import Resource
-from batchsched.model.snapshot import Snapshot
-from batchsched.scheduler import Scheduler
+from batchsched import NodeInfo, Resource, Scheduler, Snapshot, TaskStatus
 
 RESOURCE_FAULTS = [
     (Resource(milli_cpu=-1), ".milli_cpu: expected 0 or more, got -1"),

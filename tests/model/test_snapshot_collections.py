@@ -12,7 +12,7 @@ from tests.support.snapshot_content import (
     task,
 )
 
-from batchsched.model.snapshot import Snapshot
+from batchsched import Snapshot
 
 
 class TestWrongCollections:

@@ -11,11 +11,11 @@ from tests.support.snapshot_content import (
     with_task,
 )
 
-from batchsched.model.cluster import NodeInfo
-from batchsched.model.constraints import (
+from batchsched import (
     HostPort,
     LabelSelector,
     NodeAffinity,
+    NodeInfo,
     NodeSelectorTerm,
     Operator,
     PodAffinity,

@@ -14,9 +14,7 @@ from tests.support.snapshot_content import (
     faults_of,
 )
 
-from batchsched.errors import BatchschedError, Fault, SnapshotError
-from batchsched.model.cluster import JobInfo, Queue
-from batchsched.model.snapshot import Snapshot
+from batchsched import BatchschedError, Fault, JobInfo, Queue, Snapshot, SnapshotError
 
 
 class TestTheError:

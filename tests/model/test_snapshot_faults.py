@@ -15,23 +15,26 @@ from tests.support.snapshot_content import (
     with_task,
 )
 
-from batchsched.model.cluster import NodeInfo, Queue, ScoringRequest, TaskStatus
-from batchsched.model.constraints import (
+from batchsched import (
     HostPort,
     LabelSelector,
     NodeAffinity,
+    NodeInfo,
     NodeSelectorTerm,
     Operator,
     PodAffinity,
     PodAffinityTerm,
     PreferredNodeTerm,
+    Queue,
     Requirement,
+    Resource,
+    ScoringRequest,
+    Snapshot,
+    TaskStatus,
     Toleration,
     TolerationOperator,
     WeightedPodTerm,
 )
-from batchsched.model.resources import Resource
-from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.snapshot import task_problems
 
 

@@ -10,26 +10,32 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from batchsched.errors import Fault, SnapshotError
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo, TaskStatus
-from batchsched.model.constraints import (
+from batchsched import (
+    Fault,
     HostPort,
+    JobInfo,
     LabelSelector,
     NodeAffinity,
+    NodeInfo,
     NodeSelectorTerm,
     Operator,
     PodAffinity,
     PodAffinityTerm,
     PreferredNodeTerm,
+    Queue,
     Requirement,
+    Resource,
+    ScoringRequest,
+    Snapshot,
+    SnapshotError,
     Taint,
     TaintEffect,
+    TaskInfo,
+    TaskStatus,
     Toleration,
     TolerationOperator,
     WeightedPodTerm,
 )
-from batchsched.model.resources import Resource
-from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation import snapshot as validation
 from batchsched.model.validation.snapshot import task_problems
 

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from batchsched.model.cluster import JobPhase, TaskStatus
+from batchsched import JobPhase, TaskStatus
 
 OCCUPYING = {"Allocated", "Binding", "Bound", "Running"}
 

@@ -2,8 +2,17 @@ import pickle
 
 import pytest
 
-from batchsched import Dependency, JobEvent, JobInfo, Plan, Queue, Snapshot, SnapshotError, TaskInfo
-from batchsched.model.cluster import TaskStatus
+from batchsched import (
+    Dependency,
+    JobEvent,
+    JobInfo,
+    Plan,
+    Queue,
+    Snapshot,
+    SnapshotError,
+    TaskInfo,
+    TaskStatus,
+)
 
 
 def job(name: str, *others: str, **more: object) -> JobInfo:

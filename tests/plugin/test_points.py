@@ -10,11 +10,16 @@ from attrs import fields, frozen
 from tests.support.books import opened
 from tests.support.clusters import bound, cluster, job, node
 
-from batchsched import Arguments, ConfigError, PluginError, Scheduler, SchedulerConfig
-from batchsched.config.registry import default_registry
-from batchsched.plugin import ExtensionPoints, SessionView, Verdict
+from batchsched import (
+    Arguments,
+    ConfigError,
+    PluginError,
+    Scheduler,
+    SchedulerConfig,
+    default_registry,
+)
+from batchsched.plugin import ExtensionPoints, JobState, SessionView, TaskState, Verdict
 from batchsched.session.opened_plugins import POINTS, points_of
-from batchsched.state.records import JobState, TaskState
 
 
 class ShortNamesFirst:

@@ -27,10 +27,10 @@ from batchsched import (
     Snapshot,
     Statement,
     TaskStatus,
+    UnfitReason,
     WhyPending,
 )
 from batchsched.actions.eviction import victims as make_room
-from batchsched.model.reasons import UnfitReason
 from batchsched.plugins import proportion
 from batchsched.testing import Cycle, configs, snapshots
 

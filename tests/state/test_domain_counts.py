@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchsched.state.change_log import Watch
+from batchsched.plugin import Watch
 from batchsched.state.pod_affinity import ChangeNumber, DomainCount, NetCount
 
 NODES_IN = {"a": [0, 1], "b": [2], "c": [3, 4]}

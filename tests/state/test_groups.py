@@ -14,10 +14,10 @@ from tests.support.elastic_worlds import elastic_jobs
 
 from batchsched import JobInfo, NodeInfo, Snapshot, TaskGroup, TaskStatus
 from batchsched.model.cluster import can_start_with, least_tasks
+from batchsched.plugin import JobState
 from batchsched.state.groups import Counting, GroupState
 from batchsched.state.ledger import counted_job
 from batchsched.state.needs import TasksByGroup, needed_tasks
-from batchsched.state.records import JobState
 
 STATUSES = {
     Counting.READY: ("Running", "Bound", "Succeeded"),

@@ -21,9 +21,9 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
+from batchsched.plugin import TaskState
 from batchsched.state.groups import Counting
 from batchsched.state.ledger import Ledger, audit
-from batchsched.state.records import TaskState
 
 S = TaskStatus
 HELD = (1000, 10)

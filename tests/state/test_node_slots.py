@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchsched import NodeInfo
+from batchsched.plugin import NodeState
 from batchsched.state.live_ledger import NodeSlots
-from batchsched.state.records import NodeState
 
 ZERO = (0, 0)
 

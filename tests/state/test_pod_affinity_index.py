@@ -15,18 +15,19 @@ from tests.support.clusters import cluster, job, node
 
 from batchsched import (
     LabelSelector,
+    Operator,
     PodAffinity,
     PodAffinityTerm,
+    Requirement,
+    Session,
     Snapshot,
+    TaskInfo,
     TaskStatus,
     UnfitReason,
     WeightedPodTerm,
 )
-from batchsched.model.cluster import TaskInfo
-from batchsched.model.constraints import Operator, Requirement
-from batchsched.session.session import Session
+from batchsched.plugin import NodeState, TaskState
 from batchsched.state.pod_affinity import PodAffinityIndex
-from batchsched.state.records import NodeState, TaskState
 from batchsched.testing import snapshots
 
 OCCUPYING = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)

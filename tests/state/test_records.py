@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tests.support.books import opened
 from tests.support.clusters import cluster, job, node
 
-from batchsched import Resource, ScoringRequest, TaskStatus
-from batchsched.session.session import Session
+from batchsched import Resource, ScoringRequest, Session, TaskStatus
 from batchsched.state.ledger import Ledger, audit
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.plugin import JobState, NodeState, QueueState, TaskState
 
 FIELDS = frozenset().union(
     *(set(record.__slots__) for record in (JobState, NodeState, QueueState, TaskState))
@@ -18,8 +18,9 @@ REMEMBERED = {
     "ends": "actions/profile.py",
     "kind": "placement/kinds.py",
     "order_key": "session/plugin_set.py",
+    "waits_in": "session/turns.py",
 }
-"""The fields that remember an answer, and who gave it."""
+"""The fields that readers keep on a record, and who writes them."""
 OTHERS = frozenset({"account", "use"})
 """What plugins call their own accounts, which have fields of the same names."""
 

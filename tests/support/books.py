@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from batchsched import Snapshot, TaskStatus, default_registry
+from batchsched import Arguments, Session, Snapshot, TaskStatus, default_registry
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.plugin.arguments import Arguments
+from batchsched.plugin import JobState, NodeState, TaskState
 from batchsched.session.opened_plugins import HINTS, ConfiguredPlugin
 from batchsched.session.policy_state import PlacementFactory, PolicyState
-from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
-from batchsched.state.records import JobState, NodeState, TaskState
 from tests.support.hints import hints_of
 
 NODE_ACCOUNTS = (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from batchsched import CycleResult, Scheduler, Snapshot, TaskInfo
+from batchsched import CycleResult, Scheduler, Snapshot, TaskInfo, as_new
 from batchsched.live import AttachedScheduler, Cluster, Event, TimePassed
-from batchsched.transition.next_snapshot import as_new
 
 
 class Cycles:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from batchsched import JobInfo
-from batchsched.actions.eviction.search import EvictionScope, make_room
-from batchsched.plugin import Verdict
-from batchsched.session.session import Session
-from batchsched.state.records import NodeState, TaskState
+from batchsched import JobInfo, Session
+from batchsched.action import EvictionScope, make_room
+from batchsched.plugin import NodeState, TaskState, Verdict
 from batchsched.state.vectors import fits, plus
 from tests.support.books import Saying, opened
 from tests.support.clusters import cluster, node

@@ -6,10 +6,17 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
-from batchsched.model.cluster import Queue, TaskInfo, TaskStatus
-from batchsched.model.resources import Resource, decayed, exact
-from batchsched.model.result import CycleResult, Promise
-from batchsched.model.snapshot import Snapshot
+from batchsched import (
+    CycleResult,
+    Promise,
+    Queue,
+    Resource,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    decayed,
+)
+from batchsched.model.resources import exact
 from batchsched.testing import ClusterMachine
 from batchsched.testing.invariants.amounts import add, fits, of, total
 from batchsched.testing.invariants.placements import accepts_node, is_tolerated

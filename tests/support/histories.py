@@ -26,6 +26,7 @@ from batchsched import (
     TaskStatus,
     default_registry,
 )
+from batchsched.action import Fit
 from batchsched.live import (
     Cluster,
     Event,
@@ -38,10 +39,9 @@ from batchsched.live import (
     TaskSucceeded,
     TimePassed,
 )
-from batchsched.placement import Fit
+from batchsched.plugin import NodeState, TaskState
 from batchsched.session.outcomes import close
 from batchsched.state.ledger import audit
-from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import fits
 
 GIB = 1 << 30

@@ -10,8 +10,16 @@ from attrs import evolve
 from batchsched import (
     HostPort,
     JobInfo,
+    LabelSelector,
+    NodeAffinity,
     NodeInfo,
+    NodeSelectorTerm,
+    Operator,
+    PodAffinity,
+    PodAffinityTerm,
+    PreferredNodeTerm,
     Queue,
+    Requirement,
     Resource,
     Snapshot,
     Taint,
@@ -20,6 +28,7 @@ from batchsched import (
     TaskStatus,
     Toleration,
     TolerationOperator,
+    WeightedPodTerm,
     decayed,
     sum_resources,
 )
@@ -46,17 +55,6 @@ from batchsched.live import (
     TaskStarted,
     TaskSucceeded,
     TimePassed,
-)
-from batchsched.model.constraints import (
-    LabelSelector,
-    NodeAffinity,
-    NodeSelectorTerm,
-    Operator,
-    PodAffinity,
-    PodAffinityTerm,
-    PreferredNodeTerm,
-    Requirement,
-    WeightedPodTerm,
 )
 
 GIB = 1 << 30

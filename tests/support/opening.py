@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from batchsched.config.registry import PluginFactory
-from batchsched.plugin import Plugin
-from batchsched.plugin.session_view import SessionView
+from batchsched.plugin import Plugin, SessionView
 from batchsched.testing import LawViolation, check_plugin
 from tests.support.hints import WithHints
 

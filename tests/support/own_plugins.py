@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from zlib import crc32
 
-from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import Unfit, UnfitReason
+from batchsched import TaskStatus, Unfit, UnfitReason
 from batchsched.plugin import (
     NodeKeys,
     NodeScore,
+    NodeState,
     Predicate,
     PredicateHints,
     Reads,
     ScoreHints,
+    SessionView,
+    TaskState,
     Verdict,
 )
-from batchsched.plugin.session_view import SessionView
-from batchsched.state.records import NodeState, TaskState
 
 REFUSED = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="own", detail="no")
 OTHER_SIDE = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="own", detail="the other side")

@@ -9,20 +9,13 @@ from __future__ import annotations
 
 import ast
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
-PUBLIC = frozenset(
-    {
-        "batchsched",
-        *(
-            f"batchsched.{name}"
-            for name in ("action", "fast", "kubernetes", "live", "plugin", "simulation", "testing")
-        ),
-        "batchsched.tools",
-    }
-)
+PROJECT = tomllib.loads((TESTS.parent / "pyproject.toml").read_text(encoding="utf-8"))
+PUBLIC = frozenset(PROJECT["tool"]["batchsched"]["public-modules"])
 """The modules that users import from; all others are internal."""
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from batchsched.errors import SnapshotError
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
-from batchsched.model.constraints import (
+from batchsched import (
     HostPort,
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Snapshot,
+    SnapshotError,
+    TaskInfo,
+    TaskStatus,
 )
-from batchsched.model.resources import Resource
-from batchsched.model.snapshot import Snapshot
 
 NAN, INF = float("nan"), float("inf")
 

@@ -31,8 +31,7 @@ from batchsched import (
     what_if,
 )
 from batchsched.testing import configs, snapshots
-from batchsched.tools import Explanation
-from batchsched.tools.trials import starts
+from batchsched.tools import Explanation, starts
 
 CPU = Resource(milli_cpu=1000)
 

@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched.model.constraints import (
-    NodeAffinity,
-    NodeSelectorTerm,
-    Operator,
-    PreferredNodeTerm,
-    Requirement,
-)
+from batchsched import NodeAffinity, NodeSelectorTerm, Operator, PreferredNodeTerm, Requirement
 
 SSD = Requirement(key="disk", operator=Operator.IN, values=["ssd"])
 NEW = Requirement(key="gen", operator=Operator.GT, values=["3"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched.model.constraints import (
+from batchsched import (
     LabelSelector,
     Operator,
     PodAffinity,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched.model.constraints import HostPort
+from batchsched import HostPort
 
 ports = st.builds(
     HostPort,

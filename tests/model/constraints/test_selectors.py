@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from batchsched.model.constraints import LabelSelector, Operator, Requirement, integer_of
+from batchsched import LabelSelector, Operator, Requirement
+from batchsched.model.constraints import integer_of
 from batchsched.model.immutable import FrozenMap
 
 KEYS = ("app", "zone", "gen")

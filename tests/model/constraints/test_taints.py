@@ -8,13 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched.model.constraints import (
-    Taint,
-    TaintEffect,
-    Toleration,
-    TolerationOperator,
-    untolerated,
-)
+from batchsched import Taint, TaintEffect, Toleration, TolerationOperator
+from batchsched.model.constraints import untolerated
 
 EQUAL, EXISTS = TolerationOperator.EQUAL, TolerationOperator.EXISTS
 NO_SCHEDULE, NO_EXECUTE = TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE
