@@ -239,7 +239,7 @@ def _replay(session: Session, cycle: _Cycle, clock: Clock) -> None:
     for uid in cycle.unplaced:
         session.record_failure(session.task(uid))
     for uid in cycle.undone:
-        session.reports.record_rollback([session.task(uid)])
+        session.reports.rolled_back[uid] = session.task(uid)
     for uid, refusal in cycle.refusals.items():
         session.reports.refusals[uid] = refusal
     for uid, refusal in cycle.claim_refusals.items():

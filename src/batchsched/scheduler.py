@@ -26,10 +26,9 @@ from batchsched.model.validation.values import is_of, shown, truth_problems
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.session.carried_over import keep_promises, start_promised_jobs
-from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.outcomes import Unchanged, close
-from batchsched.session.policy_state import PlacementFactory, PolicyState
-from batchsched.session.session import Session
+from batchsched.session.plugins import ConfiguredPlugin
+from batchsched.session.session import PlacementFactory, PolicyState, Session
 from batchsched.state.doors import ALL_DOORS, Door
 from batchsched.state.ledger import Ledger
 from batchsched.trace import Teller, Trace

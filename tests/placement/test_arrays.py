@@ -33,9 +33,9 @@ from batchsched.placement.arrays import ArrayRanking, ArrayTable
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.plugin import NodeScore, Predicate, PredicateHints, Reads, ScoreHints
-from batchsched.plugin.node_arrays import NodeArrays, Numbers
+from batchsched.plugin.hints import NodeArrays, Numbers
 from batchsched.plugins.nodeorder import NodeOrderPlugin
-from batchsched.session.opened_plugins import ConfiguredPlugin
+from batchsched.session.plugins import ConfiguredPlugin
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import LARGEST_IN_ARRAYS
 

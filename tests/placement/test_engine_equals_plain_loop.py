@@ -31,7 +31,7 @@ from batchsched.placement.kinds import Kind
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugins.nodeorder import NodeOrderPlugin
-from batchsched.session.opened_plugins import ConfiguredPlugin
+from batchsched.session.plugins import ConfiguredPlugin
 from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState

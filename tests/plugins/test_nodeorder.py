@@ -36,7 +36,7 @@ from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin import Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.nodeorder import NodeOrderPlugin
-from batchsched.session.opened_plugins import ConfiguredPlugin
+from batchsched.session.plugins import ConfiguredPlugin
 from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState

@@ -37,7 +37,7 @@ from batchsched.placement.arrays import ArrayTable
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin import Reads
 from batchsched.plugins.predicates import PredicatesPlugin, _unfit
-from batchsched.session.opened_plugins import ConfiguredPlugin
+from batchsched.session.plugins import ConfiguredPlugin
 from batchsched.session.session import Session
 from batchsched.testing import snapshots
 

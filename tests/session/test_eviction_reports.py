@@ -23,7 +23,7 @@ from batchsched.model.reasons import EvictionReport
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.session import eviction_reports
-from batchsched.session.policy_state import PlacementFactory
+from batchsched.session.session import PlacementFactory
 from batchsched.testing import configs, snapshots
 
 TIERS = [["priority", "gang", "conformance"], ["predicates", "proportion", "nodeorder"]]

@@ -28,9 +28,8 @@ from batchsched import (
 )
 from batchsched.plugin import NodeScore, Predicate, PredicateHints, ScoreHints, Verdict, Vote
 from batchsched.plugin.session_view import SessionView
-from batchsched.session.opened_plugins import POINTS as ALL_POINTS
-from batchsched.session.opened_plugins import ConfiguredPlugin
-from batchsched.session.plugin_set import PluginSet
+from batchsched.session.plugins import POINTS as ALL_POINTS
+from batchsched.session.plugins import ConfiguredPlugin, PluginSet
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, TaskState
 

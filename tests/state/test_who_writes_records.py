@@ -17,7 +17,7 @@ FIELDS = frozenset().union(
 REMEMBERED = {
     "ends": "actions/profile.py",
     "kind": "placement/kinds.py",
-    "order_key": "session/plugin_set.py",
+    "order_key": "session/plugins.py",
     "waits_in": "session/turns.py",
 }
 """The fields that readers keep on a record, and who writes them."""

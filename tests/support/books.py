@@ -8,8 +8,8 @@ from typing import Any
 from batchsched import Arguments, Session, Snapshot, TaskStatus, default_registry
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin import JobState, NodeState, TaskState
-from batchsched.session.opened_plugins import HINTS, ConfiguredPlugin
-from batchsched.session.policy_state import PlacementFactory, PolicyState
+from batchsched.session.plugins import HINTS, ConfiguredPlugin
+from batchsched.session.session import PlacementFactory, PolicyState
 from batchsched.state.ledger import Ledger
 from tests.support.hints import hints_of
 

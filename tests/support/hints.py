@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchsched.plugin import EvictionHints
-from batchsched.session.opened_plugins import HINTS
+from batchsched.session.plugins import HINTS
 
 __all__ = ["WithHints", "hints_of"]
 

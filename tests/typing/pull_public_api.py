@@ -32,7 +32,7 @@ PYRIGHT_ANSWER = re.compile(r":(\d+):\d+ - information: Type of \"(?:.*?)\" is \
 
 
 INTERNAL = (
-    *(".placement.arrays", ".serialisation", ".session.opened_plugins", ".testing.hashing"),
+    *(".placement.arrays", ".serialisation", ".session.plugins", ".testing.hashing"),
     *(".testing.drawing.arguments", ".state.recently_used"),
 )
 """Modules for nobody else: what runs in a process of its own, and what is

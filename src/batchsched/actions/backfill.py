@@ -95,7 +95,7 @@ def release(session: Session, starvation_threshold: float | None) -> None:
             for status in (TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
                 for task in job.having(status):
                     session.unallocate(task)
-                    session.reports.record_rollback([task])
+                    session.reports.rolled_back[task.uid] = task
     waiting = session.live_jobs(candidates)
     while waiting:
         job = waiting.pop()
@@ -232,7 +232,7 @@ class _Displacing:
         node, victims = choice
         for victim in victims:
             statement.unallocate(victim)
-            session.reports.record_rollback([victim])
+            session.reports.rolled_back[victim.uid] = victim
         statement.allocate(task, node)
         return victims
 

@@ -14,7 +14,7 @@ from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.claims import Claim
+from batchsched.plugin.extension_points import Claim
 from batchsched.session.attempts import Attempts
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement

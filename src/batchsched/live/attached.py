@@ -19,12 +19,11 @@ from batchsched.model.immutable import LazyMap
 from batchsched.model.reasons import JobCondition
 from batchsched.model.result import CycleResult, JobOutcome, TaskOutcome
 from batchsched.model.snapshot import Snapshot
-from batchsched.plugin.changes import Changes
+from batchsched.plugin.extension_points import Changes
 from batchsched.session.carried_over import keep_promises, start_promised_jobs
-from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.outcomes import Unchanged, unchanged_outcome
-from batchsched.session.policy_state import PlacementFactory, PolicyState
-from batchsched.session.session import Session
+from batchsched.session.plugins import ConfiguredPlugin
+from batchsched.session.session import PlacementFactory, PolicyState, Session
 from batchsched.state.doors import Door
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, NodeState, TaskState

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from batchsched.errors import plugin_error
 from batchsched.placement.kinds import LARGEST_EXACT, Kind
 from batchsched.placement.table import Changes, Table
-from batchsched.plugin.node_arrays import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
+from batchsched.plugin.hints import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import LARGEST_IN_ARRAYS
@@ -35,7 +35,7 @@ _NOWHERE = -np.inf
 
 
 class NodeView:
-    """Some or all nodes; see `batchsched.plugin.node_arrays.NodeArrays`."""
+    """Some or all nodes; see `batchsched.plugin.hints.NodeArrays`."""
 
     __slots__ = ("_dimensions", "amounts", "count")
 

@@ -5,13 +5,16 @@ object implements any combination of the extension points: it has the methods of
 here. It is discarded after the cycle, so that no state leaks into the next one.
 """
 
-from batchsched.plugin.changes import Changes, Resumes
-from batchsched.plugin.claims import Claim, ClaimStage, ClaimTerms, Shortage
 from batchsched.plugin.extension_points import (
     Allocatable,
     AllocateEvents,
+    Changes,
+    Claim,
     Claims,
+    ClaimStage,
+    ClaimTerms,
     DeallocateEvents,
+    ExtensionPoints,
     Hints,
     JobConditionReady,
     JobOrder,
@@ -32,16 +35,18 @@ from batchsched.plugin.extension_points import (
     QueueReport,
     QueueShares,
     Reclaimable,
+    Resumes,
     SessionClose,
+    Shortage,
     SurplusWeights,
     TaskOrder,
+    Verdict,
     VerdictReasons,
+    Vote,
 )
 from batchsched.plugin.hints import EvictionHints, NodeKeys, PredicateHints, ScoreHints
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
-from batchsched.plugin.points import ExtensionPoints
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.change_log import Watch
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState

@@ -1,33 +1,40 @@
 """The extension points, and `Plugin`: configuration with a method `open`.
 
-The object that `open` returns implements any combination of the extension
-points: it has the methods of the protocols below. It is discarded after the
-cycle, so that no state leaks into the next one.
+The object that `open` returns implements any combination of the extension points: it has the
+methods of the protocols below. It is discarded after the cycle, so that no state leaks into the
+next one.
 
-Inspired by the extension points of the
-"Kube-batch scheduler framework" document.
+Inspired by the extension points of the "Kube-batch scheduler framework" document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from enum import Enum, IntEnum
 from typing import Protocol, runtime_checkable
+
+from attrs import frozen
 
 from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.model.result import QueueOutcome
-from batchsched.plugin.claims import Claim, ClaimTerms
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
+from batchsched.state.units import EvictionUnit
+from batchsched.state.vectors import Vector
 
 __all__ = [
     "Allocatable",
     "AllocateEvents",
+    "Changes",
+    "Claim",
+    "ClaimStage",
+    "ClaimTerms",
     "Claims",
     "DeallocateEvents",
+    "ExtensionPoints",
     "Hints",
     "JobConditionReady",
     "JobOrder",
@@ -48,12 +55,183 @@ __all__ = [
     "QueueReport",
     "QueueShares",
     "Reclaimable",
+    "Resumes",
     "Revocable",
     "SessionClose",
+    "Shortage",
     "SurplusWeights",
     "TaskOrder",
+    "Verdict",
     "VerdictReasons",
+    "Vote",
 ]
+
+
+class Verdict(Enum):
+    """The verdict of a plugin on a candidate for eviction."""
+
+    VICTIM = "victim"
+    """It may be evicted."""
+    WITH_JOB = "with its job"
+    """It may be evicted, but only together with all other tasks of its job."""
+    PASS = "pass"  # noqa: S105 - not a password
+    """The plugin neither makes it a victim nor protects it."""
+    PROTECTED = "protected"
+    """It must not be evicted, whatever other plugins say."""
+
+
+class Vote(Enum):
+    """The vote of a plugin on a job's readiness."""
+
+    PERMIT = "permit"
+    ABSTAIN = "abstain"
+    REJECT = "reject"
+
+
+class ClaimStage(IntEnum):
+    """Which tasks may be evicted, in stages of increasing cost."""
+
+    SURPLUS_BEYOND_SHARE = 1
+    """Tasks that their jobs do not need and that are beyond their queues' fair shares."""
+    BEYOND_SHARE = 2
+    """Also replicas and whole jobs that are beyond their queues' fair shares."""
+    ALL = 3
+    """All tasks that may be evicted."""
+
+
+@frozen(eq=False)
+class ClaimTerms:
+    """The conditions of a claim that do not depend on its plugin."""
+
+    task_order_key: Callable[[TaskState], SortKey]
+    """Ranks tasks; the task with the smallest key is the most valuable."""
+    protected_by: Callable[[EvictionUnit], str | None]
+    """Returns what protects a unit from the claimant: a plugin, by name, or ``minRuntime``."""
+
+    def is_evictable(self, unit: EvictionUnit) -> bool:
+        """Return whether nothing protects a unit from the claimant."""
+        return self.protected_by(unit) is None
+
+
+class Shortage(Protocol):
+    """What a task lacks on a node, of room and of what limits let its queue have."""
+
+    def __call__(self, taken: Sequence[EvictionUnit], /) -> Collection[int]:
+        """Return the dimensions in which the task is short once some units are gone."""
+        ...
+
+    def may_be(self) -> Collection[int]:
+        """Return the dimensions in which it may be short, whoever is gone."""
+        ...
+
+    def may_end_with(self, units: Iterable[EvictionUnit], /) -> bool:
+        """Return False if the task is short whichever of some units are gone."""
+        ...
+
+
+class Claim(Protocol):
+    """What a queue may reclaim for a need of one of its jobs, at the time of its creation."""
+
+    def nodes(self) -> Collection[int]:
+        """Return the indices of the nodes where there may be victims now.
+
+        Called before each search; the following calls of `nodes_at` and `victims` belong to this
+        search.
+        """
+        ...
+
+    def nodes_at(self, stage: ClaimStage, /) -> Collection[int]:
+        """Return the indices of those of these nodes where there may be victims at a stage.
+
+        A stage without any is skipped. To return all `nodes` is always right.
+        """
+        ...
+
+    @property
+    def changes(self) -> Sequence[int]:
+        """A record of the indices of nodes, appended to when `at_most` changes there.
+
+        In one cycle it is the same for all claims.
+        """
+        ...
+
+    def at_most(self, node: NodeState, stage: ClaimStage, /) -> Vector:
+        """Return what all victims on a node hold there at most, whoever claims.
+
+        It may be more than any claim finds. Asked after `nodes`.
+        """
+        ...
+
+    def short_of_limits(self, need: Need, /) -> tuple[int, ...]:
+        """Return the dimensions in which limits forbid a need, after `need.leaving` have left."""
+        ...
+
+    def victims(
+        self,
+        node: NodeState,
+        stage: ClaimStage,
+        short: Shortage,
+        /,
+    ) -> Iterator[EvictionUnit]:
+        """Yield the units to evict on a node, one by one, as long as the task is short.
+
+        `short` is called with those that have been yielded.
+        """
+        ...
+
+    def why_not(self, tasks: Sequence[TaskState], /) -> Sequence[str | None]:
+        """Return, for each running task, a text why it is not a victim now; None: it may be.
+
+        Called at the end of the cycle, for reports.
+        """
+        ...
+
+
+@frozen(kw_only=True)
+class Changes:
+    """What may have changed since a plugin's object was opened or last resumed."""
+
+    jobs: Collection[JobState]
+    """The jobs that are new, have a new description, or have tasks with another status or node.
+
+    They include the jobs changed by the last cycle itself: its changes have been undone since,
+    without events.
+    """
+    jobs_gone: Collection[JobState]
+    """The jobs that were removed. A job that was removed and added again is in both."""
+    tasks: Collection[TaskState]
+    """The tasks that are new or have a new description, including those without a job."""
+    nodes: Collection[NodeState]
+    """The nodes that are new or have a new description."""
+    nodes_gone: Collection[NodeState]
+    """The nodes that were removed."""
+    other_tasks: bool = True
+    """Whether any task without a job may have been added, removed or changed."""
+
+
+@runtime_checkable
+class Resumes(Protocol):
+    """Keeps its state from one cycle to the next, for speed.
+
+    The object that `open` returns may implement this; without it, the plugin is opened again in
+    each cycle of a live cluster. Dimensions, the configuration and queues have not changed, except
+    for the past use of queues (`Queue.usage`).
+
+    If it votes (`job_ready`, `job_pipelined`, `job_condition_ready`) or receives allocation
+    events, it may also have an attribute ``votes_on_jobs_alone = True``: its votes then depend
+    only on the state of the job in question. Where all plugins have it, a failed attempt to place
+    a job is not repeated in later cycles until the job, or a node that accepts its tasks, has
+    changed.
+    """
+
+    def resume(self, changes: Changes, /) -> bool:
+        """Process what changed, or return False to be opened again.
+
+        Its answers must then equal those of a newly opened object. `predicates` and `node_scores`
+        are not called again: the functions that they returned must still be correct, and so must
+        their specialised forms for single tasks, for new nodes too.
+        """
+        ...
 
 
 @runtime_checkable
@@ -401,3 +579,84 @@ class SessionClose(Protocol):
         of a job is used.
         """
         ...
+
+
+_Key = SortKey | float | str
+_Verdicts = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
+_Votes = Callable[[JobState], Vote | bool]
+_Shares = Callable[[QueueState], tuple[Sequence[float], Sequence[float]] | None]
+_Listener = Callable[[TaskState], None]
+
+
+@frozen(kw_only=True, eq=False)
+class ExtensionPoints:
+    """The extension points that a plugin implements in one cycle; None: not implemented.
+
+    Return it from `open`, and a type checker finds misspelt names and functions with other
+    signatures. An object with methods of these names works too.
+
+    >>> class ShortNamesFirst:
+    ...     def open(self, view):
+    ...         return ExtensionPoints(job_order_key=lambda job: len(job.info.name))
+    """
+
+    job_order_key: Callable[[JobState], _Key] | None = None
+    """Rank a job; see `batchsched.plugin.JobOrder`."""
+    queue_order_key: (
+        Callable[[QueueState], _Key] | Callable[[QueueState, Need | None], _Key] | None
+    ) = None
+    """Rank a queue; see `batchsched.plugin.QueueOrder` and `batchsched.plugin.QueueOrderByNeed`."""
+    need_order_key: Callable[[Need], _Key] | None = None
+    """Rank the needs of jobs of a queue; see `batchsched.plugin.NeedOrder`."""
+    task_order_key: Callable[[TaskState], _Key] | None = None
+    """Rank a task of a job; see `batchsched.plugin.TaskOrder`."""
+    predicates: Callable[[], Iterable[Predicate]] | None = None
+    """Return conditions that nodes must meet; see `batchsched.plugin.Predicates`."""
+    node_scores: Callable[[], Iterable[NodeScore]] | None = None
+    """Return scores of nodes; see `batchsched.plugin.NodeOrder`."""
+    node_order_on_resource: Callable[[TaskState, NodeState], float] | None = None
+    """Score the room of a node; see `batchsched.plugin.NodeOrderOnResource`."""
+    preemptable: _Verdicts | None = None
+    """Return verdicts for a claimant of the same queue; see `batchsched.plugin.Preemptable`."""
+    reclaimable: _Verdicts | None = None
+    """Return verdicts for a claimant of another queue; see `batchsched.plugin.Reclaimable`."""
+    revocable: _Verdicts | None = None
+    """Return verdicts on backfill tasks; see `batchsched.plugin.Revocable`."""
+    overused: Callable[[QueueState], bool] | None = None
+    """Return whether a queue has its deserved share; see `batchsched.plugin.Overused`."""
+    queue_share: _Shares | None = None
+    """Return what a queue deserves and has; see `batchsched.plugin.QueueShares`."""
+    verdict_reasons: Callable[[TaskState, Sequence[TaskState], Verdict], Sequence[str]] | None = (
+        None
+    )
+    """Explain verdicts; see `batchsched.plugin.VerdictReasons`."""
+    job_valid: Callable[[JobState], JobCondition | None] | None = None
+    """Return why a job cannot be scheduled, or None; see `batchsched.plugin.JobValid`."""
+    job_ready: _Votes | None = None
+    """Vote on whether a job may start; see `batchsched.plugin.JobReady`."""
+    job_pipelined: _Votes | None = None
+    """Vote on whether promises are enough; see `batchsched.plugin.JobPipelined`."""
+    job_condition_ready: _Votes | None = None
+    """Vote on conditional readiness; see `batchsched.plugin.JobConditionReady`."""
+    on_allocate: _Listener | None = None
+    """Receive a placement; see `batchsched.plugin.AllocateEvents`."""
+    on_deallocate: _Listener | None = None
+    """Receive an eviction or an undone placement; see `batchsched.plugin.DeallocateEvents`."""
+    close: Callable[[], Iterable[tuple[JobState, JobCondition]]] | None = None
+    """Report jobs that could not be scheduled; see `batchsched.plugin.SessionClose`."""
+    allocatable: Callable[[QueueState, Need], Unfit | None] | None = None
+    """Return why a queue may not allocate a need; see `batchsched.plugin.Allocatable`."""
+    claim: Callable[[Need, ClaimTerms], Claim | Unfit] | None = None
+    """Return what may be reclaimed for a need; see `batchsched.plugin.Claims`."""
+    queue_outcomes: (
+        Callable[[Callable[[TaskState], SortKey]], Mapping[str, QueueOutcome]] | None
+    ) = None
+    """Return the outcomes of queues; see `batchsched.plugin.QueueReport`."""
+    jobs_admitted: Callable[[], None] | None = None
+    """React to the admission of jobs; see `batchsched.plugin.JobsAdmitted`."""
+    surplus_weights: Callable[[Sequence[QueueState], int], Sequence[int]] | None = None
+    """Return the weights for the surplus; see `batchsched.plugin.SurplusWeights`."""
+    past_use_key: Callable[[QueueState, Need | None], float] | None = None
+    """Rank a queue by past use; see `batchsched.plugin.PastUse`."""
+    hints: Callable[[], EvictionHints] | None = None
+    """Return performance hints for verdicts; see `batchsched.plugin.EvictionHints`."""

@@ -1,21 +1,110 @@
 """Performance hints: optional information with which a plugin is called less often.
 
 Hints do not change answers, and all are optional: without them the plugin is called instead.
-`check_plugin` and `check_plain` of `batchsched.testing` find wrong hints.
+`check_plugin` and `check_plain` of `batchsched.testing` find wrong hints. Vectorised functions
+evaluate many nodes at once, and read NumPy arrays; the protocols here describe the operations that
+they need, so that plugins need not import NumPy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from typing import Protocol, Self
 
 from attrs import frozen
 
 from batchsched.model.reasons import Unfit
-from batchsched.plugin.node_arrays import NodeArrays, Numbers
 from batchsched.state.change_log import Watch
 from batchsched.state.records import NodeState, TaskState
 
-__all__ = ["EvictionHints", "NodeKeys", "PredicateHints", "ScoreHints"]
+__all__ = [
+    "LARGEST_WEIGHT_IN_ARRAYS",
+    "EvictionHints",
+    "NodeArrays",
+    "NodeKeys",
+    "Numbers",
+    "PredicateHints",
+    "ScoreHints",
+]
+
+LARGEST_WEIGHT_IN_ARRAYS = 1 << 32
+"""Scores with weights of this absolute value or more are not computed with arrays.
+
+Products in integer arrays would silently overflow.
+"""
+
+
+class Numbers(Protocol):
+    """An array with a number or boolean for each node, in one or several rows.
+
+    Operators work element by element.
+    """
+
+    def __add__(self, other: Self | float, /) -> Self: ...
+    def __radd__(self, other: float, /) -> Self: ...
+    def __sub__(self, other: Self | float, /) -> Self: ...
+    def __rsub__(self, other: float, /) -> Self: ...
+    def __mul__(self, other: Self | float, /) -> Self: ...
+    def __rmul__(self, other: float, /) -> Self: ...
+    def __truediv__(self, other: Self | float, /) -> Self: ...
+    def __floordiv__(self, other: Self | float, /) -> Self: ...
+    def __abs__(self) -> Self: ...
+    def __lt__(self, other: Self | float, /) -> Self: ...
+    def __le__(self, other: Self | float, /) -> Self: ...
+    def __gt__(self, other: Self | float, /) -> Self: ...
+    def __ge__(self, other: Self | float, /) -> Self: ...
+    def __and__(self, other: Self, /) -> Self: ...
+    def __or__(self, other: Self, /) -> Self: ...
+    def __invert__(self) -> Self: ...
+    def __getitem__(self, rows: int | slice, /) -> Self: ...
+    def all(self) -> bool:
+        """Return whether all are true."""
+        ...
+
+    def astype(self, kind: type[int], /) -> Self:
+        """Return the numbers without their fractions, like `int`."""
+        ...
+
+
+class NodeArrays(Protocol):
+    """Some or all nodes as arrays, with everything that `Reads.ACCOUNTS` allows to read.
+
+    Amounts are in the units of `NodeState`, with a row for each dimension.
+    """
+
+    @property
+    def idle(self) -> Numbers:
+        """The idle amounts: a row for each dimension."""
+        ...
+
+    @property
+    def allocatable(self) -> Numbers:
+        """The allocatable amounts: a row for each dimension."""
+        ...
+
+    @property
+    def allocatable_or_one(self) -> Numbers:
+        """The allocatable amounts with 1 in place of 0, as divisors."""
+        ...
+
+    @property
+    def scoring(self) -> Numbers:
+        """The sums of the tasks' scoring requests: a row for cpu and one for memory."""
+        ...
+
+    @property
+    def tasks(self) -> Numbers:
+        """The number of tasks on each node, without Reserved tasks."""
+        ...
+
+    @property
+    def max_tasks(self) -> Numbers:
+        """The most tasks on each node; infinity without a limit."""
+        ...
+
+    def column(self, *numbers: float) -> Numbers:
+        """Return numbers as a column, to combine row by row with arrays of as many rows."""
+        ...
 
 
 @frozen(kw_only=True, eq=False)

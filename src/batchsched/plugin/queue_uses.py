@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from attrs import frozen
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.plugin.changes import Changes
+from batchsched.plugin.extension_points import Changes
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector, minus, plus
 

@@ -10,9 +10,8 @@ from attrs import frozen
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.changes import Changes
+from batchsched.plugin.extension_points import Changes, Verdict
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugin.verdicts import Verdict
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, QueueState, TaskState
 

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.changes import Changes
+from batchsched.plugin.extension_points import Changes, Verdict
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugin.verdicts import Verdict
 from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, minus, plus

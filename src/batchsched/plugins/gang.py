@@ -18,10 +18,9 @@ from batchsched.model.reasons import (
     not_enough_tasks,
 )
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.changes import Changes
+from batchsched.plugin.extension_points import Changes, Verdict
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugin.verdicts import Verdict
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.records import JobState, TaskState
 

@@ -11,9 +11,8 @@ from functools import partial
 from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.changes import Changes
-from batchsched.plugin.hints import ScoreHints
-from batchsched.plugin.node_arrays import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
+from batchsched.plugin.extension_points import Changes
+from batchsched.plugin.hints import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers, ScoreHints
 from batchsched.plugin.node_functions import NodeScore, Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.pod_affinity import PodAffinityIndex

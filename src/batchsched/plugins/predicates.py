@@ -14,7 +14,7 @@ from batchsched.model.constraints import NodeSelectorTerm, Operator, TaintEffect
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.model.rules import has_what_is_selected, out_of_service, tolerates
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.changes import Changes
+from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.hints import NodeKeys, PredicateHints
 from batchsched.plugin.node_functions import Predicate, Reads
 from batchsched.plugin.session_view import SessionView

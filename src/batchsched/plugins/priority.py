@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.changes import Changes
+from batchsched.plugin.extension_points import Changes, Verdict
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import JobState, TaskState
 
 __all__ = ["PriorityPlugin"]

@@ -22,11 +22,10 @@ from attrs import define, frozen
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.resources import EPSILON
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.changes import Changes
+from batchsched.plugin.extension_points import Changes, Verdict
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.queue_uses import QueueUses, Use, sum_of_requests
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugin.verdicts import Verdict
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting
 from batchsched.state.needs import needed_tasks

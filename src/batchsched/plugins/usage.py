@@ -10,7 +10,7 @@ from attrs import frozen
 from batchsched.errors import PluginError
 from batchsched.model.resources import Resource
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.changes import Changes
+from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, QueueState

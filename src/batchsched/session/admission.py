@@ -8,7 +8,7 @@ from attrs import evolve
 
 from batchsched.model.reasons import ConditionReason, JobCondition
 from batchsched.model.rules import Unmet, unmet_dependencies
-from batchsched.session.plugin_set import PluginSet
+from batchsched.session.plugins import PluginSet
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, QueueState
 

@@ -321,7 +321,7 @@ class Attempts:
             return False
         for task in failure.failed:
             session.record_failure(task)
-        session.reports.record_rollback(failure.undone)
+        session.reports.rolled_back.update((task.uid, task) for task in failure.undone)
         if self._failed_turns is not None:
             self._remember(job, list(left), failure.undone, failure.failed, failure.slots)
         return True

@@ -53,7 +53,8 @@ def close(
         if not (session.job_ready(job) or session.job_condition_ready(job)):
             if any(task.uid in session.reports.unplaced for task in job.tasks):
                 # It was tried, but its gang is incomplete.
-                session.reports.record_rollback(job.having(TaskStatus.RESERVED))
+                reserved_tasks = job.having(TaskStatus.RESERVED)
+                session.reports.rolled_back.update((task.uid, task) for task in reserved_tasks)
             session.reservations.drop_of(job)
     end_promises(session)
     conditions = session.plugin_set.close()

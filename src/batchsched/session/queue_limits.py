@@ -8,7 +8,7 @@ from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.cycle_reports import CycleReports
 from batchsched.session.known_failures import FailedTurn
-from batchsched.session.plugin_set import AsksPlugins
+from batchsched.session.plugins import AsksPlugins
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting
 from batchsched.state.needs import Need, need_of_job, need_of_task
@@ -89,7 +89,7 @@ class QueueLimits(AsksPlugins):
             if (accepts_need and task not in turn.beyond_need) or self.may_take_task(task):
                 self.record_failure(task)
         if turn.undone:
-            self.reports.record_rollback(turn.undone)
+            self.reports.rolled_back.update((task.uid, task) for task in turn.undone)
 
     def record_limit(self, need: Need, refusal: Unfit | None) -> bool:
         """Record why a queue may not allocate a need; return whether waiting would not help.

@@ -30,14 +30,13 @@ from batchsched.model.reasons import (
     explained,
 )
 from batchsched.model.resources import Resource
-from batchsched.session.cycle_reports import NOT_CONSIDERED, WaitingJob, not_reached
 from batchsched.session.eviction_reports import add_eviction_reports
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, fits, plus
 
-__all__ = ["PendingReasons"]
+__all__ = ["PendingReasons", "WaitingJob"]
 
 _WHY_LEFT_OUT = {
     ConditionReason.QUEUE_UNKNOWN: WhyPending.QUEUE_UNKNOWN,
@@ -50,6 +49,48 @@ _WHY_REFUSED = {
     UnfitReason.QUEUE_CLOSED: WhyPending.QUEUE_CLOSED,
     UnfitReason.NOT_ITS_TURN: WhyPending.NOT_REACHED,
 }
+_NOT_CONSIDERED = PendingReason(
+    WhyPending.NOT_CONSIDERED, detail="no action of the cycle considered it"
+)
+
+
+class WaitingJob:
+    """What is known about a waiting job, valid while neither it nor any node changes."""
+
+    __slots__ = ("_behind", "_blocked_by", "asks_for_all", "gang_need", "uids")
+
+    def __init__(self, pending: Sequence[TaskState], gang_need: GangNeed | None) -> None:
+        self.uids = [task.uid for task in pending]
+        """Its Pending tasks, in task order."""
+        self.asks_for_all = not any(task.is_best_effort for task in pending)
+        """Whether all of them request resources."""
+        self.gang_need = gang_need
+        """What it needs at once, if it could not start even on an empty cluster."""
+        self._blocked_by: TaskState | None = None
+        self._behind: Mapping[str, PendingReason] = {}
+
+    def around(self, blocked_by: TaskState) -> Mapping[str, PendingReason]:
+        """Return the reasons of all tasks, given the one that failed; its own is a placeholder.
+
+        O(1) if it is the same task as in the last call.
+        """
+        if blocked_by is not self._blocked_by:
+            self._blocked_by = blocked_by
+            before = self.uids.index(blocked_by.uid) + 1
+            self._behind = {
+                **dict.fromkeys(self.uids[:before], _NOT_CONSIDERED),
+                **dict.fromkeys(self.uids[before:], _not_reached(blocked_by)),
+            }
+        return self._behind
+
+
+def _not_reached(blocked_by: TaskState) -> PendingReason:
+    """Return the reason that an earlier task could not be placed."""
+    name = blocked_by.info.display_name
+    detail = f"task {name!r} of its job could not be placed before it"
+    return PendingReason(WhyPending.NOT_REACHED, detail=detail, behind_task=blocked_by.uid)
+
+
 _Part = Mapping[str, PendingReason] | tuple[Sequence[str], PendingReason]
 """Reasons by task UID, or the UIDs of tasks that share one."""
 
@@ -229,7 +270,7 @@ class PendingReasons:
             queue = job.queue
             assert queue is not None
             is_overused = queue.name in self._session.reports.queues_overused
-            reason = self._overused(job, queue, None) if is_overused else NOT_CONSIDERED
+            reason = self._overused(job, queue, None) if is_overused else _NOT_CONSIDERED
             parts.append((waiting.uids, reason))
         return True
 
@@ -249,7 +290,7 @@ class PendingReasons:
         blocked_by = blocked[0] if blocked else None
         behind: PendingReason | None = None
         if blocked_by is not None:
-            behind = not_reached(blocked_by)
+            behind = _not_reached(blocked_by)
         elif queue.name in session.reports.queues_overused:
             behind = self._overused(job, queue, None)
         # A job with groups does not try its tasks in task order.
@@ -275,7 +316,7 @@ class PendingReasons:
             elif job.groups is not None and job.uid in session.reports.asked_in_part:
                 reasons[task.uid] = _not_asked_for(job.groups, task, pending, blocked)
             elif behind is None or is_reached or task.is_best_effort:
-                reasons[task.uid] = NOT_CONSIDERED
+                reasons[task.uid] = _NOT_CONSIDERED
             else:
                 reasons[task.uid] = behind
         need = self._gang_need(job)
@@ -436,13 +477,13 @@ def _not_asked_for(
     entered = groups.incomplete_with(task)
     if blocked:
         near = (other for other in blocked if groups.incomplete_with(other) is entered)
-        return not_reached(next(near, blocked[0]))
+        return _not_reached(next(near, blocked[0]))
     if not is_ready and groups.is_satisfied(Counting.RESERVED):
         return _WAITS_FOR_PROMISES
     if not is_ready and any(other.is_best_effort for other in pending):
         return _WAITS_FOR_BACKFILL
     if not groups.has_maximum or (is_ready and entered is None):
-        return NOT_CONSIDERED
+        return _NOT_CONSIDERED
     what = "must start together"
     if is_ready and entered is not None:
         what = f"group {entered.name!r} needs"

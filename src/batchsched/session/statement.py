@@ -176,7 +176,7 @@ class Statement:
         event = None if self._session.teller is None else self._as_it_ends(committed=False)
         self._end()
         if not self._is_trial:
-            self._session.reports.record_rollback(self.placed())
+            self._session.reports.rolled_back.update((task.uid, task) for task in self.placed())
         ledger = self._session.ledger
         for task, status, node, is_backfill in reversed(self._journal):
             ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from batchsched.placement import FITS, Fit
+from batchsched.plugin.extension_points import Verdict
 from batchsched.plugin.node_functions import NodeScore
-from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import NodeState, TaskState
 from batchsched.trace import NodeSought, Teller, VerdictsGiven
 

@@ -15,17 +15,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from attrs import frozen
 
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.cluster import TaskStatus
-from batchsched.plugin.claims import Claim
-from batchsched.plugin.verdicts import Verdict
-from batchsched.session.opened_plugins import OpenedPlugins
+from batchsched.plugin.extension_points import Claim, Verdict
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.units import EvictionUnit
+
+if TYPE_CHECKING:
+    from batchsched.session.plugins import OpenedPlugins
 
 __all__ = [
     "EvictionPoints",

@@ -24,12 +24,11 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown
 from batchsched.plugin.arguments import ArgumentValue
-from batchsched.plugin.extension_points import Plugin
+from batchsched.plugin.extension_points import ExtensionPoints, Plugin
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads, per_task
-from batchsched.plugin.points import ExtensionPoints
 from batchsched.scheduler import Scheduler
-from batchsched.session.policy_state import PlacementFactory
+from batchsched.session.session import PlacementFactory
 from batchsched.state.doors import Door
 from batchsched.testing.drawing.parts import jobs
 from batchsched.testing.drawing.pools import Switches

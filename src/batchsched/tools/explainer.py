@@ -18,7 +18,7 @@ from batchsched.model.result import CycleResult, QueueOutcome
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, shown
 from batchsched.placement import Fit
-from batchsched.plugin.verdicts import Verdict
+from batchsched.plugin.extension_points import Verdict
 from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
 from batchsched.session.turns import tasks_left

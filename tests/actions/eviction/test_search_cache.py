@@ -20,7 +20,7 @@ from batchsched.actions.preempt import PreemptAction
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.plugin import Verdict
-from batchsched.session.policy_state import PlacementFactory
+from batchsched.session.session import PlacementFactory
 from batchsched.state.records import TaskState
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from attrs import evolve
 
 from batchsched.model.resources import EPSILON
-from batchsched.plugin.claims import Claim
+from batchsched.plugin.extension_points import Claim
 from batchsched.session.curing import accepts_without
 from batchsched.session.session import Session
 from batchsched.state.needs import need_of_task

@@ -11,7 +11,7 @@ from itertools import chain
 
 from batchsched.actions.eviction.claim_shortage import ClaimSearch, NodeShortage
 from batchsched.actions.eviction.open_nodes import OpenNodes
-from batchsched.plugin.claims import Claim, ClaimStage
+from batchsched.plugin.extension_points import Claim, ClaimStage
 from batchsched.session.curing import curable_nodes
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement

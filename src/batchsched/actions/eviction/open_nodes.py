@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from attrs import define
 
-from batchsched.plugin.claims import Claim, ClaimStage
+from batchsched.plugin.extension_points import Claim, ClaimStage
 from batchsched.session.session import Session
 from batchsched.state.change_log import Position
 from batchsched.state.records import TaskState

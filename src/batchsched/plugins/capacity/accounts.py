@@ -7,7 +7,7 @@ from functools import partial
 
 from batchsched.model.cluster import QueueStatus, TaskStatus
 from batchsched.model.rules import out_of_service
-from batchsched.plugin.changes import Changes
+from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.queue_uses import Use, sum_of_requests
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.shares import (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from attrs import define, field
 
-from batchsched.plugin.claims import ClaimStage, Shortage
+from batchsched.plugin.extension_points import ClaimStage, Shortage
 from batchsched.plugins.capacity.accounts import Accounts, ProjectedAccounts
 from batchsched.plugins.capacity.loans import Loans
 from batchsched.state.needs import Need
@@ -25,7 +25,7 @@ __all__ = ["QueueClaim", "charged_to", "lenders_above_shares"]
 
 @define(eq=False, kw_only=True)
 class QueueClaim:
-    """What a leaf may reclaim for a need; see `batchsched.plugin.claims.Claim`.
+    """What a leaf may reclaim for a need; see `batchsched.plugin.extension_points.Claim`.
 
     It is valid while no queue on the leaf's path holds more than at its creation, except for
     the need itself.

@@ -14,8 +14,7 @@ from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.model.result import QueueOutcome
 from batchsched.model.texts import shown_amount
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.changes import Changes
-from batchsched.plugin.claims import Claim, ClaimTerms
+from batchsched.plugin.extension_points import Changes, Claim, ClaimTerms
 from batchsched.plugin.queue_uses import QueueUses
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.accounts import Accounts, Excess, Supply, use_of

@@ -26,10 +26,11 @@ from batchsched.plugin.extension_points import (
     QueueOrder,
     Reclaimable,
     TaskOrder,
+    Verdict,
+    Vote,
 )
 from batchsched.plugin.node_functions import Reads
-from batchsched.plugin.verdicts import Verdict, Vote
-from batchsched.session.opened_plugins import takes_need
+from batchsched.session.plugins import takes_need
 from batchsched.state.needs import Need, need_of_job
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.testing.laws.trial import Trial, owner

@@ -7,9 +7,8 @@ from itertools import islice
 from typing import cast
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.plugin.extension_points import Preemptable, Reclaimable
+from batchsched.plugin.extension_points import Preemptable, Reclaimable, Verdict, Vote
 from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.testing.laws.asking import (

@@ -18,8 +18,7 @@ from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.scheduler import Scheduler
-from batchsched.session.policy_state import PlacementFactory
-from batchsched.session.session import Session
+from batchsched.session.session import PlacementFactory, Session
 from batchsched.session.statement import Statement
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
