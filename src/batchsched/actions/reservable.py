@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 
 from attrs import Factory, define
@@ -147,6 +147,12 @@ class _Group(Enum):
     RESERVED = "reservations"
 
 
+def _group_of(task: TaskState, node: NodeState) -> _Group:
+    if node.reserved_tasks:
+        return _Group.RESERVED
+    return _Group.OPEN if node.fits_now(task.init_resreq) else _Group.SHORT
+
+
 def _no_entries() -> dict[_Group, SortedList[Entry]]:
     return {group: SortedList() for group in _Group}
 
@@ -205,7 +211,35 @@ class ReservableNodes:
                 self._reserved.discard(index)
         return len(self._reserved)
 
-    def knows(self, task: TaskState) -> bool:
+    def most_room_now(self, task: TaskState) -> NodeState | None:
+        """Return the best node without reservations where the task fits now."""
+        return self._best(task, [_Group.OPEN])
+
+    def most_room(self, task: TaskState, *, only_reserved: bool) -> NodeState | None:
+        """Return the best node; if `only_reserved`, of the nodes that have reservations."""
+        return self._best(task, [_Group.RESERVED] if only_reserved else list(_Group))
+
+    def _best(self, task: TaskState, groups: Collection[_Group]) -> NodeState | None:
+        """Return the node of some groups that has the most room and may hold the reservation."""
+        if self._keeps_sorted(task):
+            return self._first(task, groups)
+        best: NodeState | None = None
+        highest = 0.0
+        for node in self._session.nodes:
+            if (
+                _group_of(task, node) in groups
+                and self._can_hold(self._session, task, node)
+                and not promised_to_others(task, node)
+                and self._session.placement.refusal(task, node) is None
+            ):
+                score = self._session.plugin_set.node_order_on_resource(task, node)
+                if best is None or score > highest:
+                    best, highest = node, score
+        return best
+
+    # The same, by nodes that are kept sorted
+
+    def _keeps_sorted(self, task: TaskState) -> bool:
         """Return whether nodes are kept sorted for this kind of task.
 
         They are not for the first task of a kind, which may be the only one, nor for tasks whose
@@ -219,15 +253,7 @@ class ReservableNodes:
         self._ranked.keep(kind, _Ranked(NodeCursor(self._session.log.nodes)))
         return False
 
-    def most_room_now(self, task: TaskState) -> NodeState | None:
-        """Return the best node without reservations where the task fits now."""
-        return self._first(task, [_Group.OPEN])
-
-    def most_room(self, task: TaskState, *, only_reserved: bool) -> NodeState | None:
-        """Return the best node; if `only_reserved`, of the nodes that have reservations."""
-        return self._first(task, [_Group.RESERVED] if only_reserved else list(_Group))
-
-    def _first(self, task: TaskState, groups: Iterable[_Group]) -> NodeState | None:
+    def _first(self, task: TaskState, groups: Collection[_Group]) -> NodeState | None:
         ranked = self._refreshed(task)
         nodes = self._session.slots
         found: list[Entry] = []
@@ -256,9 +282,6 @@ class ReservableNodes:
                 or session.placement.refusal(task, node) is not None
             ):
                 continue
-            if node.reserved_tasks:
-                group = _Group.RESERVED
-            else:
-                group = _Group.OPEN if node.fits_now(task.init_resreq) else _Group.SHORT
-            ranked.put_in(node, group, session.plugin_set.node_order_on_resource(task, node))
+            score = session.plugin_set.node_order_on_resource(task, node)
+            ranked.put_in(node, _group_of(task, node), score)
         return ranked

@@ -5,18 +5,15 @@ Follows the design document "Reserve Action".
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
 
-from attrs import Factory, define, frozen
+from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, tasks_to_place
 from batchsched.actions.placing import NOW, place
 from batchsched.actions.reservable import (
     ReservableNodes,
-    can_hold_reservation,
     can_keep_for_one_job,
-    promised_to_others,
 )
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
@@ -131,19 +128,12 @@ class ReserveAction:
                 if not _starts_on_its_node(session, statement, task)
             ]
             statement.rollback(0)
-            failed_kinds: set[int] = set()
             for task in short:
-                kind = session.placement.kind(task)
-                if kind in failed_kinds:
-                    continue
-                node = self._most_room_now(session, task, reservable)
+                node = reservable.most_room_now(task)
                 if node is not None:
                     statement.unallocate(task)
                     statement.allocate(task, node)
                     better[task] = node
-                    failed_kinds.clear()  # the node that it leaves may have room now
-                elif kind is not None:
-                    failed_kinds.add(kind)
         return better
 
     def _try_to_reserve(
@@ -181,34 +171,22 @@ class ReserveAction:
                     # The node has been reserved for another job, so the task will lose this place.
                     statement.unallocate(task)
         reservable = self._of_turn(session, reservable)
-        failed = _FailedKinds()
-        is_enough = session.job_ready(job) or session.job_condition_ready(job)
-        if not is_enough and _is_limited(session, job):
+        if not _is_enough(session, job) and _is_limited(session, job):
             return False
         for task in tasks_needed(session, job, Counting.RESERVED):
-            if is_enough:
+            if _is_enough(session, job):
                 break
-            kind = session.placement.kind(task)
-            if kind in failed.to_reserve:
-                session.record_failure(task)
+            node = reservable.most_room_now(task)
+            if node is not None:
+                statement.allocate(task, node)
                 continue
-            if kind not in failed.to_allocate:
-                node = self._most_room_now(session, task, reservable)
-                if node is not None:
-                    statement.allocate(task, node)
-                    failed = _FailedKinds()
-                    is_enough = session.job_ready(job) or session.job_condition_ready(job)
-                    continue
-                failed.to_allocate.add(kind)
-            node = self._most_room(session, task, limit, reservable)
+            is_full = reservable.count_reserved() >= limit
+            node = reservable.most_room(task, only_reserved=is_full)
             if node is not None:
                 statement.reserve(task, node)
-                is_enough = session.job_ready(job) or session.job_condition_ready(job)
             else:
-                failed.to_reserve.add(kind)
                 session.record_failure(task)
-            failed.forget_unknown_kind()
-        return is_enough
+        return _is_enough(session, job)
 
     def _of_turn(self, session: Session, reservable: ReservableNodes) -> ReservableNodes:
         """Return the index of nodes to use for the turn of one job."""
@@ -216,67 +194,6 @@ class ReserveAction:
             return reservable
         # Which nodes can be kept for one job alone differs from job to job.
         return ReservableNodes(session, can_keep_for_one_job)
-
-    def _most_room_now(
-        self, session: Session, task: TaskState, reservable: ReservableNodes
-    ) -> NodeState | None:
-        """Return the best node without reservations where the task fits now."""
-        if reservable.knows(task):
-            return reservable.most_room_now(task)
-        return self._best_possible(
-            session,
-            task,
-            lambda node: not node.reserved_tasks and node.fits_now(task.init_resreq),
-        )
-
-    def _most_room(
-        self, session: Session, task: TaskState, limit: int, reservable: ReservableNodes
-    ) -> NodeState | None:
-        """Return the best node that may be reserved for a task."""
-        is_full = reservable.count_reserved() >= limit
-        if reservable.knows(task):
-            return reservable.most_room(task, only_reserved=is_full)
-        return self._best_possible(
-            session, task, lambda node: bool(node.reserved_tasks) or not is_full
-        )
-
-    def _best_possible(
-        self, session: Session, task: TaskState, is_eligible: Callable[[NodeState], bool]
-    ) -> NodeState | None:
-        """Return the eligible node with the most room that may hold a reservation for the task."""
-        can_hold = can_keep_for_one_job if self.in_order else can_hold_reservation
-        best: NodeState | None = None
-        highest = 0.0
-        for node in session.nodes:
-            if (
-                is_eligible(node)
-                and can_hold(session, task, node)
-                and not promised_to_others(task, node)
-                and session.placement.refusal(task, node) is None
-            ):
-                score = session.plugin_set.node_order_on_resource(task, node)
-                if best is None or score > highest:
-                    best, highest = node, score
-        return best
-
-
-@define
-class _FailedKinds:
-    """The kinds of a job's tasks that found no node, so that later tasks of them are skipped.
-
-    A reservation only leaves less room for later tasks. An allocated task may attract others to
-    its node by affinity; after an allocation everything is tried again.
-    """
-
-    to_allocate: set[int | None] = Factory(set["int | None"])
-    """Kinds of tasks that found no node where they fit now."""
-    to_reserve: set[int | None] = Factory(set["int | None"])
-    """Kinds of tasks that found no node to reserve either."""
-
-    def forget_unknown_kind(self) -> None:
-        """Forget None, the kind of tasks that cannot be compared with others."""
-        self.to_allocate.discard(None)
-        self.to_reserve.discard(None)
 
 
 def _starts_on_its_node(session: Session, statement: Statement, task: TaskState) -> bool:
@@ -287,6 +204,11 @@ def _starts_on_its_node(session: Session, statement: Statement, task: TaskState)
         statement.allocate(task, node)
         return True
     return False
+
+
+def _is_enough(session: Session, job: JobState) -> bool:
+    """Return whether a job can start, now or once what is reserved for it is free."""
+    return session.job_ready(job) or session.job_condition_ready(job)
 
 
 def _is_limited(session: Session, job: JobState) -> bool:
