@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
-
-from attrs import frozen
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.extension_points import Changes
@@ -15,23 +13,26 @@ from batchsched.state.vectors import Vector, minus, plus
 __all__ = ["QueueUses", "Use", "sum_of_requests"]
 
 
-@frozen
 class Use:
     """What some jobs hold, and what they request: that, and what they wait for."""
 
-    held: Vector
-    request: Vector
+    __slots__ = ("held", "request")
+
+    def __init__(self, held: Vector, request: Vector) -> None:
+        self.held = held
+        self.request = request
 
 
-def sum_of_requests(tasks: Iterable[TaskState], zero: Vector, /) -> Vector:
+def sum_of_requests(tasks: Sequence[TaskState], zero: Vector, /) -> Vector:
     """Return what tasks request together. O(tasks), and little where most are alike."""
-    counts: dict[Vector, int] = {}
-    for task in tasks:
-        counts[task.resreq] = counts.get(task.resreq, 0) + 1
-    total = zero
-    for vector, count in counts.items():
-        of_all = vector if count == 1 else tuple([amount * count for amount in vector])
-        total = of_all if total is zero else plus(total, of_all)
+    if not tasks:
+        return zero
+    vectors = [task.resreq for task in tasks]
+    first, total = vectors[0], zero
+    if vectors.count(first) == len(vectors):  # the usual case
+        return first if len(vectors) == 1 else tuple([amount * len(vectors) for amount in first])
+    for vector, count in Counter(vectors).items():
+        total = plus(total, tuple([amount * count for amount in vector]))
     return total
 
 

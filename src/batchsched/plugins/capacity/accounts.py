@@ -36,30 +36,21 @@ def _of(weights: SurplusWeights, dimension: int, positions: Sequence[int]) -> Se
     return weights(positions, dimension)
 
 
-def use_of(view: SessionView, jobs: Iterable[JobState]) -> Use:
+def use_of(view: SessionView, jobs: Collection[JobState]) -> Use:
     """Return what jobs of a queue hold, and what they request.
 
     They hold what is charged to the queue; a backfill task is not, and requests nothing of it.
     Jobs outside the session wait for nothing, and others for no more than their maxima allow.
     """
-    charged: list[TaskState] = []
+    charged = [t for job in jobs for t in job.tasks if t.status.charged and not t.is_backfill]
     wanted: list[TaskState] = []
     for job in jobs:
-        pending: list[TaskState] = []
-        for task in job.tasks:
-            if task.is_backfill:
-                continue
-            if task.status.charged:
-                charged.append(task)
-            elif not job.in_session:
-                continue
-            elif task.status is TaskStatus.PENDING:
-                pending.append(task)
-            elif task.status is TaskStatus.RESERVED:
-                wanted.append(task)
-        if job.groups is not None:
-            pending = job.groups.within_maxima(view.in_task_order(pending))
-        wanted += pending
+        if job.in_session and (job.count(TaskStatus.PENDING) or job.count(TaskStatus.RESERVED)):
+            pending = [t for t in job.having(TaskStatus.PENDING) if not t.is_backfill]
+            if job.groups is not None:
+                pending = job.groups.within_maxima(view.in_task_order(pending))
+            wanted += pending
+            wanted += [t for t in job.having(TaskStatus.RESERVED) if not t.is_backfill]
     held = sum_of_requests(charged, view.dimensions.zero)
     return Use(held, plus(held, sum_of_requests(wanted, view.dimensions.zero)) if wanted else held)
 
