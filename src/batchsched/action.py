@@ -6,9 +6,8 @@ the session and of its statements.
 """
 
 from batchsched.actions.action import Action, EvictsToCure
-from batchsched.actions.eviction.rules import EvictionRules
-from batchsched.actions.eviction.scope import EvictionScope
-from batchsched.actions.eviction.search import make_room
+from batchsched.actions.eviction.make_room import make_room
+from batchsched.actions.eviction.victims import EvictionRules, EvictionScope
 from batchsched.actions.placing import LADDER, NOW, NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, Placement

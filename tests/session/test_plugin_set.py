@@ -638,8 +638,8 @@ def test_keys_of_claimants_are_those_of_all_plugins_with_a_say_in_order() -> Non
     claimant = ledger.tasks["j-1"]
     assert tiers.eviction.preemptable.claimant_key(claimant) == (1, "j-1")
     assert tiers.eviction.reclaimable.claimant_key(claimant) == (2,)
-    assert tiers.eviction.preemptable.shield_key(claimant) == (1,)  # c shields nobody
-    assert tiers.eviction.reclaimable.shield_key(claimant) == (2,)
+    assert tiers.eviction.preemptable.shield_key((1, "j-1")) == (1,)  # c shields nobody
+    assert tiers.eviction.reclaimable.shield_key((2,)) == (2,)
     tiers, _ = tiers_of(*plugins, [("e", saying(preemptable=[V]))])
     assert tiers.eviction.preemptable.claimant_key(claimant) is None  # e does not say
     assert tiers.eviction.reclaimable.claimant_key(claimant) == (2,)
@@ -650,7 +650,6 @@ def test_keys_of_claimants_are_those_of_all_plugins_with_a_say_in_order() -> Non
     [
         ("shielded", lambda tiers, task: tiers.eviction.preemptable.unshielded(task, [task])),
         ("claimant_key", lambda tiers, task: tiers.eviction.preemptable.claimant_key(task)),
-        ("claimant_key", lambda tiers, task: tiers.eviction.preemptable.shield_key(task)),
     ],
 )
 def test_whoever_fails_when_asked_about_claimants_is_named(

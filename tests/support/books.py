@@ -10,6 +10,7 @@ from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin import JobState, NodeState, TaskState
 from batchsched.session.plugins import HINTS, ConfiguredPlugin
 from batchsched.session.session import PlacementFactory, PolicyState
+from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from tests.support.hints import hints_of
 
@@ -67,16 +68,20 @@ def opened(
     snapshot: Snapshot,
     *tiers: Sequence[Named],
     placement: PlacementFactory = IndexedPlacement,
+    plain: frozenset[Door] = frozenset(),
 ) -> Session:
     """A session with these plugins, in these tiers, in which no action has run yet."""
-    return session_of(snapshot, configured(*tiers), placement)
+    return session_of(snapshot, configured(*tiers), placement, plain)
 
 
 def session_of(
-    snapshot: Snapshot, plugins: Sequence[ConfiguredPlugin], placement: PlacementFactory
+    snapshot: Snapshot,
+    plugins: Sequence[ConfiguredPlugin],
+    placement: PlacementFactory,
+    plain: frozenset[Door] = frozenset(),
 ) -> Session:
     """A session with these plugins in which no action has run yet."""
-    return Session(PolicyState(Ledger(snapshot), plugins, placement))
+    return Session(PolicyState(Ledger(snapshot), plugins, placement, plain=plain))
 
 
 def plugin_object(session: Session, name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from batchsched.actions.eviction.backfill_loans import make_promises_real
+from batchsched.actions.eviction.make_room import make_promises_real
 from batchsched.actions.placing import LADDER, place
 from batchsched.actions.reservable import first_node_to_reserve, start_reserved_jobs
 from batchsched.model.cluster import TaskStatus

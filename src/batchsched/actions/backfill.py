@@ -14,7 +14,7 @@ from collections.abc import Callable
 from attrs import Factory, define, frozen
 
 from batchsched.actions.action import has_task_to_place
-from batchsched.actions.eviction.victims import FreedResources, take_until
+from batchsched.actions.eviction.victims import FreedResources, choose_units
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
 from batchsched.plugin.arguments import Arguments
@@ -279,8 +279,10 @@ class _Displacing:
         session = self._session
         if node.is_closed and not task.is_best_effort:
             return _Trial(releasable, [], None)
-        victims = take_until(
-            session.in_victim_order(releasable), _enough_on(node, task.init_resreq)
+        victims = choose_units(
+            [[one] for one in session.in_victim_order(releasable)],
+            node,
+            _enough_on(node, task.init_resreq),
         )
         if victims is None:
             return _Trial(releasable, [], None)

@@ -6,10 +6,14 @@ from functools import partial
 
 from attrs import frozen
 
-from batchsched.actions.eviction.claiming import make_room_by_claim
-from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
-from batchsched.actions.eviction.scope import candidates_on
-from batchsched.actions.eviction.search import EvictionScope, make_room
+from batchsched.actions.eviction.claims import make_room_by_claim
+from batchsched.actions.eviction.make_room import make_room
+from batchsched.actions.eviction.victims import (
+    DEFAULT_RULES,
+    EvictionRules,
+    EvictionScope,
+    candidates_on,
+)
 from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit

@@ -33,10 +33,10 @@ from batchsched.session.admission import admit_jobs
 from batchsched.session.carried_over import Plans, Reservations
 from batchsched.session.cycle_reports import CycleReports
 from batchsched.session.known_failures import FailedTurns
-from batchsched.session.memo import Memo
 from batchsched.session.node_room import NodeRoom
 from batchsched.session.plugins import ConfiguredPlugin, PluginSet
 from batchsched.session.queue_limits import AcceptedTasks
+from batchsched.session.remembered import Remembered
 from batchsched.session.statement import Statement
 from batchsched.session.tracing import telling_best, telling_first
 from batchsched.session.turns import TurnTaker
@@ -283,8 +283,8 @@ class Session(TurnTaker):
         """The jobs of the session by UID, in order of UID."""
         self.plans = Plans()
         """The plans of the action plan."""
-        self.memo = Memo()
-        """The cache of actions for this cycle."""
+        self.remembered = Remembered(self.log)
+        """What searches of this cycle have found out about nodes."""
         self.node_room = state.node_room
         """What nodes could hold if other tasks left."""
         self.failed_turns = state.failed_turns

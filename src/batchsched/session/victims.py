@@ -194,8 +194,11 @@ class Judges:
         left = candidates if self._judges else ()
         if recent is not None:
             left = [candidate for candidate in left if candidate not in recent]
+        is_one = len(left) == 1
+        said: list[Sequence[Verdict]] = []
         for judge in self._judges:
             verdicts = self._of_each(judge, claimant, left)
+            said.append(verdicts)
             if _PROTECTED in verdicts:
                 left = [
                     candidate
@@ -204,7 +207,12 @@ class Judges:
                 ]
         if not left:
             return _NOBODY
-        return self._combined(claimant, left, self._answers(claimant, left), whole_jobs, recent)
+        if is_one:  # together with no others, it gets the verdicts that it got alone
+            of_each = iter(said)
+            answers = [[next(of_each) for _ in tier] for tier in self._tiers]
+        else:
+            answers = self._answers(claimant, left)
+        return self._combined(claimant, left, answers, whole_jobs, recent)
 
     def _combined(
         self,
@@ -381,15 +389,8 @@ class Judges:
         """Return what verdicts read of a claimant; None if a plugin does not say."""
         if not self._uses_hints or any(judge.claimant_key is None for judge in self._judges):
             return None
-        return self._keys(self._judges, claimant)
-
-    def shield_key(self, claimant: TaskState) -> tuple[Hashable, ...]:
-        """Return what shields read of a claimant."""
-        return self._keys(self._shields, claimant)
-
-    def _keys(self, judges: Sequence[_Judge], claimant: TaskState) -> tuple[Hashable, ...]:
         keys: list[Hashable] = []
-        for judge in judges:
+        for judge in self._judges:
             assert judge.claimant_key is not None
             try:
                 key = judge.claimant_key(claimant)
@@ -398,6 +399,14 @@ class Judges:
                 raise plugin_error(judge.name, "claimant_key", error) from error
             keys.append(key)
         return tuple(keys)
+
+    def shield_key(self, claimant_key: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+        """Return the part of a claimant's key that shields depend on."""
+        return tuple(
+            key
+            for key, judge in zip(claimant_key, self._judges, strict=True)
+            if judge.shielded is not None
+        )
 
     def unshielded(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
         """Return the candidates without those that hints show to be protected.
@@ -430,7 +439,14 @@ class Judges:
         self, judge: _Judge, claimant: TaskState, candidates: Sequence[TaskState]
     ) -> Sequence[Verdict]:
         """Return a plugin's verdicts on candidates, each as the only one."""
-        return [self._ask(judge, claimant, [candidate])[0] for candidate in candidates]
+        ask = judge.verdicts
+        try:
+            answers = [tuple(ask(claimant, [candidate])) for candidate in candidates]
+        except Exception as error:
+            raise plugin_error(judge.name, self._point, error) from error
+        for answer in answers:
+            self._check(judge, answer, 1)
+        return [verdict for (verdict,) in answers]
 
     def _ask(
         self, judge: _Judge, claimant: TaskState, candidates: Sequence[TaskState]
@@ -439,14 +455,16 @@ class Judges:
             verdicts = tuple(judge.verdicts(claimant, candidates))
         except Exception as error:
             raise plugin_error(judge.name, self._point, error) from error
-        if len(verdicts) != len(candidates):
-            count = len(candidates)
+        self._check(judge, verdicts, len(candidates))
+        return verdicts
+
+    def _check(self, judge: _Judge, verdicts: Sequence[object], count: int) -> None:
+        if len(verdicts) != count:
             problem = f"expected one verdict for each of {count} candidates, got {len(verdicts)}"
             raise PluginError(judge.name, self._point, problem)
         for verdict in verdicts:
             if type(verdict) is not Verdict:
                 raise PluginError(judge.name, self._point, f"expected a Verdict, got {verdict!r}")
-        return verdicts
 
 
 def _value(unit: EvictionUnit) -> tuple[object, ...]:

@@ -14,10 +14,9 @@ from tests.support.eviction import (
     whole,
 )
 
-from batchsched.actions.eviction.search import EvictionScope, make_room
-from batchsched.actions.eviction.victims import (
-    choose_units,
-)
+from batchsched import Scheduler, SchedulerConfig
+from batchsched.actions.eviction.make_room import make_room
+from batchsched.actions.eviction.victims import EvictionScope, choose_units
 from batchsched.plugin import Verdict
 from batchsched.session.session import Session
 from batchsched.state.ledger import audit
@@ -233,3 +232,41 @@ def test_a_node_without_enough_for_one_may_have_enough_for_the_next() -> None:
 
     for _ in range(2):
         assert [made(uid) for uid in ("large-1", "small-1")] == [False, True]
+
+
+def test_the_search_for_the_fewest_goes_on_until_a_single_task_is_enough() -> None:
+    session = whole(
+        job("two", "1C0G@n1", "1C0G@n1"),
+        job("one", "2C0G@n2"),
+        job("b", "2C0G", priority=9),
+        nodes=["2C0G", "2C0G"],
+    )
+    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) == ["one-1"]
+
+
+def test_a_claim_too_goes_on_until_a_single_task_is_enough() -> None:
+    snapshot = cluster(
+        [node("n1", "2C0G"), node("n2", "2C0G"), node("n3", "2C0G")],
+        job("covered", "2C0G@n3", queue="r", priority=9),
+        job("two", "1C0G@n1", "1C0G@n1", queue="r"),
+        job("one", "2C0G@n2", queue="r"),
+        job("b", "2C0G"),
+        job("c", "2C0G"),
+        queues=("q", "r"),
+    )
+    config = SchedulerConfig.from_mapping(
+        {
+            "actions": "reclaim",
+            "tiers": [
+                {
+                    "plugins": [
+                        {"name": "priority"},
+                        {"name": "gang", "arguments": {"atMinimum": "whole-job"}},
+                    ]
+                },
+                {"plugins": [{"name": "capacity"}]},
+            ],
+        }
+    )
+    result = Scheduler(config).schedule(snapshot)
+    assert [eviction.task_uid for eviction in result.evictions] == ["one-1"]

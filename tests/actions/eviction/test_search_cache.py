@@ -15,7 +15,7 @@ from tests.support.eviction import (
 from tests.support.hints import WithHints
 
 from batchsched import JobInfo, Snapshot
-from batchsched.actions.eviction.search import EvictionScope
+from batchsched.actions.eviction.victims import EvictionScope
 from batchsched.actions.preempt import PreemptAction
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
@@ -153,7 +153,7 @@ def test_what_one_job_finds_in_itself_is_not_what_another_finds() -> None:
     assert made_for(session, "b-2", EvictionScope.SAME_JOB) == ["b-1"]
 
 
-@pytest.mark.parametrize("minimum", [8])
+@pytest.mark.parametrize("minimum", [8, 7])
 def test_jobs_that_run_in_part_do_not_ask_for_everything_each_on_its_own(minimum: int) -> None:
     """What can be given on a node is asked for once by all jobs, but for their own nodes."""
     asked: list[int] = []

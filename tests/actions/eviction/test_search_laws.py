@@ -15,13 +15,12 @@ from tests.support.eviction import (
 )
 
 from batchsched import Snapshot, TaskStatus
-from batchsched.actions.eviction.search import EvictionScope, make_room
-from batchsched.actions.eviction.victims import (
-    evict_for,
-)
+from batchsched.actions.eviction.make_room import make_room
+from batchsched.actions.eviction.victims import EvictionScope
 from batchsched.plugin import Verdict
 from batchsched.session.session import Session
 from batchsched.session.victims import Victims
+from batchsched.state.doors import Door
 from batchsched.state.ledger import audit
 from batchsched.state.records import NodeState, TaskState
 from batchsched.testing import snapshots
@@ -142,11 +141,13 @@ ODD = [
     ),
 )
 @settings(max_examples=250, deadline=None)
-def test_searches_that_remember_find_what_searches_from_the_beginning_find(
+def test_searches_find_what_the_rules_say_whether_or_not_they_remember(
     snapshot: Snapshot, operations, plugins
 ) -> None:
-    remembering, plain = opened(snapshot, plugins), opened(snapshot, plugins)
-    statements = [remembering.statement(), plain.statement()]
+    plain, remembering = opened(snapshot, plugins), opened(snapshot, plugins)
+    defined = opened(snapshot, plugins, plain=frozenset({Door.ROOM}))
+    searching = (remembering, defined)
+    statements = [of.statement() for of in (plain, *searching)]
     for choice, scope, may_use_idle, end in operations:
         pending = [
             uid
@@ -171,24 +172,22 @@ def test_searches_that_remember_find_what_searches_from_the_beginning_find(
             plain, task, nodes, is_candidate, victims_of, may_use_idle=may_use_idle
         )
         if expected is not None:
-            evict_for(task, expected[1], expected[0], statements[1])
-        also = make_room(
-            remembering,
-            statements[0],
-            remembering.task(uid),
-            scope=scope,
-            may_use_idle=may_use_idle,
-        )
-        assert also is (expected is not None)
-        assert dump(remembering) == dump(plain)
+            for victim in expected[1]:
+                statements[0].evict(victim, claimant=task)
+            statements[0].pipeline(task, expected[0])
+        for of, statement in zip(searching, statements[1:], strict=True):
+            also = make_room(of, statement, of.task(uid), scope=scope, may_use_idle=may_use_idle)
+            assert also is (expected is not None)
+            assert dump(of) == dump(plain)
         if end == "undo":
             for statement, length in zip(statements, before, strict=True):
                 statement.rollback(length)
         elif end != "go on":
             for statement in statements:
                 getattr(statement, end)()
-            statements = [remembering.statement(), plain.statement()]
-        assert dump(remembering) == dump(plain)
+            statements = [of.statement() for of in (plain, *searching)]
+        for of in searching:
+            assert dump(of) == dump(plain)
 
 
 @given(snapshots(), st.sampled_from(list(EvictionScope)), st.booleans())

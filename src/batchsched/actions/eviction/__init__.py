@@ -1,1 +1,1 @@
-"""Evicting tasks for another: which may be evicted, where to search, and what is cached."""
+"""Evicting tasks for another: whom, where, and what searches need not ask again."""
