@@ -42,7 +42,7 @@ CROWDED = snapshots(max_nodes=2, min_jobs=3, **EMPTY)
 SHARED = snapshots(
     max_nodes=2, min_jobs=4, max_tasks=3, trees=False, always=["queues", "running"], **EMPTY
 )
-FREE_TO_DRAW = 700
+FREE_TO_DRAW = 450
 """How many clusters, under as many configurations, are drawn without any wish."""
 
 Situation = Callable[[Snapshot, SchedulerConfig, CycleResult], object]

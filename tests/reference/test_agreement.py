@@ -19,7 +19,6 @@ from batchsched import (
     SchedulerConfig,
     Snapshot,
     TaskInfo,
-    TaskStatus,
     schedule,
 )
 from batchsched.testing import InvariantViolation, configs, snapshots
@@ -80,34 +79,6 @@ def test_what_a_job_without_a_minimum_holds_is_covered_task_by_task() -> None:
     config = SchedulerConfig.from_mapping({"actions": "reclaim", "tiers": tiers})
     result = Scheduler(config).schedule(snapshot)
     assert [eviction.task_uid for eviction in result.evictions] == ["b-1", "a-1"]
-    check_reference(snapshot, result, config)
-
-
-def test_a_scalar_of_which_there_is_nothing_is_none_of_the_clusters() -> None:
-    """Else all who ask for a little of it would have the same share: all of it."""
-    nodes = [
-        NodeInfo(name=name, allocatable=Resource(milli_cpu=2000, scalars={"none": 0}))
-        for name in ("n1", "n2", "n3")
-    ]
-
-    def task(uid: str, node_name: str | None, little: float = 0) -> TaskInfo:
-        return TaskInfo(
-            uid=uid,
-            name=uid,
-            status=TaskStatus.PENDING if node_name is None else TaskStatus.RUNNING,
-            node_name=node_name,
-            resreq=Resource(milli_cpu=2000, scalars={"none": little}),
-        )
-
-    jobs = [
-        JobInfo(name="a", queue="q", tasks=[task("a1", "n1"), task("a2", "n2", 0.09)]),
-        JobInfo(name="b", queue="q", tasks=[task("b1", "n3"), task("b2", None, 0.09)]),
-    ]
-    snapshot = Snapshot(nodes=nodes, queues=[Queue(name="q")], jobs=jobs)
-    policy = {"actions": "preempt", "tiers": [{"plugins": ["gang", "drf", "predicates"]}]}
-    config = SchedulerConfig.from_mapping(policy)
-    result = Scheduler(config).schedule(snapshot)
-    assert not result.evictions
     check_reference(snapshot, result, config)
 
 

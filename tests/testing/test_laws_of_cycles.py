@@ -135,7 +135,7 @@ def test_a_leak_is_caught(kind: Callable[[], Plugin], is_made: bool) -> None:
 def test_a_failure_of_a_later_cycle_is_caught() -> None:
     violation = violation_of(lambda arguments: FailsInTheSecondCycle())
     assert violation.extension_point == "job_order_key"
-    assert "KeyError: 'default/" in violation.seen
+    assert "KeyError: '" in violation.seen
 
 
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")
