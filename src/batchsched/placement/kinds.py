@@ -126,27 +126,23 @@ class Kind:
             raise plugin_error(name, "predicates", error) from error
         return True
 
-    def feasible_of(self, slots: Iterable[int], nodes: Sequence[NodeState]) -> list[int]:
-        """Return those of some slots whose nodes are feasible, see `is_feasible`."""
-        accepts = self.accepts
-        if accepts is not None:
-            slots = [slot for slot in slots if accepts[slot]]
-        if not self.is_best_effort:
-            slots = [s for s in slots if not nodes[s].reserved_tasks or not nodes[s].is_closed]
+    def passing(self, slots: Sequence[int], nodes: Sequence[NodeState]) -> Sequence[int]:
+        """Return those of some slots whose nodes pass all `live_checks`."""
         name = ""
         try:
             for name, check in self.live_checks:
-                accepted: list[int] = []
-                for slot in slots:
-                    unfit = check(nodes[slot])
-                    if unfit is None:
-                        accepted.append(slot)
-                    else:
-                        checked_unfit(unfit)
+                answers = [check(nodes[slot]) for slot in slots]
+                accepted = [
+                    slot for slot, unfit in zip(slots, answers, strict=True) if unfit is None
+                ]
+                if len(accepted) < len(slots):
+                    for unfit in answers:
+                        if unfit is not None:
+                            checked_unfit(unfit)
                 slots = accepted
         except Exception as error:
             raise plugin_error(name, "predicates", error) from error
-        return list(slots)
+        return slots
 
     def takes_now(self, node: NodeState) -> bool:
         """Return whether the node is feasible and the task fits there now."""

@@ -307,7 +307,9 @@ class Order(_Kept):
             entry = (-score, slot)
             self._entries[slot] = (raw, entry)
             groups.setdefault(raw, []).append(entry)
-        self._groups = {raw: SortedList(entries) for raw, entries in groups.items()}
+        self._groups: dict[Raw, SortedList[Entry]] = {
+            raw: SortedList(entries) for raw, entries in groups.items()
+        }
 
     def put(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
         """Add nodes, or set their scores. O(log nodes) each."""
@@ -316,7 +318,10 @@ class Order(_Kept):
             if self._entries.get(slot) != placed:
                 self.discard({slot})
                 self._entries[slot] = placed
-                self._groups.setdefault(raw, SortedList()).add(placed[1])
+                group = self._groups.get(raw)
+                if group is None:
+                    group = self._groups[raw] = SortedList()
+                group.add(placed[1])
 
     def discard(self, slots: AbstractSet[int]) -> None:
         """Remove nodes, if they are there. O(log nodes) each."""

@@ -169,14 +169,16 @@ class Table:
         """Return the slots of the feasible nodes, in order, or in the order of `among`."""
         self.refresh()
         slots = _candidates(kind, among)
-        return self.feasible(kind, range(len(self.nodes)) if slots is None else slots)
+        return self.feasible(kind, range(len(self.nodes)) if slots is None else list(slots))
 
-    def feasible(self, kind: Kind, slots: Iterable[int]) -> list[int]:
+    def feasible(self, kind: Kind, slots: Sequence[int]) -> list[int]:
         """Return those of some slots whose nodes are feasible for a kind."""
-        if kind.live_checks or self.reserved:
-            return kind.feasible_of(slots, self.nodes)
-        accepts = kind.accepts
-        return list(slots) if accepts is None else [slot for slot in slots if accepts[slot]]
+        accepts, nodes, reserved = kind.accepts, self.nodes, self.reserved
+        if accepts is not None:
+            slots = [slot for slot in slots if accepts[slot]]
+        if reserved and not kind.is_best_effort:
+            slots = [s for s in slots if s not in reserved or not nodes[s].is_closed]
+        return list(kind.passing(slots, nodes))
 
     def with_idle(self, kind: Kind, slots: Iterable[int] | None) -> list[int]:
         """Return those of some slots (None: all) whose nodes have enough idle for a kind."""
