@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from batchsched.errors import plugin_error
 from batchsched.placement.kinds import LARGEST_EXACT, Kind
-from batchsched.placement.table import Changes, Table
+from batchsched.placement.table import Table
 from batchsched.plugin.hints import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
+from batchsched.state.change_log import NodeCursor
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import LARGEST_IN_ARRAYS
@@ -28,8 +29,8 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 ArrayFunction = Callable[[NodeArrays], Numbers]
 
-FEW = 12
-"""Up to this many nodes are evaluated one by one; more, through arrays."""
+FEW = 16
+"""Up to this many changes are evaluated one by one; more, through arrays."""
 
 _NOWHERE = -np.inf
 
@@ -189,7 +190,7 @@ class ArrayRanking:
             "_accepts",
             "_best",
             "_checks",
-            "_changes",
+            "_cursor",
             "_is_stale",
             "_kind",
             "_scores",
@@ -218,7 +219,7 @@ class ArrayRanking:
         self._accepted: NDArray[np.bool_] | None = None
         self._checks = checks
         self._scores = scores
-        self._changes = Changes(table.log, ())
+        self._cursor = NodeCursor(table.log)
         self._totals = self._evaluate_all()
         self._best: int | None = None
         self._is_stale = True
@@ -245,8 +246,8 @@ class ArrayRanking:
         return map(int, np.flatnonzero(self._totals != _NOWHERE))
 
     def _refresh(self) -> None:
-        changed = self._changes.unread()
-        if not changed:  # never None, without watches
+        changed = self._cursor.unread()
+        if not changed:
             return
         self._is_stale = True
         if len(changed) <= FEW:
@@ -256,10 +257,10 @@ class ArrayRanking:
         else:
             table = self._table
             table.refresh()
-            slots = np.fromiter(changed, np.intp, len(changed))
+            slots = np.array(changed, np.intp)
             self._totals[slots] = self._evaluate(table.some(slots), slots)
             if table.diverging or table.reserved:
-                self._evaluate_one_by_one((table.diverging | table.reserved) & changed)
+                self._evaluate_one_by_one((table.diverging | table.reserved).intersection(changed))
 
     def _evaluate_all(self) -> Floats:
         self._table.refresh()
