@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from attrs import field, frozen
+from attrs import define, field
 
 from batchsched.session.known_failures import FailedTurns, foreseen_failure
 from batchsched.session.session import Session
@@ -195,7 +195,7 @@ class PartGoal(GroupGoal):
         return self.is_complete or not self._attempts.holds_part
 
 
-@frozen(kw_only=True)
+@define(kw_only=True, eq=False)
 class Attempts:
     """How an action tries what jobs need next."""
 
@@ -223,14 +223,11 @@ class Attempts:
     _foresees: bool = field(init=False)
     """Whether it may be known that too few of the tasks fit."""
 
-    @_failed_turns.default
-    def _recorded(self) -> FailedTurns | None:
-        return self.session.failed_turns if self.depends_on_nodes_alone else None
-
-    @_foresees.default
-    def _may_foresee(self) -> bool:
-        is_plain = Door.ATTEMPTS in self.session.plain
-        return self.depends_on_nodes_alone and self.session.state.foresees and not is_plain
+    def __attrs_post_init__(self) -> None:
+        session = self.session
+        is_plain = Door.ATTEMPTS in session.plain
+        self._failed_turns = session.failed_turns if self.depends_on_nodes_alone else None
+        self._foresees = self.depends_on_nodes_alone and session.state.foresees and not is_plain
 
     def goals(self, turn: Turn) -> Iterable[Goal]:
         """Yield what a turn is to try, until something was kept or nothing is left to try."""

@@ -66,7 +66,10 @@ Wrong = tuple[str, object] | None
 
 
 def _must_be(expected: str, is_so: Callable[[Any], bool]) -> Callable[..., Wrong]:
-    return lambda answer, *_asked: None if is_so(answer) else (expected, answer)
+    def wrong(answer: object, *_asked: object) -> Wrong:
+        return None if is_so(answer) else (expected, answer)
+
+    return wrong
 
 
 def _never(_answer: object) -> bool:
@@ -108,18 +111,25 @@ def _wrong_score(answer: object) -> Wrong:
 
 def _wrong_share(answer: object, _queue: object) -> Wrong:
     parts = ("what the queue deserves", "what it has")
-    is_pair = isinstance(answer, Sequence) and len(cast("Sequence[object]", answer)) == len(parts)
+    items = _items(answer)
+    is_pair = items is not None and len(items) == len(parts)
     return None if is_pair else (f"{' and '.join(parts)}, or None", answer)
 
 
 def _wrong_weights(answer: object, siblings: Sequence[QueueState], _dimension: int) -> Wrong:
     """Return what is wrong with weights, unless they are one for each sibling. O(siblings)."""
-    weights = cast("Sequence[object]", answer) if isinstance(answer, Sequence) else ()
-    if len(weights) == len(siblings) and all(
-        isinstance(weight, Integral) and int(weight) >= 0 for weight in weights
+    weights = _items(answer)
+    if (
+        weights is not None
+        and len(weights) == len(siblings)
+        and all(isinstance(weight, Integral) and int(weight) >= 0 for weight in weights)
     ):
         return None
     return f"{len(siblings)} integers, 0 or more, one for each queue", answer
+
+
+def _items(answer: object) -> Sequence[object] | None:
+    return cast("Sequence[object]", answer) if isinstance(answer, Sequence) else None
 
 
 # How answers are combined

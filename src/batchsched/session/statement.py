@@ -8,55 +8,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from attrs import evolve
 
 from batchsched.errors import StatementError
 from batchsched.model.cluster import TaskStatus
-from batchsched.session.cycle_reports import CycleReports
-from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, NodeState, TaskState
-from batchsched.trace import Placed, StatementEnded, Teller
+from batchsched.trace import Placed, StatementEnded
 
-__all__ = ["Decides", "Statement"]
+if TYPE_CHECKING:
+    from batchsched.session.session import Session
 
-
-class Decides(Protocol):
-    """The part of a session that a statement needs."""
-
-    teller: Teller | None
-    action_name: str
-
-    def job_ready(self, job: JobState, /) -> bool:
-        """Return whether the job's allocated tasks may be bound."""
-        ...
-
-    def job_pipelined(self, job: JobState, /) -> bool:
-        """Return whether the promises to the job are enough for it to start."""
-        ...
-
-    @property
-    def ledger(self) -> Ledger:
-        """The state of the session."""
-        ...
-
-    def expect(self, task: TaskState, /, *statuses: TaskStatus) -> None:
-        """Raise unless the task has one of these statuses and its job is in the session."""
-        ...
-
-    def decide_eviction(self, task: TaskState, node: NodeState, claimant: TaskState, /) -> None:
-        """Record an eviction as decided."""
-        ...
-
-    def bind_if_ready(self, job: JobState, /) -> None:
-        """Bind all Allocated tasks of the job, if it is ready."""
-        ...
-
-    @property
-    def reports(self) -> CycleReports:
-        """For pending reasons: what actions tried, and the outcome."""
-        ...
+__all__ = ["Statement"]
 
 
 _Entry = tuple[TaskState, TaskStatus, NodeState | None, bool]
@@ -77,7 +41,7 @@ class Statement:
         "is_open",
     )
 
-    def __init__(self, session: Decides, *, is_trial: bool = False) -> None:
+    def __init__(self, session: Session, *, is_trial: bool = False) -> None:
         self._session = session
         self.is_open = True
         """Whether it was neither committed nor discarded yet."""

@@ -346,12 +346,11 @@ class Turns:
         """Return the queues, ranked with what their next jobs need."""
         session = self._session
         all_queues = session.ledger.queues.values()
-        taken: Taken[QueueState] | None = None
-        if session.teller is not None:
 
-            def taken(queue: QueueState, others: Iterable[QueueState]) -> None:
-                session.tell_queue_taken(queue, others, self._offer)
+        def tell(queue: QueueState, others: Iterable[QueueState]) -> None:
+            session.tell_queue_taken(queue, others, self._offer)
 
+        taken = None if session.teller is None else tell
         key = session.plugin_set.queue_key
         if self._is_plain:
             return PlainTree(key, self._offer, all_queues, self._waiting, taken=taken)
