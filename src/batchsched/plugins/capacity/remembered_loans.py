@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
+from itertools import islice
 
 from batchsched.plugins.capacity.accounts import Accounts
 from batchsched.plugins.capacity.loans import Loans, by_value
 from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit, units_of
-from batchsched.state.vectors import Vector, plus, total_of
+from batchsched.state.vectors import Vector, minus, plus, total_of
 
 __all__ = ["Cover", "RememberedLoans"]
 
@@ -18,27 +19,24 @@ __all__ = ["Cover", "RememberedLoans"]
 class Cover:
     """The units of one queue that its share covers, updated as units come and go.
 
-    After each change, `covered_units` is gone through again from the first place that changed to
-    where everything comes out as before.
+    The most valuable units are mostly covered, one and all. How many they are is known, and what
+    they hold together, so that a change among them is a sum; `covered_units` is gone through again
+    for the units behind them only.
     """
 
-    __slots__ = ("_before", "_covered", "_exposed", "_first", "_rest", "_share", "_units", "size")
+    __slots__ = ("_covered", "_exposed", "_held", "_sure", "_units", "size")
 
     def __init__(self, units: Iterable[EvictionUnit], dimensions: int) -> None:
         """Begin with some units, of which none is covered yet. O(units log units)."""
         self._units = sorted((unit for unit in units if not unit.is_backfill), key=by_value)
-        zero: Vector = (0,) * dimensions
-        self._before: list[Vector] = [zero for _ in self._units]
-        """For each unit, what is covered before it, at the last update."""
         self._covered: set[EvictionUnit] = set()
         self._exposed: set[str] = set()
         """UIDs of the jobs whose cores are not covered."""
-        self._first = 0
-        """The first place where something has changed since the last update."""
-        self._rest = 0
-        """How many units at the end have not changed since."""
-        self._share: Vector = ()
-        self.size = zero
+        self._sure = 0
+        """How many units, from the first on, are all covered."""
+        self._held: Vector = (0,) * dimensions
+        """What these hold together."""
+        self.size = self._held
         """What the covered units hold together."""
 
     def __contains__(self, unit: EvictionUnit) -> bool:
@@ -50,12 +48,15 @@ class Cover:
         return uid in self._exposed
 
     def add(self, unit: EvictionUnit) -> None:
-        """Add a unit, which is not covered yet."""
-        if not unit.is_backfill:
-            place = bisect_left(self._units, unit.value, key=by_value)
-            self._units.insert(place, unit)
-            self._before.insert(place, self.size)
-            self._change(place, len(self._units) - place - 1)
+        """Add a unit."""
+        if unit.is_backfill:
+            return
+        place = bisect_left(self._units, unit.value, key=by_value)
+        self._units.insert(place, unit)
+        if place < self._sure:
+            self._sure += 1
+            self._held = plus(self._held, unit.size)
+            self._covered.add(unit)
 
     def remove(self, unit: EvictionUnit) -> None:
         """Remove a unit."""
@@ -64,54 +65,49 @@ class Cover:
         place = bisect_left(self._units, unit.value, key=by_value)
         if self._units[place] is not unit:
             raise AssertionError(f"expected {unit!r} at the position of its value")
-        del self._units[place], self._before[place]
+        del self._units[place]
+        if place < self._sure:
+            self._sure -= 1
+            self._held = minus(self._held, unit.size)
         self._covered.discard(unit)
-        if unit.is_core and unit.job.uid in self._exposed:
-            self._exposed.discard(unit.job.uid)
-            self._change(place, 0)
-        else:
-            self._change(place, len(self._units) - place)
-
-    def _change(self, place: int, rest: int) -> None:
-        self._first = min(self._first, place)
-        self._rest = min(self._rest, rest)
 
     def update(self, share: Vector) -> list[EvictionUnit]:
         """Find out what a share covers; return the units for which the answer has changed.
 
-        O(dimensions) for each unit from the first change to where all comes out as before.
+        Units that were added need not be among these. O(dimensions) for each unit from the first
+        that is not covered.
         """
-        if share != self._share:
-            self._share = share
-            self._change(0, 0)
-        units, before, covered, exposed = self._units, self._before, self._covered, self._exposed
+        units, covered = self._units, self._covered
+        sure, taken = self._sure, self._held
+        while any(there and there > most for there, most in zip(taken, share, strict=True)):
+            sure -= 1
+            taken = minus(taken, units[sure].size)
+        exposed: set[str] = set()
         changed: list[EvictionUnit] = []
-        count = len(units)
-        first = max(0, self._first - 1)
-        taken = before[first] if first else (0,) * len(share)
-        for place in range(first, count):
-            if count - place <= self._rest and before[place] == taken:
-                break
-            before[place] = taken
-            unit = units[place]
-            uid = unit.job.uid
-            fits = unit.is_core or uid not in exposed
+        are_all_covered = True
+        self._held = taken
+        for unit in islice(units, sure, None):
+            fits = unit.job.uid not in exposed
             if fits:
                 for amount, there, most in zip(unit.size, taken, share, strict=True):
                     if amount and there + amount > most:
                         fits = False
                         break
-                if unit.is_core and fits is (uid in exposed):
-                    (exposed.discard if fits else exposed.add)(uid)
-                    self._rest = 0  # the other units of its job come later
             if fits:
                 taken = plus(taken, unit.size)
+                if are_all_covered:
+                    sure += 1
+                    self._held = taken
+            else:
+                are_all_covered = False
+                if unit.is_core:
+                    exposed.add(unit.job.uid)
             if fits is not (unit in covered):
                 (covered.add if fits else covered.discard)(unit)
                 changed.append(unit)
-        else:
-            self.size = taken
-        self._first = self._rest = count
+        self._sure = sure
+        self._exposed = exposed
+        self.size = taken
         return changed
 
 
