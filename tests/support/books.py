@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from batchsched import Arguments, Session, Snapshot, TaskStatus, default_registry
+from batchsched import (
+    ActionOption,
+    Arguments,
+    PluginOption,
+    Registry,
+    Scheduler,
+    SchedulerConfig,
+    Session,
+    Snapshot,
+    TaskStatus,
+    Tier,
+    default_registry,
+)
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin import JobState, NodeState, TaskState
-from batchsched.session.plugins import HINTS, ConfiguredPlugin
+from batchsched.session.plugins import ConfiguredPlugin
 from batchsched.session.session import PlacementFactory, PolicyState
-from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
-from tests.support.hints import hints_of
+from tests.support.hints import HINTS, hints_of
 
 NODE_ACCOUNTS = (
     *("idle", "releasing", "pipelined", "backfilled", "leaving", "conditional", "reserved"),
@@ -64,24 +75,52 @@ def configured(*tiers: Sequence[Named], disabled: Iterable[str] = ()) -> list[Co
     return plugins
 
 
+def scheduler_of(
+    *tiers: Sequence[Named], plain: bool | Collection[str] = False, **options: Any
+) -> Scheduler:
+    """A scheduler with these plugins, in these tiers."""
+    built_in = default_registry()
+    registry = Registry()
+    registry.register_action("allocate", lambda _arguments: _Nothing())
+    given: list[Tier] = []
+    for tier in tiers:
+        plugins: list[PluginOption] = []
+        for named in tier:
+            name, of = (named, {}) if isinstance(named, str) else named
+            known = built_in.plugin_factory(name)
+            if isinstance(of, Mapping):
+                assert known is not None
+                registry.register_plugin(name, known)
+                plugins.append(PluginOption(name=name, arguments=of))
+            else:
+                registry.register_plugin(name, lambda _arguments, of=of: Opens(of))
+                plugins.append(PluginOption(name=name))
+        given.append(Tier(plugins=plugins))
+    config = SchedulerConfig(actions=[ActionOption(name="allocate")], tiers=given)
+    return Scheduler(config, registry, plain=plain, **options)
+
+
+class _Nothing:
+    """An action that does nothing."""
+
+    def execute(self, session: Session, /) -> None:
+        pass
+
+
 def opened(
-    snapshot: Snapshot,
-    *tiers: Sequence[Named],
-    placement: PlacementFactory = IndexedPlacement,
-    plain: frozenset[Door] = frozenset(),
+    snapshot: Snapshot, *tiers: Sequence[Named], plain: bool | Collection[str] = False, **how: Any
 ) -> Session:
     """A session with these plugins, in these tiers, in which no action has run yet."""
-    return session_of(snapshot, configured(*tiers), placement, plain)
+    return scheduler_of(*tiers, plain=plain, **how).open(snapshot)
 
 
 def session_of(
     snapshot: Snapshot,
     plugins: Sequence[ConfiguredPlugin],
-    placement: PlacementFactory,
-    plain: frozenset[Door] = frozenset(),
+    placement: PlacementFactory = IndexedPlacement,
 ) -> Session:
-    """A session with these plugins in which no action has run yet."""
-    return Session(PolicyState(Ledger(snapshot), plugins, placement, plain=plain))
+    """A session with these plugins, on an engine of one's own."""
+    return Session(PolicyState(Ledger(snapshot), plugins, placement))
 
 
 def plugin_object(session: Session, name: str) -> Any:
@@ -120,23 +159,13 @@ def dump(session: Session) -> dict[str, object]:
     ledger = session.ledger
     tiers = session.plugin_set
     affinity = session.view.pod_affinity
-    shares: dict[str, object] = {}
-    for opened_plugin in tiers.opened.all:
-        plugin: Any = opened_plugin.object
-        if opened_plugin.name == "drf":
-            shares["drf"] = (
-                {uid: plugin._of(job) for uid, job in ledger.jobs.items()},
-                {uid: plugin.job_order_key(job) for uid, job in ledger.jobs.items()},
-            )
-        elif opened_plugin.name == "proportion":
-            shares["proportion"] = {
-                name: (
-                    account.allocated,
-                    account.deserved,
-                    plugin.queue_order_key(ledger.queues[name]),
-                )
-                for name, account in plugin._accounts.items()
-            }
+    shares = {
+        opened_plugin.name: {
+            name: opened_plugin.object.queue_share(queue) for name, queue in ledger.queues.items()
+        }
+        for opened_plugin in tiers.opened.all
+        if hasattr(opened_plugin.object, "queue_share")
+    }
     return {
         "tasks": {uid: standing(task) for uid, task in ledger.tasks.items()},
         "nodes": {node.name: node_dump(node) for node in ledger.nodes},
@@ -149,13 +178,15 @@ def dump(session: Session) -> dict[str, object]:
             for uid, job in ledger.jobs.items()
         },
         "shares": shares,
-        "affinity": [
-            dict(count.counts)
-            for counts in (affinity._meant, affinity._carried)
-            for count in counts.values()
-        ]
+        "affinity": {
+            (uid, node.name): (profile.refusal(labels), profile.raw_score(labels))
+            for uid, task in ledger.tasks.items()
+            for profile in (affinity.profile(task),)
+            for node in ledger.nodes
+            for labels in (node.info.labels,)
+        }
         if affinity.is_active
-        else [],
+        else {},
         "decisions": (list(session.binds), list(session.evictions)),
     }
 

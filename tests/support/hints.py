@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from batchsched.plugin import EvictionHints
-from batchsched.session.plugins import HINTS
+from attrs import fields
 
-__all__ = ["WithHints", "hints_of"]
+from batchsched.plugin import EvictionHints
+
+__all__ = ["HINTS", "WithHints", "hints_of"]
+
+HINTS = tuple(field.name for field in fields(EvictionHints))
+"""The names of the hints for verdicts."""
 
 
 def hints_of(opened: object) -> EvictionHints:

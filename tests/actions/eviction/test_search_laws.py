@@ -20,7 +20,6 @@ from batchsched.actions.eviction.victims import EvictionScope
 from batchsched.plugin import Verdict
 from batchsched.session.session import Session
 from batchsched.session.victims import Victims
-from batchsched.state.doors import Door
 from batchsched.state.ledger import audit
 from batchsched.state.records import NodeState, TaskState
 from batchsched.testing import snapshots
@@ -145,7 +144,7 @@ def test_searches_find_what_the_rules_say_whether_or_not_they_remember(
     snapshot: Snapshot, operations, plugins
 ) -> None:
     plain, remembering = opened(snapshot, plugins), opened(snapshot, plugins)
-    defined = opened(snapshot, plugins, plain=frozenset({Door.ROOM}))
+    defined = opened(snapshot, plugins, plain={"room"})
     searching = (remembering, defined)
     statements = [of.statement() for of in (plain, *searching)]
     for choice, scope, may_use_idle, end in operations:
