@@ -172,3 +172,11 @@ def test_a_task_of_an_overused_queue_is_told_so_though_there_is_room() -> None:
     pending = scheduler("preempt", without=["drf"]).schedule(snapshot).pending
     assert pending["b-1"].why is WhyPending.QUEUE_OVERUSED
     assert pending["c-2"].why is WhyPending.NO_NODE
+
+
+def test_a_job_that_can_run_gets_no_further_task_in_a_turn_in_which_one_found_no_place() -> None:
+    snapshot = cluster(
+        [node("n1", "4C4G")], job("j", "1C1G@n1", "9C9G", "1C1G", minimum=1, priority=5)
+    )
+    result = scheduler("preempt").schedule(snapshot)
+    assert set(places(result, "j").values()) == {"Pending"}

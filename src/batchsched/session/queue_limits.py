@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.plugin.session_view import SessionView
@@ -158,10 +158,11 @@ class QueueLimits(AsksPlugins):
 class AcceptedTasks:
     """The tasks that need no further check, as their queue can accept everything their job lacks.
 
-    This is valid while nothing else is charged.
+    What a queue may take together it may take one after the other, as long as nothing else is
+    charged.
     """
 
-    __slots__ = ("_charged", "_charges", "_last", "_others", "_rest")
+    __slots__ = ("_charged", "_charges", "_last", "_tasks")
 
     def __init__(self, charged: Sequence[JobState]) -> None:
         """Create an empty set.
@@ -171,39 +172,26 @@ class AcceptedTasks:
 
         """
         self._charged = charged
-        self._rest: Iterator[TaskState] = iter(())
-        """Those not looked at yet: they are mostly taken in order."""
-        self._others: dict[TaskState, None] = {}
-        """Those that were passed by when a later one was taken."""
+        self._tasks: set[TaskState] = set()
         self._last: TaskState | None = None
+        """The task that was last taken."""
         self._charges = 0
-        """The length of the log when a task was last taken."""
+        """The length of the log then."""
 
-    def replace(self, tasks: Sequence[TaskState]) -> None:
-        """Set the tasks. O(1)."""
-        self._rest = iter(tasks)
-        self._others.clear()
+    def replace(self, tasks: Iterable[TaskState]) -> None:
+        """Set the tasks. O(tasks)."""
+        self._tasks = {task for task in tasks if not task.is_backfill}
         self._last = None
         self._charges = len(self._charged)
 
     def take(self, task: TaskState) -> bool:
-        """Remove a task; return whether it was in the set and the set is still valid.
-
-        O(1) for tasks in the order in which they were given.
-        """
-        if task.is_backfill:
+        """Remove a task; return whether it was in the set and the set is still valid. O(1)."""
+        if task not in self._tasks:
             return False
-        if task not in self._others:
-            for other in self._rest:
-                if other is task:
-                    break
-                self._others[other] = None
-            else:
-                return False
         charges = len(self._charged)
         if charges - self._charges > (self._last is not None and self._last.status.charged):
-            self.replace(())
+            self._tasks.clear()
             return False
-        self._others.pop(task, None)
+        self._tasks.discard(task)
         self._last, self._charges = task, charges
         return True
