@@ -24,8 +24,8 @@ from batchsched import (
 from batchsched.fast import VectorisedPlacement
 from batchsched.live import Cluster, Event, QueueAdded, QueueChanged
 from batchsched.placement.plain_loop import LinearScanPlacement
+from batchsched.plugin.queues import QueueTree
 from batchsched.plugins.capacity import CapacityPlugin
-from batchsched.state.queue_tree import QueueTree
 from batchsched.testing import check_cycle, check_plugin, snapshots
 
 CONFIG = SchedulerConfig.from_mapping({"actions": "reclaim, allocate, preempt, backfill"})

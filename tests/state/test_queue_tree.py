@@ -14,8 +14,8 @@ from batchsched import (
     WhyPending,
     schedule,
 )
+from batchsched.plugin.queues import QueueTree
 from batchsched.state.ledger import Ledger
-from batchsched.state.queue_tree import QueueTree
 
 TREE = QueueTree(
     [

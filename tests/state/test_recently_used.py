@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched.state.change_log import NodeCursor
-from batchsched.state.recently_used import RecentlyUsed
+from batchsched.state.memory import NodeCursor, RecentlyUsed
 
 
 @given(st.integers(1, 4), st.lists(st.integers(0, 6), max_size=30))

@@ -29,8 +29,8 @@ from batchsched import (
     default_registry,
     schedule,
 )
+from batchsched.plugin.queues import QueueTree
 from batchsched.plugins.priority import PriorityPlugin
-from batchsched.state.queue_tree import QueueTree
 from batchsched.testing import configs
 from batchsched.tools import Finding
 from batchsched.tools.config_check import decisions, evicts_for_ever

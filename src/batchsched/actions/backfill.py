@@ -22,7 +22,7 @@ from batchsched.session.attempts import tasks_needed
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.session.turns import Turns
-from batchsched.state.recently_used import RecentlyUsed
+from batchsched.state.memory import RecentlyUsed
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, minus
 

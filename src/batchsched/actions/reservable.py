@@ -13,8 +13,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.session.attempts import tasks_needed
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.state.change_log import NodeCursor
-from batchsched.state.recently_used import RecentlyUsed
+from batchsched.state.memory import NodeCursor, RecentlyUsed
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 

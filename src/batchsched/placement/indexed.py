@@ -22,7 +22,7 @@ from batchsched.placement.ranking import FEW, Order, Ranking, SharedScores
 from batchsched.placement.table import Changes, RanksNodes, Table
 from batchsched.placement.tallies import Tallies
 from batchsched.state.ledger import Ledger
-from batchsched.state.recently_used import RecentlyUsed
+from batchsched.state.memory import RecentlyUsed
 from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["IndexedPlacement"]

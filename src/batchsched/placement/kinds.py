@@ -22,8 +22,8 @@ from batchsched.placement.plain_loop import (
 )
 from batchsched.plugin.hints import NodeKeys
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
-from batchsched.state.change_log import Watch
 from batchsched.state.ledger import Ledger
+from batchsched.state.memory import Watch
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector
 

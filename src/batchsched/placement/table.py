@@ -11,8 +11,8 @@ from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from batchsched.placement.kinds import Kind
-from batchsched.state.change_log import NodeCursor, Watch
 from batchsched.state.ledger import Ledger
+from batchsched.state.memory import NodeCursor, Watch
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector
 

@@ -16,8 +16,7 @@ from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.placement.kinds import Kind
 from batchsched.placement.plain_loop import Evaluator
 from batchsched.placement.table import Changes, Table
-from batchsched.state.change_log import Watch
-from batchsched.state.recently_used import RecentlyUsed
+from batchsched.state.memory import RecentlyUsed, Watch
 from batchsched.state.records import NodeState
 from batchsched.state.vectors import Vector
 

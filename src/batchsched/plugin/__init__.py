@@ -47,7 +47,7 @@ from batchsched.plugin.extension_points import (
 from batchsched.plugin.hints import EvictionHints, NodeKeys, PredicateHints, ScoreHints
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.plugin.session_view import SessionView
-from batchsched.state.change_log import Watch
+from batchsched.state.memory import Watch
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.units import EvictionUnit

@@ -14,7 +14,7 @@ from typing import Protocol, Self
 from attrs import frozen
 
 from batchsched.model.reasons import Unfit
-from batchsched.state.change_log import Watch
+from batchsched.state.memory import Watch
 from batchsched.state.records import NodeState, TaskState
 
 __all__ = [

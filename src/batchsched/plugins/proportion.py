@@ -24,7 +24,7 @@ from batchsched.model.resources import EPSILON
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, Verdict
 from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.queue_uses import QueueUses, Use, sum_of_requests
+from batchsched.plugin.queues import QueueUses, Use, sum_of_requests
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting

@@ -36,7 +36,6 @@ from batchsched.session.known_failures import FailedTurns
 from batchsched.session.node_room import NodeRoom
 from batchsched.session.plugins import ConfiguredPlugin, PluginSet
 from batchsched.session.queue_limits import AcceptedTasks
-from batchsched.session.remembered import Remembered
 from batchsched.session.statement import Statement
 from batchsched.session.tracing import telling_best, telling_first
 from batchsched.session.turns import TurnTaker
@@ -44,6 +43,7 @@ from batchsched.session.victims import EvictionSearch, Point, RecentStarts
 from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger, audit
 from batchsched.state.live_ledger import LiveLedger
+from batchsched.state.memory import Remembered
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
 from batchsched.trace import Teller
 

@@ -15,8 +15,8 @@ from batchsched.errors import InvariantError
 from batchsched.model.cluster import JobInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
-from batchsched.state.change_log import ChangeLog
 from batchsched.state.groups import JobGroups
+from batchsched.state.memory import ChangeLog
 from batchsched.state.records import (
     JobState,
     NodeState,

@@ -19,7 +19,7 @@ from attrs import evolve, frozen
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.constraints import LabelSelector, Operator, PodAffinityTerm
 from batchsched.model.reasons import UnfitReason
-from batchsched.state.change_log import Watch
+from batchsched.state.memory import Watch
 from batchsched.state.records import NodeState, TaskState
 
 __all__ = [

@@ -23,8 +23,8 @@ from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_mapping, is_text, is_tuple
+from batchsched.plugin.queues import QueueTree
 from batchsched.scheduler import Scheduler
-from batchsched.state.queue_tree import QueueTree
 from batchsched.tools.config_rules import (
     QUEUE_FIELDS,
     QUEUE_RULES,

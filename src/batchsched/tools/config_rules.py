@@ -16,7 +16,7 @@ from batchsched.model.rules import out_of_service
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import shown_amount
 from batchsched.plugin.arguments import as_boolean
-from batchsched.state.queue_tree import QueueTree
+from batchsched.plugin.queues import QueueTree
 from batchsched.tools.amounts import raised_limit
 
 __all__ = [

@@ -8,8 +8,8 @@ from hypothesis.strategies import DrawFn
 from tests.reference.queue_shares import DemandedTree
 
 from batchsched import Queue
+from batchsched.plugin.queues import QueueTree
 from batchsched.plugins.capacity.accounts import Accounts
-from batchsched.state.queue_tree import QueueTree
 from batchsched.testing import queue_trees
 
 DIMENSIONS = ("cpu", "memory")

@@ -12,6 +12,7 @@ from hypothesis.strategies import DrawFn
 from tests.reference.queue_shares import DemandedTree
 
 from batchsched import Queue, QueueStatus, Resource, ResourceLimit
+from batchsched.plugin.queues import QueueTree
 from batchsched.plugins.capacity.shares import (
     Entitlements,
     demands,
@@ -19,7 +20,6 @@ from batchsched.plugins.capacity.shares import (
     effective_status,
     fair_shares,
 )
-from batchsched.state.queue_tree import QueueTree
 from batchsched.testing import queue_trees
 
 

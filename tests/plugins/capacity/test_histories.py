@@ -25,7 +25,7 @@ from batchsched import (
     Snapshot,
     next_snapshot,
 )
-from batchsched.state.queue_tree import QueueTree
+from batchsched.plugin.queues import QueueTree
 from batchsched.testing import INVARIANTS, ClusterMachine
 
 QUICK = settings(

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchsched import Queue
+from batchsched.plugin.queues import QueueTree
 from batchsched.plugins.capacity.accounts import Accounts
 from batchsched.plugins.capacity.claims import lenders_above_shares
-from batchsched.state.queue_tree import QueueTree
 from batchsched.testing import queue_trees
 
 

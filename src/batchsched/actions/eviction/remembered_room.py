@@ -32,9 +32,9 @@ from batchsched.actions.eviction.victims import (
 )
 from batchsched.model.resources import EPSILON
 from batchsched.plugin.extension_points import Claim, ClaimStage
-from batchsched.session.remembered import Reads, Remembered, forget, running_slots
 from batchsched.session.session import Session
 from batchsched.session.victims import Victims
+from batchsched.state.memory import Reads, Remembered, forget, running_slots
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector, fits, total_of
 

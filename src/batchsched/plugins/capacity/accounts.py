@@ -8,7 +8,7 @@ from functools import partial
 from batchsched.model.cluster import QueueStatus, TaskStatus
 from batchsched.model.rules import out_of_service
 from batchsched.plugin.extension_points import Changes
-from batchsched.plugin.queue_uses import Use, sum_of_requests
+from batchsched.plugin.queues import QueueTree, Use, sum_of_requests
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.shares import (
     Entitlements,
@@ -18,7 +18,6 @@ from batchsched.plugins.capacity.shares import (
     fair_shares,
 )
 from batchsched.state.needs import Need
-from batchsched.state.queue_tree import QueueTree
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, minus, plus

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from batchsched.model.cluster import Queue, QueueStatus
 from batchsched.model.resources import Amount, ResourceLimit, exact
-from batchsched.state.queue_tree import QueueTree
+from batchsched.plugin.queues import QueueTree
 
 __all__ = [
     "Entitlements",
