@@ -23,6 +23,7 @@ from batchsched.session.attempts import Attempts
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place
+from batchsched.session.victims import EvictionSearch
 from batchsched.state.records import TaskState
 
 __all__ = ["ReclaimAction"]
@@ -124,13 +125,16 @@ class ReclaimAction:
         if make_room_by_claim(session, statement, task, claim, curable=curable):
             return True
         session.record_eviction_search(
-            task,
-            point=scope.point,
-            among=scope.value,
-            may_use_idle=True,
-            candidates_on=partial(candidates_on, session, task, scope),
-            recent=recent,
-            curable=curable,
-            claim=claim,
+            EvictionSearch(
+                task=task,
+                action=session.action_name or scope.point,
+                point=scope.point,
+                among=scope.value,
+                may_use_idle=True,
+                candidates_on=partial(candidates_on, session, task, scope),
+                recent=recent,
+                curable=curable,
+                claim=claim,
+            )
         )
         return False

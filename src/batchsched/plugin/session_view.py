@@ -16,13 +16,18 @@ from batchsched.state.vectors import Dimensions, Vector
 __all__ = ["SessionView"]
 
 
+def _no_past(_queue: QueueState, _need: Need | None) -> float:
+    return 0.0
+
+
 class SessionView:
     """A plugin's read-only view of the session."""
 
     __slots__ = (
-        *("_ledger", "_past_use", "_pod_affinity", "_promises_repel"),
+        *("_ledger", "_pod_affinity", "_promises_repel"),
         *("_surplus", "_task_key", "_units", "cluster", "dimensions"),
-        *("jobs", "nodes", "now", "other_tasks", "plain", "queues", "tasks"),
+        *("jobs", "knows_past", "nodes", "now", "other_tasks", "past_use_key", "plain"),
+        *("queues", "tasks"),
     )
 
     def __init__(
@@ -64,7 +69,10 @@ class SessionView:
         self._pod_affinity: PodAffinityIndex | None = None
         self._task_key: Callable[[TaskState], SortKey] | None = None
         self._surplus: Callable[[Sequence[QueueState], int], Sequence[int]] | None = None
-        self._past_use: Callable[[QueueState, Need | None], float] | None = None
+        self.knows_past = False
+        """Whether a plugin corrects weights by past use."""
+        self.past_use_key: Callable[[QueueState, Need | None], float] = _no_past
+        """Ranks a queue among its siblings by past use; see `PastUse`."""
         self._units: dict[str, tuple[int, dict[str, EvictionUnit]]] = {}
         """By UID of job: its version, and the eviction unit of each of its tasks."""
 
@@ -86,34 +94,24 @@ class SessionView:
             found.update(self._ledger.jobs_having[status.index])
         return found.values()
 
-    def open_orders(self, task_key: Callable[[TaskState], SortKey], /) -> None:
-        """Enable `in_task_order`: all plugins are open. The session calls this."""
-        self._task_key = task_key
-
-    def open_past(
+    def plugins_opened(
         self,
+        task_key: Callable[[TaskState], SortKey],
         surplus_weights: Callable[[Sequence[QueueState], int], Sequence[int]] | None,
         past_use_key: Callable[[QueueState, Need | None], float] | None,
         /,
     ) -> None:
-        """Set the functions for past use: all plugins are open. The session calls this."""
+        """Answer what needs all plugins to be open, from now on. The session calls this."""
+        self._task_key = task_key
         self._surplus = surplus_weights
-        self._past_use = past_use_key
-
-    @property
-    def knows_past(self) -> bool:
-        """Whether a plugin corrects weights by past use."""
-        return self._surplus is not None
+        self.knows_past = surplus_weights is not None
+        self.past_use_key = past_use_key or _no_past
 
     def surplus_weights(self, siblings: Sequence[QueueState], dimension: int, /) -> Sequence[int]:
         """Return the weights by which siblings share the surplus; see `SurplusWeights`."""
         if self._surplus is None:
             return [queue.info.weight for queue in siblings]
         return self._surplus(siblings, dimension)
-
-    def past_use_key(self, queue: QueueState, need: Need | None, /) -> float:
-        """Rank a queue among its siblings by past use; see `PastUse`."""
-        return 0.0 if self._past_use is None else self._past_use(queue, need)
 
     def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Return tasks in the task order of all plugins together.

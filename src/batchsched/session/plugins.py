@@ -602,7 +602,6 @@ class PluginSet:
         """The tasks with cached keys in task order, if they must be computed again."""
         self.opened = OpenedPlugins(plugins, view, teller)
         self._compile(view)
-        view.open_orders(self.task_key)
 
     def resume(self, view: SessionView, changes: Changes) -> frozenset[str]:
         """Resume each plugin, or open it again.
@@ -662,7 +661,8 @@ class PluginSet:
         self._queue_outcomes: Callable[
             [Callable[[TaskState], SortKey]], Mapping[str, QueueOutcome] | None
         ] = asking("queue_outcomes")
-        view.open_past(
+        view.plugins_opened(
+            self.task_key,
             asking("surplus_weights") if has("surplus_weights") else None,
             asking("past_use_key") if has("past_use_key") else None,
         )

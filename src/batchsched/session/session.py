@@ -27,7 +27,7 @@ from batchsched.model.texts import html_table, shown_amount
 from batchsched.model.validation.values import shown
 from batchsched.placement import CountsRoom, Fit, FollowsNodes, Placement
 from batchsched.placement.plain_loop import Evaluator
-from batchsched.plugin.extension_points import Changes, Claim
+from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.admission import admit_jobs
 from batchsched.session.carried_over import Plans, Reservations
@@ -39,7 +39,7 @@ from batchsched.session.queue_limits import AcceptedTasks
 from batchsched.session.statement import Statement
 from batchsched.session.tracing import telling_best, telling_first
 from batchsched.session.turns import TurnTaker
-from batchsched.session.victims import EvictionSearch, Point, RecentStarts
+from batchsched.session.victims import EvictionSearch
 from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger, audit
 from batchsched.state.live_ledger import LiveLedger
@@ -439,38 +439,13 @@ class Session(TurnTaker):
         self._statement = Statement(self, is_trial=is_trial)
         return self._statement
 
-    def record_eviction_search(
-        self,
-        task: TaskState,
-        *,
-        point: Point,
-        among: str,
-        may_use_idle: bool,
-        candidates_on: Callable[[NodeState], Sequence[TaskState]],
-        recent: RecentStarts | None = None,
-        curable: bool = False,
-        claim: Claim | None = None,
-    ) -> None:
-        """Record that an action searched for tasks to evict for a task and found too few.
+    def record_eviction_search(self, search: EvictionSearch) -> None:
+        """Record that an action searched for tasks to evict and found too few.
 
         The reason of the task then says why others could not be evicted, in the state at the end
         of the cycle.
-
-        Args:
-            task: the claimant.
-            point: the extension point of the verdicts, ``preemptable`` or ``reclaimable``.
-            among: a name for the set of running tasks that were considered.
-            may_use_idle: whether the task could have used idle resources too.
-            candidates_on: returns the running tasks of a node that were considered.
-            recent: the tasks that could not be evicted because they started recently.
-            curable: whether nodes that evictions can make accept the task were searched too.
-            claim: the claim that determined the victims, in place of verdicts.
-
         """
-        action = self.action_name or point
-        self.reports.eviction_searches[task.uid, action] = EvictionSearch(
-            *(task, action, point, among, may_use_idle, candidates_on, recent, curable, claim)
-        )
+        self.reports.eviction_searches[search.task.uid, search.action] = search
 
     @property
     def has_open_statement(self) -> bool:

@@ -104,6 +104,7 @@ class EvictionSearch:
     """A search for tasks to evict that found none, or too few."""
 
     task: TaskState
+    """The claimant."""
     action: str
     """The action that searched."""
     point: Point

@@ -30,7 +30,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.session.curing import accepts_without
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.session.victims import RecentStarts, Victims
+from batchsched.session.victims import EvictionSearch, RecentStarts, Victims
 from batchsched.state.doors import Door
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits
@@ -92,13 +92,16 @@ def make_room(
             known.remember_failure()
     if room is None:
         session.record_eviction_search(
-            task,
-            point=scope.point,
-            among=scope.value,
-            may_use_idle=may_use_idle,
-            candidates_on=partial(candidates_on, session, task, scope),
-            recent=recent,
-            curable=curable,
+            EvictionSearch(
+                task=task,
+                action=session.action_name or scope.point,
+                point=scope.point,
+                among=scope.value,
+                may_use_idle=may_use_idle,
+                candidates_on=partial(candidates_on, session, task, scope),
+                recent=recent,
+                curable=curable,
+            )
         )
         return False
     if not session.may_take_task(task, leaving=room.victims):
