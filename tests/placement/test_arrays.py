@@ -32,6 +32,7 @@ from batchsched.placement import Fit, arrays
 from batchsched.placement.arrays import ArrayRanking, ArrayTable
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
+from batchsched.placement.table import Table
 from batchsched.plugin import NodeScore, Predicate, PredicateHints, Reads, ScoreHints
 from batchsched.plugin.hints import NodeArrays, Numbers
 from batchsched.plugins.nodeorder import NodeOrderPlugin
@@ -314,3 +315,30 @@ def test_the_library_does_not_import_numpy_by_itself() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("count", [63, 64])
+def test_arrays_are_taken_where_there_are_enough_nodes(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[Table] = []
+    best = ArrayRanking.best
+
+    def noted(self: ArrayRanking) -> int | None:
+        used.append(self._table)
+        return best(self)
+
+    monkeypatch.setattr(ArrayRanking, "best", noted)
+    snapshot = some_cluster(nodes=count)
+    result = Scheduler().schedule(snapshot)
+    assert result == Scheduler(placement=LinearScanPlacement).schedule(snapshot)
+    assert bool(used) is (count >= 64)
+
+
+def test_without_numpy_many_nodes_are_kept_in_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = some_cluster(nodes=70)
+    expected = Scheduler().schedule(snapshot)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    monkeypatch.delitem(sys.modules, "batchsched.placement.arrays")
+    assert Scheduler().schedule(snapshot) == expected
+    assert "batchsched.placement.arrays" not in sys.modules

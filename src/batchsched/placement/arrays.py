@@ -185,19 +185,8 @@ class ArrayRanking:
     """The score of every node for one kind, in one array; finds the best node."""
 
     __slots__ = (
-        *(
-            "_accepted",
-            "_accepts",
-            "_best",
-            "_checks",
-            "_cursor",
-            "_is_stale",
-            "_kind",
-            "_scores",
-            "_table",
-        ),
-        *("_totals", "_wanted"),
-        "is_exact",
+        *("_accepted", "_accepts", "_best", "_checks", "_is_stale", "_kind"),
+        *("_read", "_scores", "_table", "_totals", "_wanted", "is_exact"),
     )
 
     def __init__(
@@ -219,7 +208,7 @@ class ArrayRanking:
         self._accepted: NDArray[np.bool_] | None = None
         self._checks = checks
         self._scores = scores
-        self._cursor = NodeCursor(table.log)
+        self._read = len(table.log)
         self._totals = self._evaluate_all()
         self._best: int | None = None
         self._is_stale = True
@@ -246,9 +235,11 @@ class ArrayRanking:
         return map(int, np.flatnonzero(self._totals != _NOWHERE))
 
     def _refresh(self) -> None:
-        changed = self._cursor.unread()
+        log = self._table.log
+        changed = log[self._read :]
         if not changed:
             return
+        self._read = len(log)
         self._is_stale = True
         if len(changed) <= FEW:
             self._evaluate_one_by_one(changed)

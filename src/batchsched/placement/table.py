@@ -12,7 +12,7 @@ from typing import Protocol
 
 from batchsched.placement.kinds import Kind
 from batchsched.state.ledger import Ledger
-from batchsched.state.memory import NodeCursor, Watch
+from batchsched.state.memory import Watch
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector
 
@@ -25,11 +25,12 @@ _NONE: frozenset[int] = frozenset()
 class Changes:
     """Which nodes changed for tasks of one kind, since the last time it was asked."""
 
-    __slots__ = ("_cursor", "_seen", "_watches")
+    __slots__ = ("_log", "_read", "_seen", "_watches")
 
     def __init__(self, log: Sequence[int], watches: Sequence[Watch]) -> None:
         """Begin at the end of the log of changed nodes, and of what is watched."""
-        self._cursor = NodeCursor(log)
+        self._log = log
+        self._read = len(log)
         self._watches = watches
         self._seen = [watch.changed_since(0)[0] for watch in watches]
 
@@ -38,10 +39,11 @@ class Changes:
 
         O(changes since the last time).
         """
-        new = self._cursor.unread()
-        if not new:
+        log, begin = self._log, self._read
+        if begin == len(log):
             return _NONE
-        changed: set[int] | None = set(new)
+        self._read = len(log)
+        changed: set[int] | None = set(log[begin:])
         for number, watch in enumerate(self._watches):
             self._seen[number], elsewhere = watch.changed_since(self._seen[number])
             if elsewhere is None:
@@ -78,7 +80,7 @@ class Table:
         self.vacant = ledger.vacant
         """The slots without a node."""
         self.dimensions = ledger.dimensions
-        self.cursor = NodeCursor(self.log)
+        self._changes = Changes(self.log, ())
         self.diverging: set[int] = set()
         """The slots of the nodes whose derived amounts differ from the idle amount."""
         self.reserved: set[int] = set()
@@ -108,11 +110,10 @@ class Table:
 
     def refresh(self) -> None:
         """Bring the table up to date. O(changes since the last time)."""
-        changed = self.cursor.unread()
+        changed = self._changes.unread()
         if changed:
-            slots = set(changed)
-            self._note(slots)
-            self.write(slots)
+            self._note(changed)
+            self.write(changed)
 
     def write(self, slots: Collection[int]) -> None:
         """Read the amounts of changed nodes."""
