@@ -19,7 +19,6 @@ from batchsched.placement.kinds import LARGEST_EXACT, Kind
 from batchsched.placement.table import Table
 from batchsched.plugin.hints import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
 from batchsched.state.ledger import Ledger
-from batchsched.state.memory import NodeCursor
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import LARGEST_IN_ARRAYS
 
