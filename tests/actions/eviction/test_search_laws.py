@@ -170,6 +170,8 @@ def test_searches_find_what_the_rules_say_whether_or_not_they_remember(
         expected = expected_room(
             plain, task, nodes, is_candidate, victims_of, may_use_idle=may_use_idle
         )
+        if expected is not None and not plain.may_take_task(task, leaving=expected[1]):
+            expected = None  # its job has as many tasks as it may have, say
         if expected is not None:
             for victim in expected[1]:
                 statements[0].evict(victim, claimant=task)
