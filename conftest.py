@@ -10,8 +10,10 @@ import pkgutil
 from contextlib import suppress
 from importlib.util import find_spec
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from tests.support.few_examples import limit_examples
 
 import batchsched
 
@@ -36,6 +38,13 @@ settings.load_profile("batchsched")
 if hasattr(providers, "_get_local_constants"):
     _nothing = providers.Constants()
     providers._get_local_constants = lambda: _nothing
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Draw few examples everywhere if the profile is one of few, `quick` say."""
+    few = settings.default.max_examples
+    if few < settings.get_profile("batchsched").max_examples:
+        limit_examples(items, few)
 
 
 def pytest_collection_finish() -> None:

@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.pythons import find_python
 
+pytestmark = pytest.mark.slow
+
 TESTS = Path(__file__).parent
 THIS_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 

@@ -17,6 +17,8 @@ from batchsched.placement import arrays
 
 FILES = check.golden_files()
 HOW_MANY = 2824
+LARGE = ("backfill", "evict", "medium", "mixed", "preempt", "reclaim", "reserve")
+"""The families of cases that take long."""
 
 
 @frozen(eq=False)
@@ -48,13 +50,14 @@ def name_of(path: Path) -> str:
     return path.name.split(".")[0]
 
 
+def marks_of(path: Path) -> list[pytest.MarkDecorator]:
+    """One process decides a file, once for all tests of it."""
+    group = pytest.mark.xdist_group(name_of(path))
+    return [group, pytest.mark.slow] if name_of(path) in LARGE else [group]
+
+
 of_each_file = pytest.mark.parametrize(
-    "path",
-    # One process decides a file, once for all tests of it.
-    [
-        pytest.param(path, id=name_of(path), marks=pytest.mark.xdist_group(name_of(path)))
-        for path in FILES
-    ],
+    "path", [pytest.param(path, id=name_of(path), marks=marks_of(path)) for path in FILES]
 )
 
 
@@ -78,7 +81,7 @@ def test_every_case_is_decided_the_same_on_arrays(
     monkeypatch.setattr(arrays, "FEW", 0)  # however few nodes there are
     other = [
         one.case["name"]
-        for one in decided(path)[::2]
+        for one in decided(path)[::3]
         if Scheduler(one.scheduler.config, placement=VectorisedPlacement).schedule(one.snapshot)
         != one.result
     ]
@@ -107,7 +110,7 @@ def test_the_same_scheduler_decides_a_snapshot_the_same_again(path: Path) -> Non
 def test_decisions_do_not_depend_on_the_order_in_which_anything_is_given(path: Path) -> None:
     other = [
         one.case["name"]
-        for one in decided(path)[1::2]  # the others are decided on arrays
+        for one in decided(path)[1::3]  # others are decided on arrays
         if one.scheduler.schedule(check.snapshot_of(one.case, shuffle=1)) != one.result
     ]
     assert other == []

@@ -8,6 +8,8 @@ from tests.support.kubernetes_objects import as_python_client
 from batchsched import Bind, CycleResult, JobOutcome, JobPhase, TaskOutcome, TaskStatus
 from batchsched.kubernetes import snapshot_from_objects
 
+pytestmark = pytest.mark.slow
+
 FILES = check.golden_files()
 
 

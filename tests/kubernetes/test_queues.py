@@ -133,6 +133,24 @@ class TestVolcano:
             "q4": Queue(name="q4", parent="q3"),
         }
 
+    @pytest.mark.parametrize(
+        "weights", ["1/2", "1/2/4/8", "1/2/0", "1/2/x", "1/-2/4", "1/2/", "\u0661/\u0662/\u0663"]
+    )
+    def test_weights_of_a_hierarchy_that_make_no_sense_are_ignored_and_noticed(
+        self, weights: str
+    ) -> None:
+        keys = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
+        annotations = dict(zip(keys, ("root/science/vision", weights), strict=True))
+        queues, [notice] = read(volcano("q", annotations, weight=7))
+        assert queues == {
+            "root/science": Queue(name="root/science", weight=1),
+            "q": Queue(name="q", parent="root/science", weight=7),
+        }
+        assert notice == (
+            "1 x Queue metadata.annotations['volcano.sh/hierarchy-weights']: ignored: expected "
+            "whole numbers above 0, as many as the hierarchy has parts (q)"
+        )
+
     def test_pods_of_queues_below_a_closed_one_do_not_start(self) -> None:
         snapshot, notices = read_objects(
             nodes=[node()],

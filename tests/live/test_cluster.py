@@ -163,6 +163,15 @@ def test_jobs_tasks_nodes_and_queues_change() -> None:
     assert cluster.snapshot().jobs == ()
 
 
+@pytest.mark.parametrize("known", ["a", "other", "twice"])
+def test_a_task_that_comes_has_a_uid_of_its_own(known: str) -> None:
+    cluster = one_node(task("a"), other_tasks=[task("other", TaskStatus.RUNNING, "n1")])
+    before = cluster.snapshot()
+    with pytest.raises(EventError, match=f"there is a task '{known}' already"):
+        cluster.apply(TasksAdded("default/j", (task("twice"), task(known))))
+    assert cluster.snapshot() == before
+
+
 def test_a_job_that_is_removed_takes_its_tasks_along() -> None:
     cluster = one_node(task("t", TaskStatus.RUNNING, "n1"))
     cluster.apply(

@@ -12,6 +12,8 @@ from tests.support.living import Life, events_to_build, events_to_change
 from batchsched import Scheduler, SchedulerConfig
 from batchsched.live import Cluster
 
+pytestmark = pytest.mark.slow
+
 EVERY = 60
 FILES = check.golden_files()
 

@@ -1,5 +1,7 @@
 """A living cluster keeps times as the chain of snapshots does."""
 
+import pytest
+
 from batchsched import (
     CycleResult,
     Dependency,
@@ -47,6 +49,20 @@ def test_the_eligible_time_is_set_when_dependencies_first_hold() -> None:
     assert cluster.snapshot().jobs[2].eligible_time == 8
     cluster.apply(JobRemoved("default/a"), TimePassed(12))
     assert [job.eligible_time for job in cluster.snapshot().jobs] == [9, 8]
+
+
+@pytest.mark.parametrize("not_started", [(), ("other-1",)])
+def test_a_job_that_waits_for_one_to_start_is_eligible_once_that_is_carried_out(
+    not_started: tuple[str, ...],
+) -> None:
+    after_a = [Dependency(job="default/a", on=JobEvent.STARTED)]
+    cluster = begun(job("a"), job("b", depends_on=after_a), job("other"))
+    scheduler = Scheduler().attach(cluster)
+    first = scheduler.schedule()
+    assert {bind.task_uid for bind in first.binds} == {"a-1", "other-1"}
+    cluster.carry_out(first, not_started)
+    assert {one.name: one.eligible_time for one in cluster.snapshot().jobs}["b"] == 5
+    assert [bind.task_uid for bind in scheduler.schedule().binds] == ["b-1"]
 
 
 def test_a_trial_takes_plans_and_eligible_times_back() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from tests.support.few_examples import limit_examples
 
 FEW_EXAMPLES = 10
 
@@ -34,13 +35,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if not item.name.startswith(SLOW)]
-    for item in items:
-        # Tests and state machines that ask for more examples get no more either.
-        test = getattr(item, "obj", None)
-        asked = getattr(test, "_hypothesis_internal_use_settings", None)
-        if asked is not None and asked.max_examples > FEW_EXAMPLES:
-            few = settings(asked, max_examples=FEW_EXAMPLES)
-            test._hypothesis_internal_use_settings = few  # type: ignore[union-attr]
-        machine = getattr(item, "cls", None)
-        if item.name == "runTest" and isinstance(getattr(machine, "settings", None), settings):
-            machine.settings = settings(machine.settings, max_examples=FEW_EXAMPLES)
+    limit_examples(items, FEW_EXAMPLES)

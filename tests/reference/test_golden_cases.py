@@ -5,6 +5,8 @@ import pytest
 from tests.reference import reference_schedule
 from tests.support import golden as check
 
+pytestmark = pytest.mark.slow
+
 # All cases pass; a sample keeps the tests short.
 EVERY = 10
 EVERY_LARGE = 40

@@ -11,6 +11,8 @@ import pytest
 from tests.seeded_bugs import run
 from tests.seeded_bugs.sowing import PACKAGE, SOURCE, Bug, read_bugs
 
+pytestmark = pytest.mark.slow
+
 BUGS = read_bugs()
 MISSED = read_bugs("missed.txt")
 

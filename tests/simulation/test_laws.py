@@ -34,6 +34,8 @@ from batchsched.simulation import (
 from .reference import Plain, plain_starts
 from .workloads import workloads
 
+pytestmark = pytest.mark.slow
+
 POLICIES: list[Policy] = [
     Fcfs(),
     ShortestFirst(),

@@ -28,6 +28,8 @@ from batchsched.simulation import (
 
 from .traces import rows
 
+pytestmark = pytest.mark.slow
+
 HELIOS: dict[str, tuple[int, int, int]] = {
     # the file, seconds from the beginning of 2017 to its first job, nodes of 8 GPUs
     "7f04ca": (1, 19_862_418, 32),

@@ -24,6 +24,8 @@ from batchsched.simulation import (
 
 from .traces import lines
 
+pytestmark = pytest.mark.slow
+
 FOLDER = "kth_sp2"
 LOG = f"{FOLDER}/KTH-SP2-filtered-28481.swf.gz"
 

@@ -24,6 +24,8 @@ from batchsched.simulation import (
 )
 from batchsched.simulation.metrics import confidence_interval, jain_index, quantile
 
+pytestmark = pytest.mark.slow
+
 POLICIES = {"fcfs": Fcfs(), "easy": Easy(), "conservative": Conservative()}
 
 

@@ -24,6 +24,8 @@ from batchsched.testing import (
 )
 from batchsched.testing.hashing import carry_out, name_of_target
 
+pytestmark = pytest.mark.slow
+
 MODULE = "tests.testing.order_of_sets"
 BIG = cluster(
     [node(f"n{number}", "1C1G") for number in range(1, 6)],

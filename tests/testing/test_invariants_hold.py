@@ -11,6 +11,8 @@ from tests.support import golden as check
 from batchsched import Scheduler, SchedulerConfig, Snapshot
 from batchsched.testing import check_cycle, configs, snapshots
 
+pytestmark = pytest.mark.slow
+
 # A sample keeps the tests short; `python -m tests.support.all_goldens` checks all.
 EVERY = 20
 EVERY_LARGE = 80

@@ -31,6 +31,8 @@ from batchsched.plugins.proportion import ProportionPlugin
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.testing import LawViolation, check_plugin
 
+pytestmark = pytest.mark.slow
+
 NO = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="broken", detail="no")
 
 

@@ -42,6 +42,8 @@ from batchsched.testing import machine as machine_module
 from batchsched.testing.invariants import Cycle
 from batchsched.testing.ping_pong import Watcher
 
+pytestmark = pytest.mark.slow
+
 BUT_REASONS = [law for law in INVARIANTS if law.__name__ != "reasons"]
 QUICK = settings(
     stateful_step_count=12,

@@ -18,6 +18,8 @@ from batchsched.plugins.drf import DrfPlugin
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.testing import LawViolation, VacuityWarning, check_plugin, snapshots
 
+pytestmark = pytest.mark.slow
+
 NO = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="under-test", detail="other team")
 TEAMS = {"team": ["red", "blue"]}
 

@@ -29,6 +29,8 @@ from batchsched import (
 from batchsched.testing import snapshots
 from batchsched.tools.shrinking import neutral_names
 
+pytestmark = pytest.mark.slow
+
 
 def waits(snapshot: Snapshot) -> bool:
     return bool(schedule(snapshot).pending)

@@ -142,6 +142,9 @@ def test_the_fewest_tasks_go_and_the_first_node_wins_among_equals() -> None:
     assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) == ["k-2", "k-1"]
     session = whole(job("k", "2C0G@n2"), job("g", "2C0G@n1"), IMPORTANT, nodes=["2C0G", "2C0G"])
     assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) == ["g-1"]
+    pairs = job("k", "1C0G@n2", "1C0G@n2"), job("g", "1C0G@n1", "1C0G@n1")
+    session = whole(*pairs, IMPORTANT, nodes=["2C0G", "2C0G"])
+    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) == ["g-2", "g-1"]
 
 
 def test_a_job_is_spared_as_one_and_surplus_that_goes_with_it_anyway_is_counted_once() -> None:
