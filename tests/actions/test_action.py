@@ -9,8 +9,8 @@ from tests.support.books import opened
 from tests.support.clusters import cluster, job, node
 
 import batchsched.actions
-from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
-from batchsched.session.session import Session
+from batchsched import Session
+from batchsched.action import has_task_to_place, jobs_by_queue, tasks_to_place
 
 
 def session() -> Session:

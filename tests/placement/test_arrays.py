@@ -15,29 +15,40 @@ from tests.support.books import Opens, session_of
 from tests.support.clusters import cluster, job, node
 
 from batchsched import (
+    NodeAffinity,
+    NodeSelectorTerm,
     PluginError,
     PluginOption,
+    PreferredNodeTerm,
     Resource,
     Scheduler,
     SchedulerConfig,
+    ScoringRequest,
     Snapshot,
     Tier,
+    Unfit,
+    UnfitReason,
     default_registry,
 )
+from batchsched.action import Fit
 from batchsched.fast import VectorisedPlacement
-from batchsched.model.cluster import ScoringRequest
-from batchsched.model.constraints import NodeAffinity, NodeSelectorTerm, PreferredNodeTerm
-from batchsched.model.reasons import Unfit, UnfitReason
-from batchsched.placement import Fit, arrays
+from batchsched.placement import arrays
 from batchsched.placement.arrays import ArrayRanking, ArrayTable
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.placement.table import Table
-from batchsched.plugin import NodeScore, Predicate, PredicateHints, Reads, ScoreHints
+from batchsched.plugin import (
+    NodeScore,
+    NodeState,
+    Predicate,
+    PredicateHints,
+    Reads,
+    ScoreHints,
+    TaskState,
+)
 from batchsched.plugin.hints import NodeArrays, Numbers
 from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.session.plugins import ConfiguredPlugin
-from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import LARGEST_IN_ARRAYS
 
 AMOUNTS = st.integers(0, LARGEST_IN_ARRAYS - 1)

@@ -15,26 +15,27 @@ from tests.support.clusters import cluster, job, node
 from tests.support.own_plugins import PARTS, WATCHED_PARTS, Own
 
 from batchsched import (
+    Arguments,
     PluginOption,
     Scheduler,
     SchedulerConfig,
+    Session,
     Snapshot,
     Statement,
     TaskStatus,
     default_registry,
 )
+from batchsched.action import Fit, Placement
 from batchsched.fast import VectorisedPlacement
-from batchsched.placement import Fit, Placement, arrays, kinds, ranking
+from batchsched.placement import arrays, kinds, ranking
 from batchsched.placement import indexed as indexed_module
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.kinds import Kind
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
-from batchsched.plugin.arguments import Arguments
+from batchsched.plugin import NodeState, TaskState
 from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.session.plugins import ConfiguredPlugin
-from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
-from batchsched.state.records import NodeState, TaskState
 from batchsched.testing import configs, snapshots
 
 S = TaskStatus

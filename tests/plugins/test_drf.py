@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from tests.support.books import dump, opened, plugin_object
 from tests.support.clusters import cluster, job, node
 
-from batchsched import JobInfo, Resource, Snapshot, TaskStatus
+from batchsched import JobInfo, Resource, Session, Snapshot, TaskStatus
 from batchsched.plugin import Verdict
-from batchsched.session.session import Session
 from batchsched.state.vectors import dominant_share
 
 V, P = Verdict.VICTIM, Verdict.PASS

@@ -17,12 +17,12 @@ from batchsched import (
     NodeInfo,
     Queue,
     Resource,
+    Session,
     Snapshot,
     TaskGroup,
     TaskStatus,
 )
 from batchsched.plugin import Verdict
-from batchsched.session.session import Session
 
 S = TaskStatus
 V, X = Verdict.VICTIM, Verdict.PROTECTED

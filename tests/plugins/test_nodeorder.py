@@ -26,6 +26,7 @@ from batchsched import (
     Requirement,
     Resource,
     ScoringRequest,
+    Session,
     Snapshot,
     TaskInfo,
     TaskStatus,
@@ -33,13 +34,10 @@ from batchsched import (
 )
 from batchsched.placement.arrays import ArrayTable
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.plugin import Reads
-from batchsched.plugin.session_view import SessionView
+from batchsched.plugin import NodeState, Reads, SessionView, TaskState
 from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.session.plugins import ConfiguredPlugin
-from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
-from batchsched.state.records import NodeState, TaskState
 from batchsched.testing import snapshots
 
 OFF = dict.fromkeys(

@@ -23,6 +23,7 @@ from batchsched import (
     PodAffinityTerm,
     Requirement,
     Resource,
+    Session,
     Snapshot,
     Taint,
     TaintEffect,
@@ -30,15 +31,14 @@ from batchsched import (
     TaskStatus,
     Toleration,
     TolerationOperator,
+    Unfit,
     UnfitReason,
 )
-from batchsched.model.reasons import Unfit
 from batchsched.placement.arrays import ArrayTable
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin import Reads
 from batchsched.plugins.predicates import PredicatesPlugin, _unfit
 from batchsched.session.plugins import ConfiguredPlugin
-from batchsched.session.session import Session
 from batchsched.testing import snapshots
 
 R = UnfitReason

@@ -9,9 +9,8 @@ from attrs import evolve
 from tests.support.books import opened, plugin_object
 from tests.support.clusters import cluster, job, node
 
-from batchsched import JobInfo
+from batchsched import JobInfo, Session
 from batchsched.plugin import Verdict
-from batchsched.session.session import Session
 
 V, P, X = Verdict.VICTIM, Verdict.PASS, Verdict.PROTECTED
 

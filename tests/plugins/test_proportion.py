@@ -22,14 +22,13 @@ from batchsched import (
     Resource,
     Scheduler,
     SchedulerConfig,
+    Session,
     Snapshot,
     TaskInfo,
     TaskStatus,
 )
-from batchsched.plugin import Verdict
+from batchsched.plugin import TaskState, Verdict
 from batchsched.plugins.proportion import water_fill
-from batchsched.session.session import Session
-from batchsched.state.records import TaskState
 from batchsched.testing import check_cycle, snapshots
 
 V, X = Verdict.VICTIM, Verdict.PROTECTED

@@ -15,7 +15,7 @@ from tests.support.histories import (
 )
 
 from batchsched import Session
-from batchsched.state.records import NodeState
+from batchsched.plugin import NodeState
 from batchsched.state.vectors import fits, plus
 
 SEEDS = range(30)

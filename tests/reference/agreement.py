@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from batchsched.config.registry import Registry
-from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.model.result import CycleResult
-from batchsched.model.snapshot import Snapshot
+from batchsched import CycleResult, Registry, SchedulerConfig, Snapshot
 from batchsched.plugin.arguments import ArgumentValue
 from batchsched.testing import Cycle, check_cycle, invariant
 from tests.reference.schedule import reference_schedule

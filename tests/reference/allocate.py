@@ -6,7 +6,7 @@ from math import inf
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus
+from batchsched import JobInfo, TaskInfo, TaskStatus
 from tests.reference.choose import (
     accepted_nodes,
     feasible_nodes,

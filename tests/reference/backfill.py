@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from batchsched.model.cluster import TaskStatus
+from batchsched import TaskStatus
 from tests.reference.choose import best, feasible_nodes
 from tests.reference.conf import Arguments
 from tests.reference.displace import displace

@@ -7,8 +7,7 @@ from fractions import Fraction
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, QueueStatus, TaskInfo, TaskStatus
-from batchsched.model.resources import Resource
+from batchsched import JobInfo, NodeInfo, Queue, QueueStatus, Resource, TaskInfo, TaskStatus
 from tests.reference.conf import Arguments
 from tests.reference.groups import HOPED, Groups, Statuses, has_groups
 from tests.reference.plugins import Plugin, ready_count, waiting_count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
+from batchsched import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from tests.reference.choose import accepted_nodes
 from tests.reference.groups import Groups, has_groups
 from tests.reference.session import Session

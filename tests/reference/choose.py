@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
+from batchsched import NodeInfo, TaskInfo, TaskStatus
 from tests.reference.session import Session
 from tests.reference.state import total_of
 from tests.reference.timeline import allows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched import JobInfo, TaskInfo
 from tests.reference.group_turns import group_turn
 from tests.reference.groups import has_groups
 from tests.reference.session import Session

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
-from batchsched.model.resources import EPSILON
+from batchsched import EPSILON, JobInfo, NodeInfo, TaskInfo, TaskStatus
 from tests.reference.capacity import Capacity, Claim, Unit, needed
 from tests.reference.choose import (
     curable_nodes,

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from batchsched.model.cluster import Dependency, JobEvent, JobInfo, TaskInfo, TaskStatus
-from batchsched.model.reasons import ConditionReason
-from batchsched.model.snapshot import Snapshot
+from batchsched import (
+    ConditionReason,
+    Dependency,
+    JobEvent,
+    JobInfo,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+)
 
 __all__ = ["waits_for"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from tests.reference.choose import best, feasible_nodes
 from tests.reference.group_turns import needed_tasks
 from tests.reference.groups import has_groups

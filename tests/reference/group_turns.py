@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from attrs import Factory, define
 
-from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched import JobInfo, TaskInfo
 from tests.reference.groups import HOPED, RESERVED, Groups, Statuses, has_groups
 from tests.reference.session import Session
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo, TaskGroup, TaskInfo, TaskStatus
+from batchsched import JobInfo, TaskGroup, TaskInfo, TaskStatus
 from tests.reference.state import State
 
 __all__ = ["Groups", "has_groups"]

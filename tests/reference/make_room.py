@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
+from batchsched import NodeInfo, TaskInfo, TaskStatus
 from tests.reference.choose import curable_nodes
 from tests.reference.session import Session
 from tests.reference.state import total_of

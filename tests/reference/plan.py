@@ -6,7 +6,7 @@ from math import inf
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Plan, TaskInfo, TaskStatus
+from batchsched import JobInfo, NodeInfo, Plan, TaskInfo, TaskStatus
 from tests.reference.choose import best, feasible_nodes
 from tests.reference.conf import Arguments
 from tests.reference.groups import Groups, has_groups

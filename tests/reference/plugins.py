@@ -11,8 +11,7 @@ from enum import Enum
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
-from batchsched.model.reasons import ConditionReason, JobCondition
+from batchsched import ConditionReason, JobCondition, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from tests.reference.conf import Arguments
 from tests.reference.groups import Groups, has_groups
 from tests.reference.state import State

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
-from batchsched.model.constraints import PodAffinity, PodAffinityTerm, WeightedPodTerm
+from batchsched import NodeInfo, PodAffinity, PodAffinityTerm, TaskInfo, TaskStatus, WeightedPodTerm
 from tests.reference.state import State
 
 __all__ = ["AffinityRule", "affinity_counts"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
-from batchsched.model.resources import EPSILON
+from batchsched import EPSILON, NodeInfo, TaskInfo, TaskStatus
 from tests.reference.conf import Arguments
 from tests.reference.plugins import Plugin
 from tests.reference.pod_affinity import AffinityRule

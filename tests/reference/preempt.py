@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from batchsched.model.cluster import JobInfo, Queue, TaskInfo
+from batchsched import JobInfo, Queue, TaskInfo
 from tests.reference.choose import by_score, feasible_nodes, place_later, place_now
 from tests.reference.group_turns import group_turn, needed_tasks
 from tests.reference.groups import has_groups

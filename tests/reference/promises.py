@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
+from batchsched import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from tests.reference.make_room import enough_victims, members, running_on
 from tests.reference.session import Session
 from tests.reference.state import total_of

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import floor
 
-from batchsched.model.cluster import Queue, QueueStatus
-from batchsched.model.resources import ResourceLimit
+from batchsched import Queue, QueueStatus, ResourceLimit
 
 __all__ = ["DemandedTree", "reference_fill"]
 

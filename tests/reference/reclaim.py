@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchsched.model.cluster import JobInfo, Queue, TaskInfo
+from batchsched import JobInfo, Queue, TaskInfo
 from tests.reference.choose import feasible_nodes, place_later, place_now
 from tests.reference.claimant_turn import claimant_turn
 from tests.reference.claims import reclaim_by_claims

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from batchsched.model.cluster import JobInfo, TaskStatus
+from batchsched import JobInfo, TaskStatus
 from tests.reference.choose import feasible_nodes, place_now
 from tests.reference.group_turns import needed_tasks
 from tests.reference.session import Session

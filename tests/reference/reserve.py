@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from math import ceil
 
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
+from batchsched import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from tests.reference.allocate import can_still_start
 from tests.reference.capacity import needed
 from tests.reference.choose import accepted_nodes, feasible_nodes, place_now

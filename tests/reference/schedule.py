@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from batchsched.model.cluster import JobInfo, JobPhase, TaskInfo, TaskStatus
-from batchsched.model.result import CycleResult, JobOutcome, Promise, TaskOutcome
-from batchsched.model.snapshot import Snapshot
+from batchsched import (
+    CycleResult,
+    JobInfo,
+    JobOutcome,
+    JobPhase,
+    Promise,
+    Snapshot,
+    TaskInfo,
+    TaskOutcome,
+    TaskStatus,
+)
 from tests.reference.allocate import allocate
 from tests.reference.backfill import backfill
 from tests.reference.carried_promises import (

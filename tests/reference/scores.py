@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
-from batchsched.model.resources import Amount, Resource
+from batchsched import NodeInfo, Resource, TaskInfo, TaskStatus
+from batchsched.model.resources import Amount
 from tests.reference.conf import Arguments
 from tests.reference.plugins import Plugin, RawScore
 from tests.reference.pod_affinity import affinity_counts

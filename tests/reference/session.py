@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Plan, Queue, TaskInfo, TaskStatus
-from batchsched.model.reasons import ConditionReason, JobCondition
-from batchsched.model.resources import Resource
-from batchsched.model.result import Bind, Eviction
-from batchsched.model.snapshot import Snapshot
+from batchsched import (
+    Bind,
+    ConditionReason,
+    Eviction,
+    JobCondition,
+    JobInfo,
+    NodeInfo,
+    Plan,
+    Queue,
+    Resource,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+)
 from tests.reference.capacity import needed
 from tests.reference.conf import Conf
 from tests.reference.dependencies import waits_for

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from batchsched.model.cluster import JobInfo, Queue, TaskInfo, TaskStatus
-from batchsched.model.resources import EPSILON, Amount, Resource
+from batchsched import EPSILON, JobInfo, Queue, Resource, TaskInfo, TaskStatus
+from batchsched.model.resources import Amount
 from tests.reference.groups import Groups, has_groups
 from tests.reference.plugins import (
     Plugin,

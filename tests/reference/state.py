@@ -10,10 +10,8 @@ from collections.abc import Iterable
 
 from attrs import evolve, frozen
 
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
-from batchsched.model.resources import Amount, Resource
-from batchsched.model.result import Bind, Eviction
-from batchsched.model.snapshot import Snapshot
+from batchsched import Bind, Eviction, JobInfo, NodeInfo, Resource, Snapshot, TaskInfo, TaskStatus
+from batchsched.model.resources import Amount
 
 __all__ = ["Accounts", "Place", "Saved", "State", "Take", "less", "total_of"]
 

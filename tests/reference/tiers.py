@@ -7,8 +7,7 @@ from functools import cmp_to_key
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
-from batchsched.model.reasons import JobCondition
+from batchsched import JobCondition, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from tests.reference.capacity import Capacity
 from tests.reference.conf import Conf, PluginConf
 from tests.reference.groups import Groups, has_groups

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf, nextafter
 
-from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
-from batchsched.model.resources import Resource
+from batchsched import NodeInfo, Resource, TaskInfo, TaskStatus
 from tests.reference.session import Session
 from tests.reference.state import Take, less, total_of
 

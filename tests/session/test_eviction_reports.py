@@ -12,6 +12,7 @@ from tests.support.clusters import cluster, job, node
 
 from batchsched import (
     CycleResult,
+    EvictionReport,
     Resource,
     Scheduler,
     SchedulerConfig,
@@ -19,7 +20,6 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.model.reasons import EvictionReport
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.session import eviction_reports

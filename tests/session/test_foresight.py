@@ -31,13 +31,11 @@ from batchsched import (
     UnfitReason,
     default_registry,
 )
+from batchsched.action import Fit
 from batchsched.live import Cluster, JobArrived, TaskSucceeded, TimePassed
-from batchsched.placement import Fit
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
-from batchsched.plugin import SessionView
-from batchsched.state.needs import Need
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.plugin import JobState, Need, NodeState, QueueState, SessionView, TaskState
 
 
 class Counting(IndexedPlacement):

@@ -26,12 +26,20 @@ from batchsched import (
     UnfitReason,
     default_registry,
 )
-from batchsched.plugin import NodeScore, Predicate, PredicateHints, ScoreHints, Verdict, Vote
-from batchsched.plugin.session_view import SessionView
+from batchsched.plugin import (
+    JobState,
+    NodeScore,
+    Predicate,
+    PredicateHints,
+    ScoreHints,
+    SessionView,
+    TaskState,
+    Verdict,
+    Vote,
+)
 from batchsched.session.plugins import POINTS as ALL_POINTS
 from batchsched.session.plugins import ConfiguredPlugin, PluginSet
 from batchsched.state.ledger import Ledger
-from batchsched.state.records import JobState, TaskState
 
 V, P, X = Verdict.VICTIM, Verdict.PASS, Verdict.PROTECTED
 

@@ -15,6 +15,7 @@ from batchsched import (
     MemberCount,
     NodeInfo,
     PluginError,
+    Session,
     Snapshot,
     StatementError,
     TaskInfo,
@@ -23,7 +24,6 @@ from batchsched import (
 )
 from batchsched.plugins.proportion import ProportionPlugin
 from batchsched.session.outcomes import close
-from batchsched.session.session import Session
 from batchsched.state.ledger import audit
 
 S = TaskStatus

@@ -15,10 +15,9 @@ from hypothesis.stateful import (
 )
 from tests.support.books import CHARGED, dump, opened, plugin_object
 
-from batchsched import Snapshot, Statement, TaskStatus
-from batchsched.session.session import Session
+from batchsched import Session, Snapshot, Statement, TaskStatus
+from batchsched.plugin import NodeState, TaskState
 from batchsched.state.ledger import audit
-from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import plus
 from batchsched.testing import snapshots
 

@@ -9,8 +9,7 @@ from attrs import evolve
 from tests.support.books import Saying, dump, opened, standing
 from tests.support.clusters import cluster, job, node
 
-from batchsched import PluginError, Snapshot, Statement, StatementError, TaskStatus
-from batchsched.session.session import Session
+from batchsched import PluginError, Session, Snapshot, Statement, StatementError, TaskStatus
 from batchsched.state.ledger import audit
 
 S = TaskStatus

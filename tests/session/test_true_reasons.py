@@ -10,6 +10,7 @@ from tests.support.clusters import action, cluster, job, node, scheduler
 from batchsched import (
     CycleResult,
     JobInfo,
+    KindNeed,
     MemberCount,
     NodeInfo,
     PlacementFailure,
@@ -24,7 +25,6 @@ from batchsched import (
     WhyPending,
     schedule,
 )
-from batchsched.model.reasons import KindNeed
 from batchsched.testing import snapshots
 
 HOLD = action("allocate", unready="hold")

@@ -9,10 +9,11 @@ from tests.support.books import opened
 from tests.support.clusters import cluster, job, node
 
 from batchsched import JobInfo, Queue, Snapshot
-from batchsched.session.turns import JobsByNeed, LiveQueue, PlainOrder, PlainTree, QueueWalk
+from batchsched.action import LiveQueue
+from batchsched.plugin import JobState, Need, QueueState
+from batchsched.session.turns import JobsByNeed, PlainOrder, PlainTree, QueueWalk
 from batchsched.state.ledger import Ledger
-from batchsched.state.needs import Need
-from batchsched.state.records import JobState, QueueState, SortKey
+from batchsched.state.records import SortKey
 from batchsched.testing import queue_trees
 
 STEPS = st.lists(

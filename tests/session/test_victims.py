@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from tests.support.books import Saying, opened
 from tests.support.clusters import cluster, job, node
 
-from batchsched.plugin import Verdict
-from batchsched.session.session import Session
-from batchsched.state.records import JobState, TaskState
+from batchsched import Session
+from batchsched.plugin import JobState, TaskState, Verdict
 
 V, P, X, W = Verdict.VICTIM, Verdict.PASS, Verdict.PROTECTED, Verdict.WITH_JOB
 UIDS = ("a-1", "a-2", "a-3", "b-1", "b-2")

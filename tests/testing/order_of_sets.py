@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from batchsched import Scheduler, SchedulerConfig, TaskStatus, default_registry
-from batchsched.plugin import NodeScore, Reads
-from batchsched.plugin.session_view import SessionView
-from batchsched.session.session import Session
-from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched import Scheduler, SchedulerConfig, Session, TaskStatus, default_registry
+from batchsched.plugin import JobState, NodeScore, NodeState, Reads, SessionView, TaskState
 
 
 class ScoresByASet:

@@ -14,14 +14,12 @@ from batchsched import (
     Registry,
     Scheduler,
     SchedulerConfig,
+    Session,
     Snapshot,
     TaskStatus,
     default_registry,
 )
-from batchsched.plugin import Verdict, Vote
-from batchsched.plugin.session_view import SessionView
-from batchsched.session.session import Session
-from batchsched.state.records import JobState, TaskState
+from batchsched.plugin import JobState, SessionView, TaskState, Verdict, Vote
 from batchsched.testing import InvariantViolation, check_cycle
 
 S = TaskStatus

@@ -11,26 +11,24 @@ from tests.support.doctoring import placed
 from tests.support.expecting import ONE_WAITS, Doctor, bind, expect, policy, with_task
 
 from batchsched import (
-    CycleResult,
-    JobPhase,
-    Scheduler,
-    SchedulerConfig,
-    TaskStatus,
-    default_registry,
-)
-from batchsched.model.reasons import (
     ConditionReason,
+    CycleResult,
     JobCondition,
+    JobPhase,
     MemberCount,
     NodeTally,
     PendingReason,
     PlacementFailure,
+    Scheduler,
+    SchedulerConfig,
+    TaskStatus,
     Unfit,
     UnfitReason,
     WhyPending,
-    not_enough_tasks,
+    default_registry,
 )
-from batchsched.state.records import QueueState, TaskState
+from batchsched.model.reasons import not_enough_tasks
+from batchsched.plugin import QueueState, TaskState
 from batchsched.testing import InvariantViolation, check_cycle
 
 S = TaskStatus

@@ -28,13 +28,13 @@ from batchsched import (
     Operator,
     PodAffinity,
     PodAffinityTerm,
+    Promise,
     Requirement,
     Scheduler,
     Taint,
     TaintEffect,
     TaskStatus,
 )
-from batchsched.model.result import Promise
 from batchsched.testing import check_cycle
 
 S = TaskStatus

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import SearchStrategy
 
-from batchsched import JobInfo, NodeInfo, Snapshot, TaskInfo
-from batchsched.errors import FaultsError
+from batchsched import FaultsError, JobInfo, NodeInfo, Snapshot, TaskInfo
 from batchsched.testing import jobs, nodes, snapshots, tasks
 
 TEAMS = {"team": ["red", "blue"], "tier": [""]}

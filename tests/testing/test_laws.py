@@ -10,17 +10,19 @@ import pytest
 from tests.support.opening import Opened, OpensA, violation_of
 
 import batchsched
-from batchsched import Arguments, SchedulerConfig
-from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import Unfit, UnfitReason
+from batchsched import Arguments, SchedulerConfig, TaskStatus, Unfit, UnfitReason
 from batchsched.plugin import (
+    JobState,
     NodeScore,
+    NodeState,
     Plugin,
     Predicate,
+    QueueState,
     Reads,
+    SessionView,
+    TaskState,
     Verdict,
 )
-from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.conformance import ConformancePlugin
 from batchsched.plugins.drf import DrfPlugin
 from batchsched.plugins.gang import GangPlugin
@@ -28,7 +30,6 @@ from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.plugins.predicates import PredicatesPlugin
 from batchsched.plugins.priority import PriorityPlugin
 from batchsched.plugins.proportion import ProportionPlugin
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.testing import LawViolation, check_plugin
 
 pytestmark = pytest.mark.slow

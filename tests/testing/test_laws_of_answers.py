@@ -8,9 +8,8 @@ from fractions import Fraction
 import pytest
 from tests.support.opening import Opened, OpensA, violation_of
 
-from batchsched.model.cluster import TaskStatus
-from batchsched.plugin import NodeScore, Verdict
-from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched import TaskStatus
+from batchsched.plugin import JobState, NodeScore, QueueState, TaskState, Verdict
 from batchsched.testing import check_plugin
 
 

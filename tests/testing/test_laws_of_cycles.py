@@ -9,9 +9,7 @@ import pytest
 from tests.support.opening import violation_of
 
 from batchsched.config.registry import PluginFactory
-from batchsched.plugin import Plugin
-from batchsched.plugin.session_view import SessionView
-from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched.plugin import JobState, Plugin, QueueState, SessionView, TaskState
 from batchsched.testing import check_plugin
 
 

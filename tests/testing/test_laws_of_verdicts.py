@@ -7,9 +7,8 @@ from collections.abc import Hashable, Sequence
 import pytest
 from tests.support.opening import Opened, OpensA, violation_of
 
-from batchsched.model.cluster import TaskStatus
-from batchsched.plugin import Verdict
-from batchsched.state.records import QueueState, TaskState
+from batchsched import TaskStatus
+from batchsched.plugin import QueueState, TaskState, Verdict
 from batchsched.testing import check_plugin
 
 VICTIM, PROTECTED = Verdict.VICTIM, Verdict.PROTECTED

@@ -29,17 +29,17 @@ from batchsched import (
     default_registry,
     next_snapshot,
 )
-from batchsched.state.records import JobState
+from batchsched.plugin import JobState
 from batchsched.testing import (
     INVARIANTS,
     ClusterMachine,
+    Cycle,
     InvariantViolation,
     PingPong,
     invariant,
     snapshots,
 )
 from batchsched.testing import machine as machine_module
-from batchsched.testing.invariants import Cycle
 from batchsched.testing.ping_pong import Watcher
 
 pytestmark = pytest.mark.slow

@@ -11,21 +11,23 @@ from batchsched import ActionOption, PluginOption, SchedulerConfig, Tier, Unfit,
 from batchsched.plugin import (
     Changes,
     EvictionHints,
+    JobState,
     NodeKeys,
     NodeScore,
+    NodeState,
     Predicate,
     PredicateHints,
     Reads,
     ScoreHints,
+    SessionView,
+    TaskState,
     Verdict,
 )
-from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity import CapacityPlugin
 from batchsched.plugins.gang import GangPlugin
 from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.plugins.predicates import PredicatesPlugin
 from batchsched.plugins.priority import PriorityPlugin
-from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.testing import LawViolation, check_plain, snapshots
 
 NO = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="lying")

@@ -17,9 +17,8 @@ from tests.support.clusters import amount, cluster, job, node
 from tests.support.doctoring import placed
 from tests.testing.test_invariants_and_ones_own import registry
 
-from batchsched import Scheduler, SchedulerConfig, Snapshot, TaskStatus
-from batchsched.session.session import Session
-from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched import Scheduler, SchedulerConfig, Session, Snapshot, TaskStatus
+from batchsched.plugin import JobState, NodeState, TaskState
 from batchsched.testing import ClusterMachine, InvariantViolation, Rule, check_cycle, snapshots
 
 OFF = dict.fromkeys(

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from tests.support.clusters import cluster, job, node
 from tests.support.opening import Opened, OpensA
 
-from batchsched import Arguments
-from batchsched.model.reasons import Unfit, UnfitReason
-from batchsched.plugin import NodeScore, Predicate, Reads, Verdict
+from batchsched import Arguments, Unfit, UnfitReason
+from batchsched.plugin import JobState, NodeScore, NodeState, Predicate, Reads, TaskState, Verdict
 from batchsched.plugins.drf import DrfPlugin
-from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.testing import LawViolation, VacuityWarning, check_plugin, snapshots
 
 pytestmark = pytest.mark.slow

@@ -29,9 +29,10 @@ from batchsched import (
     Snapshot,
     TaskInfo,
     TaskStatus,
+    Unfit,
+    UnfitReason,
     default_registry,
 )
-from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.plugin import ExtensionPoints, Predicate, Reads
 from batchsched.testing import check_cycle

@@ -14,13 +14,11 @@ from tests.support.eviction import (
     whole,
 )
 
-from batchsched import Scheduler, SchedulerConfig
-from batchsched.actions.eviction.make_room import make_room
-from batchsched.actions.eviction.victims import EvictionScope, choose_units
-from batchsched.plugin import Verdict
-from batchsched.session.session import Session
+from batchsched import Scheduler, SchedulerConfig, Session
+from batchsched.action import EvictionScope, make_room
+from batchsched.actions.eviction.victims import choose_units
+from batchsched.plugin import TaskState, Verdict
 from batchsched.state.ledger import audit
-from batchsched.state.records import TaskState
 
 # By example
 

@@ -15,13 +15,12 @@ from tests.support.eviction import (
 from tests.support.hints import WithHints
 
 from batchsched import JobInfo, Snapshot
-from batchsched.actions.eviction.victims import EvictionScope
+from batchsched.action import EvictionScope
 from batchsched.actions.preempt import PreemptAction
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
-from batchsched.plugin import Verdict
+from batchsched.plugin import TaskState, Verdict
 from batchsched.session.session import PlacementFactory
-from batchsched.state.records import TaskState
 
 
 def full(*jobs: JobInfo, nodes: int = 1, queues: Sequence[str] = ("q",)) -> Snapshot:

@@ -14,14 +14,10 @@ from tests.support.eviction import (
     enough_by_the_rules,
 )
 
-from batchsched import Snapshot, TaskStatus
-from batchsched.actions.eviction.make_room import make_room
-from batchsched.actions.eviction.victims import EvictionScope
-from batchsched.plugin import Verdict
-from batchsched.session.session import Session
-from batchsched.session.victims import Victims
+from batchsched import Session, Snapshot, TaskStatus
+from batchsched.action import EvictionScope, Victims, make_room
+from batchsched.plugin import NodeState, TaskState, Verdict
 from batchsched.state.ledger import audit
-from batchsched.state.records import NodeState, TaskState
 from batchsched.testing import snapshots
 
 

@@ -19,18 +19,11 @@ from tests.support.eviction import (
     is_enough,
 )
 
-from batchsched import Snapshot, TaskStatus
-from batchsched.actions.eviction.make_room import fewest_units, make_room
-from batchsched.actions.eviction.victims import (
-    EvictionScope,
-    FreedResources,
-    Shortfall,
-    choose_units,
-    room_with,
-)
-from batchsched.plugin import Verdict
-from batchsched.session.session import Session
-from batchsched.state.records import NodeState, TaskState
+from batchsched import Session, Snapshot, TaskStatus
+from batchsched.action import EvictionScope, make_room
+from batchsched.actions.eviction.make_room import fewest_units
+from batchsched.actions.eviction.victims import FreedResources, Shortfall, choose_units, room_with
+from batchsched.plugin import NodeState, TaskState, Verdict
 from batchsched.state.vectors import fits, total_of
 from batchsched.testing import snapshots
 

@@ -8,11 +8,10 @@ import pytest
 from tests.support.books import opened
 from tests.support.clusters import action, cluster, job, node, places, scheduler
 
-from batchsched import CycleResult, JobInfo, Snapshot, TaskStatus
+from batchsched import CycleResult, JobInfo, Session, Snapshot, TaskStatus
 from batchsched.actions.allocate import AllocateAction
 from batchsched.actions.reservable import can_keep_for_one_job, start_reserved_jobs
 from batchsched.session.outcomes import close
-from batchsched.session.session import Session
 
 # One node for one job
 

@@ -27,8 +27,7 @@ from batchsched import (
     WhyPending,
     default_registry,
 )
-from batchsched.plugin import ExtensionPoints, Need
-from batchsched.state.records import QueueState
+from batchsched.plugin import ExtensionPoints, Need, QueueState
 
 
 def cpu(amount: float) -> Resource:

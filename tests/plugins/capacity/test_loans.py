@@ -30,12 +30,11 @@ from batchsched import (
     TaskStatus,
     next_snapshot,
 )
+from batchsched.plugin import EvictionUnit, JobState, NodeState, TaskState
 from batchsched.plugins.capacity import plugin
 from batchsched.plugins.capacity.accounts import Accounts
 from batchsched.plugins.capacity.loans import Loans, by_value, covered_units
 from batchsched.plugins.capacity.remembered_loans import Cover, RememberedLoans
-from batchsched.state.records import JobState, NodeState, TaskState
-from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, total_of
 
 Jobs = dict[str, list[EvictionUnit]]
