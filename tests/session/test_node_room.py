@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from tests.support.clusters import cluster, job, node
 
 from batchsched import Snapshot
-from batchsched.session.node_room import NodeRoom
+from batchsched.session.carried_over import NodeRoom
 from batchsched.state.ledger import Ledger
 from batchsched.state.vectors import fits
 from batchsched.testing import snapshots

@@ -1,41 +1,195 @@
-"""What outlives a cycle: reservations, promises and plans.
+"""What a cycle begins with and leaves: admitted jobs, reservations, promises and plans.
 
-A snapshot may have Reserved tasks, whose nodes are kept for them, and Pipelined ones. Evicted tasks
-take time to leave. If the claimant were only Pending in the next cycle, other tasks could use the
-resources, or the evicted task could return and be evicted again, for ever. So promises are restored
-when the session opens, they start before the first action if they can, and those that can no longer
-be fulfilled end at close. Planned starts are kept possible while other actions place tasks.
+What nodes could hold if others left is kept from cycle to cycle, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Protocol
 
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
 from batchsched.model.cluster import Plan, TaskStatus
-from batchsched.model.reasons import PendingReason
-from batchsched.model.rules import out_of_service
+from batchsched.model.reasons import ConditionReason, JobCondition, PendingReason
+from batchsched.model.rules import Unmet, out_of_service, unmet_dependencies
 from batchsched.placement import Placement
-from batchsched.session.node_room import NodeRoom
+from batchsched.session.plugins import PluginSet
 from batchsched.session.statement import Statement
 from batchsched.state.ledger import Ledger
-from batchsched.state.records import JobState, NodeState, TaskState
-from batchsched.state.vectors import fits
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.vectors import Vector, fits, minus
 
 if TYPE_CHECKING:
     from batchsched.session.session import Session
 
 __all__ = [
     "Guard",
+    "NodeRoom",
     "Plans",
     "Reservations",
+    "admit_jobs",
     "end_promises",
     "keep_promises",
     "places_of_claimants",
     "start_promised_jobs",
 ]
+
+_WAITS = (ConditionReason.WAITS_FOR, ConditionReason.NEVER_ELIGIBLE)
+
+
+def admit_jobs(
+    jobs: Iterable[JobState],
+    ledger: Ledger,
+    plugins: PluginSet,
+    admitted: MutableMapping[str, JobState],
+    left_out: MutableMapping[str, JobCondition],
+) -> None:
+    """Decide which of some jobs are in the session.
+
+    Args:
+        jobs: the jobs.
+        ledger: the state of the session.
+        plugins: the plugins that decide whether a job is valid.
+        admitted: the jobs of the session by UID; updated.
+        left_out: why other jobs are not in it, by UID; updated.
+
+    """
+    jobs = list(jobs)
+    unmet = _unmet(jobs, ledger, left_out)
+    if unmet:
+        for uid in unmet.keys() - {job.uid for job in jobs}:
+            # The jobs that it depends on may have changed, although the job itself has not.
+            left_out[uid] = _not_eligible(unmet[uid])
+    for job in jobs:
+        refusal = None
+        if job.queue is None:
+            refusal = _without_queue(job, ledger.queues)
+        elif job.uid in unmet:
+            refusal = _not_eligible(unmet[job.uid])
+        else:
+            refusal = plugins.job_valid(job)
+        ledger.admit(job, is_admitted=refusal is None)
+        if refusal is None:
+            if admitted.get(job.uid) is not job:  # to write into a sorted map costs more
+                admitted[job.uid] = job
+            left_out.pop(job.uid, None)
+        else:
+            left_out[job.uid] = refusal
+            admitted.pop(job.uid, None)
+
+
+def _unmet(
+    jobs: Iterable[JobState], ledger: Ledger, left_out: Mapping[str, JobCondition]
+) -> Mapping[str, Unmet]:
+    """Return the ineligible jobs among some jobs and those left out, by UID."""
+    known = ledger.jobs
+    waiting = {job.uid: job for job in jobs if _may_wait(job)}
+    for uid, condition in left_out.items():
+        if condition.reason in _WAITS and uid in known:
+            waiting[uid] = known[uid]
+    if not waiting:
+        return {}
+    concerned = dict(waiting)
+    for job in waiting.values():
+        for dependency in job.info.depends_on:
+            if dependency.job in known:
+                concerned[dependency.job] = known[dependency.job]
+    return unmet_dependencies(
+        evolve(job.info, tasks=[task.info for task in job.tasks])
+        for _, job in sorted(concerned.items())
+    )
+
+
+def _without_queue(job: JobState, queues: Mapping[str, QueueState]) -> JobCondition:
+    name = job.info.queue
+    queue = queues.get(name)
+    if queue is None:
+        message = f"queue {name!r} is not in the snapshot"
+        return JobCondition(ConditionReason.QUEUE_UNKNOWN, message)
+    message = f"queue {name!r} has other queues below it, such as {queue.children[0].name!r}"
+    return JobCondition(ConditionReason.QUEUE_NOT_LEAF, f"{message}; a job must name a leaf")
+
+
+def _may_wait(job: JobState) -> bool:
+    return bool(job.info.depends_on) and job.info.eligible_time is None
+
+
+def _not_eligible(unmet: Unmet) -> JobCondition:
+    reason = ConditionReason.NEVER_ELIGIBLE if unmet.never else ConditionReason.WAITS_FOR
+    return JobCondition(reason, unmet.text)
+
+
+MOST_REQUESTS = 2_000
+"""The most requests that are cached."""
+
+
+class NodeRoom:
+    """What nodes could hold if all tasks of jobs left."""
+
+    __slots__ = ("_besides_others", "_by_size", "_large_enough", "_ledger", "_of_sizes")
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._large_enough: dict[Vector, frozenset[int]] = {}
+        """For each request, the slots of the nodes where it fits if they are empty."""
+        self._by_size: dict[Vector, list[int]] = {}
+        """For each allocatable amount, the slots of the nodes that have it."""
+        self._of_sizes: dict[tuple[Vector, ...], frozenset[int]] = {}
+        """For several allocatable amounts, the slots of the nodes that have one of them."""
+        self._besides_others: dict[str, Vector] | None = None
+        """What nodes with tasks of no job have without these; None: not computed."""
+
+    def for_jobs(self, node: NodeState) -> Vector:
+        """Return what a node has without what tasks of no job hold there, such as daemons.
+
+        Those tasks are never evicted, and may stay for ever.
+        """
+        known = self._besides_others
+        if known is None:
+            known = self._besides_others = {}
+            for task in self._ledger.other_tasks.values():
+                on = task.node
+                if on is not None and task.status.holds and task.status is not TaskStatus.RELEASING:
+                    known[on.name] = minus(known.get(on.name, on.allocatable), task.resreq)
+        return known.get(node.name, node.allocatable)
+
+    def large_enough(self, request: Vector) -> frozenset[int]:
+        """Return the slots of the nodes where `request` fits if they are empty.
+
+        O(different sizes of nodes) for a new request, else O(1). Requests for which nodes of the
+        same sizes are large enough get the same object.
+        """
+        known = self._large_enough.get(request)
+        if known is None:
+            by_size = self._by_size
+            if not by_size:
+                for node in self._ledger.nodes:
+                    by_size.setdefault(node.allocatable, []).append(node.slot)
+            sizes = tuple(size for size in by_size if fits(request, size))
+            known = self._of_sizes.get(sizes)
+            if known is None:
+                slots = [slot for size in sizes for slot in by_size[size]]
+                known = self._of_sizes[sizes] = frozenset(slots)
+            self._large_enough[request] = known
+        return known
+
+    def forget_others(self) -> None:
+        """Drop what depends on tasks of no job, because they or nodes have changed."""
+        self._besides_others = None
+
+    def forget_nodes(self) -> None:
+        """Drop what depends on nodes, because they have changed."""
+        self._besides_others = None
+        self._large_enough.clear()
+        self._by_size.clear()
+        self._of_sizes.clear()
+
+    def trim(self) -> None:
+        """Clear the cache of requests if it is too large."""
+        if len(self._large_enough) > MOST_REQUESTS:
+            self._large_enough.clear()
+            self._of_sizes.clear()
 
 
 class Guard(Protocol):

@@ -1,20 +1,53 @@
-"""Whether queues may take what jobs need, and records of what failed, for pending reasons."""
+"""Whether queues may take what jobs need, and records of what was tried, for pending reasons."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from batchsched.model.reasons import Unfit, UnfitReason
+from attrs import define, field
+
+from batchsched.model.reasons import QueueShare, Unfit, UnfitReason
 from batchsched.plugin.session_view import SessionView
-from batchsched.session.cycle_reports import CycleReports
 from batchsched.session.known_failures import FailedTurn
 from batchsched.session.plugins import AsksPlugins
+from batchsched.session.victims import EvictionSearch
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting
 from batchsched.state.needs import Need, need_of_job, need_of_task
 from batchsched.state.records import JobState, QueueState, TaskState
 
-__all__ = ["AcceptedTasks", "QueueLimits"]
+__all__ = [
+    "AcceptedTasks",
+    "CycleReports",
+    "QueueLimits",
+]
+
+
+@define(eq=False)
+class CycleReports:
+    """What actions tried in one cycle, and the outcome."""
+
+    unplaced: dict[str, TaskState] = field(factory=dict[str, TaskState])
+    """Tasks that an action tried to place and could not, by UID."""
+    rolled_back: dict[str, TaskState] = field(factory=dict[str, TaskState])
+    """Tasks whose placement was rolled back, by UID."""
+    asked_in_part: set[str] = field(factory=set[str])
+    """The UIDs of jobs whose turns ended before all of their tasks were tried."""
+    refusals: dict[str, Unfit] = field(factory=dict[str, Unfit])
+    """Why queues could last not accept tasks, by UID."""
+    claim_refusals: dict[str, Unfit] = field(factory=dict[str, Unfit])
+    """Why queues could not reclaim resources for tasks, by UID."""
+    lacking_company: set[str] = field(factory=set[str])
+    """The UIDs of tasks that do not fit together although there is enough for one of them."""
+    queues_overused: dict[str, QueueShare | None] = field(factory=dict[str, QueueShare | None])
+    """Queues that an action skipped because they were overused, by name, in that order.
+
+    With what each deserved and had when it was first skipped, if a plugin knows.
+    """
+    eviction_searches: dict[tuple[str, str], EvictionSearch] = field(
+        factory=dict[tuple[str, str], EvictionSearch]
+    )
+    """Failed searches for tasks to evict, by task and action."""
 
 
 class QueueLimits(AsksPlugins):

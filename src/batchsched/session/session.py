@@ -29,13 +29,10 @@ from batchsched.placement import CountsRoom, Fit, FollowsNodes, Placement
 from batchsched.placement.plain_loop import Evaluator
 from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import SessionView
-from batchsched.session.admission import admit_jobs
-from batchsched.session.carried_over import Plans, Reservations
-from batchsched.session.cycle_reports import CycleReports
+from batchsched.session.carried_over import NodeRoom, Plans, Reservations, admit_jobs
 from batchsched.session.known_failures import FailedTurns
-from batchsched.session.node_room import NodeRoom
 from batchsched.session.plugins import ConfiguredPlugin, PluginSet
-from batchsched.session.queue_limits import AcceptedTasks
+from batchsched.session.queue_limits import AcceptedTasks, CycleReports
 from batchsched.session.statement import Statement
 from batchsched.session.tracing import telling_best, telling_first
 from batchsched.session.turns import TurnTaker
