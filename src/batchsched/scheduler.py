@@ -22,7 +22,7 @@ from batchsched.live.attached import AttachedScheduler, KeptState, WarmCycles
 from batchsched.live.cluster import Cluster
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import is_of, shown, truth_problems
+from batchsched.model.validation.values import is_of, is_text, shown, truth_problems
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.session.carried_over import keep_promises, start_promised_jobs
@@ -294,22 +294,21 @@ predicates, priority, proportion, sjf, sla, usage
 
 def _doors_of(plain: bool | Collection[str]) -> tuple[frozenset[Door], list[Fault]]:
     """Return the doors that are to be plain, and what is wrong with what was asked for."""
-    given: object = plain
-    if isinstance(given, bool):
-        return (ALL_DOORS if given else frozenset()), []
+    if is_of(plain, bool):
+        return (ALL_DOORS if plain else frozenset()), []
     known = {door.value: door for door in Door}
     expected = f"expected True, False or some of {', '.join(known)}"
-    if isinstance(given, str) or not isinstance(given, Collection):
+    given: object = plain
+    if is_text(given) or not is_of(given, Collection):  # type: ignore[type-abstract]
         return frozenset(), [Fault("plain", f"{expected}, got {shown(given)}")]
-    names = list(cast("Collection[object]", given))
-    faults = [
-        Fault("plain", f"{expected}, got {shown(name)}")
-        for name in names
-        if not isinstance(name, str) or name not in known
-    ]
-    return frozenset(
-        known[name] for name in names if isinstance(name, str) and name in known
-    ), faults
+    doors: set[Door] = set()
+    faults: list[Fault] = []
+    for name in cast("Collection[object]", given):
+        if is_text(name) and name in known:
+            doors.add(known[name])
+        else:
+            faults.append(Fault("plain", f"{expected}, got {shown(name)}"))
+    return frozenset(doors), faults
 
 
 def _begun(session: Session) -> Session:
