@@ -138,7 +138,9 @@ class _Gang:
                 else:  # a replica is evicted as a whole, but not for its own job
                     verdicts.append(Verdict.PROTECTED if job is mine else Verdict.WITH_JOB)
                 continue
-            left = spare.setdefault(job.uid, -job.lacks())
+            left = spare.get(job.uid)
+            if left is None:
+                left = job.ready_count - job.min_available
             if left > 0:
                 spare[job.uid] = left - 1
                 verdicts.append(Verdict.VICTIM)

@@ -346,7 +346,7 @@ class Judges:
         if left and not self._judges:
             return {("", _PASS): left}, [[] for _ in groups]
         for judge in self._judges:
-            verdicts = self._of_each(judge, claimant, left)
+            verdicts = self._of_many(judge, claimant, left)
             if _PROTECTED in verdicts:
                 said = list(zip(left, verdicts, strict=True))
                 kept.setdefault((judge.name, _PROTECTED), []).extend(
@@ -418,15 +418,7 @@ class Judges:
         for judge in self._shields if self._uses_hints else ():
             if not left:
                 break
-            assert judge.shielded is not None
-            try:
-                shielded = judge.shielded(claimant, left)
-                count = len(shielded)
-            except Exception as error:
-                raise plugin_error(judge.name, "shielded", error) from error
-            if count != len(left):
-                problem = f"expected one answer for each of {len(left)} candidates, got {count}"
-                raise PluginError(judge.name, "shielded", problem)
+            shielded = _shielded(judge, claimant, left)
             left = [task for task, is_so in zip(left, shielded, strict=True) if not is_so]
         return left
 
@@ -445,9 +437,22 @@ class Judges:
             answers = [tuple(ask(claimant, [candidate])) for candidate in candidates]
         except Exception as error:
             raise plugin_error(judge.name, self._point, error) from error
-        for answer in answers:
-            self._check(judge, answer, 1)
-        return [verdict for (verdict,) in answers]
+        verdicts = [verdict for answer in answers for verdict in answer]
+        if set(map(len, answers)) - {1} or set(map(type, verdicts)) - {Verdict}:
+            for answer in answers:
+                self._check(judge, answer, 1)
+        return verdicts
+
+    def _of_many(
+        self, judge: _Judge, claimant: TaskState, candidates: Sequence[TaskState]
+    ) -> Sequence[Verdict]:
+        """Return the same as `_of_each`, without asking about candidates that hints shield."""
+        if not (candidates and self._uses_hints and judge in self._shields):
+            return self._of_each(judge, claimant, candidates)
+        shielded = _shielded(judge, claimant, candidates)
+        others = [task for task, is_so in zip(candidates, shielded, strict=True) if not is_so]
+        verdicts = iter(self._of_each(judge, claimant, others))
+        return [_PROTECTED if is_so else next(verdicts) for is_so in shielded]
 
     def _ask(
         self, judge: _Judge, claimant: TaskState, candidates: Sequence[TaskState]
@@ -466,6 +471,21 @@ class Judges:
         for verdict in verdicts:
             if type(verdict) is not Verdict:
                 raise PluginError(judge.name, self._point, f"expected a Verdict, got {verdict!r}")
+
+
+def _shielded(
+    judge: _Judge, claimant: TaskState, candidates: Sequence[TaskState]
+) -> Sequence[bool]:
+    assert judge.shielded is not None
+    try:
+        shielded = judge.shielded(claimant, candidates)
+        count = len(shielded)
+    except Exception as error:
+        raise plugin_error(judge.name, "shielded", error) from error
+    if count != len(candidates):
+        problem = f"expected one answer for each of {len(candidates)} candidates, got {count}"
+        raise PluginError(judge.name, "shielded", problem)
+    return shielded
 
 
 def _value(unit: EvictionUnit) -> tuple[object, ...]:
