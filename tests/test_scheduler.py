@@ -43,7 +43,6 @@ from batchsched.plugin import (
     Verdict,
 )
 from batchsched.plugins.gang import GangPlugin
-from batchsched.state.ledger import audit
 from batchsched.testing import configs, snapshots
 from tests.support.clusters import bound, cluster, job, node
 
@@ -363,7 +362,7 @@ def test_the_books_are_sound_when_all_actions_have_run(
 
     class Check:
         def execute(self, session: Session, /) -> None:
-            audit(session.ledger)
+            session.check()
             sessions.append(session)
 
     registry = default_registry()
@@ -371,7 +370,7 @@ def test_the_books_are_sound_when_all_actions_have_run(
     actions = [option for action in config.actions for option in (action, CHECK)]
     config = SchedulerConfig(actions=actions, tiers=config.tiers)
     result = Scheduler(config, registry).schedule(snapshot)
-    audit(sessions[-1].ledger)
+    sessions[-1].check()
     assert {uid for uid, of in result.tasks.items() if of.status.value == "Binding"} >= {
         bind.task_uid for bind in result.binds
     }

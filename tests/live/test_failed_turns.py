@@ -28,6 +28,7 @@ from batchsched import (
     default_registry,
 )
 from batchsched.action import Fit
+from batchsched.fast import VectorisedPlacement
 from batchsched.live import (
     Cluster,
     EndedJobsRemoved,
@@ -43,7 +44,6 @@ from batchsched.live import (
     TaskSucceeded,
     TimePassed,
 )
-from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin import JobState, NodeState, TaskState
 from batchsched.session.known_failures import FailedTurns
 
@@ -55,7 +55,7 @@ TIERS = [
 ]
 
 
-class Counting(IndexedPlacement):
+class Counting(VectorisedPlacement):
     """Counts the questions for the best node, and for room."""
 
     asked = 0

@@ -62,7 +62,7 @@ def agree(snapshot: Snapshot, registered: Callable[[], object] | None = None) ->
         registry.register_plugin("own", lambda _: Opens(lambda _view: registered()))
         own = Tier(plugins=[PluginOption(name="own")])
         config = evolve(config, tiers=[*config.tiers, own])
-    expected = Scheduler(config, registry, placement=LinearScanPlacement).schedule(snapshot)
+    expected = Scheduler(config, registry, plain={"engine"}).schedule(snapshot)
     assert Scheduler(config, registry, placement=VectorisedPlacement).schedule(snapshot) == expected
 
 
@@ -170,7 +170,7 @@ def test_very_large_weights_decide_as_without_arrays(weight: int, name: str) -> 
     arguments = {f"{name}.weight": weight}
     tiers = [{"plugins": [{"name": "nodeorder", "arguments": arguments}]}]
     config = SchedulerConfig.from_mapping({"actions": "allocate", "tiers": tiers})
-    expected = Scheduler(config, placement=LinearScanPlacement).schedule(snapshot)
+    expected = Scheduler(config, plain={"engine"}).schedule(snapshot)
     assert Scheduler(config, placement=VectorisedPlacement).schedule(snapshot) == expected
 
 
@@ -342,7 +342,7 @@ def test_arrays_are_taken_where_there_are_enough_nodes(
     monkeypatch.setattr(ArrayRanking, "best", noted)
     snapshot = some_cluster(nodes=count)
     result = Scheduler().schedule(snapshot)
-    assert result == Scheduler(placement=LinearScanPlacement).schedule(snapshot)
+    assert result == Scheduler(plain={"engine"}).schedule(snapshot)
     assert bool(used) is (count >= 64)
 
 

@@ -51,7 +51,7 @@ CHOICE = st.integers(0, 30)
 def test_a_cycle_decides_the_same_with_every_engine(
     snapshot: Snapshot, config: SchedulerConfig
 ) -> None:
-    expected = Scheduler(config, placement=LinearScanPlacement).schedule(snapshot)
+    expected = Scheduler(config, plain={"engine"}).schedule(snapshot)
     for engine in ENGINES:
         assert Scheduler(config, placement=engine).schedule(snapshot) == expected
 
@@ -61,7 +61,7 @@ def test_a_cycle_decides_the_same_with_every_engine(
 def test_a_cycle_on_more_nodes_than_are_looked_at_one_by_one_decides_the_same(
     snapshot: Snapshot, config: SchedulerConfig
 ) -> None:
-    expected = Scheduler(config, placement=LinearScanPlacement).schedule(snapshot)
+    expected = Scheduler(config, plain={"engine"}).schedule(snapshot)
     for engine in ENGINES:
         assert Scheduler(config, placement=engine).schedule(snapshot) == expected
 
@@ -80,7 +80,7 @@ def test_a_cycle_with_predicates_and_scores_of_a_users_own_decides_the_same(
 ) -> None:
     registry = default_registry()
     registry.register_plugin("own", lambda _: Opens(partial(Own, parts)))
-    expected = Scheduler(config, registry, placement=LinearScanPlacement).schedule(snapshot)
+    expected = Scheduler(config, registry, plain={"engine"}).schedule(snapshot)
     for engine in ENGINES:
         assert Scheduler(config, registry, placement=engine).schedule(snapshot) == expected
 
@@ -93,7 +93,7 @@ def test_a_cycle_decides_the_same_when_few_tables_are_kept(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(indexed_module, "MAX_KEPT_ENTRIES", 1)
         few = [Scheduler(config, placement=engine).schedule(snapshot) for engine in ENGINES]
-    expected = Scheduler(config, placement=LinearScanPlacement).schedule(snapshot)
+    expected = Scheduler(config, plain={"engine"}).schedule(snapshot)
     assert few == [expected] * len(ENGINES)
 
 
@@ -115,9 +115,7 @@ def test_a_cycle_decides_the_same_where_only_nodes_with_keys_are_looked_at(
         patch.setattr(indexed_module, "FEW", few)
         patch.setattr(indexed_module, "SPARSE", few)
         with_keys = Scheduler(config, registry).schedule(snapshot)
-    assert with_keys == Scheduler(config, registry, placement=LinearScanPlacement).schedule(
-        snapshot
-    )
+    assert with_keys == Scheduler(config, registry, plain={"engine"}).schedule(snapshot)
 
 
 # Single questions

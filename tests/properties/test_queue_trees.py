@@ -23,7 +23,6 @@ from batchsched import (
 )
 from batchsched.fast import VectorisedPlacement
 from batchsched.live import Cluster, Event, QueueAdded, QueueChanged
-from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.plugin.queues import QueueTree
 from batchsched.plugins.capacity import CapacityPlugin
 from batchsched.testing import check_cycle, check_plugin, snapshots
@@ -138,6 +137,6 @@ def test_trees_and_what_is_said_of_them_come_back_the_same(snapshot: Snapshot) -
 @FEW
 @given(snapshot=TREES | DRAWN)
 def test_engines_decide_the_same_on_trees(snapshot: Snapshot) -> None:
-    expected = Scheduler(CONFIG, placement=LinearScanPlacement).schedule(snapshot)
+    expected = Scheduler(CONFIG, plain={"engine"}).schedule(snapshot)
     assert Scheduler(CONFIG, placement=VectorisedPlacement).schedule(snapshot) == expected
     assert Scheduler(CONFIG).schedule(snapshot) == expected

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
+from types import MappingProxyType
 from typing import cast
 
 from attrs import frozen
-
-from batchsched.model.immutable import FrozenMap
 
 __all__ = ["ActionConf", "Arguments", "Conf", "PluginConf", "read_conf"]
 
@@ -20,7 +19,7 @@ __all__ = ["ActionConf", "Arguments", "Conf", "PluginConf", "read_conf"]
 class Arguments:
     """The arguments of one action or plugin, as strings or as values of their own types."""
 
-    values: Mapping[str, object] = FrozenMap()
+    values: Mapping[str, object] = MappingProxyType({})
 
     def boolean(self, name: str) -> bool:
         """Return a boolean argument; False if it is not given."""

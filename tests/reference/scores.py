@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from batchsched import NodeInfo, Resource, TaskInfo, TaskStatus
-from batchsched.model.resources import Amount
+from tests.reference.amounts import Amount
 from tests.reference.conf import Arguments
 from tests.reference.plugins import Plugin, RawScore
 from tests.reference.pod_affinity import affinity_counts

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from batchsched import EPSILON, JobInfo, Queue, Resource, TaskInfo, TaskStatus
-from batchsched.model.resources import Amount
+from tests.reference.amounts import Amount
 from tests.reference.groups import Groups, has_groups
 from tests.reference.plugins import (
     Plugin,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from attrs import evolve, frozen
 
 from batchsched import Bind, Eviction, JobInfo, NodeInfo, Resource, Snapshot, TaskInfo, TaskStatus
-from batchsched.model.resources import Amount
+from tests.reference.amounts import Amount
 
 __all__ = ["Accounts", "Place", "Saved", "State", "Take", "less", "total_of"]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from tests.support.books import closed
 from tests.support.clusters import action, cluster, job, node, scheduler, standing
 
 from batchsched import (
@@ -27,7 +28,6 @@ from batchsched import (
     WhyPending,
     schedule,
 )
-from batchsched.session.outcomes import close
 from batchsched.testing import check_cycle
 
 S = TaskStatus
@@ -291,7 +291,7 @@ def reserved_on_n1() -> Session:
 
 
 def dropped(session: Session) -> list[tuple[str, str]]:
-    return [(p.task_uid, p.node_name) for p in close(session).dropped_reservations]
+    return [(p.task_uid, p.node_name) for p in closed(session).dropped_reservations]
 
 
 def test_a_reservation_that_is_taken_back_was_dropped() -> None:
@@ -305,7 +305,7 @@ def test_a_reservation_that_is_made_again_was_not_dropped() -> None:
     session.unallocate(session.task("s-1"))
     session.reserve(session.task("s-1"), session.node("n1"))
     session.pipeline(session.task("s-2"), session.node("n2"))
-    result = close(session)
+    result = closed(session)
     assert [promise.task_uid for promise in result.reserved] == ["s-1"]
     assert result.dropped_reservations == ()
 
@@ -339,7 +339,7 @@ def test_a_place_that_is_held_and_not_bound_has_ended_the_reservation() -> None:
     with session.statement() as statement:
         statement.allocate(session.task("s-1"), session.node("n1"))
         statement.commit()
-    result = close(session)
+    result = closed(session)
     assert result.tasks["s-1"].status is S.ALLOCATED
     assert [promise.task_uid for promise in result.dropped_reservations] == ["s-1"]
 

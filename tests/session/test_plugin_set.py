@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -44,9 +45,9 @@ from batchsched.state.ledger import Ledger
 V, P, X = Verdict.VICTIM, Verdict.PASS, Verdict.PROTECTED
 
 
-def tiers_of(*tiers: Sequence[Named], snapshot: Snapshot | None = None) -> tuple[PluginSet, Ledger]:
-    ledger = Ledger(snapshot or SMALL)
-    return PluginSet(configured(*tiers), SessionView(ledger)), ledger
+def tiers_of(*tiers: Sequence[Named], snapshot: Snapshot | None = None) -> tuple[Any, Any]:
+    session = opened(snapshot or SMALL, *tiers)
+    return session.plugin_set, session.ledger
 
 
 SMALL = cluster([node("n1", "4C4G")], job("j", "1C1G", "1C1G@n1", "1C1G@n1", "1C1G@n1"))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from attrs import evolve
-from tests.support.books import Saying, dump, opened, standing
+from tests.support.books import Saying, closed, dump, opened, standing
 from tests.support.clusters import cluster, job, node
 
 from batchsched import (
@@ -23,8 +23,6 @@ from batchsched import (
     UnknownNameError,
 )
 from batchsched.plugins.proportion import ProportionPlugin
-from batchsched.session.outcomes import close
-from batchsched.state.ledger import audit
 
 S = TaskStatus
 PLUGINS = ("priority", "gang", "drf", "proportion", "predicates", "nodeorder")
@@ -124,7 +122,7 @@ def test_reservations_without_a_future_are_dropped_at_open(
         assert standing(of.task(uid)) == ("Pending", None, False)
     kept = [t.uid for t in of.ledger.tasks.values() if t.status is S.RESERVED]
     assert kept == (["c-1"] if name == "kept" else [])
-    audit(of.ledger)
+    of.check()
 
 
 # Looking
@@ -206,7 +204,7 @@ def test_allocating_binds_the_job_when_it_is_ready() -> None:
         ("b-1", "n1", True),
         ("b-2", "n2", False),
     ]
-    audit(of.ledger)
+    of.check()
 
 
 ACTS: dict[str, tuple[Callable[[Session], None], str, tuple[str, str | None, bool]]] = {
@@ -245,7 +243,7 @@ def test_acts_outside_a_statement_are_decided_at_once(name: str) -> None:
     act, uid, expected = ACTS[name]
     act(of)
     assert standing(of.task(uid)) == expected
-    audit(of.ledger)
+    of.check()
     of.statement()  # none is left open
 
 
@@ -309,8 +307,8 @@ def test_dropping_reservations_makes_tasks_pending_and_takes_note() -> None:
     of.reservations.drop_of(of.jobs["default/c"])
     assert standing(of.task("c-1")) == standing(of.task("c-2")) == ("Pending", None, False)
     # c-2 was of this session.
-    assert [promise.task_uid for promise in close(of).dropped_reservations] == ["c-1"]
-    audit(of.ledger)
+    assert [promise.task_uid for promise in closed(of).dropped_reservations] == ["c-1"]
+    of.check()
 
 
 def test_running_tasks_of_a_node_are_given_in_victim_order_and_kept_up_to_date() -> None:
@@ -335,7 +333,7 @@ def test_a_listener_that_raises_is_named() -> None:
 def test_an_empty_snapshot_makes_an_empty_session() -> None:
     of = opened(Snapshot(), PLUGINS)
     assert (of.jobs, list(of.nodes), dict(of.queues)) == ({}, [], {})
-    audit(of.ledger)
+    of.check()
 
 
 def test_a_view_shows_the_whole_session() -> None:
@@ -361,7 +359,7 @@ def test_a_view_shows_the_whole_session() -> None:
 def test_a_node_without_anything_and_a_plugin_opened_twice_do_no_harm() -> None:
     nothing = Snapshot(nodes=[NodeInfo(name="n1")])
     for _ in range(2):
-        audit(opened(nothing, [("p", lambda view: ProportionPlugin().open(view))]).ledger)
+        opened(nothing, [("p", lambda view: ProportionPlugin().open(view))]).check()
 
 
 class TestWhatIsRecorded:

@@ -17,7 +17,6 @@ from tests.support.books import CHARGED, dump, opened, plugin_object
 
 from batchsched import Session, Snapshot, Statement, TaskStatus
 from batchsched.plugin import NodeState, TaskState
-from batchsched.state.ledger import audit
 from batchsched.state.vectors import plus
 from batchsched.testing import snapshots
 
@@ -167,7 +166,7 @@ class SessionHistory(RuleBasedStateMachine):
     @invariant()
     def the_books_are_sound(self) -> None:
         if hasattr(self, "session"):
-            audit(self.session.ledger)
+            self.session.check()
 
     @invariant()
     def shares_are_what_a_recount_says(self) -> None:

@@ -10,7 +10,6 @@ from tests.support.books import Saying, dump, opened, standing
 from tests.support.clusters import cluster, job, node
 
 from batchsched import PluginError, Session, Snapshot, Statement, StatementError, TaskStatus
-from batchsched.state.ledger import audit
 
 S = TaskStatus
 
@@ -99,10 +98,10 @@ def test_discarding_leaves_everything_as_it_was(name: str) -> None:
     before = dump(of)
     statement = of.statement()
     OPERATIONS[name](of, statement)
-    audit(of.ledger)
+    of.check()
     assert dump(of) != before
     statement.discard()
-    audit(of.ledger)
+    of.check()
     assert dump(of) == before
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from batchsched import (
     ActionOption,
     Arguments,
+    CycleResult,
     PluginOption,
     Registry,
     Scheduler,
@@ -112,6 +113,11 @@ def opened(
 ) -> Session:
     """A session with these plugins, in these tiers, in which no action has run yet."""
     return scheduler_of(*tiers, plain=plain, **how).open(snapshot)
+
+
+def closed(session: Session) -> CycleResult:
+    """What a cycle ends with in which nothing more is done."""
+    return scheduler_of().run(session)
 
 
 def session_of(

@@ -63,10 +63,10 @@ def whole(*jobs: JobInfo, nodes: Sequence[str], queues: Sequence[str] = ("q",)) 
 
 def made_for(session: Session, uid: str, scope: EvictionScope) -> list[str] | None:
     """Make room for a task, for good; return who was evicted, None if there was no room."""
+    before = len(session.evictions)
     with session.statement() as statement:
         task = session.task(uid)
         if not make_room(session, statement, task, scope=scope, may_use_idle=True):
             return None
-        evicted = [victim.uid for victim, _, _ in statement._claims]
         statement.commit()
-    return evicted
+    return [eviction.task_uid for eviction in session.evictions[before:]]

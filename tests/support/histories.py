@@ -40,9 +40,8 @@ from batchsched.live import (
     TimePassed,
 )
 from batchsched.plugin import NodeState, TaskState
-from batchsched.session.outcomes import close
-from batchsched.state.ledger import audit
 from batchsched.state.vectors import fits
+from tests.support.books import closed
 
 GIB = 1 << 30
 EVENTS = (*[TaskSucceeded] * 6, TaskFailed, TaskGone, "not_started", *[None] * 11)
@@ -178,7 +177,7 @@ class History:
                 session.action_name = option.name
                 factory(Arguments(option.arguments)).execute(session)
                 watch(session, option.name)
-            result = close(session)
+            result = closed(session)
             watch(session, "close")
             assert result == self.scheduler.schedule(self.snapshot)
             self.go_on(result)
@@ -272,7 +271,7 @@ def state_of(session: Session) -> dict[str, Any]:
 
 
 def check_books(session: Session, _action: str) -> None:
-    audit(session.ledger)
+    session.check()
     for node in session.nodes:
         assert fits(node.reserved, node.allocatable), node
 

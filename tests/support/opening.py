@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from batchsched.config.registry import PluginFactory
+from batchsched import Arguments
 from batchsched.plugin import Plugin, SessionView
 from batchsched.testing import LawViolation, check_plugin
 from tests.support.hints import WithHints
@@ -27,7 +27,7 @@ class Opened(WithHints):
         self.view = view
 
 
-def violation_of(plugin: Plugin | PluginFactory) -> LawViolation:
+def violation_of(plugin: Plugin | Callable[[Arguments], Plugin]) -> LawViolation:
     """Return the violation that a broken plugin is caught with, not shrunk."""
     with pytest.raises(LawViolation) as caught:
         check_plugin(plugin, name="broken", max_examples=600, shrink=False)

@@ -8,7 +8,6 @@ from tests.support.clusters import action, bound, cluster, job, node, places, sc
 
 from batchsched import CycleResult, Scheduler, Snapshot
 from batchsched.actions import backfill
-from batchsched.placement.plain_loop import LinearScanPlacement
 
 DISPLACE = action("backfill", strategy="displace")
 
@@ -16,7 +15,7 @@ DISPLACE = action("backfill", strategy="displace")
 def decided(using: Scheduler, snapshot: Snapshot) -> CycleResult:
     """What is decided, which is what is decided without any memory of earlier trials."""
     result = using.schedule(snapshot)
-    plain = Scheduler(using.config, placement=LinearScanPlacement)
+    plain = Scheduler(using.config, plain={"engine"})
     assert plain.schedule(snapshot) == result
     return result
 

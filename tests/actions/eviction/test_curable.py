@@ -33,7 +33,6 @@ from batchsched import (
     UnfitReason,
     default_registry,
 )
-from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.plugin import ExtensionPoints, Predicate, Reads
 from batchsched.testing import check_cycle
 
@@ -52,7 +51,7 @@ def decided(snapshot: Snapshot, of: SchedulerConfig = CURES) -> CycleResult:
     result = Scheduler(of).schedule(snapshot)
     check_reference(snapshot, result, of)
     check_cycle(snapshot, result, of)
-    assert Scheduler(of, placement=LinearScanPlacement).schedule(snapshot) == result
+    assert Scheduler(of, plain={"engine"}).schedule(snapshot) == result
     return result
 
 

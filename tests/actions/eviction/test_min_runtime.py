@@ -13,7 +13,6 @@ from tests.support.clusters import action, cluster, evicted, job, node
 from tests.support.elastic import configuration, elastic, room
 
 from batchsched import ConfigError, JobInfo, Scheduler, SchedulerConfig, Snapshot, TaskGroup
-from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.testing import check_cycle, snapshots
 
 NOW = 100.0
@@ -162,4 +161,4 @@ def test_nobody_is_evicted_who_started_less_long_ago(
         assert not least or start is None or snapshot.now - start >= least
     check_cycle(snapshot, result, of)
     check_reference(snapshot, result, of)
-    assert Scheduler(of, placement=LinearScanPlacement).schedule(snapshot) == result
+    assert Scheduler(of, plain={"engine"}).schedule(snapshot) == result

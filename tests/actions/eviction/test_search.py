@@ -18,7 +18,6 @@ from batchsched import Scheduler, SchedulerConfig, Session
 from batchsched.action import EvictionScope, make_room
 from batchsched.actions.eviction.victims import choose_units
 from batchsched.plugin import TaskState, Verdict
-from batchsched.state.ledger import audit
 
 # By example
 
@@ -70,7 +69,7 @@ def test_nobody_takes_what_another_was_promised() -> None:
     session = session_of(running, job("b", "2C1G"), job("c", "2C1G"), size="4C9G")
     assert whom(session, "b-1") == ["a-2"]
     assert whom(session, "c-1") == ["a-2", "a-1"]
-    audit(session.ledger)
+    session.check()
 
 
 def test_what_the_share_does_not_reach_any_more_can_be_reclaimed() -> None:

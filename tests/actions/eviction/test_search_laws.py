@@ -17,7 +17,6 @@ from tests.support.eviction import (
 from batchsched import Session, Snapshot, TaskStatus
 from batchsched.action import EvictionScope, Victims, make_room
 from batchsched.plugin import NodeState, TaskState, Verdict
-from batchsched.state.ledger import audit
 from batchsched.testing import snapshots
 
 
@@ -199,7 +198,7 @@ def test_where_no_room_is_made_nothing_is_changed(
         before = dump(session)
         with session.statement() as statement:
             made = make_room(session, statement, task, scope=scope, may_use_idle=may_use_idle)
-            audit(session.ledger)
+            session.check()
             if made:
                 assert task.status is TaskStatus.PIPELINED
             else:

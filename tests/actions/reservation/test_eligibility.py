@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.books import opened
+from tests.support.books import closed, opened
 from tests.support.clusters import action, cluster, job, node, places, scheduler
 
 from batchsched import CycleResult, JobInfo, Session, Snapshot, TaskStatus
 from batchsched.actions.allocate import AllocateAction
 from batchsched.actions.reservable import can_keep_for_one_job, start_reserved_jobs
-from batchsched.session.outcomes import close
 
 # One node for one job
 
@@ -96,7 +95,7 @@ def test_a_job_that_cannot_start_on_its_nodes_yet_keeps_nobody_from_starting() -
     start_reserved_jobs(session)
     assert session.task("k-1").status is TaskStatus.RESERVED
     assert session.task("s-1").status is TaskStatus.BINDING
-    assert close(session).dropped_reservations == ()
+    assert closed(session).dropped_reservations == ()
 
 
 def test_promises_of_an_earlier_turn_are_made_real_though_nothing_is_left_to_place() -> None:

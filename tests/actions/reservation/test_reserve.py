@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from tests.support.books import closed
 from tests.support.clusters import action, bound, cluster, job, node, places, scheduler
 
 from batchsched import JobInfo, Resource, Snapshot
-from batchsched.session.outcomes import close
 
 
 def reserve(**more: Any) -> dict[str, Any]:
@@ -148,5 +148,5 @@ def test_a_reservation_that_is_given_up_twice_is_listed_once() -> None:
     session.reservations.drop_of(session.jobs["default/s"])
     session.reserve(session.task("s-1"), on)
     session.reservations.drop_of(session.jobs["default/s"])
-    dropped = close(session).dropped_reservations
+    dropped = closed(session).dropped_reservations
     assert [(promise.task_uid, promise.node_name) for promise in dropped] == [("s-1", "n1")]
