@@ -15,11 +15,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
-import pkgutil
 import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Sequence
 from enum import EnumMeta
 from pathlib import Path
@@ -31,30 +31,20 @@ MYPY_ANSWER = re.compile(r":(\d+): note: Revealed type is (.*)$")
 PYRIGHT_ANSWER = re.compile(r":(\d+):\d+ - information: Type of \"(?:.*?)\" is \"(.*)\"$")
 
 
-INTERNAL = (
-    *(".placement.arrays", ".serialisation", ".session.plugins", ".testing.hashing"),
-    *(".testing.drawing.arguments", ".state.recently_used"),
-)
-"""Modules for nobody else: what runs in a process of its own, and what is
-made of arrays, annotations, functions of any form or of anything."""
+PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
 def public_modules() -> Iterator[ModuleType]:
-    """Yield the package and its public modules, without those that are internal."""
-    package = importlib.import_module("batchsched")
-    yield package
-    for found in pkgutil.walk_packages(package.__path__, "batchsched."):
-        is_private = any(part.startswith("_") for part in found.name.split("."))
-        if not is_private and not any(part in found.name for part in INTERNAL):
-            module = importlib.import_module(found.name)
-            if is_reachable(module):
-                yield module
+    """Yield the public modules, as `pyproject.toml` lists them."""
+    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))
+    for name in project["tool"]["batchsched"]["public-modules"]:
+        yield importlib.import_module(name)
 
 
-def is_reachable(module: ModuleType) -> bool:
-    """Return whether a module's name means the module, and no function that its package exports."""
-    package_of_it, _, name = module.__name__.rpartition(".")
-    return not package_of_it or getattr(sys.modules[package_of_it], name) is module
+def project_modules() -> list[ModuleType]:
+    """Return all modules of the project that the public ones need."""
+    list(public_modules())
+    return [module for name, module in sys.modules.items() if name.split(".")[0] == "batchsched"]
 
 
 def public_names(module: ModuleType) -> list[str]:
@@ -118,16 +108,14 @@ def questions() -> Iterator[tuple[str, str]]:
             if not value.__module__.startswith("batchsched"):
                 continue
             known.add(id(value))
-            shown_by = sys.modules[value.__module__]
-            home = f"{value.__module__}.{value.__qualname__}" if is_reachable(shown_by) else path
-            typed = f"{home}{parameters_of(value)}"
+            typed = f"{path}{parameters_of(value)}"
             if not isinstance(value, EnumMeta):
-                yield f"{home}.__init__", f"reveal_type({typed}.__init__)"
+                yield f"{path}.__init__", f"reveal_type({typed}.__init__)"
             for member, is_on_instance in public_members(value):
                 if is_on_instance:
-                    yield f"{home}.{member}", f"lambda it: reveal_type(it.{member})|{typed}"
+                    yield f"{path}.{member}", f"lambda it: reveal_type(it.{member})|{typed}"
                 else:
-                    yield f"{home}.{member}", f"reveal_type({typed}.{member})"
+                    yield f"{path}.{member}", f"reveal_type({typed}.{member})"
 
 
 def type_variables() -> re.Pattern[str]:
@@ -138,7 +126,7 @@ def type_variables() -> re.Pattern[str]:
     """
     names = {
         name
-        for module in public_modules()
+        for module in project_modules()
         for name, value in vars(module).items()
         if isinstance(value, TypeVar)
     }
@@ -147,7 +135,8 @@ def type_variables() -> re.Pattern[str]:
 
 def written(asked: Sequence[tuple[str, str]]) -> str:
     """Return the module that asks; each question is on a line of its own."""
-    lines = ["# ruff: noqa", *sorted({f"import {module.__name__}" for module in public_modules()})]
+    # The bounds of type variables stand in other modules than public ones.
+    lines = ["# ruff: noqa", *sorted({f"import {module.__name__}" for module in project_modules()})]
     for number, (_, question) in enumerate(asked):
         if question.startswith("lambda it: "):
             expression, typed = question.removeprefix("lambda it: ").split("|")
@@ -185,7 +174,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         file.write_text(text, encoding="utf-8")
         at_line = [n for n, line in enumerate(text.splitlines(), 1) if "reveal_type" in line]
         config = Path(place) / "pyrightconfig.json"
-        config.write_text('{"typeCheckingMode": "strict"}', encoding="utf-8")
+        config.write_text(
+            '{"typeCheckingMode": "strict", "reportUnusedImport": false}', encoding="utf-8"
+        )
         mypy = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={place}"]
         pyright = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "-p", place]
         for checker, command, pattern in (
