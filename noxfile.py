@@ -114,7 +114,8 @@ def nightly(session: nox.Session) -> None:
     """Search further than each change is searched: other examples, and bugs that are sown."""
     install(session, "--editable", ".", "--group", "test")
     options = ("-q", "--hypothesis-profile=search", *session.posargs)
-    session.run("python", "-m", "pytest", "-n", "auto", *options, *NIGHTLY)
+    more = {"BATCHSCHED_NIGHTLY": "1"}  # more golden cases, and more seeds of hashes
+    session.run("python", "-m", "pytest", "-n", "auto", *options, *NIGHTLY, env=more)
     session.run("python", "tests/seeded_bugs/run.py")
 
 

@@ -18,6 +18,8 @@ from benchmarks.workloads.simulation import simulation
 
 import batchsched
 
+pytestmark = pytest.mark.slow
+
 TINY = SCALES[0]
 NAMES = list(WORKLOADS)
 SHORT = Options(scale=TINY, rounds=1, plain_rounds=1, plain_limit=0.0)

@@ -6,6 +6,8 @@ import pytest
 from benchmarks.catalogue import REPORTS
 from benchmarks.simulator import main
 
+pytestmark = pytest.mark.slow
+
 
 def test_it_tells_what_an_event_costs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

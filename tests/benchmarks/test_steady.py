@@ -3,6 +3,8 @@
 import pytest
 from benchmarks.steady import ROWS, SHARES, Row, main, measure, scheduler_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_a_row_decides_what_cycles_from_scratch_decide(row: Row) -> None:

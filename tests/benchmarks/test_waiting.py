@@ -3,6 +3,8 @@
 import pytest
 from benchmarks.waiting import STRATEGIES, Settings, simulate
 
+pytestmark = pytest.mark.slow
+
 SMALL = Settings(nodes=8, cycles=40, mean_duration=8, threshold=5)
 
 

@@ -20,6 +20,8 @@ PUBLIC = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["t
 ]
 """The modules that users may import from; all others are internal."""
 PAGES = sorted(DOCS.rglob("*.md"))
+LONG = ("answers.md", "how-to-test-a-policy.md", "simulation.md")
+"""The pages whose examples take long."""
 FENCE = re.compile(r"^ *(`{3,})(\w*)$", re.MULTILINE)
 PYTHON_LIKE = ("py", "python3", "pycon", "doctest")
 
@@ -37,7 +39,11 @@ def run(page: Path) -> None:
         example.evaluate()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] if page.name in LONG else []) for page in PAGES],
+    ids=name_of,
+)
 def test_examples_give_what_the_page_says(page: Path) -> None:
     run(page)
 

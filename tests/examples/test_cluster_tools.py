@@ -12,6 +12,8 @@ import pytest
 
 from batchsched import Snapshot
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WAITS = "task-0208"
 """A task of a twentieth of the openb trace that finds no place."""

@@ -128,6 +128,7 @@ def test_a_wrong_configuration_file_is_refused_in_words(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_nothing_pending_has_room_at_full_scale(full: Snapshot) -> None:
     config = openb.SchedulerConfig()
     result = Scheduler(config).schedule(full)

@@ -74,6 +74,7 @@ def test_every_case_is_decided_as_expected(path: Path) -> None:
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
+@pytest.mark.slow
 @of_each_file
 def test_every_case_is_decided_the_same_on_arrays(
     path: Path, monkeypatch: pytest.MonkeyPatch
@@ -88,6 +89,7 @@ def test_every_case_is_decided_the_same_on_arrays(
     assert other == []
 
 
+@pytest.mark.slow
 @of_each_file
 def test_scheduling_leaves_the_snapshot_as_it_was(path: Path) -> None:
     changed = [
@@ -96,6 +98,7 @@ def test_scheduling_leaves_the_snapshot_as_it_was(path: Path) -> None:
     assert changed == []
 
 
+@pytest.mark.slow
 @of_each_file
 def test_the_same_scheduler_decides_a_snapshot_the_same_again(path: Path) -> None:
     other = [
@@ -106,6 +109,7 @@ def test_the_same_scheduler_decides_a_snapshot_the_same_again(path: Path) -> Non
     assert other == []
 
 
+@pytest.mark.slow
 @of_each_file
 def test_decisions_do_not_depend_on_the_order_in_which_anything_is_given(path: Path) -> None:
     other = [

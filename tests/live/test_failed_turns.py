@@ -366,6 +366,7 @@ def live_through(seed: int, config: dict[str, Any], cycles: int, *, is_tree: boo
     return spared
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(seed=st.integers(0, 1 << 32), config=st.sampled_from(CONFIGS), is_tree=st.booleans())
 def test_law_cycles_that_spare_turns_equal_those_from_scratch(

@@ -49,6 +49,8 @@ from batchsched.plugin import Changes, JobState, NodeScore, Reads, SessionView, 
 from batchsched.state.ledger import Ledger, audit
 from batchsched.testing import configs
 
+pytestmark = pytest.mark.slow
+
 
 class OwnEngine:
     """An engine of a user's own, which can do what an engine must do, and nothing else."""
@@ -151,7 +153,7 @@ def test_law_what_is_at_fault_is_refused_and_nothing_has_changed(seed: int) -> N
     cluster.apply(*events)
 
 
-@settings(max_examples=8)
+@settings(max_examples=3)
 @given(seed=seeds, config=configs())
 def test_law_a_trial_leaves_no_trace(seed: int, config: Any) -> None:
     life = Life(seed)

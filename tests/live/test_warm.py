@@ -25,6 +25,8 @@ from batchsched import (
 )
 from batchsched.testing import configs
 
+pytestmark = pytest.mark.slow
+
 seeds = st.integers(0, 1 << 32)
 
 

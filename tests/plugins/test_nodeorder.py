@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve
+from attrs import asdict, evolve, fields, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.books import session_of
+from tests.support.books import opened, plugin_object
 from tests.support.clusters import cluster, job, node
 
 from batchsched import (
@@ -31,27 +31,49 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
     WeightedPodTerm,
+    default_registry,
 )
 from batchsched.placement.arrays import ArrayTable
-from batchsched.placement.indexed import IndexedPlacement
-from batchsched.plugin import NodeState, Reads, SessionView, TaskState
-from batchsched.plugins.nodeorder import NodeOrderPlugin
-from batchsched.session.plugins import ConfiguredPlugin
+from batchsched.plugin import NodeState, Reads, TaskState
 from batchsched.state.ledger import Ledger
 from batchsched.testing import snapshots
+
+
+@frozen
+class Weights:
+    """The weights of the scores, by default those of kube-batch."""
+
+    least_requested: int = 1
+    most_requested: int = 0
+    node_affinity: int = 1
+    pod_affinity: int = 1
+    balanced_resource: int = 1
+
+    @property
+    def arguments(self) -> dict[str, int]:
+        return {f"{name.replace('_', '')}.weight": of for name, of in asdict(self).items()}
+
+
+def made(arguments: Arguments) -> Weights:
+    """What the plugin makes of arguments."""
+    factory = default_registry().plugin_factory("nodeorder")
+    assert factory is not None
+    plugin: Any = factory(arguments)
+    return Weights(**{field.name: getattr(plugin, field.name) for field in fields(Weights)})
+
 
 OFF = dict.fromkeys(
     ("least_requested", "most_requested", "node_affinity", "pod_affinity", "balanced_resource"), 0
 )
-WEIGHTS = st.builds(NodeOrderPlugin, **{name: st.integers(0, 3) for name in OFF})
+WEIGHTS = st.builds(Weights, **{name: st.integers(0, 3) for name in OFF})
 
 
-def only(**weights: int) -> NodeOrderPlugin:
-    return NodeOrderPlugin(**{**OFF, **weights})
+def only(**weights: int) -> Weights:
+    return Weights(**{**OFF, **weights})
 
 
-def session(snapshot: Snapshot, weights: NodeOrderPlugin) -> Session:
-    return session_of(snapshot, [ConfiguredPlugin("nodeorder", 0, weights)], IndexedPlacement)
+def session(snapshot: Snapshot, weights: Weights) -> Session:
+    return opened(snapshot, [("nodeorder", weights.arguments)])
 
 
 def totals(of: Session, uid: str, *names: str) -> list[float]:
@@ -112,7 +134,7 @@ def test_scores_by_hand(
 
 
 def test_the_default_weights_are_those_of_kube_batch() -> None:
-    assert NodeOrderPlugin.from_arguments(Arguments({})) == NodeOrderPlugin(
+    assert made(Arguments({})) == Weights(
         least_requested=1, most_requested=0, node_affinity=1, pod_affinity=1, balanced_resource=1
     )
     arguments = Arguments(
@@ -124,7 +146,7 @@ def test_the_default_weights_are_those_of_kube_batch() -> None:
             "balancedresource.weight": "0",
         }
     )
-    assert NodeOrderPlugin.from_arguments(arguments) == NodeOrderPlugin(
+    assert made(arguments) == Weights(
         least_requested=2, most_requested=3, node_affinity=4, pod_affinity=5, balanced_resource=0
     )
     assert arguments.faults() == []
@@ -306,12 +328,12 @@ def test_inter_pod_affinity_is_a_part_of_the_range_among_the_nodes_compared() ->
 @given(snapshots(max_nodes=8), WEIGHTS)
 @settings(max_examples=150, deadline=None)
 def test_scoring_many_nodes_at_once_gives_the_scores_of_each(
-    snapshot: Snapshot, weights: NodeOrderPlugin
+    snapshot: Snapshot, weights: Weights
 ) -> None:
-    ledger = Ledger(snapshot)
-    opened = weights.open(SessionView(ledger))
+    of = session(snapshot, weights)
+    ledger = of.ledger
     keys: dict[object, object] = {}
-    for number, score in enumerate(opened.node_scores()):  # type: ignore[attr-defined]
+    for number, score in enumerate(plugin_object(of, "nodeorder").node_scores()):
         for mine in ledger.tasks.values():
             plain = [score.score(mine, n) for n in ledger.nodes]
             assert score.hints.specialise is not None
@@ -334,7 +356,7 @@ SIZES = st.integers(0, 40)
 )
 @settings(max_examples=300, deadline=None)
 def test_small_and_full_and_empty_nodes_score_the_same_at_once(
-    drawn: list[tuple[int, int, int, int]], cpu: int, memory: int, weights: NodeOrderPlugin
+    drawn: list[tuple[int, int, int, int]], cpu: int, memory: int, weights: Weights
 ) -> None:
     snapshot = Snapshot(
         nodes=[
@@ -349,9 +371,10 @@ def test_small_and_full_and_empty_nodes_score_the_same_at_once(
             ),
         ],
     )
-    ledger = Ledger(snapshot)
+    of = session(snapshot, weights)
+    ledger = of.ledger
     mine = ledger.tasks["t"]
-    scores = list(weights.open(SessionView(ledger)).node_scores())  # type: ignore[attr-defined]
+    scores = list(plugin_object(of, "nodeorder").node_scores())
     uses = weights.least_requested or weights.most_requested or weights.balanced_resource
     assert len(scores) == bool(uses)
     for score in scores:
@@ -372,16 +395,17 @@ def test_small_and_full_and_empty_nodes_score_the_same_at_once(
         only(least_requested=2, most_requested=3, balanced_resource=5),
     ],
 )
-def test_scores_on_arrays_are_those_of_each_node(weights: NodeOrderPlugin) -> None:
+def test_scores_on_arrays_are_those_of_each_node(weights: Weights) -> None:
     sizes = [(1000, 1000), (1000, 2000), (1300, 700), (400, 1000), (700, 400)]
     full = [(100, 9000), (100, 400), (400, 350), (0, 500), (500, 0), (90, 90)]
     nodes = [
         NodeInfo(name=f"n{i}", allocatable=Resource(milli_cpu=c, memory=m, scalars={"gpu": i}))
         for i, (c, m) in enumerate([*sizes, *full])
     ]
-    ledger = Ledger(Snapshot(nodes=nodes, other_tasks=[task("t", (100, 350))]))
+    of = session(Snapshot(nodes=nodes, other_tasks=[task("t", (100, 350))]), weights)
+    ledger = of.ledger
     mine = ledger.tasks["t"]
-    [score] = weights.open(SessionView(ledger)).node_scores()  # type: ignore[attr-defined]
+    [score] = plugin_object(of, "nodeorder").node_scores()
     table = ArrayTable(ledger)
     for some in (range(len(nodes)), range(len(sizes)), [0, 5], [0, 6], [0, 7]):
         found: Any = score.hints.vectorise(mine)(table.some(np.array(list(some))))
@@ -389,7 +413,7 @@ def test_scores_on_arrays_are_those_of_each_node(weights: NodeOrderPlugin) -> No
         assert found.tolist() == plain
 
 
-def _by_the_specification(weights: NodeOrderPlugin, mine: TaskState, of: NodeState) -> int:
+def _by_the_specification(weights: Weights, mine: TaskState, of: NodeState) -> int:
     request = (
         of.scoring_milli_cpu + mine.scoring_milli_cpu,
         of.scoring_memory + mine.scoring_memory,
@@ -440,7 +464,7 @@ def _by_the_specification(weights: NodeOrderPlugin, mine: TaskState, of: NodeSta
 )
 def test_the_resource_score_by_hand(request_: Resource, idle: Resource, expected: float) -> None:
     own = evolve(job("j", ""), tasks=[TaskInfo(uid="t", name="t", resreq=request_)])
-    of = session(cluster([NodeInfo(name="n", allocatable=idle)], own), NodeOrderPlugin())
+    of = session(cluster([NodeInfo(name="n", allocatable=idle)], own), Weights())
     score = of.plugin_set.node_order_on_resource(of.task("t"), of.nodes[0])
     assert score == pytest.approx(expected)
 
@@ -453,7 +477,7 @@ def test_scores_say_what_they_read_and_count_as_configured() -> None:
     wishes = {"node_affinity": prefers((30, "zone")), **attracted(5), **DB}
     of_job = job("j", "1C1G", "1C1G", "2C1G", minimum=9)
     tasks = [evolve(task, **wishes) for task in of_job.tasks]
-    weights = NodeOrderPlugin(node_affinity=7, pod_affinity=8)
+    weights = Weights(node_affinity=7, pod_affinity=8)
     of = session(cluster(ZONES, evolve(of_job, tasks=tasks)), weights)
     scores = [score for _, score in of.plugin_set.node_scores]
     assert [(score.name, score.reads, score.weight) for score in scores] == [
@@ -483,8 +507,8 @@ def test_scores_say_what_they_read_and_count_as_configured() -> None:
 
 def test_scores_that_tell_no_nodes_apart_are_left_out() -> None:
     snapshot = cluster(ZONES, job("j", "1C1G"))
-    opened = session(snapshot, NodeOrderPlugin())
-    assert [score.name for _, score in opened.plugin_set.node_scores] == ["requested resources"]
+    of = session(snapshot, Weights())
+    assert [score.name for _, score in of.plugin_set.node_scores] == ["requested resources"]
     assert session(snapshot, only(node_affinity=1, pod_affinity=1)).plugin_set.node_scores == []
     for name in ("least_requested", "most_requested", "balanced_resource"):
         (found,) = session(snapshot, only(**{name: 1})).plugin_set.node_scores

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
-from tests.support.books import opened, plugin_object, session_of
+from tests.support.books import opened, plugin_object
 from tests.support.clusters import cluster, job, node
 
 from batchsched import (
-    Arguments,
     HostPort,
     LabelSelector,
     NodeAffinity,
@@ -31,18 +30,17 @@ from batchsched import (
     TaskStatus,
     Toleration,
     TolerationOperator,
-    Unfit,
     UnfitReason,
 )
 from batchsched.placement.arrays import ArrayTable
-from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin import Reads
-from batchsched.plugins.predicates import PredicatesPlugin, _unfit
-from batchsched.session.plugins import ConfiguredPlugin
 from batchsched.testing import snapshots
 
 R = UnfitReason
-ALL_SWITCHES = PredicatesPlugin(memory_pressure=True, disk_pressure=True, pid_pressure=True)
+MEMORY, DISK, PID = (
+    {f"predicate.{name}PressureEnable": "true"} for name in ("Memory", "Disk", "PID")
+)
+ALL_SWITCHES = {**MEMORY, **DISK, **PID}
 DB = PodAffinity(
     required=[
         PodAffinityTerm(selector=LabelSelector(match_labels={"app": "db"}), topology_key="host")
@@ -55,7 +53,7 @@ def session(
     of_node: Mapping[str, Any],
     of_task: Mapping[str, Any],
     *there: TaskInfo,
-    switches: PredicatesPlugin = PredicatesPlugin(),  # noqa: B008 - frozen
+    switches: Mapping[str, str] = {},
 ) -> Session:
     """A task, t, that looks at one node, n, with other tasks there."""
     defaults = {"resreq": Resource(milli_cpu=100, memory=100)}
@@ -70,8 +68,7 @@ def session(
     )
     snapshot = cluster([described], evolve(job("j", ""), tasks=[task]))
     snapshot = evolve(snapshot, other_tasks=there)
-    plugins = [ConfiguredPlugin("predicates", 0, switches)]
-    return session_of(snapshot, plugins, IndexedPlacement)
+    return opened(snapshot, [("predicates", switches)])
 
 
 def refusal(of: Session) -> UnfitReason | None:
@@ -212,19 +209,19 @@ CPU_ONLY = Resource(milli_cpu=5)
 @pytest.mark.parametrize(
     ("switches", "condition", "request_", "expected"),
     [
-        (PredicatesPlugin(), "MemoryPressure", NOTHING, None),
-        (PredicatesPlugin(memory_pressure=True), "MemoryPressure", NOTHING, R.MEMORY_PRESSURE),
-        (PredicatesPlugin(memory_pressure=True), "MemoryPressure", MEMORY_ONLY, None),
-        (PredicatesPlugin(memory_pressure=True), "MemoryPressure", CPU_ONLY, None),
-        (PredicatesPlugin(memory_pressure=True), "DiskPressure", NOTHING, None),
-        (PredicatesPlugin(), "DiskPressure", NOTHING, None),
-        (PredicatesPlugin(disk_pressure=True), "DiskPressure", MEMORY_ONLY, R.DISK_PRESSURE),
-        (PredicatesPlugin(pid_pressure=True), "PIDPressure", MEMORY_ONLY, R.PID_PRESSURE),
-        (PredicatesPlugin(pid_pressure=True), "DiskPressure", MEMORY_ONLY, None),
+        ({}, "MemoryPressure", NOTHING, None),
+        (MEMORY, "MemoryPressure", NOTHING, R.MEMORY_PRESSURE),
+        (MEMORY, "MemoryPressure", MEMORY_ONLY, None),
+        (MEMORY, "MemoryPressure", CPU_ONLY, None),
+        (MEMORY, "DiskPressure", NOTHING, None),
+        ({}, "DiskPressure", NOTHING, None),
+        (DISK, "DiskPressure", MEMORY_ONLY, R.DISK_PRESSURE),
+        (PID, "PIDPressure", MEMORY_ONLY, R.PID_PRESSURE),
+        (PID, "DiskPressure", MEMORY_ONLY, None),
     ],
 )
 def test_pressure_counts_where_it_is_switched_on(
-    switches: PredicatesPlugin,
+    switches: Mapping[str, str],
     condition: str,
     request_: Resource,
     expected: UnfitReason | None,
@@ -290,19 +287,10 @@ def test_the_first_of_all_refusals_in_the_order_of_the_specification_is_the_reas
     assert refusal(session(of_node, of_task, there, switches=ALL_SWITCHES)) is None
 
 
-def test_switches_are_named_as_in_kube_batch() -> None:
-    names = ("Memory", "Disk", "PID")
-    arguments = Arguments({f"predicate.{name}PressureEnable": "true" for name in names})
-    assert PredicatesPlugin.from_arguments(arguments) == ALL_SWITCHES
-    assert arguments.faults() == []
-    assert PredicatesPlugin.from_arguments(Arguments({})) == PredicatesPlugin()
-
-
 @given(snapshots())
 @settings(max_examples=60, deadline=None)
 def test_checks_made_for_one_task_give_the_answers_of_the_plain_ones(snapshot: Snapshot) -> None:
-    plugins = [ConfiguredPlugin("predicates", 0, ALL_SWITCHES)]
-    of = session_of(snapshot, plugins, IndexedPlacement)
+    of = opened(snapshot, [("predicates", ALL_SWITCHES)])
     keys: dict[object, object] = {}
     for number, predicate in enumerate(plugin_object(of, "predicates").predicates()):
         for task in of.ledger.tasks.values():
@@ -354,7 +342,7 @@ def test_predicates_read_what_they_declare_in_the_order_of_the_specification() -
     snapshot = cluster(
         [node("n", "9C9G", max_tasks=9, taints=tainted)], evolve(of_job, tasks=tasks)
     )
-    of = session_of(snapshot, [ConfiguredPlugin("predicates", 0, ALL_SWITCHES)], IndexedPlacement)
+    of = opened(snapshot, [("predicates", ALL_SWITCHES)])
     predicates = list(plugin_object(of, "predicates").predicates())
     assert [predicate.reads for predicate in predicates] == [
         Reads.ACCOUNTS,  # the number of tasks
@@ -382,16 +370,12 @@ def test_predicates_that_cannot_refuse_a_task_are_not_asked_about_it() -> None:
     assert ports.hints.specialise(plain) is None
 
 
-def test_a_refusal_says_whose_it_is() -> None:
-    assert _unfit(R.HOST_PORTS) == Unfit(R.HOST_PORTS, plugin="predicates")
-
-
 def test_the_number_of_tasks_is_compared_on_all_nodes_at_once() -> None:
     nodes = [node(f"n{i}", "9C9G", max_tasks=i) for i in (1, 2, 3)]
     snapshot = cluster(
         [*nodes, node("n4", "9C9G")], job("a", *(f"1C1G@n{i}" for i in (1, 2, 2, 3)))
     )
-    of = session_of(snapshot, [ConfiguredPlugin("predicates", 0, ALL_SWITCHES)], IndexedPlacement)
+    of = opened(snapshot, [("predicates", ALL_SWITCHES)])
     limit = next(iter(plugin_object(of, "predicates").predicates()))
     arrays = ArrayTable(of.ledger).all()
     task = of.task("a-1")

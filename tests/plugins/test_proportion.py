@@ -240,8 +240,8 @@ def snapshot(**changes: object) -> Snapshot:
 
 def account(of: Session, name: str) -> tuple[tuple[float, ...], tuple[float, ...], float]:
     plugin = plugin_object(of, "proportion")
-    account = plugin._accounts[name]
-    return account.deserved, account.allocated, plugin.queue_order_key(of.queues[name])
+    deserved, allocated = plugin.queue_share(of.queues[name])
+    return deserved, allocated, plugin.queue_order_key(of.queues[name])
 
 
 def test_queues_without_jobs_take_no_part() -> None:

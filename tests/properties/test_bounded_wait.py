@@ -19,6 +19,8 @@ from tests.support.clusters import Simulation, action, cluster, job, node, sched
 
 from batchsched import JobInfo
 
+pytestmark = pytest.mark.slow
+
 Failed = pytest.fail.Exception
 SIZES = (2, 3, 4, 6)
 

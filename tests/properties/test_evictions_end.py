@@ -27,6 +27,8 @@ from batchsched import (
     TaskStatus,
 )
 
+pytestmark = pytest.mark.slow
+
 CYCLES = 40
 WORLDS = 10
 ORDERS = (

@@ -18,6 +18,8 @@ from batchsched import Session
 from batchsched.plugin import NodeState
 from batchsched.state.vectors import fits, plus
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(30)
 CYCLES = 12
 slow = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -67,6 +67,7 @@ def test_a_living_cluster_decides_the_same_behind_plain_doors(doors: tuple[str, 
     law()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("door", DOORS[:-1])
 def test_each_door_alone_may_be_plain_in_the_workloads_that_are_measured(

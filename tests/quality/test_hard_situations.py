@@ -34,7 +34,10 @@ from batchsched.actions.eviction import victims as make_room
 from batchsched.plugins import proportion
 from batchsched.testing import Cycle, configs, snapshots
 
-pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")  # nothing is shrunk
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:Generating overly large repr"),  # nothing is shrunk
+]
 
 PLAIN = {"constraints": False, "affinity": False, "scalars": False, "init_requests": False}
 EMPTY = {**PLAIN, "reservations": False, "groups": False}

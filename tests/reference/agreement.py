@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from batchsched import CycleResult, Registry, SchedulerConfig, Snapshot
-from batchsched.plugin.arguments import ArgumentValue
 from batchsched.testing import Cycle, check_cycle, invariant
 from tests.reference.schedule import reference_schedule
 
@@ -55,7 +54,7 @@ def _as_mapping(config: SchedulerConfig) -> Mapping[str, object]:
     }
 
 
-def _texts(arguments: Mapping[str, ArgumentValue]) -> dict[str, str]:
+def _texts(arguments: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value).lower() for name, value in arguments.items()}
 
 

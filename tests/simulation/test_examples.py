@@ -15,6 +15,8 @@ from batchsched.simulation import Easy, generate, simulate
 
 from .traces import lines, trace
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

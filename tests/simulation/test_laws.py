@@ -61,7 +61,7 @@ TIES = st.sampled_from(
         Ties(seed=2),
     ]
 )
-few = settings(max_examples=25)  # for each policy
+few = settings(max_examples=15)  # for each policy
 any_policy = pytest.mark.parametrize("policy", POLICIES, ids=str)
 
 

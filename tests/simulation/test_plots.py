@@ -21,6 +21,8 @@ from batchsched.simulation import (
     sweep,
 )
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("matplotlib", reason="plots are drawn with matplotlib (extra plots)")
 plots: Any = pytest.importorskip("batchsched.simulation.plots")
 

@@ -132,9 +132,9 @@ def reached_by_name(module: Module, name: str, seen: set[tuple[int, str]]) -> st
     return None
 
 
-def main() -> int:
-    """Print how many test functions reach internals, folder by folder, and which if asked."""
-    count: dict[str, list[int]] = {}
+def count_reaching(*, tell: bool = False) -> dict[str, tuple[int, int]]:
+    """Return for each folder how many test functions there are, and how many reach internals."""
+    count: dict[str, tuple[int, int]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
         module = Module(path)
         folder = path.relative_to(TESTS).parts[0]
@@ -143,15 +143,19 @@ def main() -> int:
             found = reached(module, node, seen)
             for other in (*around, *module.always):
                 found = found or reached_by_name(module, other, seen)
-            of_folder = count.setdefault(folder, [0, 0])
-            of_folder[0] += 1
-            of_folder[1] += found is not None
-            if found is not None and "-v" in sys.argv:
+            tests, reaching = count.get(folder, (0, 0))
+            count[folder] = tests + 1, reaching + (found is not None)
+            if found is not None and tell:
                 print(f"{path.relative_to(TESTS)}::{name} {found}")
+    return count
+
+
+def main() -> int:
+    """Print how many test functions reach internals, folder by folder, and which if asked."""
+    count = count_reaching(tell="-v" in sys.argv)
     for folder, (tests, reaching) in count.items():
         print(f"{folder:24} {tests:5} {reaching:5} {reaching / tests:5.0%}")
-    tests = sum(each[0] for each in count.values())
-    reaching = sum(each[1] for each in count.values())
+    tests, reaching = map(sum, zip(*count.values(), strict=True))
     print(f"{reaching} of {tests} test functions reach internals: {reaching / tests:.1%}")
     return 0
 

@@ -54,7 +54,7 @@ from batchsched.testing import (
 from batchsched.testing.ping_pong import Watcher
 
 NAMES = {**vars(batchsched), **vars(batchsched.model.constraints), **vars(batchsched.testing)}
-MANY = settings(max_examples=100, derandomize=True, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @MANY
@@ -63,7 +63,7 @@ def test_it_makes_an_equal_value(value: object) -> None:
     assert eval(as_code(value), NAMES) == value
 
 
-@settings(MANY, max_examples=30)
+@settings(MANY, max_examples=15)
 @given(snapshots(), configs())
 def test_it_makes_an_equal_result(snapshot: Snapshot, config: SchedulerConfig) -> None:
     result = schedule(snapshot, config=config)

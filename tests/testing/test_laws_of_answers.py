@@ -12,6 +12,8 @@ from batchsched import TaskStatus
 from batchsched.plugin import JobState, NodeScore, QueueState, TaskState, Verdict
 from batchsched.testing import check_plugin
 
+pytestmark = pytest.mark.slow
+
 
 class KeysOfSets(Opened):
     """Some sets are neither equal, nor is one the less."""

@@ -11,6 +11,8 @@ from batchsched import TaskStatus
 from batchsched.plugin import QueueState, TaskState, Verdict
 from batchsched.testing import check_plugin
 
+pytestmark = pytest.mark.slow
+
 VICTIM, PROTECTED = Verdict.VICTIM, Verdict.PROTECTED
 
 

@@ -30,6 +30,8 @@ from batchsched.plugins.predicates import PredicatesPlugin
 from batchsched.plugins.priority import PriorityPlugin
 from batchsched.testing import LawViolation, check_plain, snapshots
 
+pytestmark = pytest.mark.slow
+
 NO = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="lying")
 
 

@@ -21,6 +21,8 @@ from batchsched import Scheduler, SchedulerConfig, Session, Snapshot, TaskStatus
 from batchsched.plugin import JobState, NodeState, TaskState
 from batchsched.testing import ClusterMachine, InvariantViolation, Rule, check_cycle, snapshots
 
+pytestmark = pytest.mark.slow
+
 OFF = dict.fromkeys(
     (
         *("affinity", "constraints", "dependencies", "durations", "endings", "init_requests"),

@@ -144,6 +144,7 @@ class TestSwitches:
         find(snapshots(**switches), HAS[feature], settings=REACHES)
 
 
+@pytest.mark.slow
 class TestAlways:
     @pytest.mark.parametrize("feature", ["affinity", "scalars"])
     def test_features_become_more_frequent(self, feature: str) -> None:
@@ -173,6 +174,7 @@ class TestAlways:
             snapshots(**switches)
 
 
+@pytest.mark.slow
 class TestSnapshots:
     @MANY
     @given(snapshots())

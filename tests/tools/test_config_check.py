@@ -37,6 +37,8 @@ from batchsched.tools.config_check import decisions, evicts_for_ever
 from batchsched.tools.config_rules import QUEUE_FIELDS, QUEUE_RULES
 from batchsched.tools.small_clusters import small_clusters, small_queue_trees
 
+pytestmark = pytest.mark.slow
+
 
 def config(actions: object, *tiers: list[object]) -> SchedulerConfig:
     mapping: dict[str, object] = {"actions": actions}

@@ -28,6 +28,8 @@ from batchsched import (
 from batchsched.plugin.queues import QueueTree
 from batchsched.testing import INVARIANTS, ClusterMachine
 
+pytestmark = pytest.mark.slow
+
 QUICK = settings(
     stateful_step_count=5,
     max_examples=8,
