@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.reasons import NodeTally, Unfit
@@ -296,6 +297,7 @@ def _table_of(ledger: Ledger, arrays: bool | None) -> Table:
         arrays = len(ledger.slots) >= FEWEST_IN_ARRAYS
     if arrays and ledger.slots and ledger.dimensions.are_small:
         try:
+            import_module("numpy")  # else the next would be read again in each cycle
             from batchsched.placement.arrays import ArrayTable  # noqa: PLC0415 - it needs NumPy
         except ImportError:
             return Table(ledger)

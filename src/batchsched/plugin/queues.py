@@ -108,10 +108,12 @@ def sum_of_requests(tasks: Sequence[TaskState], zero: Vector, /) -> Vector:
     """Return what tasks request together. O(tasks), and little where most are alike."""
     if not tasks:
         return zero
+    if len(tasks) == 1:
+        return tasks[0].resreq
     vectors = [task.resreq for task in tasks]
     first, total = vectors[0], zero
     if vectors.count(first) == len(vectors):  # the usual case
-        return first if len(vectors) == 1 else tuple([amount * len(vectors) for amount in first])
+        return tuple([amount * len(vectors) for amount in first])
     for vector, count in Counter(vectors).items():
         total = plus(total, tuple([amount * count for amount in vector]))
     return total

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import reduce
 from itertools import compress
 from operator import add, sub
+from typing import NamedTuple
 
 from attrs import define, frozen
 
@@ -436,8 +437,7 @@ _SURPLUS = 2
 """The kind of units of one task each, on which nothing else depends; see `EvictionUnit.value`."""
 
 
-@frozen
-class _Step:
+class _Step(NamedTuple):
     """What became of one unit as the units of a queue were gone through."""
 
     job: JobState
@@ -484,6 +484,8 @@ class _Coverage:
     def _units(self, job: JobState) -> list[tuple[int, list[TaskState]]]:
         """Return the kind and the tasks of each unit of a job, the most valuable first."""
         held = self._held_by(job)
+        if not held:
+            return []
         if job.groups is None:
             least, more = held[: job.min_available], held[job.min_available :]
             return [(0, least), *((_SURPLUS, [task]) for task in more)]

@@ -200,7 +200,7 @@ class Ledger:
                 self.lost_reservations.append((task, info.node_name))
                 task.status = TaskStatus.PENDING
             else:
-                self._put_on(task, node)
+                self._book(task, node, 1)
         if job is not None:
             job.recount(task, None, task.status)
             job.best_effort_count += task.is_best_effort
@@ -238,7 +238,7 @@ class Ledger:
             and task.is_backfill is is_backfill
         )
         if not same_accounts and old_node is not None:
-            self._take_off(task, old_node)
+            self._book(task, old_node, -1)
         job = task.job
         if job is not None:
             if job.running_by_node is not None:
@@ -261,7 +261,7 @@ class Ledger:
             task.status = status
             task.is_backfill = is_backfill
         if not same_accounts and node is not None:
-            self._put_on(task, node)
+            self._book(task, node, 1)
             if not is_undo and (node.divergence_count or min(node.idle) < 0):
                 problem = overdrawn(task, node, origin)
                 if problem:
@@ -347,30 +347,26 @@ class Ledger:
         if not slots or slots[-1] != node.slot:
             slots.append(node.slot)
 
-    def _put_on(self, task: TaskState, node: NodeState) -> None:
-        task.node = node
-        if not (task.status.holds or task.status in _WITHOUT_HOLDING):
-            self._break(f"{task!r} is on {node!r}, where no such task can be")
-        self._book(task, node, 1)
-        if task.status is _RESERVED:
-            self.reserved_nodes[node.name] = node
-
-    def _take_off(self, task: TaskState, node: NodeState) -> None:
-        task.node = None
-        self._book(task, node, -1)
-        if task.status is _RESERVED and not node.reserved_tasks:
-            del self.reserved_nodes[node.name]
-
     def _book(self, task: TaskState, node: NodeState, sign: int) -> None:
+        """Put a task on a node (1), or take it off (-1)."""
+        status = task.status
+        task.node = node if sign > 0 else None
+        if not (status.holds or status in _WITHOUT_HOLDING):
+            self._break(f"{task!r} is on {node!r}, where no such task can be")
         node.running = node.ends = None
         self._node_changed(node.slot)
         node.book(task, sign)
-        status = task.status
         if status.occupies:
             if self.on_occupy is not None:
                 self.on_occupy(task, node, sign)
-        elif status is TaskStatus.PIPELINED and self.on_promise is not None:
-            self.on_promise(task, node, sign)
+        elif status is TaskStatus.PIPELINED:
+            if self.on_promise is not None:
+                self.on_promise(task, node, sign)
+        elif status is _RESERVED:
+            if sign > 0:
+                self.reserved_nodes[node.name] = node
+            elif not node.reserved_tasks:
+                del self.reserved_nodes[node.name]
 
     def _break(self, problem: str) -> NoReturn:
         self.broken = problem

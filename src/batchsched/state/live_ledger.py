@@ -285,7 +285,7 @@ class LiveLedger(Ledger):
 
     def _leave(self, task: TaskState) -> None:
         if task.node is not None:
-            self._take_off(task, task.node)
+            self._book(task, task.node, -1)
         del self.tasks[task.uid]
         self._diverging.pop(task.uid, None)
 

@@ -44,11 +44,14 @@ def use_of(view: SessionView, jobs: Collection[JobState]) -> Use:
     charged = [t for job in jobs for t in job.tasks if t.status.charged and not t.is_backfill]
     wanted: list[TaskState] = []
     for job in jobs:
-        if job.in_session and (job.count(TaskStatus.PENDING) or job.count(TaskStatus.RESERVED)):
+        if not job.in_session:
+            continue
+        if job.count(TaskStatus.PENDING):
             pending = [t for t in job.having(TaskStatus.PENDING) if not t.is_backfill]
             if job.groups is not None:
                 pending = job.groups.within_maxima(view.in_task_order(pending))
             wanted += pending
+        if job.count(TaskStatus.RESERVED):
             wanted += [t for t in job.having(TaskStatus.RESERVED) if not t.is_backfill]
     held = sum_of_requests(charged, view.dimensions.zero)
     return Use(held, plus(held, sum_of_requests(wanted, view.dimensions.zero)) if wanted else held)
