@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from batchsched.model.immutable import EMPTY, FrozenMap, kept_map
 from batchsched.model.resources import Resource
@@ -503,6 +503,5 @@ def explained(
         parts.append(failure.text("beside them" if undone else "then"))
     if gang_need is not None:
         parts.append(gang_need.text)
-    return evolve(
-        condition, message="; ".join(parts), undone=undone, failure=failure, gang_need=gang_need
-    )
+    message, reason, plugin = "; ".join(parts), condition.reason, condition.plugin
+    return JobCondition(reason, message, plugin, condition.counts, undone, failure, gang_need)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from functools import partial
-from importlib import import_module
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.reasons import NodeTally, Unfit
@@ -25,6 +25,9 @@ from batchsched.placement.tallies import Tallies
 from batchsched.state.ledger import Ledger
 from batchsched.state.memory import RecentlyUsed
 from batchsched.state.records import NodeState, TaskState
+
+if TYPE_CHECKING:
+    from batchsched.placement.arrays import ArrayTable
 
 __all__ = ["IndexedPlacement"]
 
@@ -296,15 +299,21 @@ def _table_of(ledger: Ledger, arrays: bool | None) -> Table:
     if arrays is None:
         arrays = len(ledger.slots) >= FEWEST_IN_ARRAYS
     if arrays and ledger.slots and ledger.dimensions.are_small:
-        try:
-            import_module("numpy")  # else the next would be read again in each cycle
-            from batchsched.placement.arrays import ArrayTable  # noqa: PLC0415 - it needs NumPy
-        except ImportError:
-            return Table(ledger)
-        table = ArrayTable(ledger)
-        if table.is_exact:
+        in_arrays = array_table()
+        table = None if in_arrays is None else in_arrays(ledger)
+        if table is not None and table.is_exact:
             return table
     return Table(ledger)
+
+
+@cache
+def array_table() -> type[ArrayTable] | None:
+    """Return the table of arrays; None where NumPy is missing, which is found out once."""
+    try:
+        from batchsched.placement.arrays import ArrayTable  # noqa: PLC0415 - it needs NumPy
+    except ImportError:
+        return None
+    return ArrayTable
 
 
 def _room_on(node: NodeState, task: TaskState, kind: Kind) -> int | None:

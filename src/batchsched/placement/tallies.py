@@ -166,14 +166,16 @@ class Tallies:
         return known
 
     def _of_all(self, kind: Kind, refusals: Refusals) -> NodeTally:
-        unfit = refusals.counts.copy()
-        del unfit[None]
+        unfit = dict(refusals.counts)
+        unfit.pop(None, None)
         idle = refusals.idle
         scarcest: Column | None = None
         for dimension, wanted in enumerate(kind.request):
             if wanted:
                 enough = refusals.with_enough(dimension, wanted)
-                unfit[self._evaluator.lacking_in(dimension)] += len(idle) - len(enough)
+                if len(enough) < len(idle):
+                    lacking = self._evaluator.lacking_in(dimension)
+                    unfit[lacking] = unfit.get(lacking, 0) + len(idle) - len(enough)
                 if scarcest is None or len(enough) < len(scarcest):
                     scarcest = enough
         refusals.is_first = False
@@ -199,15 +201,16 @@ class Tallies:
         unfit[described.usual] += unfit.pop(None, 0)
         return self._tally(available, unfit)
 
-    def _fits(self, kind: Kind, slot: int, unfit: Counter[Unfit | None]) -> bool:
+    def _fits(self, kind: Kind, slot: int, unfit: dict[Unfit | None, int]) -> bool:
         """Return whether a task fits on a node now; if not, count what is lacking."""
         node = self._table.nodes[slot]
         if node.fits_now(kind.request):
             return True
-        unfit.update(self._evaluator.lacking(kind.request, node))
+        for lacking in self._evaluator.lacking(kind.request, node):
+            unfit[lacking] = unfit.get(lacking, 0) + 1
         return False
 
-    def _tally(self, available: int, unfit: Counter[Unfit | None]) -> NodeTally:
+    def _tally(self, available: int, unfit: dict[Unfit | None, int]) -> NodeTally:
         total = len(self._table.nodes) - len(self._table.vacant)
         counts = {unfit: count for unfit, count in unfit.items() if unfit is not None and count}
         return NodeTally(total, available, counts)
