@@ -15,7 +15,8 @@ from batchsched import (
     UnknownNameError,
 )
 from batchsched.kubernetes import plan_patches, snapshot_from_objects
-from batchsched.kubernetes.annotations import PLANNED_NODE, PLANNED_START
+
+PLANNED_START, PLANNED_NODE = "batchsched/planned-start", "batchsched/planned-node"
 
 PLANNING = Scheduler(
     SchedulerConfig.from_mapping(

@@ -46,7 +46,7 @@ from batchsched.live import (
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
 from batchsched.plugin import Changes, JobState, NodeScore, Reads, SessionView, TaskState
-from batchsched.state.ledger import Ledger, audit
+from batchsched.state.ledger import Ledger
 from batchsched.testing import configs
 
 pytestmark = pytest.mark.slow
@@ -77,7 +77,8 @@ def go_on(life: Life, cluster: Cluster, scheduler: Scheduler, live: Any) -> None
     assert result == cycle
     assert cluster.snapshot() == before
     assert live.schedule() == result
-    audit(live._kept_state._ledger)
+    with live.open() as session:
+        session.check()
     bound = [
         task.uid
         for job in before.jobs

@@ -20,11 +20,13 @@ from batchsched import (
     TaskStatus,
     schedule,
 )
-from batchsched.model.resources import Amount
 
 LARGEST = float_info.max
 MOST = LARGEST / 2**20
 TOO_MUCH = "expected a sum of at most 1.7e+302 of {}, got more"
+
+
+Amount = int | float
 
 
 def resource(amount: Amount) -> Resource:

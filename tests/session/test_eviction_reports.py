@@ -20,10 +20,7 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.session import eviction_reports
-from batchsched.session.session import PlacementFactory
 from batchsched.testing import configs, snapshots
 
 TIERS = [["priority", "gang", "conformance"], ["predicates", "proportion", "nodeorder"]]
@@ -161,9 +158,9 @@ def test_every_candidate_is_out_for_a_reason_or_its_room_is_counted(
             assert bool(found.best_node) == (not found.shortfall.is_empty())
 
 
-@pytest.mark.parametrize("placement", [IndexedPlacement, LinearScanPlacement])
+@pytest.mark.parametrize("plain", [(), ("engine",)])
 def test_searches_among_other_jobs_and_among_the_own_have_reports_of_their_own(
-    placement: PlacementFactory,
+    plain: tuple[str, ...],
 ) -> None:
     """The queue is overused, so both may take only what they evict; tasks of a kind share one."""
     snapshot = cluster(
@@ -173,7 +170,7 @@ def test_searches_among_other_jobs_and_among_the_own_have_reports_of_their_own(
     )
     config = {"actions": "preempt", "tiers": [{"plugins": list(plugins)} for plugins in TIERS]}
     of = SchedulerConfig.from_mapping(config)
-    result = Scheduler(of, placement=placement).schedule(snapshot)
+    result = Scheduler(of, plain=plain).schedule(snapshot)
     candidates = {uid: report(result, uid).candidates for uid in ("mine-5", "mine-6")}
     assert candidates == {"mine-5": 4, "mine-6": 1}
 
@@ -188,10 +185,7 @@ def test_which_tasks_get_a_report_is_the_same_on_all_engines(
     of = SchedulerConfig.from_mapping(
         {"actions": "preempt", "tiers": [{"plugins": list(plugins)} for plugins in TIERS]}
     )
-    result, plain = (
-        Scheduler(of, placement=placement).schedule(snapshot)
-        for placement in (IndexedPlacement, LinearScanPlacement)
-    )
-    assert result == plain
+    result, defined = (Scheduler(of, plain=plain).schedule(snapshot) for plain in ((), ("engine",)))
+    assert result == defined
     told = [uid for uid, reason in sorted(result.pending.items()) if reason.evictions]
     assert told == ["w0-1", "w0-2", "w1-1", "w1-2", "w2-1", "w2-2"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from attrs import evolve
-from tests.support.books import Saying, closed, dump, opened, standing
+from tests.support.books import Saying, built_in, closed, dump, opened, standing
 from tests.support.clusters import cluster, job, node
 
 from batchsched import (
@@ -22,7 +22,6 @@ from batchsched import (
     TaskStatus,
     UnknownNameError,
 )
-from batchsched.plugins.proportion import ProportionPlugin
 
 S = TaskStatus
 PLUGINS = ("priority", "gang", "drf", "proportion", "predicates", "nodeorder")
@@ -359,7 +358,7 @@ def test_a_view_shows_the_whole_session() -> None:
 def test_a_node_without_anything_and_a_plugin_opened_twice_do_no_harm() -> None:
     nothing = Snapshot(nodes=[NodeInfo(name="n1")])
     for _ in range(2):
-        opened(nothing, [("p", lambda view: ProportionPlugin().open(view))]).check()
+        opened(nothing, [("p", lambda view: built_in("proportion").open(view))]).check()
 
 
 class TestWhatIsRecorded:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,6 @@ from batchsched.action import LiveQueue
 from batchsched.plugin import JobState, Need, QueueState
 from batchsched.session.turns import JobsByNeed, PlainOrder, PlainTree, QueueWalk
 from batchsched.state.ledger import Ledger
-from batchsched.state.records import SortKey
 from batchsched.testing import queue_trees
 
 STEPS = st.lists(
@@ -36,7 +37,7 @@ def test_the_next_of_changing_items_is_the_least(steps: list[tuple[str, int, int
     jobs = some_jobs()
     rank = dict.fromkeys(jobs, 0)
 
-    def key(job: JobState) -> SortKey:
+    def key(job: JobState) -> Any:
         return rank[job], job.uid
 
     there = dict.fromkeys(jobs[:4])
@@ -73,13 +74,13 @@ def test_the_next_job_by_need_is_the_least(steps: list[tuple[str, int, int]]) ->
     size: dict[JobState, int] = dict.fromkeys(jobs, 1)  # 0: it needs nothing
     room = 2
 
-    def key(job: JobState) -> SortKey:
+    def key(job: JobState) -> Any:
         return rank[job], job.uid
 
     def need_of(job: JobState) -> Need | None:
         return Need(job, (), (size[job],), (0,)) if size[job] else None
 
-    def need_key(need: Need | None) -> SortKey:
+    def need_key(need: Need | None) -> Any:
         return () if need is None else (int(need.request[0] > room),)
 
     there = dict.fromkeys(jobs)
@@ -126,7 +127,7 @@ class World:
         self.walk = QueueWalk(*among)
         self.plain = PlainTree(*among)
 
-    def key(self, queue: QueueState, need: Need | None) -> SortKey:
+    def key(self, queue: QueueState, need: Need | None) -> Any:
         assert need is not None
         return self.rank[queue.name], self.wish[need], queue.name
 

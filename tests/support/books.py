@@ -20,7 +20,7 @@ from batchsched import (
     default_registry,
 )
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.plugin import JobState, NodeState, TaskState
+from batchsched.plugin import JobState, NodeState, Plugin, TaskState
 from batchsched.session.plugins import ConfiguredPlugin
 from batchsched.session.session import PlacementFactory, PolicyState
 from batchsched.state.ledger import Ledger
@@ -106,6 +106,18 @@ class _Nothing:
 
     def execute(self, session: Session, /) -> None:
         pass
+
+
+def factory_of(name: str) -> Callable[[Arguments], Plugin]:
+    """What makes a plugin that comes with batchsched."""
+    factory = default_registry().plugin_factory(name)
+    assert factory is not None
+    return factory
+
+
+def built_in(name: str) -> Any:
+    """A plugin that comes with batchsched, as it is without arguments."""
+    return factory_of(name)(Arguments({}))
 
 
 def opened(

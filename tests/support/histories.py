@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from operator import le
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -40,7 +41,6 @@ from batchsched.live import (
     TimePassed,
 )
 from batchsched.plugin import NodeState, TaskState
-from batchsched.state.vectors import fits
 from tests.support.books import closed
 
 GIB = 1 << 30
@@ -273,7 +273,7 @@ def state_of(session: Session) -> dict[str, Any]:
 def check_books(session: Session, _action: str) -> None:
     session.check()
     for node in session.nodes:
-        assert fits(node.reserved, node.allocatable), node
+        assert all(map(le, node.reserved, node.allocatable)), node
 
 
 @contextmanager

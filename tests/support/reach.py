@@ -99,7 +99,7 @@ def reached(module: Module, node: ast.AST, seen: set[tuple[int, str]]) -> str | 
         elif (
             isinstance(each, ast.Attribute)
             and each.attr.startswith("_")
-            and not each.attr.startswith("__")
+            and not each.attr.endswith("_")  # `__eq__`, and `_repr_html_` of notebooks
             and not (isinstance(each.value, ast.Name) and each.value.id in ("self", "cls"))
         ):
             return f"._{each.attr.lstrip('_')}"

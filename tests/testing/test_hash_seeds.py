@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import strategies as st
+from tests.support.books import built_in
 from tests.support.clusters import cluster, job, node
 from tests.testing import order_of_sets
 from tests.testing.order_of_sets import (
@@ -14,7 +15,6 @@ from tests.testing.order_of_sets import (
     scheduler_by_a_set,
 )
 
-from batchsched.plugins.drf import DrfPlugin
 from batchsched.testing import (
     HashSeedViolation,
     check_hash_seeds,
@@ -70,7 +70,7 @@ def test_the_first_difference_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
         return carry_out(order)
 
     monkeypatch.setattr(hashing, "run_child", alike)
-    check_hash_seeds(OrdersByName, DrfPlugin, labels={"team": ["red"]}, max_examples=3)
+    check_hash_seeds(OrdersByName, type(built_in("drf")), labels={"team": ["red"]}, max_examples=3)
 
 
 def test_a_process_that_fails_says_why() -> None:
@@ -92,7 +92,7 @@ def nested() -> type[object]:
         (f"{MODULE}:Nothing", "has no attribute 'Nothing'"),
         ("Plugin", "expected 'module:name'"),
         (nested(), "no attribute '<locals>'"),
-        (DrfPlugin(), r"expected a class or a function .*, got DrfPlugin\(\)"),
+        (built_in("drf"), r"expected a class or a function .*, got DrfPlugin\(\)"),
     ],
 )
 def test_what_another_process_would_not_find_is_refused(target: object, why: str) -> None:

@@ -27,7 +27,6 @@ from batchsched import (
     WhyPending,
     default_registry,
 )
-from batchsched.model.reasons import not_enough_tasks
 from batchsched.plugin import QueueState, TaskState
 from batchsched.testing import InvariantViolation, check_cycle
 
@@ -136,7 +135,9 @@ class TestOutcomes:
         snapshot = cluster([node("n1", "1C1G")], job("b", "1C1G", minimum=2))
 
         def doctor(result: CycleResult) -> CycleResult:
-            condition = not_enough_tasks(MemberCount(has=1, needs=3), "gang")
+            count = MemberCount(has=1, needs=3)
+            reason, told = ConditionReason.NOT_ENOUGH_TASKS, "1 of the 3 can start"
+            condition = JobCondition(reason, told, "gang", (count,))
             return evolve(result, left_out={"default/b": condition})
 
         said = "needs 2 tasks, and 1 can ever start, but its condition says: 1 of the 3"

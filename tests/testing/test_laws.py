@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable, Iterable, Sequence
 
 import pytest
+from tests.support.books import built_in, factory_of
 from tests.support.opening import Opened, OpensA, violation_of
 
 import batchsched
@@ -23,13 +24,6 @@ from batchsched.plugin import (
     TaskState,
     Verdict,
 )
-from batchsched.plugins.conformance import ConformancePlugin
-from batchsched.plugins.drf import DrfPlugin
-from batchsched.plugins.gang import GangPlugin
-from batchsched.plugins.nodeorder import NodeOrderPlugin
-from batchsched.plugins.predicates import PredicatesPlugin
-from batchsched.plugins.priority import PriorityPlugin
-from batchsched.plugins.proportion import ProportionPlugin
 from batchsched.testing import LawViolation, check_plugin
 
 pytestmark = pytest.mark.slow
@@ -283,13 +277,13 @@ def test_the_example_is_the_smallest() -> None:
 @pytest.mark.parametrize(
     "factory",
     [
-        ConformancePlugin.from_arguments,
-        DrfPlugin.from_arguments,
-        GangPlugin.from_arguments,
-        NodeOrderPlugin.from_arguments,
-        PredicatesPlugin.from_arguments,
-        PriorityPlugin.from_arguments,
-        ProportionPlugin.from_arguments,
+        factory_of("conformance"),
+        factory_of("drf"),
+        factory_of("gang"),
+        factory_of("nodeorder"),
+        factory_of("predicates"),
+        factory_of("priority"),
+        factory_of("proportion"),
     ],
 )
 def test_the_plugins_of_the_library_keep_the_laws(
@@ -332,9 +326,9 @@ def test_a_class_will_do_as_in_the_registry() -> None:
 def test_a_plugin_may_be_given_arguments() -> None:
     seen: list[int] = []
 
-    def factory(arguments: Arguments) -> PriorityPlugin:
+    def factory(arguments: Arguments) -> Plugin:
         seen.append(arguments.integer("strength", default=0))
-        return PriorityPlugin()
+        return built_in("priority")
 
     check_plugin(factory, arguments={"strength": "3"}, max_examples=3)
     assert set(itertools.islice(seen, 1, None)) <= {0, 3}
@@ -359,9 +353,9 @@ def test_running_tasks_are_asked_about() -> None:
 def test_a_configuration_that_does_not_name_the_plugin_is_refused_at_once() -> None:
     made: list[Arguments] = []
 
-    def factory(arguments: Arguments) -> PriorityPlugin:
+    def factory(arguments: Arguments) -> Plugin:
         made.append(arguments)
-        return PriorityPlugin()
+        return built_in("priority")
 
     with pytest.raises(ValueError, match=r"expected the plugin 'mine' .*, got pri.* name=\.\.\."):
         check_plugin(factory, name="mine", config=SchedulerConfig())
@@ -372,7 +366,7 @@ def test_a_plugin_may_be_given_a_configuration() -> None:
     config = SchedulerConfig.from_mapping(
         {"actions": ["allocate"], "tiers": [{"plugins": ["mine", "gang"]}]}
     )
-    check_plugin(PriorityPlugin(), name="mine", config=config, max_examples=3)
+    check_plugin(built_in("priority"), name="mine", config=config, max_examples=3)
 
 
 class LeaksTheNamesOfJobs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import pytest
+from tests.support.books import built_in
 from tests.support.opening import OpensA
 
 from batchsched import ActionOption, PluginOption, SchedulerConfig, Tier, Unfit, UnfitReason
@@ -241,11 +242,11 @@ def test_what_reads_anything_and_says_nothing_is_fine() -> None:
 def test_examples_and_configuration_may_be_given() -> None:
     options = [ActionOption(name="allocate")]
     config = SchedulerConfig(actions=options, tiers=[Tier(plugins=[PluginOption(name="own")])])
-    check_plain(GangPlugin(), name="own", config=config, max_examples=5)
+    check_plain(built_in("gang"), name="own", config=config, max_examples=5)
     with pytest.raises(ValueError, match="expected the plugin 'mine' in a tier"):
-        check_plain(GangPlugin(), name="mine", config=config)
+        check_plain(built_in("gang"), name="mine", config=config)
     with pytest.raises(ValueError, match="expected labels or examples, got both"):
-        check_plain(GangPlugin(), examples=snapshots(), labels={"a": ["b"]})
+        check_plain(built_in("gang"), examples=snapshots(), labels={"a": ["b"]})
 
 
 def test_the_code_of_a_violation_checks_the_plugin_again() -> None:

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import pytest
 from hypothesis import strategies as st
+from tests.support.books import built_in
 from tests.support.clusters import cluster, job, node
 from tests.support.opening import Opened, OpensA
 
 from batchsched import Arguments, Unfit, UnfitReason
 from batchsched.plugin import JobState, NodeScore, NodeState, Predicate, Reads, TaskState, Verdict
-from batchsched.plugins.drf import DrfPlugin
 from batchsched.testing import LawViolation, VacuityWarning, check_plugin, snapshots
 
 pytestmark = pytest.mark.slow
@@ -88,7 +88,7 @@ def test_labels_of_tasks_are_no_accounts() -> None:
 
 
 def test_plugins_of_which_nothing_can_be_said_but_that_they_are_fine() -> None:
-    assert not texts(lambda: check_plugin(DrfPlugin(), max_examples=40))
+    assert not texts(lambda: check_plugin(built_in("drf"), max_examples=40))
 
 
 class AllAlike(Opened):
@@ -114,7 +114,7 @@ def test_keys_scores_and_verdicts_that_do_not_vary() -> None:
 
 def test_what_is_never_asked() -> None:
     nothing_runs = snapshots(running=False, max_nodes=2, max_jobs=2)
-    found = texts(lambda: check_plugin(DrfPlugin(), examples=nothing_runs, max_examples=40))
+    found = texts(lambda: check_plugin(built_in("drf"), examples=nothing_runs, max_examples=40))
     assert [text for text in found if "preemptable: it was never called" in text]
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from tests.support.books import factory_of
 
 from batchsched import (
     ActionOption,
     ConfigError,
+    CycleResult,
     JobInfo,
     NodeInfo,
     PluginOption,
@@ -27,17 +29,30 @@ from batchsched import (
     Tier,
     check_config,
     default_registry,
+    next_snapshot,
     schedule,
 )
 from batchsched.plugin.queues import QueueTree
-from batchsched.plugins.priority import PriorityPlugin
 from batchsched.testing import configs
 from batchsched.tools import Finding
-from batchsched.tools.config_check import decisions, evicts_for_ever
 from batchsched.tools.config_rules import QUEUE_FIELDS, QUEUE_RULES
 from batchsched.tools.small_clusters import small_clusters, small_queue_trees
 
 pytestmark = pytest.mark.slow
+
+
+def evicts_for_ever(scheduler: Scheduler, snapshot: Snapshot) -> bool:
+    """Whether tasks are still evicted after many cycles in which nothing else happens."""
+    evicted: list[bool] = []
+    for _ in range(12):
+        result = scheduler.schedule(snapshot, reasons=False)
+        evicted.append(bool(result.evictions))
+        snapshot = next_snapshot(snapshot, result, now=snapshot.now + 1)
+    return any(evicted[-4:])
+
+
+def decisions(result: CycleResult) -> tuple[object, ...]:
+    return result.binds, result.evictions, result.pipelined, result.conditional, result.reserved
 
 
 def config(actions: object, *tiers: list[object]) -> SchedulerConfig:
@@ -213,7 +228,7 @@ def test_reclaim_without_shares_is_found_unless_it_is_meant(
 
 def test_a_plugin_of_ones_own_may_say_what_queues_deserve() -> None:
     registry = default_registry()
-    registry.register_plugin("shares", PriorityPlugin.from_arguments)
+    registry.register_plugin("shares", factory_of("priority"))
     checked = config("reclaim, allocate", ["gang", "predicates", "shares"])
     codes = {finding.code for finding in check_config(checked, registry=registry)}
     assert "ReclaimWithoutShares" not in codes
@@ -468,7 +483,7 @@ def test_fields_of_queues_that_no_plugin_reads_are_found(field: str) -> None:
 
 def test_a_plugin_of_ones_own_may_read_queues() -> None:
     registry = default_registry()
-    registry.register_plugin("shares", PriorityPlugin.from_arguments)
+    registry.register_plugin("shares", factory_of("priority"))
     checked = config("allocate", ["gang", "predicates", "shares"])
     (small,) = small_queue_trees()["limit"]
     findings = check_config(checked, small, registry=registry)

@@ -17,10 +17,7 @@ from tests.support.hints import WithHints
 from batchsched import JobInfo, Snapshot
 from batchsched.action import EvictionScope
 from batchsched.actions.preempt import PreemptAction
-from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.plugin import TaskState, Verdict
-from batchsched.session.session import PlacementFactory
 
 
 def full(*jobs: JobInfo, nodes: int = 1, queues: Sequence[str] = ("q",)) -> Snapshot:
@@ -235,11 +232,11 @@ def test_where_there_was_too_little_for_one_there_may_be_enough_for_another() ->
     assert made_for(session, "small-1", EvictionScope.OTHER_JOBS) == ["a-2"]
 
 
-@pytest.mark.parametrize("placement", [LinearScanPlacement, IndexedPlacement])
-def test_where_one_may_not_go_another_may(placement: PlacementFactory) -> None:
+@pytest.mark.parametrize("plain", [(), ("engine",)])
+def test_where_one_may_not_go_another_may(plain: tuple[str, ...]) -> None:
     wants = job("b", "1C1G")
     elsewhere = evolve(wants, tasks=[evolve(wants.tasks[0], node_selector={"disk": "ssd"})])
     snapshot = full(job("a", "1C1G@n1", minimum=0), elsewhere, job("c", "1C1G"))
-    session = opened(snapshot, ["gang", "predicates"], placement=placement)
+    session = opened(snapshot, ["gang", "predicates"], plain=plain)
     assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) is None
     assert made_for(session, "c-1", EvictionScope.OTHER_JOBS) == ["a-1"]
