@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -30,7 +31,7 @@ from batchsched import (
     UnfitReason,
     WhyPending,
 )
-from batchsched.actions.eviction import victims as make_room
+from batchsched.actions.eviction import remembered_room
 from batchsched.plugins import proportion
 from batchsched.testing import Cycle, configs, snapshots
 
@@ -137,14 +138,17 @@ def noting_discards() -> Iterator[Tape]:
 def noting_spared() -> Iterator[Tape]:
     """Note how many victims turn out not to be needed."""
     tape = Tape()
-    plain = make_room.spare
+    plain = remembered_room.choose_units
 
-    def spare(taken: list[object], is_enough: Callable[[Sequence[object]], bool]) -> list[object]:
-        kept = plain(taken, is_enough)  # type: ignore[arg-type, type-var]
-        tape.noted.append(len(taken) - len(kept))
-        return kept
+    def choose_units(units: Any, node: Any, is_enough: Any) -> Any:
+        chosen = plain(units, node, is_enough)
+        # Units are taken in order: one before the last that is kept was taken, too.
+        kept = [unit[0] in (chosen or ()) for unit in units]
+        last = len(kept) - 1 - kept[::-1].index(True) if True in kept else 0
+        tape.noted.append(kept[:last].count(False))
+        return chosen
 
-    with patch.object(make_room, "spare", spare):
+    with patch.object(remembered_room, "choose_units", choose_units):
         yield tape
 
 
