@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.support.books import opened
+from tests.support.books import factory_of, opened
 from tests.support.clusters import cluster, job, node
 
-from batchsched import ConfigError, Scheduler, SchedulerConfig, schedule
-from batchsched.plugins.by_time import FcfsPlugin, LasPlugin, SjfPlugin, SlaPlugin
+from batchsched import Arguments, ConfigError, Scheduler, SchedulerConfig, schedule
 from batchsched.testing import check_plugin
 
 
@@ -29,19 +28,19 @@ def config(plugin: str, **arguments: Any) -> SchedulerConfig:
 
 
 @pytest.mark.parametrize(
-    "plugin",
+    ("plugin", "arguments"),
     [
-        SjfPlugin(),
-        LasPlugin(),
-        LasPlugin(levels=(5.0, 15.0), resource="cpu"),
-        FcfsPlugin(),
-        FcfsPlugin(strict=False),
-        SlaPlugin(),
-        SlaPlugin(late_first=True, claims=True, urgent=20),
+        ("sjf", {}),
+        ("las", {}),
+        ("las", {"levels": "5,15", "resource": "cpu"}),
+        ("fcfs", {}),
+        ("fcfs", {"strict": "false"}),
+        ("sla", {}),
+        ("sla", {"late": "first", "claims": "true", "urgent": 20}),
     ],
 )
-def test_they_keep_the_laws_of_plugins(plugin: Any) -> None:
-    check_plugin(plugin, name="by-time", max_examples=8)
+def test_they_keep_the_laws_of_plugins(plugin: str, arguments: dict[str, Any]) -> None:
+    check_plugin(factory_of(plugin)(Arguments(arguments)), name="by-time", max_examples=8)
 
 
 def test_sjf_lets_the_shortest_go_first_and_the_unknown_last() -> None:

@@ -9,10 +9,11 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.books import opened
+from tests.support.books import factory_of, opened
 from tests.support.clusters import cluster, job, node
 
 from batchsched import (
+    Arguments,
     ConfigError,
     Queue,
     Resource,
@@ -23,7 +24,6 @@ from batchsched import (
     next_snapshot,
 )
 from batchsched.live import Cluster, QueueChanged, TimePassed
-from batchsched.plugins.usage import UsagePlugin
 from batchsched.simulation import Job, Scheduled, Workload, simulate
 from batchsched.testing import check_plugin, queue_trees
 
@@ -181,7 +181,7 @@ def test_weights_are_corrected_by_the_past(content: list[tuple[int, int]], k: fl
         for n, (weight, used) in enumerate(content)
     ]
     session = opened(Snapshot(nodes=[node("n1", "4C4G")], queues=queues), [])
-    plugin: Any = UsagePlugin(k=k).open(session.view)
+    plugin: Any = factory_of("usage")(Arguments({"k": str(k)})).open(session.view)
     found = plugin.surplus_weights(list(session.view.queues.values()), 0)
     uses = [used * 1000 * log(2) / (4000 * 7 * 24 * HOUR) for _, used in content]
     assert list(found) == plain_weights([weight for weight, _ in content], uses, k)
@@ -206,9 +206,9 @@ def test_law_without_a_past_it_changes_no_share(queues: tuple[Queue, ...], scope
     assert with_it == Scheduler(config("capacity")).schedule(snapshot)
 
 
-@pytest.mark.parametrize("plugin", [UsagePlugin(), UsagePlugin(users=True, k=2.5, half_life=9)])
-def test_it_keeps_the_laws_of_plugins(plugin: Any) -> None:
-    check_plugin(plugin, name="by-use", max_examples=8)
+@pytest.mark.parametrize("arguments", [{}, {"scope": "users", "k": 2.5, "halfLife": 9}])
+def test_it_keeps_the_laws_of_plugins(arguments: dict[str, Any]) -> None:
+    check_plugin(factory_of("usage")(Arguments(arguments)), name="by-use", max_examples=8)
 
 
 def test_arguments_that_make_no_sense_are_refused() -> None:

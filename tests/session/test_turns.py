@@ -14,7 +14,6 @@ from batchsched import JobInfo, Queue, Snapshot
 from batchsched.action import LiveQueue
 from batchsched.plugin import JobState, Need, QueueState
 from batchsched.session.turns import JobsByNeed, PlainOrder, PlainTree, QueueWalk
-from batchsched.state.ledger import Ledger
 from batchsched.testing import queue_trees
 
 STEPS = st.lists(
@@ -29,7 +28,7 @@ STEPS = st.lists(
 
 def some_jobs() -> list[JobState]:
     jobs = [JobInfo(name=name, queue="q") for name in "abcdef"]
-    return list(Ledger(Snapshot(queues=[Queue(name="q")], jobs=jobs)).jobs.values())
+    return list(opened(Snapshot(queues=[Queue(name="q")], jobs=jobs)).ledger.jobs.values())
 
 
 @given(STEPS)
@@ -115,7 +114,7 @@ class World:
     """Queues with a rank each; a leaf offers a need that stands for the leaf."""
 
     def __init__(self, queues: tuple[Queue, ...]) -> None:
-        self.queues = Ledger(Snapshot(queues=queues)).queues
+        self.queues = opened(Snapshot(queues=queues)).ledger.queues
         self.leaves = [queue for queue in self.queues.values() if not queue.children]
         self.rank = dict.fromkeys(self.queues, 0)
         self.needs = {
