@@ -24,7 +24,7 @@ class Cover:
     for the units behind them only.
     """
 
-    __slots__ = ("_covered", "_exposed", "_held", "_sure", "_units", "size")
+    __slots__ = ("_covered", "_exposed", "_held", "_least", "_sure", "_units", "size")
 
     def __init__(self, units: Iterable[EvictionUnit], dimensions: int) -> None:
         """Begin with some units, of which none is covered yet. O(units log units)."""
@@ -36,6 +36,8 @@ class Cover:
         """How many units, from the first on, are all covered."""
         self._held: Vector = (0,) * dimensions
         """What these hold together."""
+        self._least = tuple(map(min, zip(*(unit.size for unit in self._units), strict=True)))
+        """By dimension, at most what any unit holds; empty: there was none yet."""
         self.size = self._held
         """What the covered units hold together."""
 
@@ -53,6 +55,7 @@ class Cover:
             return
         place = bisect_left(self._units, unit.value, key=by_value)
         self._units.insert(place, unit)
+        self._least = tuple(map(min, self._least or unit.size, unit.size))
         if place < self._sure:
             self._sure += 1
             self._held = plus(self._held, unit.size)
@@ -75,7 +78,7 @@ class Cover:
         """Find out what a share covers; return the units for which the answer has changed.
 
         Units that were added need not be among these. O(dimensions) for each unit from the first
-        that is not covered.
+        that is not covered to where nothing is left that any could use.
         """
         units, covered = self._units, self._covered
         sure, taken = self._sure, self._held
@@ -86,6 +89,7 @@ class Cover:
         changed: list[EvictionUnit] = []
         are_all_covered = True
         self._held = taken
+        count = sure
         for unit in islice(units, sure, None):
             fits = unit.job.uid not in exposed
             if fits:
@@ -95,6 +99,7 @@ class Cover:
                         break
             if fits:
                 taken = plus(taken, unit.size)
+                count += 1
                 if are_all_covered:
                     sure += 1
                     self._held = taken
@@ -105,6 +110,15 @@ class Cover:
             if fits is not (unit in covered):
                 (covered.add if fits else covered.discard)(unit)
                 changed.append(unit)
+            if (
+                not (fits or unit.is_core)  # no core comes after it, so that `exposed` is complete
+                and count == len(covered)
+                and any(
+                    least and there + least > most
+                    for least, there, most in zip(self._least, taken, share, strict=True)
+                )
+            ):
+                break
         self._sure = sure
         self._exposed = exposed
         self.size = taken
