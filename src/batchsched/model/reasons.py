@@ -227,7 +227,7 @@ _UNFIT_TEXTS = {
 }
 
 
-@frozen
+@frozen(cache_hash=True)
 class Unfit:
     """The reason why a node does not accept a task.
 

@@ -116,6 +116,10 @@ class Refusals:
         return column[bisect_left(column, (wanted, 0)) :]
 
 
+_Counts = tuple[int, dict[Unfit | None, int]]
+"""How many nodes accept a kind, and how many do not, by reason; None: no reason."""
+
+
 class Tallies:
     """Counts nodes for the kinds of the engine."""
 
@@ -145,10 +149,20 @@ class Tallies:
         known = self._tallies.use(kind.number)
         if known is not None and known[0] is refusals and known[1] == refusals.edition:
             return known[2]
-        tally = self._of_all(kind, refusals) if few is None else self._of_few(kind, refusals, few)
-        if known is not None and known[2] == tally:
-            # Who remembers what follows from a tally knows it by identity.
-            tally = known[2]
+        if few is None:
+            available, counts = self._of_all(kind, refusals)
+        else:
+            available, counts = self._of_few(kind, refusals, few)
+        unfit = {why: count for why, count in counts.items() if count and why is not None}
+        total = len(self._table.nodes) - len(self._table.vacant)
+        tally = None if known is None else known[2]
+        # Who remembers what follows from a tally knows it by identity: keep the one that is equal.
+        if (
+            tally is None
+            or (tally.available, tally.total) != (available, total)
+            or tally.unfit != unfit
+        ):
+            tally = NodeTally(total, available, unfit)
         if few is None or not kind.watches:
             self._tallies.keep(kind.number, (refusals, refusals.edition, tally))
         return tally
@@ -165,7 +179,8 @@ class Tallies:
             self._refusals.keep(key, known)
         return known
 
-    def _of_all(self, kind: Kind, refusals: Refusals) -> NodeTally:
+    def _of_all(self, kind: Kind, refusals: Refusals) -> _Counts:
+        """Return how many nodes accept a kind, and why others do not."""
         unfit = dict(refusals.counts)
         unfit.pop(None, None)
         idle = refusals.idle
@@ -181,11 +196,12 @@ class Tallies:
         refusals.is_first = False
         available = len(idle)
         if scarcest is not None:
-            available = sum(kind.fits_idle(idle[slot]) for _, slot in scarcest)
-        available += sum(self._fits(kind, slot, unfit) for slot in refusals.diverging)
-        return self._tally(available, unfit)
+            available = sum([kind.fits_idle(idle[slot]) for _, slot in scarcest])
+        for slot in refusals.diverging:
+            available += self._fits(kind, slot, unfit)
+        return available, unfit
 
-    def _of_few(self, kind: Kind, refusals: Refusals, few: int) -> NodeTally:
+    def _of_few(self, kind: Kind, refusals: Refusals, few: int) -> _Counts:
         """Tally a kind with a check that says which nodes it may accept. O(these nodes)."""
         described = kind.all_checks[few][2]
         assert described is not None
@@ -199,7 +215,7 @@ class Tallies:
             else:
                 available += self._fits(kind, slot, unfit)
         unfit[described.usual] += unfit.pop(None, 0)
-        return self._tally(available, unfit)
+        return available, unfit
 
     def _fits(self, kind: Kind, slot: int, unfit: dict[Unfit | None, int]) -> bool:
         """Return whether a task fits on a node now; if not, count what is lacking."""
@@ -209,11 +225,6 @@ class Tallies:
         for lacking in self._evaluator.lacking(kind.request, node):
             unfit[lacking] = unfit.get(lacking, 0) + 1
         return False
-
-    def _tally(self, available: int, unfit: dict[Unfit | None, int]) -> NodeTally:
-        total = len(self._table.nodes) - len(self._table.vacant)
-        counts = {unfit: count for unfit, count in unfit.items() if unfit is not None and count}
-        return NodeTally(total, available, counts)
 
 
 def _check_of_few(kind: Kind) -> int | None:
