@@ -1,3 +1,3 @@
-"""The score is told by a program, which needs what only mutation runs have."""
+"""Scores are told by programs, which need what only mutation runs have."""
 
-collect_ignore = ["score.py"]
+collect_ignore = ["sample.py", "score.py"]
