@@ -36,6 +36,7 @@ OF_EXTRAS = ("tests/simulation/test_plots.py", "tests/simulation/test_sweep.py")
 WITHOUT_NUMPY = (
     *("tests/golden", "tests/scenarios", "tests/placement", "tests/live"),
     *("tests/properties/test_plain.py", "tests/test_import.py"),
+    "--ignore=tests/placement/test_arrays.py",
 )
 """What could decide otherwise where NumPy is not installed."""
 NIGHTLY = ("tests/seeded_bugs", "tests/quality", "tests/test_determinism.py", "tests/properties")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from attrs import frozen
 from tests.support import golden as check
+from tests.support.engines import VectorisedPlacement
 
 from batchsched import CycleResult, Scheduler, SchedulerConfig, Snapshot
-from batchsched.fast import VectorisedPlacement
 from batchsched.placement import arrays
 
 FILES = check.golden_files()

@@ -10,6 +10,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.engines import VectorisedPlacement
 
 from batchsched import (
     CycleResult,
@@ -28,7 +29,6 @@ from batchsched import (
     default_registry,
 )
 from batchsched.action import Fit
-from batchsched.fast import VectorisedPlacement
 from batchsched.live import (
     Cluster,
     EndedJobsRemoved,

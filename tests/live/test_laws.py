@@ -13,6 +13,7 @@ import pytest
 from attrs import evolve, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.engines import VectorisedPlacement
 from tests.support.living import Life, apply_plainly, events_to_build
 
 from batchsched import (
@@ -33,7 +34,6 @@ from batchsched import (
     default_registry,
     next_snapshot,
 )
-from batchsched.fast import VectorisedPlacement
 from batchsched.live import (
     Cluster,
     EndedJobsRemoved,
