@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.state.records import NodeState, TaskState
@@ -41,7 +41,6 @@ def first_of_best(totals: Sequence[float]) -> int:
     return max(range(len(totals)), key=lambda position: (totals[position], -position))
 
 
-@runtime_checkable
 class FollowsNodes(Protocol):
     """An engine that stays valid when nodes are added, removed or changed between cycles.
 
@@ -57,7 +56,6 @@ class FollowsNodes(Protocol):
         ...
 
 
-@runtime_checkable
 class CountsRoom(Protocol):
     """An engine that can count how many like tasks fit without placing them."""
 

@@ -25,7 +25,7 @@ from batchsched.model.reasons import JobCondition
 from batchsched.model.result import Bind, Eviction
 from batchsched.model.texts import html_table, shown_amount
 from batchsched.model.validation.values import shown
-from batchsched.placement import CountsRoom, Fit, FollowsNodes, Placement
+from batchsched.placement import Fit, FollowsNodes, Placement
 from batchsched.placement.plain_loop import Evaluator
 from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import SessionView
@@ -134,9 +134,9 @@ class PolicyState:
         if not callable(getattr(engine, "best", None)):
             message = f"expected it to return a placement engine, got {shown(engine)}"
             raise ConfigError([Fault("placement", message)])
-        # Checking a protocol costs as much as the other checks of a small cycle together.
-        self._follows_nodes = isinstance(engine, FollowsNodes)
-        self._counts_room = isinstance(engine, CountsRoom)
+        # To check protocols would cost as much as the other checks of a small cycle together.
+        self._follows_nodes = callable(getattr(engine, "nodes_changed", None))  # `FollowsNodes`
+        self._counts_room = callable(getattr(engine, "room", None))  # `CountsRoom`
         return engine
 
     def _can_foresee(self) -> bool:
