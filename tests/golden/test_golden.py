@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from attrs import frozen
 from tests.support import golden as check
-from tests.support.engines import VectorisedPlacement
+from tests.support.engines import VectorisedPlacement, arrays
 
 from batchsched import CycleResult, Scheduler, SchedulerConfig, Snapshot
-from batchsched.placement import arrays
 
 FILES = check.golden_files()
 HOW_MANY = 2824

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from tests.support.books import Opens, configured, session_of
 from tests.support.clusters import cluster, job, node
-from tests.support.engines import VectorisedPlacement
+from tests.support.engines import VectorisedPlacement, arrays
 from tests.support.own_plugins import PARTS, WATCHED_PARTS, Own
 
 from batchsched import (
@@ -27,8 +27,8 @@ from batchsched import (
     default_registry,
 )
 from batchsched.action import Fit, Placement
-from batchsched.placement import arrays, kinds, ranking
 from batchsched.placement import indexed as indexed_module
+from batchsched.placement import kinds, ranking
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.kinds import Kind
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement

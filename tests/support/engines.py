@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from batchsched.placement import ranking
 from batchsched.placement.indexed import IndexedPlacement
 
 if TYPE_CHECKING:
     from batchsched.fast import VectorisedPlacement
+    from batchsched.placement import arrays
 else:
     try:
         from batchsched.fast import VectorisedPlacement
+        from batchsched.placement import arrays
     except ImportError:
-        VectorisedPlacement = IndexedPlacement
+        VectorisedPlacement, arrays = IndexedPlacement, ranking
 
-__all__ = ["VectorisedPlacement"]
+__all__ = ["VectorisedPlacement", "arrays"]
