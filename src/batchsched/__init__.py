@@ -9,8 +9,9 @@ same result.
 from typing import TYPE_CHECKING
 
 from batchsched.actions.action import Action
+from batchsched.config.options import ActionOption, PluginOption, Tier
 from batchsched.config.registry import Registry, default_registry
-from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig, Tier
+from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import (
     ActionError,
     BatchschedError,
@@ -93,7 +94,8 @@ from batchsched.scheduler import Scheduler, schedule
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.transition.decisions import reservations_to_keep
-from batchsched.transition.next_snapshot import as_new, next_snapshot
+from batchsched.transition.event_rules import as_new
+from batchsched.transition.next_snapshot import next_snapshot
 
 if TYPE_CHECKING:
     from batchsched.tools import cheapest, check_config, compare, explain, shrink, what_if

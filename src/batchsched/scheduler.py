@@ -34,8 +34,6 @@ from batchsched.state.ledger import Ledger
 from batchsched.trace import Teller, Trace
 from batchsched.transition.content import Content
 
-__all__ = ["Scheduler", "schedule"]
-
 
 class Scheduler:
     """Schedules snapshots with one configuration.

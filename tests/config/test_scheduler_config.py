@@ -22,7 +22,7 @@ from batchsched import (
     Tier,
     default_registry,
 )
-from batchsched.config.scheduler_config import ENABLE_FLAGS
+from batchsched.config.options import ENABLE_FLAGS
 from batchsched.testing import configs
 
 PLUGINS = (

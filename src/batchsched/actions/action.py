@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from batchsched.session.session import Session
-from batchsched.session.turns import has_task_to_place, jobs_by_queue, tasks_to_place
-
-__all__ = ["Action", "EvictsToCure", "has_task_to_place", "jobs_by_queue", "tasks_to_place"]
 
 
 @runtime_checkable

@@ -15,8 +15,6 @@ from batchsched.session.statement import Statement
 from batchsched.session.turns import Turn, Turns
 from batchsched.state.records import JobState, TaskState
 
-__all__ = ["AllocateAction"]
-
 
 @frozen(kw_only=True)
 class AllocateAction:

@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 from attrs import Factory, define, frozen
 
-from batchsched.actions.action import has_task_to_place
 from batchsched.actions.eviction.victims import FreedResources, choose_units
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
@@ -21,12 +20,10 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.session.turns import Turns
+from batchsched.session.turns import Turns, has_task_to_place
 from batchsched.state.memory import RecentlyUsed
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, minus
-
-__all__ = ["BackfillAction"]
 
 
 @frozen(kw_only=True)

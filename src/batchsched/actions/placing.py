@@ -9,8 +9,6 @@ from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.records import NodeState, TaskState
 
-__all__ = ["LADDER", "NOW", "NOW_OR_LATER", "best_of", "place"]
-
 NOW = (Fit.NOW,)
 """Only where a task can start now."""
 NOW_OR_LATER = (Fit.NOW, Fit.LATER)

@@ -9,7 +9,6 @@ from math import inf
 
 from attrs import frozen
 
-from batchsched.actions.action import tasks_to_place
 from batchsched.actions.placing import best_of
 from batchsched.actions.profile import (
     NEVER,
@@ -26,11 +25,9 @@ from batchsched.model.reasons import PendingReason, WhyPending
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.session.turns import Turn, Turns
+from batchsched.session.turns import Turn, Turns, tasks_to_place
 from batchsched.state.needs import Need, need_of_job
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-
-__all__ = ["PlanAction"]
 
 
 @frozen(kw_only=True)

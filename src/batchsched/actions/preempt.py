@@ -15,8 +15,6 @@ from batchsched.session.statement import Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place
 from batchsched.state.records import JobState, TaskState
 
-__all__ = ["PreemptAction"]
-
 
 @frozen(kw_only=True)
 class PreemptAction:

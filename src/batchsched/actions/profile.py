@@ -19,18 +19,6 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector, fits, minus, plus
 
-__all__ = [
-    "NEVER",
-    "NOW",
-    "ClusterProfile",
-    "NodeProfile",
-    "Places",
-    "end_of_run",
-    "estimate_of",
-    "expected_end",
-    "profile_of",
-]
-
 NOW = -inf
 """The time of the cycle, before anything that is leaving has left."""
 NEVER = inf

@@ -26,8 +26,6 @@ from batchsched.session.turns import Turn, Turns, has_task_to_place
 from batchsched.session.victims import EvictionSearch
 from batchsched.state.records import TaskState
 
-__all__ = ["ReclaimAction"]
-
 
 @frozen(kw_only=True)
 class ReclaimAction:

@@ -17,15 +17,6 @@ from batchsched.state.memory import NodeCursor, RecentlyUsed
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 
-__all__ = [
-    "ReservableNodes",
-    "can_hold_reservation",
-    "can_keep_for_one_job",
-    "first_node_to_reserve",
-    "promised_to_others",
-    "start_reserved_jobs",
-]
-
 
 def start_reserved_jobs(session: Session) -> None:
     """Give each job with Reserved tasks a turn to start, on its reserved nodes or elsewhere."""

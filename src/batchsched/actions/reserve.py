@@ -9,7 +9,6 @@ from math import ceil
 
 from attrs import frozen
 
-from batchsched.actions.action import has_task_to_place, tasks_to_place
 from batchsched.actions.placing import NOW, place
 from batchsched.actions.reservable import (
     ReservableNodes,
@@ -20,11 +19,10 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
+from batchsched.session.turns import has_task_to_place, tasks_to_place
 from batchsched.state.groups import Counting
 from batchsched.state.needs import need_of_job, needed_tasks
 from batchsched.state.records import JobState, NodeState, TaskState
-
-__all__ = ["ReserveAction"]
 
 TWO_DAYS = 172_800
 

@@ -18,27 +18,6 @@ from batchsched.model.validation.values import is_mapping, is_text, is_tuple, sh
 from batchsched.plugin.arguments import Arguments, ArgumentValue
 from batchsched.plugin.extension_points import Plugin
 
-__all__ = [
-    "DEFAULT_ACTIONS",
-    "DEFAULT_TIERS",
-    "ENABLE_FLAGS",
-    "ActionOption",
-    "Checked",
-    "Paths",
-    "PluginOption",
-    "Tier",
-    "checked",
-    "config_faults",
-    "consequence_of_action",
-    "consequence_of_argument",
-    "consequence_of_flag",
-    "consequence_of_key",
-    "consequence_of_plugin",
-    "is_volcano_flag",
-    "unknown_flag",
-    "unknown_key",
-]
-
 ENABLE_FLAGS: Mapping[str, str] = FrozenMap(
     {
         "enableJobOrder": "job_order_key",

@@ -32,11 +32,6 @@ from batchsched.model.notice import NoticeCode, NoticeCollector
 from batchsched.model.validation.values import is_mapping, is_of, is_text, join_path, shown
 from batchsched.plugin.arguments import Arguments, ArgumentValue, as_boolean
 
-__all__ = [
-    "ConfigReader",
-    "without_unknown",
-]
-
 
 class ConfigReader:
     """Reads the parsed content of a configuration file, and collects its faults."""

@@ -29,14 +29,6 @@ from batchsched.plugins.priority import PriorityPlugin
 from batchsched.plugins.proportion import ProportionPlugin
 from batchsched.plugins.usage import UsagePlugin
 
-__all__ = [
-    "ActionFactory",
-    "PluginFactory",
-    "Registry",
-    "default_registry",
-    "unknown_name",
-]
-
 PluginFactory = Callable[[Arguments], Plugin]
 """Creates a configured plugin from its arguments."""
 

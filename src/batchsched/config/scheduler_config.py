@@ -10,9 +10,7 @@ from attrs import field, frozen
 from batchsched.config.options import (
     DEFAULT_ACTIONS,
     DEFAULT_TIERS,
-    ENABLE_FLAGS,
     ActionOption,
-    PluginOption,
     Tier,
     config_faults,
 )
@@ -23,8 +21,6 @@ from batchsched.model.immutable import kept_tuple
 from batchsched.model.notice import Notice, NoticeCollector
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.validation.values import is_of, shown
-
-__all__ = ["ENABLE_FLAGS", "ActionOption", "PluginOption", "SchedulerConfig", "Tier"]
 
 
 def _actions(given: Iterable[ActionOption]) -> tuple[ActionOption, ...]:

@@ -13,20 +13,6 @@ from batchsched.kubernetes.objects import KubernetesObject, seconds_of
 from batchsched.model.cluster import Dependency, JobEvent, JobInfo, Plan, TaskInfo
 from batchsched.model.validation.values import shown
 
-__all__ = [
-    "BACKFILL",
-    "GROUP_NAMES",
-    "PLANNED_NODE",
-    "PLANNED_START",
-    "RESERVED_NODE",
-    "ROLE_NAMES",
-    "parse_duration",
-    "pod_estimate",
-    "read_attained",
-    "read_plan",
-    "with_annotated_properties",
-]
-
 GROUP_NAMES = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 """The annotations of kube-batch and Volcano for the pod's PodGroup; the first one set is used."""
 BACKFILL = "scheduling.k8s.io/kube-batch-backfill"

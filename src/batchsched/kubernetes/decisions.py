@@ -12,14 +12,6 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.transition.decisions import reservations_to_keep
 
-__all__ = [
-    "binding_objects",
-    "eviction_objects",
-    "nomination_patches",
-    "plan_patches",
-    "reservation_patches",
-]
-
 PlaceT = TypeVar("PlaceT")
 
 

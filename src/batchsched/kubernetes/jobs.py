@@ -13,9 +13,6 @@ from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import JobInfo, TaskGroup, TaskInfo, TaskStatus
 from batchsched.model.notice import NoticeCode
 
-__all__ = ["JobBuilder", "Workloads", "read_pod_group"]
-
-
 # Pod groups
 
 _WITHOUT_ROLE = "-"

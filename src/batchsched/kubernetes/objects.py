@@ -21,17 +21,6 @@ from batchsched.model.immutable import EMPTY, FrozenMap
 from batchsched.model.notice import NoticeCode, NoticeCollector
 from batchsched.model.validation.values import join_path, shown
 
-__all__ = [
-    "KubernetesObject",
-    "Objects",
-    "Reader",
-    "Reading",
-    "look_up",
-    "mappings_in",
-    "named_objects",
-    "seconds_of",
-]
-
 Objects = Iterable[Mapping[str, object]] | Mapping[str, object]
 """Objects of one kind: a collection of them, or a ``List`` object with ``items``."""
 HashableT = TypeVar("HashableT", bound=Hashable)

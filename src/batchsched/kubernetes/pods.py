@@ -45,19 +45,6 @@ from batchsched.model.notice import NoticeCode
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.texts import did_you_mean
 
-__all__ = [
-    "Namespaces",
-    "Pod",
-    "PriorityClasses",
-    "amount_unit",
-    "is_native_scalar",
-    "read_amounts",
-    "read_node",
-    "read_pod",
-    "read_priority_classes",
-    "resource_of",
-]
-
 _DEFAULT_PRIORITY = 1
 """The priority of a task whose pod has none."""
 _ENDED = {"Succeeded": TaskStatus.SUCCEEDED, "Failed": TaskStatus.FAILED}

@@ -12,8 +12,6 @@ from fractions import Fraction
 
 from batchsched.errors import QuantityError
 
-__all__ = ["QuantityInput", "milli_value", "parse_quantity", "value"]
-
 QuantityInput = str | int | float
 """The accepted types of a quantity: a string, or a number as read from YAML or JSON."""
 

@@ -18,8 +18,6 @@ from batchsched.model.notice import NoticeCode
 from batchsched.model.resources import ResourceLimit
 from batchsched.model.validation.values import shown
 
-__all__ = ["QUEUE_KINDS", "closed_queues", "read_queues"]
-
 QUEUE_KINDS = ("Queue", "ClusterQueue", "Cohort")
 """The kinds of objects that are queues: of Volcano and KAI Scheduler, and two of Kueue."""
 

@@ -32,8 +32,6 @@ from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown
 
-__all__ = ["read_objects", "snapshot_from_objects"]
-
 
 def snapshot_from_objects(
     *,

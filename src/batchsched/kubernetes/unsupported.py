@@ -9,8 +9,6 @@ from attrs import frozen
 from batchsched.kubernetes.objects import KubernetesObject, look_up, mappings_in
 from batchsched.model.notice import NoticeCode
 
-__all__ = ["note_unsupported"]
-
 
 def _is_given(value: object) -> bool:
     return value is not None and value not in ("", [], (), {})

@@ -29,14 +29,6 @@ from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.transition.content import Content, Table, Value, Version
 
-__all__ = [
-    "AttachedScheduler",
-    "ContentAt",
-    "KeptState",
-    "Policy",
-    "WarmCycles",
-]
-
 
 class ContentAt:
     """The content of a cluster in one version, even after later changes.

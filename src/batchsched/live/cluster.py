@@ -21,8 +21,6 @@ from batchsched.transition.next_snapshot import (
     tasks_started,
 )
 
-__all__ = ["Cluster"]
-
 
 class Cluster:
     """A cluster in memory that is changed by events and decisions; time passes by an event too.

@@ -23,25 +23,6 @@ from batchsched.model.immutable import (
 )
 from batchsched.model.resources import Resource, ResourceLimit
 
-__all__ = [
-    "Dependency",
-    "JobEvent",
-    "JobInfo",
-    "JobPhase",
-    "NodeInfo",
-    "Plan",
-    "Queue",
-    "QueueStatus",
-    "ScoringRequest",
-    "TaskGroup",
-    "TaskInfo",
-    "TaskStatus",
-    "can_start_with",
-    "children_of",
-    "deepest_first",
-    "least_tasks",
-]
-
 
 class TaskStatus(Enum):
     """The status of a task.

@@ -14,26 +14,6 @@ from attrs import field, frozen
 
 from batchsched.model.immutable import EMPTY, kept_text_map, kept_texts, kept_tuple
 
-__all__ = [
-    "ANY_ADDRESS",
-    "HostPort",
-    "LabelSelector",
-    "NodeAffinity",
-    "NodeSelectorTerm",
-    "Operator",
-    "PodAffinity",
-    "PodAffinityTerm",
-    "PreferredNodeTerm",
-    "Requirement",
-    "Taint",
-    "TaintEffect",
-    "Toleration",
-    "TolerationOperator",
-    "WeightedPodTerm",
-    "integer_of",
-    "untolerated",
-]
-
 _INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
 _INT64 = 1 << 63
 

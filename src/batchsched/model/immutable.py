@@ -7,21 +7,6 @@ from typing import NoReturn, Protocol, TypeGuard, TypeVar, cast
 
 from attrs import evolve, fields
 
-__all__ = [
-    "EMPTY",
-    "Copy",
-    "FrozenMap",
-    "LazyMap",
-    "copier",
-    "frozen_map",
-    "is_frozen_map",
-    "kept_in_order",
-    "kept_map",
-    "kept_text_map",
-    "kept_texts",
-    "kept_tuple",
-]
-
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")

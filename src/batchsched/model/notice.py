@@ -6,8 +6,6 @@ from enum import Enum
 
 from attrs import frozen
 
-__all__ = ["Notice", "NoticeCode", "NoticeCollector"]
-
 _EXAMPLES = 5
 """How many objects a notice names."""
 

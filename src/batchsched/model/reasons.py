@@ -12,25 +12,6 @@ from batchsched.model.immutable import EMPTY, FrozenMap, kept_map
 from batchsched.model.resources import Resource
 from batchsched.model.texts import amounts_text
 
-__all__ = [
-    "ConditionReason",
-    "EvictionReport",
-    "GangNeed",
-    "JobCondition",
-    "KindNeed",
-    "MemberCount",
-    "NodeTally",
-    "PendingReason",
-    "PlacementFailure",
-    "QueueShare",
-    "Unfit",
-    "UnfitReason",
-    "WhyPending",
-    "explained",
-    "not_enough_ready",
-    "not_enough_tasks",
-]
-
 
 @frozen(kw_only=True)
 class KindNeed:

@@ -17,16 +17,6 @@ from attrs import field, frozen
 from batchsched.errors import ResourceError
 from batchsched.model.immutable import EMPTY, FrozenMap, kept_map
 
-__all__ = [
-    "EPSILON",
-    "Amount",
-    "Resource",
-    "ResourceLimit",
-    "decayed",
-    "exact",
-    "sum_resources",
-]
-
 Amount = int | float
 """A quantity of one dimension, in its unit: whole, except for past use and computed shares."""
 

@@ -15,17 +15,6 @@ from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.texts import html_table, shown_amount
 
-__all__ = [
-    "Bind",
-    "CycleResult",
-    "Eviction",
-    "JobOutcome",
-    "Promise",
-    "QueueOutcome",
-    "QueueOutcomes",
-    "TaskOutcome",
-]
-
 _NOTHING = Resource()
 
 

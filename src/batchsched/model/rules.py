@@ -19,15 +19,6 @@ from batchsched.model.cluster import (
 from batchsched.model.constraints import untolerated
 from batchsched.model.reasons import UnfitReason
 
-__all__ = [
-    "Unmet",
-    "accepts_by_description",
-    "has_what_is_selected",
-    "out_of_service",
-    "tolerates",
-    "unmet_dependencies",
-]
-
 
 def out_of_service(node: NodeInfo) -> UnfitReason | None:
     """Return why a node accepts no tasks at all at present; None: it is in service."""

@@ -26,27 +26,6 @@ from batchsched.errors import Fault, FaultsError
 from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import is_integer, is_mapping, join_path, shown
 
-__all__ = [
-    "SCALARS",
-    "Either",
-    "Format",
-    "Items",
-    "JsonValue",
-    "Member",
-    "Named",
-    "Pairs",
-    "Reading",
-    "Record",
-    "RecordField",
-    "Scalar",
-    "Scalars",
-    "Shape",
-    "expected",
-    "is_list",
-    "record_of",
-    "shape_of",
-]
-
 JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
 """A JSON value."""
 

@@ -17,13 +17,6 @@ from batchsched.model.texts import html_table
 from batchsched.model.validation.snapshot import snapshot_faults
 from batchsched.model.validation.values import shown
 
-__all__ = [
-    "Snapshot",
-    "keep_tables",
-    "snapshot_of_sound_parts",
-    "take_tables",
-]
-
 PartT = TypeVar("PartT")
 
 

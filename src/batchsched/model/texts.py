@@ -5,16 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-__all__ = [
-    "amount_text",
-    "amounts_text",
-    "did_you_mean",
-    "html_table",
-    "is_in_bytes",
-    "shown_amount",
-    "similar_name",
-]
-
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _STEP = 1024
 

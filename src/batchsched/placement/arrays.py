@@ -22,8 +22,6 @@ from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import LARGEST_IN_ARRAYS
 
-__all__ = ["ArrayRanking", "ArrayTable", "NodeView"]
-
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 ArrayFunction = Callable[[NodeArrays], Numbers]

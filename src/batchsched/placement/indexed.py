@@ -29,8 +29,6 @@ from batchsched.state.records import NodeState, TaskState
 if TYPE_CHECKING:
     from batchsched.placement.arrays import ArrayTable
 
-__all__ = ["IndexedPlacement"]
-
 MAX_KEPT_ENTRIES = 2_000_000
 """The most scores of nodes that are kept for all kinds together, about 300 MB."""
 

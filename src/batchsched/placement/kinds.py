@@ -27,8 +27,6 @@ from batchsched.state.memory import Watch
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector
 
-__all__ = ["LARGEST_EXACT", "Accepts", "FewSlots", "Kind", "Kinds", "Raw"]
-
 LARGEST_EXACT = 1 << 50
 """Below this, distinct integers stay distinct after the same float has been added to both."""
 

@@ -19,15 +19,6 @@ from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Dimensions, Vector
 
-__all__ = [
-    "CLOSED",
-    "Evaluator",
-    "LinearScanPlacement",
-    "check_score",
-    "checked_scores",
-    "checked_unfit",
-]
-
 CLOSED = Unfit(UnfitReason.RESERVED)
 """The node is reserved for another task."""
 

@@ -20,8 +20,6 @@ from batchsched.placement.kinds import Kind, Raw
 from batchsched.placement.table import Changes
 from batchsched.state.records import NodeState
 
-__all__ = ["FEW", "Order", "Ranking", "Scored", "SharedScores"]
-
 FEW = 12
 """Up to this many changed nodes are evaluated one by one; more, all at once."""
 

@@ -16,9 +16,6 @@ from batchsched.state.memory import Watch
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector
 
-__all__ = ["Changes", "RanksNodes", "Table"]
-
-
 _NONE: frozenset[int] = frozenset()
 
 

@@ -20,8 +20,6 @@ from batchsched.state.memory import RecentlyUsed, Watch
 from batchsched.state.records import NodeState
 from batchsched.state.vectors import Vector
 
-__all__ = ["Tallies"]
-
 MOST_TALLIES = 10_000
 """The most tallies that are remembered until a node changes."""
 

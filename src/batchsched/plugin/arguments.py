@@ -14,8 +14,6 @@ from batchsched.model.immutable import frozen_map
 from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import is_text, shown
 
-__all__ = ["ArgumentValue", "Arguments"]
-
 ArgumentValue = str | int | float | bool
 """The accepted types of an argument."""
 

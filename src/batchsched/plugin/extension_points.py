@@ -25,47 +25,6 @@ from batchsched.state.records import JobState, NodeState, QueueState, SortKey, T
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector
 
-__all__ = [
-    "Allocatable",
-    "AllocateEvents",
-    "Changes",
-    "Claim",
-    "ClaimStage",
-    "ClaimTerms",
-    "Claims",
-    "DeallocateEvents",
-    "ExtensionPoints",
-    "Hints",
-    "JobConditionReady",
-    "JobOrder",
-    "JobPipelined",
-    "JobReady",
-    "JobValid",
-    "JobsAdmitted",
-    "NeedOrder",
-    "NodeOrder",
-    "NodeOrderOnResource",
-    "Overused",
-    "PastUse",
-    "Plugin",
-    "Predicates",
-    "Preemptable",
-    "QueueOrder",
-    "QueueOrderByNeed",
-    "QueueReport",
-    "QueueShares",
-    "Reclaimable",
-    "Resumes",
-    "Revocable",
-    "SessionClose",
-    "Shortage",
-    "SurplusWeights",
-    "TaskOrder",
-    "Verdict",
-    "VerdictReasons",
-    "Vote",
-]
-
 
 class Verdict(Enum):
     """The verdict of a plugin on a candidate for eviction."""

@@ -17,16 +17,6 @@ from batchsched.model.reasons import Unfit
 from batchsched.state.memory import Watch
 from batchsched.state.records import NodeState, TaskState
 
-__all__ = [
-    "LARGEST_WEIGHT_IN_ARRAYS",
-    "EvictionHints",
-    "NodeArrays",
-    "NodeKeys",
-    "Numbers",
-    "PredicateHints",
-    "ScoreHints",
-]
-
 LARGEST_WEIGHT_IN_ARRAYS = 1 << 32
 """Scores with weights of this absolute value or more are not computed with arrays.
 

@@ -11,8 +11,6 @@ from batchsched.model.reasons import Unfit
 from batchsched.plugin.hints import PredicateHints, ScoreHints
 from batchsched.state.records import NodeState, TaskState
 
-__all__ = ["NodeScore", "Predicate", "Reads", "per_task"]
-
 _NO_PREDICATE_HINTS = PredicateHints()
 _NO_SCORE_HINTS = ScoreHints()
 

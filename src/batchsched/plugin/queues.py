@@ -11,13 +11,6 @@ from batchsched.plugin.extension_points import Changes
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector, minus, plus
 
-__all__ = [
-    "QueueTree",
-    "QueueUses",
-    "Use",
-    "sum_of_requests",
-]
-
 
 class QueueTree:
     """A forest of queues under an unnamed root.

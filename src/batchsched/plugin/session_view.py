@@ -13,8 +13,6 @@ from batchsched.state.records import JobState, NodeState, QueueState, SortKey, T
 from batchsched.state.units import EvictionUnit, units_of
 from batchsched.state.vectors import Dimensions, Vector
 
-__all__ = ["SessionView"]
-
 
 def _no_past(_queue: QueueState, _need: Need | None) -> float:
     return 0.0

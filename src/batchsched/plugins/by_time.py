@@ -15,13 +15,6 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, QueueState, TaskState
 
-__all__ = [
-    "FcfsPlugin",
-    "LasPlugin",
-    "SjfPlugin",
-    "SlaPlugin",
-]
-
 
 @frozen
 class SjfPlugin:

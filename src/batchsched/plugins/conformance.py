@@ -12,8 +12,6 @@ from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.records import TaskState
 
-__all__ = ["ConformancePlugin"]
-
 SYSTEM_NAMESPACE = "kube-system"
 CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")
 

@@ -18,8 +18,6 @@ from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, minus, plus
 
-__all__ = ["DrfPlugin"]
-
 SHARE_TOLERANCE = 1e-6
 """Shares that differ by no more than this count as equal in verdicts."""
 

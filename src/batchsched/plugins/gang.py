@@ -24,8 +24,6 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.records import JobState, TaskState
 
-__all__ = ["GangPlugin"]
-
 
 @frozen(kw_only=True)
 class GangPlugin:

@@ -18,8 +18,6 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.state.pod_affinity import PodAffinityIndex
 from batchsched.state.records import NodeState, TaskState
 
-__all__ = ["NodeOrderPlugin"]
-
 LARGEST_SCORE = 10
 _PERCENT = 100.0
 _TEN = float(LARGEST_SCORE)

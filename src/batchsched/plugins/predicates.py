@@ -21,8 +21,6 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.state.pod_affinity import PodAffinityIndex
 from batchsched.state.records import NodeState, TaskState
 
-__all__ = ["PredicatesPlugin"]
-
 
 def _unfit(reason: UnfitReason) -> Unfit:
     return Unfit(reason, plugin="predicates")

@@ -12,8 +12,6 @@ from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.records import JobState, TaskState
 
-__all__ = ["PriorityPlugin"]
-
 
 @frozen
 class PriorityPlugin:

@@ -34,8 +34,6 @@ from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, dominant_share, fits, is_empty, minus, plus
 
-__all__ = ["ProportionPlugin", "water_fill"]
-
 
 @frozen
 class ProportionPlugin:

@@ -15,8 +15,6 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, QueueState
 
-__all__ = ["UsagePlugin"]
-
 _A_WEEK = 7 * 24 * 3600
 _WEIGHTS_ADD_UP_TO = 10**6
 _LN_2 = log(2)

@@ -32,8 +32,6 @@ from batchsched.state.needs import TasksByGroup, TasksInOrder, needed_tasks
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import dominant_share
 
-__all__ = ["Attempts", "Goal", "tasks_needed"]
-
 Reserve = Callable[[TaskState], bool]
 """Reserves a node for a task; returns whether there was one."""
 

@@ -23,18 +23,6 @@ from batchsched.state.vectors import Vector, fits, minus
 if TYPE_CHECKING:
     from batchsched.session.session import Session
 
-__all__ = [
-    "Guard",
-    "NodeRoom",
-    "Plans",
-    "Reservations",
-    "admit_jobs",
-    "end_promises",
-    "keep_promises",
-    "places_of_claimants",
-    "start_promised_jobs",
-]
-
 _WAITS = (ConditionReason.WAITS_FOR, ConditionReason.NEVER_ELIGIBLE)
 
 

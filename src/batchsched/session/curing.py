@@ -13,8 +13,6 @@ from batchsched.session.session import Session
 from batchsched.state.ledger import Origin
 from batchsched.state.records import NodeState, TaskState
 
-__all__ = ["accepts_without", "curable_nodes"]
-
 
 def curable_nodes(session: Session, task: TaskState) -> list[NodeState]:
     """Return the nodes, in node order, that reject a task only for reasons evictions may remove.

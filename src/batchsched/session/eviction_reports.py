@@ -16,8 +16,6 @@ from batchsched.session.victims import EvictionSearch
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, plus
 
-__all__ = ["MOST_ASKED", "EvictionReports", "add_eviction_reports"]
-
 MOST_ASKED = 1_000
 """About how many nodes and candidates the reports of a cycle evaluate; see `EvictionReports`."""
 

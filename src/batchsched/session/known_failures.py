@@ -29,8 +29,6 @@ from batchsched.state.needs import Need, need_of_job
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, fits
 
-__all__ = ["FailedTurn", "FailedTurns", "ForeseenFailure", "foreseen_failure"]
-
 
 @frozen
 class ForeseenFailure:

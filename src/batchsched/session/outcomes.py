@@ -15,8 +15,6 @@ from batchsched.session.session import Session
 from batchsched.state.ledger import counted_job
 from batchsched.state.records import JobState, NodeState, TaskState
 
-__all__ = ["Unchanged", "close", "unchanged_outcome"]
-
 
 class Unchanged(Protocol):
     """Provides the outcomes of everything that a cycle did not change."""

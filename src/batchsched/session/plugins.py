@@ -35,21 +35,6 @@ from batchsched.state.records import JobState, NodeState, QueueState, SortKey, T
 from batchsched.state.units import EvictionUnit
 from batchsched.trace import Teller
 
-__all__ = [
-    "HINTS",
-    "POINTS",
-    "RULES",
-    "AsksPlugins",
-    "ConfiguredPlugin",
-    "Named",
-    "OpenedPlugin",
-    "OpenedPlugins",
-    "PluginSet",
-    "Rule",
-    "points_of",
-    "takes_need",
-]
-
 FunctionT = TypeVar("FunctionT")
 
 Named = tuple[str, FunctionT]

@@ -16,12 +16,6 @@ from batchsched.state.groups import Counting
 from batchsched.state.needs import Need, need_of_job, need_of_task
 from batchsched.state.records import JobState, QueueState, TaskState
 
-__all__ = [
-    "AcceptedTasks",
-    "CycleReports",
-    "QueueLimits",
-]
-
 
 @define(eq=False)
 class CycleReports:

@@ -36,8 +36,6 @@ from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, fits, plus
 
-__all__ = ["PendingReasons", "WaitingJob"]
-
 _WHY_LEFT_OUT = {
     ConditionReason.QUEUE_UNKNOWN: WhyPending.QUEUE_UNKNOWN,
     ConditionReason.QUEUE_NOT_LEAF: WhyPending.QUEUE_NOT_LEAF,

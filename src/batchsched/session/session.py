@@ -47,12 +47,6 @@ from batchsched.trace import Teller
 if TYPE_CHECKING:
     from batchsched.session.reasons import WaitingJob
 
-__all__ = [
-    "PlacementFactory",
-    "PolicyState",
-    "Session",
-]
-
 PlacementFactory = Callable[[Ledger, Evaluator], Placement]
 """Creates the placement engine of a session."""
 

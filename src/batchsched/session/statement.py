@@ -20,9 +20,6 @@ from batchsched.trace import Placed, StatementEnded
 if TYPE_CHECKING:
     from batchsched.session.session import Session
 
-__all__ = ["Statement"]
-
-
 _Entry = tuple[TaskState, TaskStatus, NodeState | None, bool]
 """A task, with its previous status, node and backfill mark."""
 

@@ -17,8 +17,6 @@ from batchsched.trace import NodeSought, Teller, VerdictsGiven
 if TYPE_CHECKING:
     from batchsched.session.session import Session
 
-__all__ = ["telling_best", "telling_first", "telling_verdicts"]
-
 Judge = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
 """A plugin's function that gives verdicts on candidates for eviction."""
 

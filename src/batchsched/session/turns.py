@@ -25,22 +25,6 @@ from batchsched.state.records import JobState, QueueState, Reorders, SortKey, Ta
 from batchsched.state.vectors import Vector
 from batchsched.trace import JobTaken, QueuePassedOver, QueueTaken, Teller
 
-__all__ = [
-    "JobsByNeed",
-    "LiveQueue",
-    "PlainOrder",
-    "PlainTree",
-    "QueueWalk",
-    "Taken",
-    "Turn",
-    "TurnTaker",
-    "Turns",
-    "has_task_to_place",
-    "jobs_by_queue",
-    "tasks_left",
-    "tasks_to_place",
-]
-
 
 class Waiting(Protocol):
     """An item of a live queue, with a reference to the queue."""

@@ -28,16 +28,6 @@ from batchsched.state.units import EvictionUnit
 if TYPE_CHECKING:
     from batchsched.session.plugins import OpenedPlugins
 
-__all__ = [
-    "EvictionPoints",
-    "EvictionSearch",
-    "Judges",
-    "Point",
-    "RecentStarts",
-    "Victims",
-    "WholeJobs",
-]
-
 Point = Literal["preemptable", "reclaimable"]
 """The extension point whose verdicts count: for tasks of the claimant's queue, or of others."""
 

@@ -19,16 +19,6 @@ from typing import Final, Literal
 from batchsched.simulation.record import Record
 from batchsched.simulation.workload import Job, JobId, Machine, Problem, Workload, WorkloadError
 
-__all__ = [
-    "MURI_START_COSTS",
-    "read_helios",
-    "read_muri",
-    "read_openb",
-    "read_philly",
-    "read_swf",
-    "swf_lines",
-]
-
 FIELDS = 18
 (
     NUMBER, SUBMIT, WAIT, RUN, ALLOCATED, _CPU_TIME, _MEMORY, PROCESSORS, TIME, _REQUESTED_MEMORY,

@@ -16,8 +16,6 @@ from batchsched.errors import Fault
 from batchsched.simulation.randomness import RandomNumbers
 from batchsched.simulation.workload import JobId, Machine, Workload, WorkloadError, is_number
 
-__all__ = ["generate", "resampled_by_users", "resampled_by_weeks"]
-
 DAY = 86400
 LONGEST = 60 * 3600
 LIMITS = tuple(60 * m for m in (5, 10, 15, 30, 60, 120, 240, 360, 720, 1080, 1440, 2880, 3600))

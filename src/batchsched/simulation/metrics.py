@@ -13,26 +13,6 @@ from batchsched.simulation.policy import Ties
 from batchsched.simulation.record import Record
 from batchsched.simulation.workload import JobId, SimulationError, is_number
 
-__all__ = [
-    "Jobs",
-    "Metrics",
-    "Part",
-    "Percent",
-    "Seconds",
-    "Spread",
-    "TieSensitivity",
-    "confidence_interval",
-    "jain_index",
-    "mean",
-    "metrics_of",
-    "quantile",
-    "sensitivity_of",
-    "series_of",
-    "shares_of",
-    "summary_of",
-]
-
-
 # Statistics
 
 

@@ -13,18 +13,6 @@ from batchsched.simulation.policy import Interval, Outcome
 from batchsched.simulation.pool import Arrivals
 from batchsched.simulation.workload import Machine, Workload
 
-__all__ = [
-    "ByDistance",
-    "ByModel",
-    "Consolidated",
-    "Cost",
-    "Courses",
-    "FirstFit",
-    "NoCost",
-    "Nodes",
-    "Placement",
-]
-
 Places = Sequence[tuple[int, int]]
 """Pairs of a node and the number of processors taken there."""
 

@@ -32,8 +32,6 @@ from batchsched.simulation.metrics import confidence_interval, mean, quantile
 from batchsched.simulation.run import Run
 from batchsched.simulation.sweeps import SweepTable
 
-__all__ = ["comparison", "gantt", "queue_and_utilisation", "shares", "waits"]
-
 DAY = 86400
 SHOWN = 8
 """The number of users or queues that get a colour of their own."""

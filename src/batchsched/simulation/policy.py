@@ -15,18 +15,6 @@ from attrs import field, frozen
 from batchsched.errors import Fault
 from batchsched.simulation.workload import SimulationError, Workload
 
-__all__ = [
-    "EVENTS",
-    "Engine",
-    "Interval",
-    "Outcome",
-    "Passes",
-    "Policy",
-    "Progress",
-    "Settings",
-    "Ties",
-]
-
 EVENTS: Final = ("correction", "arrival", "end", "promise")
 
 

@@ -17,8 +17,6 @@ from batchsched.simulation.predictors import Corrector, Prediction, Predictor
 from batchsched.simulation.randomness import RandomNumbers
 from batchsched.simulation.workload import PolicyError, SimulationError, Workload, faults_of_part
 
-__all__ = ["Arrivals", "Pool", "PoolScheduler", "run_on_pool"]
-
 
 class Arrivals:
     """Passes arrivals on one instant at a time, so that the queue of events stays short.

@@ -18,18 +18,6 @@ from batchsched.simulation.pool import Pool, run_on_pool
 from batchsched.simulation.predictors import Corrector, Predictor, Requested
 from batchsched.simulation.workload import JobId, PolicyError, SimulationError, Workload
 
-__all__ = [
-    "Conservative",
-    "DecidingPolicy",
-    "Easy",
-    "Fcfs",
-    "RunningJob",
-    "ShortestFirst",
-    "View",
-    "WaitingJob",
-]
-
-
 # In order: the first that does not fit blocks the rest
 
 

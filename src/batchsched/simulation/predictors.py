@@ -17,19 +17,6 @@ from attrs import field, frozen
 
 from batchsched.simulation.workload import JobId, SimulationError, Workload
 
-__all__ = [
-    "Corrector",
-    "Doubling",
-    "Increments",
-    "LastTwo",
-    "Perfect",
-    "Prediction",
-    "Predictor",
-    "Requested",
-    "Scaled",
-    "ToRequest",
-]
-
 
 class Prediction(Protocol):
     """The predictions of one simulation, which may learn from jobs that have ended.

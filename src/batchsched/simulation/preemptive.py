@@ -23,9 +23,6 @@ from batchsched.simulation.nodes import (
 from batchsched.simulation.policy import Outcome, Policy, Settings
 from batchsched.simulation.workload import SimulationError, Workload, is_number
 
-__all__ = ["LeastAttainedService", "Srsf", "Srtf", "SrtfInRounds"]
-
-
 # At each event
 
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from math import exp, log, sqrt
 from typing import TypeVar
 
-__all__ = ["RandomNumbers"]
-
 _MASK = (1 << 64) - 1
 
 Item = TypeVar("Item")

@@ -10,8 +10,6 @@ from attrs import field, frozen
 from batchsched.simulation.policy import Interval, Outcome, Policy, Settings
 from batchsched.simulation.workload import JobId, Machine, SimulationError, Workload
 
-__all__ = ["Comparison", "Difference", "Record", "State", "compared", "explained", "state_at"]
-
 
 @frozen(kw_only=True, slots=False, repr=False)
 class Record:

@@ -26,8 +26,6 @@ from batchsched.simulation.record import Comparison, Record, compared, explained
 from batchsched.simulation.scheduled import Scheduled
 from batchsched.simulation.workload import NO_MACHINE, JobId, SimulationError, Workload
 
-__all__ = ["Run", "simulate"]
-
 _Column = list[float | str | None]
 
 

@@ -43,18 +43,6 @@ from batchsched.simulation.workload import (
     faults_of_part,
 )
 
-__all__ = [
-    "Incident",
-    "JobCancelled",
-    "JobFailed",
-    "NodeDown",
-    "NodeDrained",
-    "NodeUp",
-    "QueueSet",
-    "Scheduled",
-]
-
-
 # Incidents
 
 

@@ -13,8 +13,6 @@ from batchsched.simulation.policy import Passes, Policy, Ties
 from batchsched.simulation.run import simulate
 from batchsched.simulation.workload import SimulationError, Workload
 
-__all__ = ["Executor", "Pair", "Row", "SweepTable", "sweep"]
-
 SHOWN = ("bsld", "wait", "response", "utilisation")
 
 

@@ -11,19 +11,6 @@ from attrs import field, frozen
 
 from batchsched.errors import BatchschedError, Fault, FaultsError
 
-__all__ = [
-    "Job",
-    "JobId",
-    "Machine",
-    "PolicyError",
-    "Problem",
-    "SimulationError",
-    "Workload",
-    "WorkloadError",
-    "faults_of_part",
-    "is_number",
-]
-
 
 class WorkloadError(FaultsError):
     """Invalid jobs or arguments of a workload; `faults` lists all of them."""

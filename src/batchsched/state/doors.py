@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["ALL_DOORS", "Door"]
-
 
 class Door(Enum):
     """A question that has a plain definition and a faster way to the same answer."""

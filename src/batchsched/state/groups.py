@@ -14,15 +14,6 @@ from typing import Protocol, TypeVar
 from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus, children_of, least_tasks
 from batchsched.model.reasons import MemberCount
 
-__all__ = [
-    "Counting",
-    "EmptiestFirst",
-    "GroupMember",
-    "GroupState",
-    "JobGroups",
-    "emptiness",
-]
-
 
 class GroupMember(Protocol):
     """The properties of a task that its group reads."""

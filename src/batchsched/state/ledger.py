@@ -27,16 +27,6 @@ from batchsched.state.records import (
 )
 from batchsched.state.vectors import Dimensions, Vector, plus
 
-__all__ = [
-    "NOT_NEGATIVE",
-    "Ledger",
-    "Origin",
-    "TaskListener",
-    "audit",
-    "counted_job",
-    "overdrawn",
-]
-
 Origin = tuple[TaskStatus, NodeState | None, bool]
 """The status, node and backfill mark of a task."""
 

@@ -25,11 +25,6 @@ from batchsched.state.ledger import Ledger, Origin
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, minus, plus
 
-__all__ = [
-    "LiveLedger",
-    "NodeSlots",
-]
-
 PER_VACANT = 8
 """One of this many slots is left vacant when nodes are spread out."""
 FARTHEST = 64

@@ -16,18 +16,6 @@ from attrs import define
 from batchsched.model.cluster import TaskStatus
 from batchsched.state.records import JobState, QueueState
 
-__all__ = [
-    "ChangeLog",
-    "NodeCursor",
-    "Position",
-    "Reads",
-    "RecentlyUsed",
-    "Remembered",
-    "Watch",
-    "forget",
-    "running_slots",
-]
-
 
 class Watch(Protocol):
     """Reports the nodes for which an answer that reads the whole cluster may have changed."""

@@ -17,14 +17,6 @@ from batchsched.state.groups import Counting, EmptiestFirst, GroupState, JobGrou
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import Vector, plus
 
-__all__ = [
-    "Need",
-    "TasksLeft",
-    "need_of_job",
-    "need_of_task",
-    "needed_tasks",
-]
-
 
 class TasksInOrder(deque["TaskState"]):
     """The tasks that a job without groups has left to place, in task order."""

@@ -22,22 +22,6 @@ from batchsched.model.reasons import UnfitReason
 from batchsched.state.memory import Watch
 from batchsched.state.records import NodeState, TaskState
 
-__all__ = [
-    "AffinityProfile",
-    "ChangeNumber",
-    "DomainChanges",
-    "DomainCount",
-    "Meaning",
-    "Need",
-    "NetCount",
-    "PodAffinityIndex",
-    "Selection",
-    "Term",
-    "TermsByNeed",
-    "meaning_of",
-    "needs_met",
-]
-
 
 class ChangeNumber:
     """Numbers the changes of several counts in order.

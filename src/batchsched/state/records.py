@@ -15,17 +15,6 @@ from batchsched.model.constraints import HostPort
 from batchsched.state.groups import FIRST_COUNTING, NEVER, Counting, JobGroups
 from batchsched.state.vectors import Vector, fits, minus, plus
 
-__all__ = [
-    "JobState",
-    "NodeState",
-    "QueueState",
-    "Reorders",
-    "RunningTasks",
-    "SortKey",
-    "TaskState",
-    "accounts_of",
-]
-
 ItemT_contra = TypeVar("ItemT_contra", contravariant=True)
 
 SortKey = tuple[object, ...]

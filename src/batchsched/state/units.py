@@ -13,9 +13,6 @@ from batchsched.state.groups import Counting, GroupState, JobGroups
 from batchsched.state.records import JobState, SortKey, TaskState
 from batchsched.state.vectors import Vector, plus
 
-__all__ = ["EvictionUnit", "units_of"]
-
-
 _CORE, _REPLICA, _SURPLUS = range(3)
 
 

@@ -12,18 +12,6 @@ from operator import add, sub
 
 from batchsched.model.resources import EPSILON, Resource, exact
 
-__all__ = [
-    "LARGEST_IN_ARRAYS",
-    "Dimensions",
-    "Vector",
-    "dominant_share",
-    "fits",
-    "is_empty",
-    "minus",
-    "plus",
-    "total_of",
-]
-
 LARGEST_IN_ARRAYS = 1 << 48
 """Arrays contain only integers below this, so that all results are exact.
 

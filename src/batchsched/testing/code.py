@@ -19,8 +19,6 @@ from batchsched.model.resources import Resource
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 
-__all__ = ["as_code", "as_script", "print_examples_as_code"]
-
 _WIDTH = 88
 _STEP = "    "
 _SHIFTS = (40, 30, 20)

@@ -28,20 +28,6 @@ from batchsched.testing.drawing.snapshots import given_or_default, same_each_tim
 from batchsched.testing.laws.asking import Answers, Kind, ask_all
 from batchsched.testing.laws.trial import Subject
 
-__all__ = [
-    "RESULT",
-    "Asked",
-    "HashSeedViolation",
-    "Order",
-    "answers_of",
-    "carry_out",
-    "check_hash_seeds",
-    "differences",
-    "find_target",
-    "name_of_target",
-    "run_child",
-]
-
 Asked = Mapping[str, str]
 """Question to answer, both as strings that are the same in each process."""
 

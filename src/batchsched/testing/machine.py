@@ -23,8 +23,6 @@ from batchsched.testing.invariants import INVARIANTS, Invariant, Rule, check_cyc
 from batchsched.testing.ping_pong import Watcher, without_times
 from batchsched.transition.next_snapshot import next_snapshot
 
-__all__ = ["ClusterMachine"]
-
 _HOLDING = (
     TaskStatus.RUNNING,
     TaskStatus.BOUND,

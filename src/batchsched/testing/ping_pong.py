@@ -15,12 +15,6 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
 from batchsched.testing.code import as_code, as_script
 
-__all__ = [
-    "PingPong",
-    "Watcher",
-    "without_times",
-]
-
 
 def without_times(snapshot: Snapshot, /) -> Snapshot:
     """Return a snapshot at the time 0 in which nothing was started, attained or used.

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from batchsched.config.options import ActionOption, PluginOption, Tier
 from batchsched.config.registry import PluginFactory
-from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig, Tier
+from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.live.cluster import Cluster
 from batchsched.model.cluster import JobInfo, TaskStatus
 from batchsched.model.result import CycleResult
@@ -44,8 +45,6 @@ from batchsched.transition.events import (
     TaskSucceeded,
     TimePassed,
 )
-
-__all__ = ["check_plain"]
 
 _NONE: Mapping[str, ArgumentValue] = {}
 _LAW = "it decides what plain definitions decide"

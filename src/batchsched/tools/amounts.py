@@ -11,16 +11,6 @@ from batchsched.model.resources import Amount, Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import shown_amount
 
-__all__ = [
-    "dimensions_used",
-    "evolved",
-    "limit_text",
-    "raised_limit",
-    "resource_text",
-    "with_dimension",
-    "with_dimension_divided",
-]
-
 PartT = TypeVar("PartT", bound=AttrsInstance)
 
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from batchsched.simulation.run import Run
     from batchsched.tools.run_comparison import RunComparison
 
-__all__ = ["Comparison", "Fate", "Parting", "TaskChange", "Use", "compare"]
-
 
 @frozen
 class Fate:

@@ -39,8 +39,6 @@ from batchsched.tools.config_rules import (
 from batchsched.tools.small_clusters import small_clusters, small_queue_trees
 from batchsched.transition.next_snapshot import next_snapshot
 
-__all__ = ["Finding", "Shows", "check_config", "decisions", "evicts_for_ever"]
-
 Shows = Literal[
     "cannot be built", "has no effect", "decides otherwise", "evicts for ever", "reserves"
 ]

@@ -19,21 +19,6 @@ from batchsched.plugin.arguments import as_boolean
 from batchsched.plugin.queues import QueueTree
 from batchsched.tools.amounts import raised_limit
 
-__all__ = [
-    "QUEUE_FIELDS",
-    "QUEUE_RULES",
-    "RULES",
-    "SHARELESS",
-    "Found",
-    "QueueRule",
-    "Remedy",
-    "Suspected",
-    "action_named",
-    "remedies_for_loops",
-    "with_capacity",
-]
-
-
 # Rules for configurations
 
 

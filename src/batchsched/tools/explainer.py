@@ -37,8 +37,6 @@ from batchsched.tools.helpful_changes import EVICTING, changes_to_try, what_help
 from batchsched.tools.trials import Trials
 from batchsched.trace import TraceEvent, VerdictsGiven
 
-__all__ = ["explain"]
-
 _BEFORE = 5
 
 

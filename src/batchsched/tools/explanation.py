@@ -14,17 +14,6 @@ from batchsched.tools.amounts import limit_text, resource_text
 from batchsched.tools.report import Report, Section, as_dict
 from batchsched.tools.trials import Change
 
-__all__ = [
-    "Explanation",
-    "GroupStanding",
-    "Holder",
-    "NearNode",
-    "QueueStanding",
-    "TriedChange",
-    "VictimsJudged",
-]
-
-
 _WHATEVER_COMES_FIRST = frozenset({WhyPending.QUEUE_CLOSED, WhyPending.AT_MAXIMUM})
 """Why a task waits although no other job comes before its own."""
 _WHATEVER_THE_NODES = _WHATEVER_COMES_FIRST | {

@@ -25,8 +25,6 @@ from batchsched.tools.amounts import limit_text, raised_limit, resource_text
 from batchsched.tools.explanation import Explanation, NearNode, TriedChange
 from batchsched.tools.trials import Change, Trials
 
-__all__ = ["EVICTING", "Kind", "changes_to_try", "what_helps", "without_evictions"]
-
 EVICTING = ("preempt", "reclaim")
 """The actions that evict."""
 

@@ -18,8 +18,6 @@ from batchsched.scheduler import Scheduler
 from batchsched.tools.comparison import Comparison, compare
 from batchsched.tools.config_check import decisions
 
-__all__ = ["EventLog", "Record", "RecordedCycle", "Recorder", "Replay", "replay"]
-
 
 def _events(items: Iterable[Event], /) -> tuple[Event, ...]:
     return kept_tuple(items)

@@ -13,20 +13,6 @@ from attrs import Attribute, AttrsInstance, field, fields, frozen, has
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import JsonValue
 
-__all__ = [
-    "Report",
-    "Section",
-    "as_dict",
-    "as_html",
-    "as_json",
-    "as_text",
-    "count_by",
-    "group_rows",
-    "number",
-    "pairs_by_name",
-    "side_by_side",
-]
-
 _WIDTH = 100
 _WIDEST_CELL = 64
 _SCREEN = 50

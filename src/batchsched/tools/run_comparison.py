@@ -22,8 +22,6 @@ from batchsched.tools.report import (
     side_by_side,
 )
 
-__all__ = ["JobChange", "RunComparison", "compare_runs"]
-
 _KINDS = {
     "starts": "start only after",
     "no longer starts": "start only before",

@@ -25,8 +25,6 @@ from batchsched.tools.amounts import (
     with_dimension_divided,
 )
 
-__all__ = ["neutral_names", "shrink"]
-
 ItemT = TypeVar("ItemT")
 PartT = TypeVar("PartT", bound=AttrsInstance)
 Step = tuple[str, int]

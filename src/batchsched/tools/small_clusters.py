@@ -15,8 +15,6 @@ from batchsched.model.constraints import Taint, TaintEffect
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
 
-__all__ = ["small_clusters", "small_queue_trees"]
-
 _CPU = Resource(milli_cpu=1000, memory=1 << 30)
 _OLD = 1_000_000.0
 

@@ -22,8 +22,6 @@ from batchsched.tools.amounts import resource_text
 from batchsched.tools.comparison import Comparison, compare
 from batchsched.tools.report import Report, Section
 
-__all__ = ["Change", "Cheapest", "CycleRun", "WhatIf", "cheapest", "described", "starts", "what_if"]
-
 
 @frozen
 class CycleRun:

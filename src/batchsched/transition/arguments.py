@@ -23,13 +23,6 @@ from batchsched.model.validation.values import (
     truth_problems,
 )
 
-__all__ = [
-    "ArgumentReader",
-    "check_claimants",
-    "outcome_faults",
-    "read_result",
-]
-
 T = TypeVar("T")
 
 

@@ -18,14 +18,6 @@ from batchsched.model.immutable import copier
 from batchsched.model.rules import Unmet, unmet_dependencies
 from batchsched.model.snapshot import Snapshot, snapshot_of_sound_parts
 
-__all__ = [
-    "Content",
-    "OrderedJobs",
-    "Table",
-    "Value",
-    "Version",
-]
-
 MANY = 8
 """If more than one in this many jobs changed, all are sorted again."""
 

@@ -16,12 +16,6 @@ from batchsched.model.validation.values import is_of, shown
 from batchsched.transition.arguments import ArgumentReader, read_result
 from batchsched.transition.event_rules import RULES, TO_START, bound, placed, with_run_added
 
-__all__ = [
-    "TaskTransitions",
-    "places_to_keep",
-    "reservations_to_keep",
-]
-
 
 def reservations_to_keep(
     result: CycleResult, snapshot: Snapshot, /, *, nodes: Iterable[NodeInfo] | None = None

@@ -52,23 +52,6 @@ from batchsched.transition.events import (
     TimePassed,
 )
 
-__all__ = [
-    "RULES",
-    "TO_START",
-    "TaskRule",
-    "apply_events",
-    "as_new",
-    "bound",
-    "carried_over",
-    "keep_plans",
-    "let_use_pass",
-    "placed",
-    "queues_after",
-    "running",
-    "set_eligible_times",
-    "with_run_added",
-]
-
 TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 """The statuses of tasks that are on their nodes and have yet to start."""
 

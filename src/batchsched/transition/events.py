@@ -14,31 +14,6 @@ from attrs import field, frozen
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.immutable import kept_tuple
 
-__all__ = [
-    "BindRefused",
-    "EndedJobsRemoved",
-    "Event",
-    "EvictionRefused",
-    "JobArrived",
-    "JobChanged",
-    "JobRemoved",
-    "NodeAdded",
-    "NodeChanged",
-    "NodeRemoved",
-    "OtherTaskArrived",
-    "QueueAdded",
-    "QueueChanged",
-    "QueueRemoved",
-    "TaskFailed",
-    "TaskGone",
-    "TaskReleasing",
-    "TaskRemoved",
-    "TaskStarted",
-    "TaskSucceeded",
-    "TasksAdded",
-    "TimePassed",
-]
-
 
 @frozen
 class TimePassed:

@@ -42,18 +42,6 @@ from batchsched.transition.event_rules import (
 )
 from batchsched.transition.events import Event
 
-__all__ = [
-    "Step",
-    "as_new",
-    "decides_nothing",
-    "next_snapshot",
-    "part_of_result",
-    "take_over",
-    "take_step",
-    "take_step_in_part",
-    "tasks_started",
-]
-
 
 @frozen(kw_only=True)
 class Step:

@@ -27,8 +27,6 @@ from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import plus
 
-__all__ = ["ClaimSearch", "NodeShortage", "make_room_by_claim"]
-
 
 def make_room_by_claim(
     session: Session, statement: Statement, task: TaskState, claim: Claim, *, curable: bool = False

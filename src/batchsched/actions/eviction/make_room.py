@@ -35,8 +35,6 @@ from batchsched.state.doors import Door
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits
 
-__all__ = ["RoomOn", "fewest_units", "find_room", "make_promises_real", "make_room"]
-
 
 def make_room(
     session: Session,

@@ -38,8 +38,6 @@ from batchsched.state.memory import Reads, Remembered, forget, running_slots
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector, fits, total_of
 
-__all__ = ["RememberedRoom", "nodes_with_loans"]
-
 MOST_AT_ONCE = 256
 """The most nodes about which plugins are asked at once."""
 

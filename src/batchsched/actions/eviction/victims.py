@@ -17,21 +17,6 @@ from batchsched.session.victims import Judges, Point, RecentStarts, Victims, Who
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector, fits, is_empty, minus, plus, total_of
 
-__all__ = [
-    "DEFAULT_RULES",
-    "Claimant",
-    "EvictionRules",
-    "EvictionScope",
-    "FreedResources",
-    "Room",
-    "Shortfall",
-    "Unit",
-    "candidates_on",
-    "choose_units",
-    "room_with",
-]
-
-
 # Limits
 
 

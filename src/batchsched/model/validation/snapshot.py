@@ -61,14 +61,6 @@ from batchsched.model.validation.values import (
     under,
 )
 
-__all__ = [
-    "is_sound_job",
-    "queue_problems",
-    "queue_tree_faults",
-    "snapshot_faults",
-    "task_problems",
-]
-
 _CPU, _MEMORY = "milli_cpu", "memory"
 
 

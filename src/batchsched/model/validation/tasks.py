@@ -51,17 +51,6 @@ from batchsched.model.validation.values import (
     under,
 )
 
-__all__ = [
-    "constraint_problems",
-    "dependency_cycle_faults",
-    "group_problems",
-    "has_sound_times",
-    "job_timing_problems",
-    "plan_problems",
-    "taint_problems",
-    "task_time_problems",
-]
-
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _LARGEST_PORT = 65535
 _LARGEST_WEIGHT = 100

@@ -18,36 +18,6 @@ from batchsched.model.cluster import ScoringRequest
 from batchsched.model.immutable import is_frozen_map
 from batchsched.model.resources import Amount, Resource, exact
 
-__all__ = [
-    "LARGEST",
-    "Problems",
-    "amount_map_problems",
-    "amount_problems",
-    "cycles_of_parents",
-    "each_problems",
-    "integer_problems",
-    "is_integer",
-    "is_mapping",
-    "is_of",
-    "is_sound_resource",
-    "is_text",
-    "is_tuple",
-    "is_usual_resource",
-    "join_path",
-    "member_problems",
-    "request_problems",
-    "resource_problems",
-    "scoring_problems",
-    "shown",
-    "text_map_problems",
-    "text_problems",
-    "time_problems",
-    "total_faults",
-    "truth_problems",
-    "tuple_problems",
-    "under",
-]
-
 T = TypeVar("T")
 
 Problems = Iterator[tuple[str, str]]

@@ -22,8 +22,6 @@ from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, minus, plus
 
-__all__ = ["Accounts", "Excess", "ProjectedAccounts", "Supply", "SurplusWeights", "use_of"]
-
 Excess = tuple[int, int, int, int]
 """A queue (-1: the whole cluster), a dimension, the amount that would be held, and its limit."""
 

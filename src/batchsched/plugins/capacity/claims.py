@@ -20,8 +20,6 @@ from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector
 
-__all__ = ["QueueClaim", "charged_to", "lenders_above_shares"]
-
 
 @define(eq=False, kw_only=True)
 class QueueClaim:

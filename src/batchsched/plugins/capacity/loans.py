@@ -17,8 +17,6 @@ from batchsched.state.records import JobState, NodeState, QueueState, SortKey, T
 from batchsched.state.units import EvictionUnit, units_of
 from batchsched.state.vectors import Vector, minus, total_of
 
-__all__ = ["Loans", "by_value", "covered_units"]
-
 by_value: Callable[[EvictionUnit], tuple[int, SortKey]] = attrgetter("value")
 """Sorts units, the most valuable first; see `EvictionUnit.value`."""
 

@@ -28,11 +28,6 @@ from batchsched.state.needs import Need
 from batchsched.state.records import QueueState, SortKey, TaskState
 from batchsched.state.vectors import Vector, minus, plus
 
-__all__ = [
-    "CapacityPlugin",
-    "OutcomesOfQueues",
-]
-
 _Rows = tuple[list[int], ...]
 """The inputs of outcomes, as rows with a number for each position."""
 

@@ -13,8 +13,6 @@ from batchsched.state.records import JobState, NodeState, QueueState, SortKey, T
 from batchsched.state.units import EvictionUnit, units_of
 from batchsched.state.vectors import Vector, minus, plus, total_of
 
-__all__ = ["Cover", "RememberedLoans"]
-
 
 class Cover:
     """The units of one queue that its share covers, updated as units come and go.

@@ -16,15 +16,6 @@ from batchsched.model.cluster import Queue, QueueStatus
 from batchsched.model.resources import Amount, ResourceLimit, exact
 from batchsched.plugin.queues import QueueTree
 
-__all__ = [
-    "Entitlements",
-    "demands",
-    "effective_guarantees",
-    "effective_status",
-    "fair_shares",
-    "fill",
-]
-
 
 class Entitlements:
     """The guarantees, deserved amounts and limits of the queues of a tree, in one dimension.

@@ -12,8 +12,6 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from batchsched.errors import Fault, FaultsError
 from batchsched.model.validation.values import is_integer, is_mapping, is_text, shown, text_problems
 
-__all__ = ["Asked", "built", "several"]
-
 DraftT = TypeVar("DraftT")
 ValueT = TypeVar("ValueT")
 

@@ -7,13 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig, Tier
+from batchsched.config.options import ActionOption, PluginOption, Tier
+from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.validation.values import is_text, shown
 from batchsched.testing.drawing.arguments import Asked, built
-
-__all__ = [
-    "configs",
-]
 
 _ACTIONS: dict[str, tuple[ActionOption, ...]] = {
     "allocate": (

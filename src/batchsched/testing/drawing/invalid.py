@@ -40,17 +40,6 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.testing.drawing.arguments import built
 from batchsched.testing.drawing.snapshots import snapshots
 
-__all__ = [
-    "EDITS",
-    "JOB_FLAWS",
-    "NODE_FLAWS",
-    "QUEUE_FLAWS",
-    "TASK_FLAWS",
-    "Flaw",
-    "InvalidSnapshot",
-    "invalid_snapshots",
-]
-
 ItemT = TypeVar("ItemT")
 
 

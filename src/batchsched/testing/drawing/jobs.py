@@ -34,22 +34,6 @@ from batchsched.testing.drawing.pools import (
     with_devices,
 )
 
-__all__ = [
-    "ESTIMATES",
-    "RUNS",
-    "SIMPLE",
-    "WAITS",
-    "JobDraft",
-    "Rooms",
-    "Shape",
-    "ShapeDraft",
-    "TaskDraft",
-    "build_job",
-    "build_task",
-    "grouped",
-    "shape_of",
-]
-
 ShapeDraft = bytes
 """More to start and request, affinity and constraints, labels."""
 

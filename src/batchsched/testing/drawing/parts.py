@@ -39,29 +39,6 @@ from batchsched.testing.drawing.pools import (
 )
 from batchsched.testing.drawing.queues import QueueDraft, build_queue
 
-__all__ = [
-    "LABEL_DRAFTS",
-    "MOST_TASKS",
-    "NODE_DRAFTS",
-    "QUEUE_DRAFTS",
-    "SHAPE_DRAFTS",
-    "TASK_DRAFTS",
-    "LabelChoices",
-    "NodeDraft",
-    "build_node",
-    "job_drafts_of",
-    "job_with_labels",
-    "jobs",
-    "labels_of",
-    "nodes",
-    "queues",
-    "resources",
-    "shrunk",
-    "tasks",
-    "with_labels",
-]
-
-
 LabelChoices = Mapping[str, Sequence[str]]
 """Keys of labels, and the values that each may have."""
 

@@ -29,33 +29,6 @@ from batchsched.model.constraints import (
 )
 from batchsched.model.resources import Resource
 
-__all__ = [
-    "AFFINITIES",
-    "AGES",
-    "CONSTRAINTS",
-    "DEVICES",
-    "GIB",
-    "HIGHEST",
-    "NODE_LABELS",
-    "NODE_SIZES",
-    "NOW",
-    "NO_TROUBLE",
-    "REQUESTS",
-    "TASK_LABELS",
-    "TROUBLES",
-    "USERS",
-    "Affinities",
-    "Constraints",
-    "Features",
-    "JobSwitches",
-    "Switches",
-    "TaskSwitches",
-    "Trouble",
-    "now_of",
-    "numbered",
-    "with_devices",
-]
-
 GIB = 1 << 30
 """Bytes."""
 

@@ -13,15 +13,6 @@ from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.testing.drawing.arguments import Asked
 from batchsched.testing.drawing.pools import AGES, DEVICES, GIB, HIGHEST, USERS, Features, numbered
 
-__all__ = [
-    "QueueDraft",
-    "build_queue",
-    "build_queue_tree",
-    "build_queues",
-    "leaves",
-    "queue_trees",
-]
-
 _UNLIMITED = 8
 
 QueueTreeDraft = Sequence[tuple[int, int, int, int, int, int]]

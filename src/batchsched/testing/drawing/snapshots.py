@@ -46,8 +46,6 @@ from batchsched.testing.drawing.parts import (
 from batchsched.testing.drawing.pools import Features, Switches, now_of, numbered
 from batchsched.testing.drawing.queues import QueueDraft, build_queues, leaves
 
-__all__ = ["given_or_default", "same_each_time", "snapshots"]
-
 SnapshotDraft = tuple[
     list[NodeDraft], list[QueueDraft], list[ShapeDraft], list[JobDraft], list[TaskDraft]
 ]

@@ -10,22 +10,6 @@ from fractions import Fraction
 
 from batchsched.model.resources import Resource
 
-__all__ = [
-    "EPS",
-    "Amounts",
-    "Number",
-    "add",
-    "exact",
-    "fits",
-    "is_nothing",
-    "larger_of",
-    "of",
-    "shown",
-    "sub",
-    "total",
-    "wanting",
-]
-
 EPS = Fraction(1, 10)
 """Amounts that differ by less than this count as equal."""
 

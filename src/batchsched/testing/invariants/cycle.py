@@ -32,20 +32,6 @@ from batchsched.testing.invariants.amounts import (
 )
 from batchsched.testing.invariants.policy import Policy, Rule, rules_of
 
-__all__ = [
-    "HOLDING",
-    "OCCUPYING",
-    "PLACED",
-    "WAITING",
-    "Accounts",
-    "Cycle",
-    "GroupCounts",
-    "Place",
-    "is_elastic",
-    "least_tasks",
-    "waits_for",
-]
-
 
 def is_elastic(job: JobInfo) -> bool:
     """Return whether a job has groups or a maximum, so that its next tasks are placed together."""

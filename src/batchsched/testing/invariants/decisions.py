@@ -16,12 +16,6 @@ from batchsched.scheduler import Scheduler
 from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, WAITING, Cycle
 from batchsched.testing.invariants.invariant import invariant
 
-__all__ = [
-    "decisions",
-    "permutation",
-    "permuted",
-]
-
 _FROM_WAITING = (*WAITING, *PLACED)
 
 

@@ -18,22 +18,6 @@ from batchsched.testing.invariants.cycle import (
 from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.placements import conflict, means
 
-__all__ = [
-    "certainly_has_all",
-    "certainly_has_less",
-    "claims",
-    "covered_first",
-    "deserved",
-    "is_critical",
-    "is_promised_its_place",
-    "may_be_charged",
-    "may_exceed",
-    "protection",
-    "spared",
-    "sparing",
-    "swaps",
-]
-
 _EPS = 0.1
 
 

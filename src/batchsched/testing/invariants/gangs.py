@@ -10,8 +10,6 @@ from batchsched.model.result import Eviction
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle, least_tasks
 from batchsched.testing.invariants.invariant import invariant
 
-__all__ = ["gangs"]
-
 _WITH_A_PLACE = (
     *OCCUPYING,
     TaskStatus.PIPELINED,

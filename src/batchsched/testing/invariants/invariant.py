@@ -15,12 +15,6 @@ from batchsched.testing.code import as_code, as_script
 from batchsched.testing.invariants.cycle import Cycle
 from batchsched.testing.invariants.policy import Rule
 
-__all__ = [
-    "Invariant",
-    "InvariantViolation",
-    "invariant",
-]
-
 _OURS = "batchsched.testing"
 
 

@@ -21,13 +21,6 @@ from batchsched.testing.invariants.cycle import HOLDING, Cycle
 from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.policy import Rule
 
-__all__ = [
-    "capacity",
-    "on_closed_nodes",
-    "reservations",
-    "starts",
-]
-
 
 @invariant
 def capacity(cycle: Cycle) -> Iterator[str]:

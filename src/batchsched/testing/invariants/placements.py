@@ -24,17 +24,6 @@ from batchsched.testing.invariants.amounts import is_nothing
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
 from batchsched.testing.invariants.invariant import invariant
 
-__all__ = [
-    "accepts_node",
-    "conflict",
-    "is_closed",
-    "is_tolerated",
-    "means",
-    "placements",
-    "recount",
-    "refusal_by_description",
-]
-
 
 def accepts_node(task: TaskInfo, node: NodeInfo) -> bool:
     """Return whether a node meets a task's node selector and required node affinity."""

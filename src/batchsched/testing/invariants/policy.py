@@ -8,15 +8,10 @@ from typing import cast
 
 from attrs import field, frozen
 
+from batchsched.config.options import ActionOption, PluginOption
 from batchsched.config.registry import Registry, default_registry
-from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig
+from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.plugin.arguments import ArgumentValue
-
-__all__ = [
-    "Policy",
-    "Rule",
-    "rules_of",
-]
 
 
 class Rule(Enum):

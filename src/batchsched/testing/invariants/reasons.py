@@ -29,11 +29,6 @@ from batchsched.testing.invariants.evictions import certainly_has_less, deserved
 from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.placements import recount, refusal_by_description
 
-__all__ = [
-    "outcomes",
-    "reasons",
-]
-
 _BY_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_CLOSED, WhyPending.ABOVE_FAIR_SHARE)
 _STUCK = (WhyPending.NO_NODE, WhyPending.HELD_BY_GANG, WhyPending.GANG_INCOMPLETE, *_BY_QUEUE)
 _PROMISED = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL, TaskStatus.RESERVED)

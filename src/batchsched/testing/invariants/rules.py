@@ -12,8 +12,6 @@ from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.nodes import on_closed_nodes
 from batchsched.testing.invariants.policy import Rule
 
-__all__ = ["rules"]
-
 
 @invariant
 def rules(cycle: Cycle) -> Iterator[str]:

@@ -35,26 +35,6 @@ from batchsched.state.needs import Need, need_of_job
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.testing.laws.trial import Trial, owner
 
-__all__ = [
-    "ANSWERS",
-    "Answers",
-    "Kind",
-    "Question",
-    "are_verdicts",
-    "ask_all",
-    "candidates_for",
-    "first_change",
-    "first_incomparable",
-    "is_condition",
-    "is_hashable",
-    "is_key",
-    "is_number",
-    "is_truth",
-    "is_unfit",
-    "is_vote",
-    "verdicts",
-]
-
 
 def is_key(answer: object) -> str:
     """A key is equal to itself, and so are the parts of a tuple."""

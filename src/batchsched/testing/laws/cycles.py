@@ -23,12 +23,6 @@ from batchsched.plugin.extension_points import (
 from batchsched.testing.laws.asking import Answers, ask_all, first_change
 from batchsched.testing.laws.trial import LawViolation, Subject, Trial
 
-__all__ = [
-    "AnswersSeen",
-    "VacuityWarning",
-    "check_isolation",
-]
-
 
 @frozen
 class _Cycle:

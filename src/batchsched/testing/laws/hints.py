@@ -21,13 +21,6 @@ from batchsched.testing.laws.asking import (
 )
 from batchsched.testing.laws.trial import Move, Trial, move, owner
 
-__all__ = [
-    "check_claimant_keys",
-    "check_minimum",
-    "check_scope_of_verdicts",
-    "check_shields",
-]
-
 _POINTS: tuple[Point, ...] = ("preemptable", "reclaimable")
 
 

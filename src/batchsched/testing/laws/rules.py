@@ -19,14 +19,6 @@ from batchsched.testing.laws.asking import (
 from batchsched.testing.laws.hints import check_scope_of_verdicts
 from batchsched.testing.laws.trial import Move, Trial, move, owner
 
-__all__ = [
-    "check_discard",
-    "check_normalise",
-    "check_scope",
-    "check_stability",
-    "check_task_keys",
-]
-
 
 def check_stability(trial: Trial) -> Answers:
     """Equal calls return equal answers, and calls change nothing; return the answers."""

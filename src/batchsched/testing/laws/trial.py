@@ -8,8 +8,9 @@ from typing import NoReturn, cast
 
 from attrs import evolve, frozen
 
+from batchsched.config.options import ActionOption, PluginOption, Tier
 from batchsched.config.registry import PluginFactory, Registry, default_registry
-from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig, Tier
+from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.snapshot import Snapshot
 from batchsched.plugin.arguments import Arguments, ArgumentValue
@@ -23,16 +24,6 @@ from batchsched.session.statement import Statement
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 from batchsched.testing.code import as_code
-
-__all__ = [
-    "KINDS",
-    "LawViolation",
-    "Move",
-    "Subject",
-    "Trial",
-    "move",
-    "owner",
-]
 
 
 class LawViolation(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
