@@ -133,6 +133,11 @@ class Tallies:
 
         O(log nodes + nodes with enough of the scarcest dimension + changes since the last time).
         """
+        known = self._tallies.use(kind.number)
+        if known is not None:
+            known[0].refresh()
+            if known[1] == known[0].edition:
+                return known[2]
         few = _check_of_few(kind)
         if few is None:
             refusals = self._shared(kind.constraints, kind.infeasible, kind.watches)
@@ -144,9 +149,6 @@ class Tallies:
                 (kind.is_best_effort, keys), partial(kind.refusal_by, before), ()
             )
         refusals.refresh()
-        known = self._tallies.use(kind.number)
-        if known is not None and known[0] is refusals and known[1] == refusals.edition:
-            return known[2]
         if few is None:
             available, counts = self._of_all(kind, refusals)
         else:
