@@ -148,6 +148,8 @@ def main() -> int:
     packages = given.packages or list(TESTS)
     tried: Counter[str] = Counter()
     killed: Counter[str] = Counter()
+    # Drawn before the project is copied: both are of the same state of the source.
+    mutants = [one for package in packages for one in drawn(package, given.each, given.seed)]
     with tempfile.TemporaryDirectory() as temporary:
         free: queue.Queue[Path] = queue.Queue()
         for number in range(given.jobs):
@@ -165,7 +167,6 @@ def main() -> int:
             if not passes(package, folder):
                 sys.exit(f"the tests of {package} fail without any change")
         free.put(folder)
-        mutants = [one for package in packages for one in drawn(package, given.each, given.seed)]
         with ThreadPoolExecutor(given.jobs) as at_once:
             for mutant, is_dead in at_once.map(attempt, mutants):
                 tried[mutant.package] += 1
