@@ -301,7 +301,8 @@ class Allocatable(Protocol):
 
         Called before a node is searched: for a job that is not ready, with everything that it
         needs, and for each task. `Need.leaving` are tasks that would be evicted for it. More
-        leaving tasks must never turn None into a refusal.
+        leaving tasks must never turn None into a refusal, and a queue that may allocate tasks
+        together must be allowed each of them: they are not asked about again one by one.
         """
         ...
 
