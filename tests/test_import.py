@@ -16,11 +16,12 @@ def in_a_fresh_process(program: str) -> str:
     ).stdout.strip()
 
 
-def test_a_scheduler_loads_neither_tools_nor_what_comes_with_an_extra() -> None:
+def test_a_scheduler_loads_neither_tools_nor_transitions_nor_what_comes_with_an_extra() -> None:
     program = (
         "import sys, batchsched\n"
         "batchsched.schedule(batchsched.Snapshot(queues=[batchsched.Queue(name='q')]))\n"
         "late = ['batchsched.' + name for name in ('tools', 'simulation', 'kubernetes')]\n"
+        "late += ['batchsched.transition.' + name for name in ('events', 'next_snapshot')]\n"
         "print([name for name in [*late, 'numpy', 'hypothesis'] if name in sys.modules])"
     )
     assert in_a_fresh_process(program) == "[]"
@@ -37,8 +38,18 @@ def test_every_public_name_is_found_and_listed() -> None:
         "batchsched.tools"
     )
     assert in_a_fresh_process("import batchsched; print(batchsched.tools.Recorder.__name__)")
+    program = (
+        "from batchsched import live\n"
+        "assert set(live.__all__) <= set(dir(live))\n"
+        "print([name for name in live.__all__ if not hasattr(live, name)])"
+    )
+    assert in_a_fresh_process(program) == "[]"
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'batchsched' has no attribute 'explode'"):
         _ = batchsched.explode  # type: ignore[attr-defined]
+    with pytest.raises(
+        AttributeError, match=r"module 'batchsched.live' has no attribute 'explode'"
+    ):
+        _ = batchsched.live.explode  # type: ignore[attr-defined]

@@ -93,22 +93,34 @@ from batchsched.plugin.extension_points import Plugin
 from batchsched.scheduler import Scheduler, schedule
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.transition.decisions import reservations_to_keep
-from batchsched.transition.event_rules import as_new
-from batchsched.transition.next_snapshot import next_snapshot
 
 if TYPE_CHECKING:
     from batchsched.tools import cheapest, check_config, compare, explain, shrink, what_if
+    from batchsched.transition.decisions import reservations_to_keep
+    from batchsched.transition.event_rules import as_new
+    from batchsched.transition.next_snapshot import next_snapshot
 else:
-    # Operators' tools are imported when first used: a scheduler does not need them.
+    # Imported when first used: a cycle needs neither operators' tools nor transitions.
     _TOOLS = ("cheapest", "check_config", "compare", "explain", "shrink", "what_if")
 
     def __getattr__(name: str) -> object:
-        if name != "tools" and name not in _TOOLS:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        import batchsched.tools  # noqa: PLC0415
+        if name == "tools" or name in _TOOLS:
+            import batchsched.tools  # noqa: PLC0415
 
-        return batchsched.tools if name == "tools" else getattr(batchsched.tools, name)
+            return batchsched.tools if name == "tools" else getattr(batchsched.tools, name)
+        if name == "as_new":
+            from batchsched.transition.event_rules import as_new  # noqa: PLC0415
+
+            return as_new
+        if name == "next_snapshot":
+            from batchsched.transition.next_snapshot import next_snapshot  # noqa: PLC0415
+
+            return next_snapshot
+        if name == "reservations_to_keep":
+            from batchsched.transition.decisions import reservations_to_keep  # noqa: PLC0415
+
+            return reservations_to_keep
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
         return sorted([*__all__, "__version__"])

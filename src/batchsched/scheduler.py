@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from batchsched.actions.action import Action, EvictsToCure
 from batchsched.config.options import ENABLE_FLAGS, ActionOption, Tier, checked
@@ -19,7 +19,6 @@ from batchsched.errors import (
     problem_of,
 )
 from batchsched.live.attached import AttachedScheduler, KeptState, WarmCycles
-from batchsched.live.cluster import Cluster
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, is_text, shown, truth_problems
@@ -33,6 +32,9 @@ from batchsched.state.doors import ALL_DOORS, Door
 from batchsched.state.ledger import Ledger
 from batchsched.trace import Teller, Trace
 from batchsched.transition.content import Content
+
+if TYPE_CHECKING:
+    from batchsched.live.cluster import Cluster
 
 
 class Scheduler:
@@ -269,6 +271,8 @@ predicates, priority, proportion, sjf, sla, usage
                 an invalid object.
 
         """
+        from batchsched.live.cluster import Cluster  # noqa: PLC0415 - most schedulers need none
+
         if not is_of(cluster, Cluster):
             message = f"expected a batchsched.live.Cluster, got {shown(cluster)}"
             raise SnapshotError([Fault("cluster", message)])

@@ -4,32 +4,52 @@
 memory, has no input or output, and its time advances only by `TimePassed`.
 """
 
+from typing import TYPE_CHECKING
+
 from batchsched.live.attached import AttachedScheduler
-from batchsched.live.cluster import Cluster
-from batchsched.transition.events import (
-    BindRefused,
-    EndedJobsRemoved,
-    Event,
-    EvictionRefused,
-    JobArrived,
-    JobChanged,
-    JobRemoved,
-    NodeAdded,
-    NodeChanged,
-    NodeRemoved,
-    OtherTaskArrived,
-    QueueAdded,
-    QueueChanged,
-    QueueRemoved,
-    TaskFailed,
-    TaskGone,
-    TaskReleasing,
-    TaskRemoved,
-    TasksAdded,
-    TaskStarted,
-    TaskSucceeded,
-    TimePassed,
-)
+
+if TYPE_CHECKING:
+    from batchsched.live.cluster import Cluster
+    from batchsched.transition.events import (
+        BindRefused,
+        EndedJobsRemoved,
+        Event,
+        EvictionRefused,
+        JobArrived,
+        JobChanged,
+        JobRemoved,
+        NodeAdded,
+        NodeChanged,
+        NodeRemoved,
+        OtherTaskArrived,
+        QueueAdded,
+        QueueChanged,
+        QueueRemoved,
+        TaskFailed,
+        TaskGone,
+        TaskReleasing,
+        TaskRemoved,
+        TasksAdded,
+        TaskStarted,
+        TaskSucceeded,
+        TimePassed,
+    )
+else:
+    # Imported when first used: every scheduler loads this package, and few have a live cluster.
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name == "Cluster":
+            from batchsched.live.cluster import Cluster  # noqa: PLC0415
+
+            return Cluster
+        from batchsched.transition import events  # noqa: PLC0415
+
+        return getattr(events, name)
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)
+
 
 __all__ = [
     "AttachedScheduler",

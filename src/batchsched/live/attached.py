@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter, eq, is_
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from attrs import evolve, fields_dict
 
-from batchsched.live.cluster import Cluster
 from batchsched.model.cluster import JobInfo, Queue, TaskInfo
 from batchsched.model.immutable import LazyMap
 from batchsched.model.reasons import JobCondition
@@ -28,6 +27,9 @@ from batchsched.state.doors import Door
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.transition.content import Content, Table, Value, Version
+
+if TYPE_CHECKING:
+    from batchsched.live.cluster import Cluster
 
 
 class ContentAt:
