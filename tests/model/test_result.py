@@ -192,6 +192,8 @@ NO_CAUSE = {
     "too_large": False,
     "out_of_reach": None,
     "lacking": "",
+    "refusal": None,
+    "plan": None,
 }
 """What a reason says that names nobody else."""
 NO_COUNTS = {"counts": [], "undone": 0, "failure": None, "gang_need": None}
@@ -207,7 +209,16 @@ class TestToDict:
                 "total": 5,
                 "available": 0,
                 "unfit": [
-                    [{"reason": "InsufficientResource", "plugin": "", "detail": "cpu"}, 5],
+                    [
+                        {
+                            "reason": "InsufficientResource",
+                            "plugin": "",
+                            "detail": "cpu",
+                            "queue": "",
+                            "excess": None,
+                        },
+                        5,
+                    ],
                 ],
             },
             "detail": "",

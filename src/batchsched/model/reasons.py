@@ -8,9 +8,10 @@ from enum import Enum
 
 from attrs import field, frozen
 
+from batchsched.model.cluster import QueueStatus
 from batchsched.model.immutable import EMPTY, FrozenMap, kept_map
 from batchsched.model.resources import Resource
-from batchsched.model.texts import amounts_text
+from batchsched.model.texts import amounts_text, shown_amount
 
 
 @frozen(kw_only=True)
@@ -208,6 +209,33 @@ _UNFIT_TEXTS = {
 }
 
 
+@frozen(kw_only=True)
+class QueueExcess:
+    """An amount that is more than a queue, or all queues together, may hold.
+
+    >>> excess = QueueExcess(queue="a", dimension="cpu", would_hold=3000, most=2000)
+    >>> print(over_limit(excess, "capacity").text)
+    queue 'a' would hold 3 of cpu, 1 more than its limit
+    """
+
+    dimension: str
+    would_hold: int
+    """What would be held of it, in the unit of a `Resource`."""
+    most: int
+    """What may be held of it."""
+    queue: str = ""
+    """The name of the queue; empty: all queues together, where guarantees count as held."""
+
+    def text(self, than: str) -> str:
+        """Return the excess in one line; `than` says what it exceeds."""
+        name, amount = self.dimension, self.would_hold
+        who = f"queue {self.queue!r}" if self.queue else "with guarantees, queues"
+        would = f"{shown_amount(name, amount)} of {name}"
+        return (
+            f"{who} would hold {would}, {shown_amount(name, amount - self.most)} more than {than}"
+        )
+
+
 @frozen(cache_hash=True)
 class Unfit:
     """The reason why a node does not accept a task.
@@ -221,11 +249,38 @@ class Unfit:
     """The plugin that refused; empty for reasons of the session itself."""
     detail: str = ""
     """The resource that is insufficient, the UID of the job that comes first, or a message."""
+    queue: str = ""
+    """The queue that may not take the task, where one queue is the reason."""
+    excess: QueueExcess | None = None
+    """The amount that is more than a limit, a fair share or the guarantees leave."""
 
     @property
     def text(self) -> str:
         """The reason as text."""
         return _UNFIT_TEXTS[self.reason].format(detail=self.detail, plugin=self.plugin)
+
+
+def queue_not_open(queue: str, status: QueueStatus, plugin: str) -> Unfit:
+    """Return the refusal of a queue that is closed or draining, or is below one."""
+    return Unfit(UnfitReason.QUEUE_CLOSED, plugin, f"queue {queue!r} is {status.value}", queue)
+
+
+def over_limit(excess: QueueExcess, plugin: str) -> Unfit:
+    """Return the refusal of a queue that would exceed its limit, or what guarantees leave."""
+    detail = excess.text("its limit" if excess.queue else "there is")
+    return Unfit(UnfitReason.QUEUE_LIMIT, plugin, detail, excess.queue, excess)
+
+
+def over_share(excess: QueueExcess, plugin: str) -> Unfit:
+    """Return the refusal of a claim by which a queue would exceed its fair share."""
+    detail = excess.text("its share")
+    return Unfit(UnfitReason.ABOVE_FAIR_SHARE, plugin, detail, excess.queue, excess)
+
+
+def minimum_on_loan(queue: str, plugin: str) -> Unfit:
+    """Return the refusal of a claim by a queue to which the job's own minimum is lent."""
+    detail = f"queue {queue!r} has the minimum of the job on loan"
+    return Unfit(UnfitReason.ABOVE_FAIR_SHARE, plugin, detail, queue)
 
 
 def _unfit_counts(content: Mapping[Unfit, int], /) -> Mapping[Unfit, int]:
@@ -331,6 +386,60 @@ class MemberCount:
         return f"{self.has} of the {self.needs} tasks that must start together are ready"
 
 
+_MOST_NAMED = 3
+
+
+@frozen(kw_only=True)
+class PlannedWait:
+    """What a job waits for by its plan, or if no start could be planned.
+
+    >>> print(PlannedWait(dimension="gpu", amount=2000, start=60, freed_by=("a",)))
+    waits for 2 gpu; planned for t = 60, when a is expected to end
+    """
+
+    dimension: str
+    """The one in which it needs the largest part of the cluster."""
+    amount: int
+    """What it needs of it at once, in the unit of a `Resource`."""
+    start: float | None = None
+    """When it is planned to start, in seconds; None: at no time."""
+    is_now: bool = False
+    """Whether that is the time of the cycle."""
+    freed_by: tuple[str, ...] = ()
+    """The names of jobs, or of tasks without one, that are expected to end then; sorted."""
+    window: float | None = None
+    """How far ahead, in seconds, a start was looked for; None: without limit."""
+
+    @property
+    def text(self) -> str:
+        """The wait in one line."""
+        if self.dimension == "memory":
+            amount = f"{self.amount / (1 << 30):.6g} GiB of memory"
+        else:
+            amount = f"{self.amount / 1000:.6g} {self.dimension}"
+        if self.start is not None:
+            return f"waits for {amount}; {self._when(self.start)}"
+        if self.window is not None:
+            within = f"within {self.window:g} s from now"
+            return f"waits for {amount}, which are not free together {within}"
+        return f"waits for {amount}, which are never free together, by what is expected to end"
+
+    def _when(self, start: float) -> str:
+        when = "planned to start at once" if self.is_now else f"planned for t = {start:.12g}"
+        if not self.freed_by:
+            return when
+        names = ", ".join(self.freed_by[:_MOST_NAMED])
+        more = len(self.freed_by) - _MOST_NAMED
+        names += f" and {more} more" if more > 0 else ""
+        are = "is" if len(self.freed_by) == 1 else "are"
+        if self.is_now:
+            return f"{when}, as soon as {names} {are} gone"
+        return f"{when}, when {names} {are} expected to end"
+
+    def __str__(self) -> str:
+        return self.text
+
+
 @frozen
 class PendingReason:
     """Why a task is pending, at the end of the cycle."""
@@ -361,6 +470,10 @@ class PendingReason:
     """What its job, or a group of it, has of the tasks that it needs and that can ever start."""
     lacking: str = ""
     """The resource of which there was not enough in all when it was tried, if a node has room."""
+    refusal: Unfit | None = None
+    """Why its queue may not take it or, for a claim, may not reclaim resources for it."""
+    plan: PlannedWait | None = None
+    """What its job waits for, where that was planned."""
 
     @property
     def text(self) -> str:
@@ -382,6 +495,115 @@ class PendingReason:
 
     def __str__(self) -> str:
         return self.text
+
+
+def not_reached(task: str, uid: str) -> PendingReason:
+    """Return the reason of tasks behind one of their job, given its name, that found no node."""
+    detail = f"task {task!r} of its job could not be placed before it"
+    return PendingReason(WhyPending.NOT_REACHED, detail=detail, behind_task=uid)
+
+
+_WHY_REFUSED = {
+    UnfitReason.QUEUE_LIMIT: WhyPending.QUEUE_LIMIT,
+    UnfitReason.QUEUE_CLOSED: WhyPending.QUEUE_CLOSED,
+    UnfitReason.NOT_ITS_TURN: WhyPending.NOT_REACHED,
+}
+
+
+def refused_by_queue(refusal: Unfit) -> PendingReason:
+    """Return the reason of a task that its queue may not take."""
+    why = _WHY_REFUSED.get(refusal.reason, WhyPending.QUEUE_LIMIT)
+    behind = refusal.detail if refusal.reason is UnfitReason.NOT_ITS_TURN else ""
+    return PendingReason(why, detail=refusal.text, behind_job=behind, refusal=refusal)
+
+
+def claim_refused(refusal: Unfit) -> PendingReason:
+    """Return the reason of a task for which its queue may not reclaim resources."""
+    why = WhyPending.ABOVE_FAIR_SHARE
+    return PendingReason(why, detail=refusal.text, refusal=refusal)
+
+
+def overused(queue: str, share: QueueShare | None, tally: NodeTally | None) -> PendingReason:
+    """Return the reason of a task of a queue that has its deserved share."""
+    detail = f"queue {queue!r} has its deserved share"
+    return PendingReason(WhyPending.QUEUE_OVERUSED, tally, detail, share=share)
+
+
+def waits_by_plan(wait: PlannedWait) -> PendingReason:
+    """Return the reason of a job's tasks for which a start was planned, or could not be."""
+    why = WhyPending.NEVER_FITS if wait.start is None else WhyPending.PLANNED
+    return PendingReason(why, detail=wait.text, plan=wait)
+
+
+def short_in_all(refusal: Unfit, tally: NodeTally) -> PendingReason:
+    """Return the reason of a task that fits a node, and was held back for lack of a resource."""
+    detail = (
+        f"a node has room for it; when it was tried, there was not enough {refusal.detail} "
+        "in all for everything that it needs at once"
+    )
+    why, lacking = WhyPending.NOT_CONSIDERED, refusal.detail
+    return PendingReason(why, tally, detail, lacking=lacking, refusal=refusal)
+
+
+def gang_incomplete(
+    least: int, tally: NodeTally | None = None, *, of_groups: bool = False
+) -> PendingReason:
+    """Return the reason of a task whose job starts at least so many tasks together."""
+    detail = f"fewer than the {least} tasks that must start together fit at once"
+    if of_groups:
+        detail = "the groups that must start together, with at least "
+        detail += f"{least} tasks, do not fit at once"
+    return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
+
+
+def group_incomplete(group: str, tally: NodeTally) -> PendingReason:
+    """Return the reason of a task whose group does not fit, although its job is ready."""
+    detail = f"the minimum of group {group!r} does not fit at once"
+    return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
+
+
+def out_of_reach(lacking: MemberCount) -> PendingReason:
+    """Return the reason of a task whose job, or a group of it, has too few that can start."""
+    detail = lacking.can_start_text("its job")
+    return PendingReason(WhyPending.GANG_INCOMPLETE, detail=detail, out_of_reach=lacking)
+
+
+def at_maximum(maximum: int, group: str = "", *, of_groups: bool = False) -> PendingReason:
+    """Return the reason that a job, or a group of it, has its maximum of tasks or groups."""
+    owner = f"group {group!r}" if group else "its job"
+    detail = f"{owner} has its maximum of {maximum} {'groups' if of_groups else 'tasks'}"
+    return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
+
+
+def maxima_too_low(group: str = "") -> PendingReason:
+    """Return the reason that maxima leave less than the job, or a group of it, must start."""
+    what = f"group {group!r} needs" if group else "must start together"
+    detail = f"the maxima of its job and its groups leave less than {what}"
+    return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
+
+
+NOT_CONSIDERED = PendingReason(
+    WhyPending.NOT_CONSIDERED, detail="no action of the cycle considered it"
+)
+WAITS_FOR_PROMISES = PendingReason(
+    WhyPending.NOT_CONSIDERED,
+    detail="its job tries more tasks once it has received what it was promised",
+)
+WAITS_FOR_BACKFILL = PendingReason(
+    WhyPending.GANG_INCOMPLETE,
+    detail="its job also needs tasks without requests, which only backfill places",
+)
+
+
+def too_large(tally: NodeTally) -> PendingReason:
+    """Return the reason of a task that would not fit on any node if the node were empty."""
+    return PendingReason(WhyPending.NO_NODE, tally, "no node is large enough", too_large=True)
+
+
+def room_came_late(tally: NodeTally) -> PendingReason:
+    """Return the reason of a task for which a node has room since it was tried."""
+    detail = "there is room now; there was none when it was tried"
+    return PendingReason(WhyPending.NOT_CONSIDERED, tally, detail)
 
 
 def _held_text(jobs: tuple[str, ...]) -> str:
@@ -456,6 +678,19 @@ class JobCondition:
 
     def __str__(self) -> str:
         return f"{self.reason.value}: {self.message}"
+
+
+def queue_unknown(queue: str) -> JobCondition:
+    """Return the condition of a job whose queue is not in the snapshot."""
+    return JobCondition(ConditionReason.QUEUE_UNKNOWN, f"queue {queue!r} is not in the snapshot")
+
+
+def queue_not_leaf(queue: str, below: str) -> JobCondition:
+    """Return the condition of a job whose queue has others below it; `below` is one of them."""
+    message = (
+        f"queue {queue!r} has other queues below it, such as {below!r}; a job must name a leaf"
+    )
+    return JobCondition(ConditionReason.QUEUE_NOT_LEAF, message)
 
 
 def not_enough_tasks(lacking: MemberCount, plugin: str) -> JobCondition:

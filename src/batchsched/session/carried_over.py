@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 from attrs import Factory, define, evolve
 
 from batchsched.model.cluster import Plan, TaskStatus
-from batchsched.model.reasons import ConditionReason, JobCondition, PendingReason
+from batchsched.model.reasons import (
+    ConditionReason,
+    JobCondition,
+    PendingReason,
+    queue_not_leaf,
+    queue_unknown,
+)
 from batchsched.model.rules import Unmet, out_of_service, unmet_dependencies
 from batchsched.placement import Placement
 from batchsched.session.plugins import PluginSet
@@ -93,10 +99,8 @@ def _without_queue(job: JobState, queues: Mapping[str, QueueState]) -> JobCondit
     name = job.info.queue
     queue = queues.get(name)
     if queue is None:
-        message = f"queue {name!r} is not in the snapshot"
-        return JobCondition(ConditionReason.QUEUE_UNKNOWN, message)
-    message = f"queue {name!r} has other queues below it, such as {queue.children[0].name!r}"
-    return JobCondition(ConditionReason.QUEUE_NOT_LEAF, f"{message}; a job must name a leaf")
+        return queue_unknown(name)
+    return queue_not_leaf(name, queue.children[0].name)
 
 
 def _may_wait(job: JobState) -> bool:

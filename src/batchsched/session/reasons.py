@@ -15,6 +15,9 @@ from attrs import evolve
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import LazyMap
 from batchsched.model.reasons import (
+    NOT_CONSIDERED,
+    WAITS_FOR_BACKFILL,
+    WAITS_FOR_PROMISES,
     ConditionReason,
     GangNeed,
     JobCondition,
@@ -27,7 +30,19 @@ from batchsched.model.reasons import (
     Unfit,
     UnfitReason,
     WhyPending,
+    at_maximum,
+    claim_refused,
     explained,
+    gang_incomplete,
+    group_incomplete,
+    maxima_too_low,
+    not_reached,
+    out_of_reach,
+    overused,
+    refused_by_queue,
+    room_came_late,
+    short_in_all,
+    too_large,
 )
 from batchsched.model.resources import Resource
 from batchsched.session.eviction_reports import add_eviction_reports
@@ -42,14 +57,6 @@ _WHY_LEFT_OUT = {
     ConditionReason.WAITS_FOR: WhyPending.WAITS_FOR,
     ConditionReason.NEVER_ELIGIBLE: WhyPending.NEVER_ELIGIBLE,
 }
-_WHY_REFUSED = {
-    UnfitReason.QUEUE_LIMIT: WhyPending.QUEUE_LIMIT,
-    UnfitReason.QUEUE_CLOSED: WhyPending.QUEUE_CLOSED,
-    UnfitReason.NOT_ITS_TURN: WhyPending.NOT_REACHED,
-}
-_NOT_CONSIDERED = PendingReason(
-    WhyPending.NOT_CONSIDERED, detail="no action of the cycle considered it"
-)
 
 
 class WaitingJob:
@@ -76,7 +83,7 @@ class WaitingJob:
             self._blocked_by = blocked_by
             before = self.uids.index(blocked_by.uid) + 1
             self._behind = {
-                **dict.fromkeys(self.uids[:before], _NOT_CONSIDERED),
+                **dict.fromkeys(self.uids[:before], NOT_CONSIDERED),
                 **dict.fromkeys(self.uids[before:], _not_reached(blocked_by)),
             }
         return self._behind
@@ -84,9 +91,7 @@ class WaitingJob:
 
 def _not_reached(blocked_by: TaskState) -> PendingReason:
     """Return the reason that an earlier task could not be placed."""
-    name = blocked_by.info.display_name
-    detail = f"task {name!r} of its job could not be placed before it"
-    return PendingReason(WhyPending.NOT_REACHED, detail=detail, behind_task=blocked_by.uid)
+    return not_reached(blocked_by.info.display_name, blocked_by.uid)
 
 
 _Part = Mapping[str, PendingReason] | tuple[Sequence[str], PendingReason]
@@ -268,7 +273,7 @@ class PendingReasons:
             queue = job.queue
             assert queue is not None
             is_overused = queue.name in self._session.reports.queues_overused
-            reason = self._overused(job, queue, None) if is_overused else _NOT_CONSIDERED
+            reason = self._overused(job, queue, None) if is_overused else NOT_CONSIDERED
             parts.append((waiting.uids, reason))
         return True
 
@@ -309,12 +314,11 @@ class PendingReasons:
             elif task.uid in session.reports.rolled_back:
                 reasons[task.uid] = self._incomplete(job, None)
             elif task.uid in session.reports.claim_refusals:
-                detail = session.reports.claim_refusals[task.uid].text
-                reasons[task.uid] = PendingReason(WhyPending.ABOVE_FAIR_SHARE, detail=detail)
+                reasons[task.uid] = claim_refused(session.reports.claim_refusals[task.uid])
             elif job.groups is not None and job.uid in session.reports.asked_in_part:
                 reasons[task.uid] = _not_asked_for(job.groups, task, pending, blocked)
             elif behind is None or is_reached or task.is_best_effort:
-                reasons[task.uid] = _NOT_CONSIDERED
+                reasons[task.uid] = NOT_CONSIDERED
             else:
                 reasons[task.uid] = behind
         need = self._gang_need(job)
@@ -326,9 +330,7 @@ class PendingReasons:
     def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
         refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
-            why = _WHY_REFUSED.get(refusal.reason, WhyPending.QUEUE_LIMIT)
-            behind = refusal.detail if refusal.reason is UnfitReason.NOT_ITS_TURN else ""
-            return PendingReason(why, detail=refusal.text, behind_job=behind)
+            return refused_by_queue(refusal)
         kind = self._kind_of(task)
         tally = self._tally(kind, task)
         if not tally.available and self._lacks_company(job, task):
@@ -340,8 +342,7 @@ class PendingReasons:
         known = self._of_kind.get(key)
         if known is None:
             if not self._session.node_room.large_enough(task.init_resreq):
-                detail = "no node is large enough"
-                known = PendingReason(WhyPending.NO_NODE, tally, detail, too_large=True)
+                known = too_large(tally)
             elif held_by := self._held.holders(task):
                 known = PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=held_by)
             else:
@@ -349,7 +350,7 @@ class PendingReasons:
             self._of_kind[key] = known
         claim = self._session.reports.claim_refusals.get(task.uid)
         if claim is not None and known.why is WhyPending.NO_NODE and not known.detail:
-            return evolve(known, detail=claim.text)
+            return evolve(known, detail=claim.text, refusal=claim)
         return known
 
     def _lacks_company(self, job: JobState, task: TaskState) -> bool:
@@ -381,33 +382,22 @@ class PendingReasons:
         if replica is not None:
             if replica.parent is None:  # without gang, which says that the job is not ready
                 return self._incomplete(job, tally)
-            detail = f"the minimum of group {replica.name!r} does not fit at once"
-            return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
+            return group_incomplete(replica.name, tally)
         refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None:  # it was held back with its queue, whatever room nodes had
-            detail = (
-                f"a node has room for it; when it was tried, there was not enough {refusal.detail} "
-                "in all for everything that it needs at once"
-            )
-            return PendingReason(WhyPending.NOT_CONSIDERED, tally, detail, lacking=refusal.detail)
-        return PendingReason(
-            WhyPending.NOT_CONSIDERED, tally, "there is room now; there was none when it was tried"
-        )
+            return short_in_all(refusal, tally)
+        return room_came_late(tally)
 
     def _incomplete(self, job: JobState, tally: NodeTally | None) -> PendingReason:
-        detail = f"fewer than the {job.min_available} tasks that must start together fit at once"
-        if job.groups is not None and job.groups.groups:
-            detail = "the groups that must start together, with at least "
-            detail += f"{job.min_available} tasks, do not fit at once"
-        return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
+        of_groups = job.groups is not None and bool(job.groups.groups)
+        return gang_incomplete(job.min_available, tally, of_groups=of_groups)
 
     def _overused(self, job: JobState, queue: QueueState, tally: NodeTally | None) -> PendingReason:
         share = self._session.reports.queues_overused.get(queue.name)
         holders = self._held.share_holders(job, queue, share)
         if holders:
             return PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=holders)
-        detail = f"queue {queue.name!r} has its deserved share"
-        return PendingReason(WhyPending.QUEUE_OVERUSED, tally, detail, share=share)
+        return overused(queue.name, share, tally)
 
 
 def _pending_by_job(tasks: Iterable[TaskState]) -> dict[JobState, list[TaskState]]:
@@ -424,31 +414,15 @@ def _uid(task: TaskState) -> str:
 
 # Groups and maxima
 
-_WAITS_FOR_PROMISES = PendingReason(
-    WhyPending.NOT_CONSIDERED,
-    detail="its job tries more tasks once it has received what it was promised",
-)
-_WAITS_FOR_BACKFILL = PendingReason(
-    WhyPending.GANG_INCOMPLETE,
-    detail="its job also needs tasks without requests, which only backfill places",
-)
-
 
 def _at_maximum(groups: JobGroups, task: TaskState) -> PendingReason:
     """Return the reason that a job, or a group of it, has its maximum number of tasks."""
     if groups.maximum is not None and groups.root.placed >= groups.maximum:
-        detail = f"its job has its maximum of {groups.maximum} tasks"
-    else:
-        full = groups.leaf_of(task).full()
-        assert full is not None
-        kind = "groups" if full.children else "tasks"
-        detail = f"group {full.name!r} has its maximum of {full.maximum} {kind}"
-    return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
-
-
-def _out_of_reach(lacking: MemberCount) -> PendingReason:
-    detail = lacking.can_start_text("its job")
-    return PendingReason(WhyPending.GANG_INCOMPLETE, detail=detail, out_of_reach=lacking)
+        return at_maximum(groups.maximum)
+    full = groups.leaf_of(task).full()
+    assert full is not None
+    assert full.maximum is not None
+    return at_maximum(full.maximum, full.name, of_groups=bool(full.children))
 
 
 def _not_asked_for(
@@ -468,25 +442,21 @@ def _not_asked_for(
     if missing is None and not is_ready:
         missing = groups.first_out_of_reach()
     if missing is not None:
-        return _out_of_reach(missing.member_count(Counting.VALID))
+        return out_of_reach(missing.member_count(Counting.VALID))
     there = groups.total[Counting.VALID]
     if there < groups.minimum:
-        return _out_of_reach(MemberCount(has=there, needs=groups.minimum))
+        return out_of_reach(MemberCount(has=there, needs=groups.minimum))
     entered = groups.incomplete_with(task)
     if blocked:
         near = (other for other in blocked if groups.incomplete_with(other) is entered)
         return _not_reached(next(near, blocked[0]))
     if not is_ready and groups.is_satisfied(Counting.RESERVED):
-        return _WAITS_FOR_PROMISES
+        return WAITS_FOR_PROMISES
     if not is_ready and any(other.is_best_effort for other in pending):
-        return _WAITS_FOR_BACKFILL
+        return WAITS_FOR_BACKFILL
     if not groups.has_maximum or (is_ready and entered is None):
-        return _NOT_CONSIDERED
-    what = "must start together"
-    if is_ready and entered is not None:
-        what = f"group {entered.name!r} needs"
-    detail = f"the maxima of its job and its groups leave less than {what}"
-    return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
+        return NOT_CONSIDERED
+    return maxima_too_low(entered.name if is_ready and entered is not None else "")
 
 
 # Resources that other jobs hold without being ready

@@ -16,6 +16,7 @@ from batchsched import (
     JobInfo,
     NodeInfo,
     Plan,
+    PlannedWait,
     PluginOption,
     Queue,
     Resource,
@@ -95,6 +96,9 @@ def test_p1_what_ends_by_the_planned_start_goes_first() -> None:
         "waits for 3 cpu; planned for t = 10, when r is expected to end"
     )
     assert result.pending["a0"].why is WhyPending.PLANNED
+    assert result.pending["a0"].plan == PlannedWait(
+        dimension="cpu", amount=3000, start=10, freed_by=("r",)
+    )
 
 
 def test_a_start_is_planned_where_queues_have_not_enough_now() -> None:

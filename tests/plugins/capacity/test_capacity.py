@@ -13,6 +13,7 @@ from batchsched import (
     JobInfo,
     NodeInfo,
     Queue,
+    QueueExcess,
     QueueStatus,
     Registry,
     Resource,
@@ -192,8 +193,11 @@ class TestLimits:
 
     def test_the_reason_says_which_queue_how_much_and_by_how_much(self) -> None:
         _, result = allocated([node("n1", 20)], self.QUEUES, [job("x1", 6)])
-        assert result.pending["of-x1-04"].text == (
-            "queue 'x1' would hold 5 of cpu, 1 more than its limit"
+        reason = result.pending["of-x1-04"]
+        assert reason.text == "queue 'x1' would hold 5 of cpu, 1 more than its limit"
+        assert reason.refusal is not None
+        assert reason.refusal.excess == QueueExcess(
+            queue="x1", dimension="cpu", would_hold=5000, most=4000
         )
 
     def test_a_gang_that_the_limit_will_not_let_complete_holds_nothing(self) -> None:

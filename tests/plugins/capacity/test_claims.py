@@ -120,6 +120,10 @@ class TestExamplesOnWhichSchedulersDiffer:
         reason = result.pending["more-a00-00"]
         assert reason.why is WhyPending.ABOVE_FAIR_SHARE
         assert "queue 'a' would hold 4 of cpu, 0.667 more than its share" in reason.text
+        assert reason.refusal is not None
+        assert reason.refusal.queue == "a"
+        assert reason.refusal.excess is not None
+        assert reason.refusal.excess.most == 3333
 
 
 class TestCover:

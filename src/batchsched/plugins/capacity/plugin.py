@@ -11,10 +11,17 @@ from operator import ne
 from attrs import frozen
 
 from batchsched.model.cluster import QueueStatus, TaskStatus
-from batchsched.model.reasons import Unfit, UnfitReason
+from batchsched.model.reasons import (
+    QueueExcess,
+    Unfit,
+    UnfitReason,
+    minimum_on_loan,
+    over_limit,
+    over_share,
+    queue_not_open,
+)
 from batchsched.model.resources import Resource
 from batchsched.model.result import QueueOutcome, QueueOutcomes
-from batchsched.model.texts import shown_amount
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, Claim, ClaimTerms
 from batchsched.plugin.queues import QueueTree, QueueUses
@@ -282,9 +289,8 @@ class _Capacity:
         closed = self.accounts.closed_on_path(leaf)
         if closed is None:
             return None
-        state = self._tree.queues[closed].state.value
-        detail = f"queue {self._tree.names[closed]!r} is {state}"
-        return Unfit(UnfitReason.QUEUE_CLOSED, plugin="capacity", detail=detail)
+        queue = self._tree.queues[closed]
+        return queue_not_open(queue.name, queue.state, "capacity")
 
     def _over_limit(self, excess: Excess, need: Need) -> Unfit:
         position, dimension, wanted, most = excess
@@ -294,14 +300,9 @@ class _Capacity:
             used = sum(held[top] for top in self._tree.tops)
             if used + need.request[dimension] > most:  # even without guarantees
                 return Unfit(UnfitReason.INSUFFICIENT_RESOURCE, plugin="capacity", detail=name)
-        amounts = (
-            f"{shown_amount(name, wanted)} of {name}, {shown_amount(name, wanted - most)} more"
-        )
-        if position < 0:
-            detail = f"with guarantees, queues would hold {amounts} than there is"
-        else:
-            detail = f"queue {self._tree.names[position]!r} would hold {amounts} than its limit"
-        return Unfit(UnfitReason.QUEUE_LIMIT, plugin="capacity", detail=detail)
+        queue = "" if position < 0 else self._tree.names[position]
+        over = QueueExcess(dimension=name, would_hold=wanted, most=most, queue=queue)
+        return over_limit(over, "capacity")
 
     # Claims
 
@@ -315,7 +316,7 @@ class _Capacity:
             return closed
         loans = self.loans(terms.task_order_key)
         if loans.is_exposed(leaf, need.job):
-            return _above_share(f"queue {queue.name!r} has the minimum of the job on loan")
+            return minimum_on_loan(queue.name, "capacity")
         reach = list(
             takewhile(lambda above: accounts.is_within_share(above, need), self._tree.path(leaf))
         )
@@ -336,10 +337,13 @@ class _Capacity:
             wanted = self.accounts.held[dimension][leaf] + need.request[dimension]
             share = self.accounts.share[dimension][leaf]
             if wanted > share:
-                name = self._dimensions[dimension]
-                amount, more = shown_amount(name, wanted), shown_amount(name, wanted - share)
-                would = f"queue {self._tree.names[leaf]!r} would hold {amount} of {name}"
-                return _above_share(f"{would}, {more} more than its share")
+                over = QueueExcess(
+                    dimension=self._dimensions[dimension],
+                    would_hold=wanted,
+                    most=share,
+                    queue=self._tree.names[leaf],
+                )
+                return over_share(over, "capacity")
         raise AssertionError("a leaf that is not within its share exceeds it in some dimension")
 
     def loans(self, task_order_key: Callable[[TaskState], SortKey]) -> Loans:
@@ -408,7 +412,3 @@ class _GradedCapacity(_Capacity):
         # Rank siblings by this too: otherwise the job of another subtree could come first.
         grade = 0 if need is None else self.need_order_key(need)
         return grade, *super().queue_order_key(queue, need)
-
-
-def _above_share(detail: str) -> Unfit:
-    return Unfit(UnfitReason.ABOVE_FAIR_SHARE, plugin="capacity", detail=detail)

@@ -477,7 +477,7 @@ def _is_true_of(cycle: Cycle, task: TaskInfo, failure: PlacementFailure) -> bool
     if refusal is not None and refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE:
         return reason.why is WhyPending.GANG_INCOMPLETE or reason.lacking == refusal.detail
     if refusal is not None:
-        return reason.why in _BY_LIMIT and reason.detail == refusal.text
+        return reason.why in _BY_LIMIT and reason.refusal == refusal
     if not _was_tried(reason):
         return False
     counted = recount(cycle, task)
