@@ -6,8 +6,7 @@ the session and of its statements.
 """
 
 from batchsched.actions.action import Action, EvictsToCure
-from batchsched.actions.eviction.make_room import make_room
-from batchsched.actions.eviction.victims import EvictionRules, EvictionScope
+from batchsched.actions.eviction.make_room import EvictionRules, EvictionScope, make_room
 from batchsched.actions.placing import LADDER, NOW, NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, Placement

@@ -31,7 +31,7 @@ from batchsched import (
     UnfitReason,
     WhyPending,
 )
-from batchsched.actions.eviction import remembered_room
+from batchsched.actions.eviction import make_room
 from batchsched.plugins import proportion
 from batchsched.testing import Cycle, configs, snapshots
 
@@ -138,7 +138,7 @@ def noting_discards() -> Iterator[Tape]:
 def noting_spared() -> Iterator[Tape]:
     """Note how many victims turn out not to be needed."""
     tape = Tape()
-    plain = remembered_room.choose_units
+    plain = make_room.choose_units
 
     def choose_units(units: Any, node: Any, is_enough: Any) -> Any:
         chosen = plain(units, node, is_enough)
@@ -148,7 +148,7 @@ def noting_spared() -> Iterator[Tape]:
         tape.noted.append(kept[:last].count(False))
         return chosen
 
-    with patch.object(remembered_room, "choose_units", choose_units):
+    with patch.object(make_room, "choose_units", choose_units):
         yield tape
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from attrs import frozen
 
 from batchsched.actions.eviction.make_room import make_promises_real
-from batchsched.actions.placing import LADDER, place
-from batchsched.actions.reservable import first_node_to_reserve, start_reserved_jobs
+from batchsched.actions.placing import LADDER, first_node_to_reserve, place, start_reserved_jobs
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
-from batchsched.session.attempts import Attempts, Goal, Reserve
+from batchsched.session.attempts import Attempts
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.session.turns import Turn, Turns
@@ -61,17 +62,9 @@ class AllocateAction:
         start_reserved_jobs(session)
         waiting = session.jobs_having(TaskStatus.PENDING, TaskStatus.CONDITIONAL)
         turns = Turns(session, waiting, closed=session.passes_over)
-        attempts = self._attempts(session)
-        for turn in turns:
-            if self._serve(session, attempts, turn):
-                turns.put_back(turn)
-            if self.evict_backfill and _waits_for_backfill(session, turn.job):
-                make_promises_real(session, turn.job)
-
-    def _attempts(self, session: Session) -> Attempts:
         reserves = self.starvation_threshold is not None
         holds = not self.discard_unready
-        return Attempts(
+        attempts = Attempts(
             session=session,
             is_enough=session.job_ready,
             asks_queue=True,
@@ -86,13 +79,22 @@ class AllocateAction:
                 or session.plans.guard is not None
             ),
         )
+        for turn in turns:
+            if self._serve(session, attempts, turn):
+                turns.put_back(turn)
+            if self.evict_backfill and _waits_for_backfill(session, turn.job):
+                make_promises_real(session, turn.job)
 
     def _serve(self, session: Session, attempts: Attempts, turn: Turn) -> bool:
         """Place what a job needs next; return whether it gets another turn."""
         job, is_kept = turn.job, False
         for goal in attempts.goals(turn):
             with session.statement() as statement:
-                reserve = self._reserve(session, statement, goal)
+                reserve = (
+                    partial(self._reserve, session, statement, self.starvation_threshold)
+                    if self.starvation_threshold is not None and goal.may_be_partial
+                    else None
+                )
                 for task in goal:
                     if place(session, statement, task, LADDER):
                         goal.found_place(task)
@@ -108,22 +110,17 @@ class AllocateAction:
             is_kept = goal.is_kept
         return is_kept and bool(turn.left) and session.job_ready(job)
 
-    def _reserve(self, session: Session, statement: Statement, goal: Goal) -> Reserve | None:
-        """Return what reserves a node for a task of a starving job, if that is wanted."""
-        threshold = self.starvation_threshold
-        if threshold is None or not goal.may_be_partial:
-            return None
-
-        def reserve(task: TaskState) -> bool:
-            if task.job is None or not session.is_starving(task.job, threshold):
-                return False
-            node = first_node_to_reserve(session, task, beside_its_job=self.discard_unready)
-            if node is None:
-                return False
-            statement.reserve(task, node)
-            return True
-
-        return reserve
+    def _reserve(
+        self, session: Session, statement: Statement, threshold: float, task: TaskState
+    ) -> bool:
+        """Reserve a node for a task if its job is starving; return whether there was one."""
+        if task.job is None or not session.is_starving(task.job, threshold):
+            return False
+        node = first_node_to_reserve(session, task, beside_its_job=self.discard_unready)
+        if node is None:
+            return False
+        statement.reserve(task, node)
+        return True
 
 
 def _is_enough(session: Session, job: JobState) -> bool:

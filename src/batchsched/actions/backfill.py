@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from attrs import Factory, define, frozen
 
-from batchsched.actions.eviction.victims import FreedResources, choose_units
+from batchsched.actions.eviction.make_room import FreedResources, choose_units
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
 from batchsched.plugin.arguments import Arguments
@@ -52,13 +52,6 @@ class BackfillAction:
 
     def execute(self, session: Session, /) -> None:
         """Place best-effort tasks, then follow the strategy."""
-        self._place_best_effort(session)
-        if self.strategy == "release":
-            release(session, self.starvation_threshold)
-        elif self.strategy == "displace":
-            displace(session)
-
-    def _place_best_effort(self, session: Session) -> None:
         pending: dict[JobState, list[TaskState]] = {}
         for job in session.jobs_having(TaskStatus.PENDING):
             if not job.best_effort_count:
@@ -78,6 +71,10 @@ class BackfillAction:
                     session.record_failure(task)
                 else:
                     session.allocate(task, node)
+        if self.strategy == "release":
+            release(session, self.starvation_threshold)
+        elif self.strategy == "displace":
+            displace(session)
 
 
 def release(session: Session, starvation_threshold: float | None) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from batchsched.actions.eviction.make_room import make_room
-from batchsched.actions.eviction.victims import DEFAULT_RULES, EvictionRules, EvictionScope
+from batchsched.actions.eviction.make_room import (
+    DEFAULT_RULES,
+    EvictionRules,
+    EvictionScope,
+    make_room,
+)
 from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments

@@ -7,12 +7,12 @@ from functools import partial
 from attrs import frozen
 
 from batchsched.actions.eviction.claims import make_room_by_claim
-from batchsched.actions.eviction.make_room import make_room
-from batchsched.actions.eviction.victims import (
+from batchsched.actions.eviction.make_room import (
     DEFAULT_RULES,
     EvictionRules,
     EvictionScope,
     candidates_on,
+    make_room,
 )
 from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Generic, Protocol, TypeVar, cast
 
@@ -221,3 +222,12 @@ def forget(answer: dict[int, AnswerT] | set[AnswerT], stale: set[int] | None) ->
     else:
         for slot in stale:
             answer.pop(slot, None)
+
+
+def reopening(slots: AbstractSet[int]) -> Callable[[set[int], set[int] | None], None]:
+    """Return what adds those of some slots to an answer about which it may be wrong."""
+
+    def reopen(opened: set[int], stale: set[int] | None) -> None:
+        opened |= slots if stale is None else stale & slots
+
+    return reopen

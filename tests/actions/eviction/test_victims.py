@@ -21,8 +21,13 @@ from tests.support.eviction import (
 
 from batchsched import Session, Snapshot, TaskStatus
 from batchsched.action import EvictionScope, make_room
-from batchsched.actions.eviction.make_room import fewest_units
-from batchsched.actions.eviction.victims import FreedResources, Shortfall, choose_units, room_with
+from batchsched.actions.eviction.make_room import (
+    FreedResources,
+    Shortfall,
+    choose_units,
+    fewest_units,
+    room_with,
+)
 from batchsched.plugin import NodeState, TaskState, Verdict
 from batchsched.state.vectors import fits, total_of
 from batchsched.testing import snapshots

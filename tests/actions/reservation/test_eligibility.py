@@ -10,7 +10,8 @@ from tests.support.clusters import action, cluster, job, node, places, scheduler
 
 from batchsched import CycleResult, JobInfo, Session, Snapshot, TaskStatus
 from batchsched.actions.allocate import AllocateAction
-from batchsched.actions.reservable import can_keep_for_one_job, start_reserved_jobs
+from batchsched.actions.placing import start_reserved_jobs
+from batchsched.actions.reserve import can_keep_for_one_job
 
 # One node for one job
 

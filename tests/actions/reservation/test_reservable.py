@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.clusters import action, cluster, job, node, scheduler
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
-from batchsched.actions import reservable as reservable_module
+from batchsched.actions import reserve as reserve_module
 from batchsched.testing import snapshots
 
 RESERVE = st.builds(
@@ -35,7 +35,7 @@ def test_it_reserves_what_the_plain_loop_reserves(
     actions = [*before, *[{"name": "reserve", "arguments": given} for given in arguments]]
     config = SchedulerConfig.from_mapping({"actions": actions})
     expected = Scheduler(config, plain={"engine"}).schedule(snapshot)
-    with patch.object(reservable_module, "MOST_KINDS", most_kinds):
+    with patch.object(reserve_module, "MOST_KINDS", most_kinds):
         assert Scheduler(config).schedule(snapshot) == expected
 
 

@@ -9,23 +9,23 @@ short of something there (`NodeShortage`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
-from attrs import evolve
+from attrs import define, evolve
 
-from batchsched.actions.eviction.remembered_room import nodes_with_loans
-from batchsched.actions.eviction.victims import Room
+from batchsched.actions.eviction.make_room import Room
 from batchsched.model.resources import EPSILON
 from batchsched.plugin.extension_points import Claim, ClaimStage
 from batchsched.session.curing import accepts_without, curable_nodes
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.doors import Door
+from batchsched.state.memory import Reads, reopening
 from batchsched.state.needs import need_of_task
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
-from batchsched.state.vectors import plus
+from batchsched.state.vectors import Vector, plus
 
 
 def make_room_by_claim(
@@ -190,3 +190,77 @@ class NodeShortage:
             for d in self._search.asked
             if wanted[d] - now[d] >= EPSILON or wanted[d] - finally_free[d] >= EPSILON
         ]
+
+
+# Where room may be. Nothing here decides: without it, nodes would be visited in vain.
+
+FEW = 8
+"""Where at most one of so many nodes has anything on loan, these nodes are looked up."""
+
+
+@define
+class _OpenToClaims:
+    """The nodes that may have room for a request once loans are evicted."""
+
+    slots: set[int]
+    changes_read: int
+    """How many entries of `Claim.changes` were read."""
+
+
+def nodes_with_loans(
+    session: Session, task: TaskState, claim: Claim, stage: ClaimStage
+) -> Iterator[NodeState]:
+    """Yield the nodes that accept a task and where what is on loan may be enough, in node order.
+
+    O(nodes) for the first request of this size in a session, then O(changes since).
+
+    Args:
+        session: the session.
+        task: the claimant.
+        claim: what its queue may reclaim; `Claim.nodes` must have been called.
+        stage: which units may be evicted.
+
+    """
+    there = claim.nodes_at(stage)
+    if not there:
+        return
+    large_enough = session.node_room.large_enough(task.init_resreq)
+    reopen = reopening(large_enough)
+    known = session.remembered.recall(
+        ("loans", task.init_resreq, stage),
+        lambda: _OpenToClaims(set(large_enough), len(claim.changes)),
+        lambda open_, stale: reopen(open_.slots, stale),
+        Reads.NODES,
+    )
+    nodes = session.nodes
+    known.slots.update(nodes[index].slot for index in claim.changes[known.changes_read :])
+    known.changes_read = len(claim.changes)
+    if not known.slots:
+        return
+    if len(there) * FEW < len(known.slots):
+        among = known.slots & {nodes[index].slot for index in there}
+    else:
+        among = known.slots
+    too_small: list[int] = []
+    try:
+        for node in session.placement.feasible(task, among):
+            if node.index not in there:
+                continue
+            if _may_be_enough(task, node, claim.at_most(node, stage)):
+                yield node
+            else:
+                too_small.append(node.slot)
+    finally:
+        known.slots.difference_update(too_small)
+
+
+def _may_be_enough(task: TaskState, node: NodeState, freed: Vector) -> bool:
+    """Return False if a task lacks room on a node even once some resources are free."""
+    now, finally_free = (
+        (node.future_idle, node.eventual) if node.divergence_count else (node.idle, node.idle)
+    )
+    for d, wanted in enumerate(task.init_resreq):
+        least = wanted - freed[d]
+        if wanted >= EPSILON and (least - now[d] >= EPSILON or least - finally_free[d] >= EPSILON):
+            return False
+    return True

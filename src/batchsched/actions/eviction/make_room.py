@@ -2,8 +2,8 @@
 
 First by evicting single tasks, on the first node where that is enough. Only if there is no such
 node, by evicting replicas and whole jobs too, on the node where that evicts the fewest tasks.
-`RoomOn` is the definition; `batchsched.actions.eviction.remembered_room` finds the same on the
-nodes that accept the task, with what earlier searches have found out.
+`RoomOn` is the definition; `RememberedRoom` finds the same on the nodes that accept the task, with
+what earlier searches have found out.
 
 Nodes may also be searched that refuse the task for a reason that evicting can cure, such as too
 many tasks on the node, a host port in use, or a task that it must not run beside. Tasks are then
@@ -13,27 +13,329 @@ leaving the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from enum import Enum
 from functools import partial
+from itertools import islice
+from math import inf
 
-from batchsched.actions.eviction.remembered_room import RememberedRoom
-from batchsched.actions.eviction.victims import (
-    Claimant,
-    EvictionScope,
-    Room,
-    Shortfall,
-    Unit,
-    candidates_on,
-    choose_units,
-)
+from attrs import define, frozen
+
 from batchsched.model.cluster import TaskStatus
-from batchsched.session.curing import accepts_without
+from batchsched.model.resources import EPSILON
+from batchsched.plugin.arguments import Arguments
+from batchsched.session.curing import accepts_without, curable_nodes
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.session.victims import EvictionSearch, RecentStarts, Victims
+from batchsched.session.victims import (
+    EvictionSearch,
+    Judges,
+    Point,
+    RecentStarts,
+    Victims,
+    WholeJobs,
+)
 from batchsched.state.doors import Door
+from batchsched.state.memory import Reads, Remembered, forget, reopening, running_slots
 from batchsched.state.records import JobState, NodeState, TaskState
-from batchsched.state.vectors import fits
+from batchsched.state.vectors import Vector, fits, is_empty, minus, plus, total_of
+
+# Limits
+
+
+@frozen(kw_only=True)
+class EvictionRules:
+    """Limits on an action's evictions, which hold whatever plugins say."""
+
+    most: float = inf
+    """The most tasks that a cycle may evict in all; a turn that would exceed it is rolled back."""
+    min_runtime: float = 0.0
+    """Tasks that started less than this many seconds ago are not evicted; 0: no such rule.
+
+    A job or replica that is evicted only as a whole is spared if any of its tasks is. The start
+    times of tasks must be known.
+    """
+
+    curable: bool = False
+    """Whether to search also nodes that refuse the claimant only for reasons evicting can cure.
+
+    See `batchsched.plugin.Predicate.curable`.
+    """
+
+    @classmethod
+    def from_arguments(cls, arguments: Arguments) -> EvictionRules:
+        """Read ``maxEvictions`` and ``minRuntime``, numbers from 0, and ``curable``."""
+        most = arguments.integer("maxEvictions", default=0, minimum=0)
+        return cls(
+            most=most if arguments.is_given("maxEvictions") else inf,
+            min_runtime=arguments.number("minRuntime", default=0, minimum=0),
+            curable=arguments.boolean("curable", default=False),
+        )
+
+    def recent(self, session: Session) -> RecentStarts | None:
+        """Return the rule for tasks that started recently; None if there is no such rule."""
+        return RecentStarts(session.now, self.min_runtime) if self.min_runtime > 0 else None
+
+    def allow(self, session: Session, statement: Statement) -> bool:
+        """Return whether a statement evicts no task, or keeps the cycle within `most`. O(1)."""
+        evictions = statement.evictions
+        return not evictions or len(session.evictions) + evictions <= self.most
+
+
+DEFAULT_RULES = EvictionRules()
+"""No limits: any number of tasks, whenever started, but only on nodes that accept the claimant."""
+
+
+# Candidates
+
+
+class EvictionScope(Enum):
+    """Which Running tasks may be evicted for a claimant, before plugins are consulted."""
+
+    OTHER_JOBS = "other jobs of the same queue"
+    SAME_JOB = "the same job"
+    OTHER_QUEUES = "other queues"
+    ANY_OTHER_JOB = "other jobs of any queue"
+
+    @property
+    def point(self) -> Point:
+        """The plugin point whose verdicts count."""
+        return "reclaimable" if self is EvictionScope.OTHER_QUEUES else "preemptable"
+
+
+def candidates_on(
+    session: Session,
+    task: TaskState,
+    scope: EvictionScope,
+    node: NodeState,
+    *,
+    with_own_job: bool = False,
+) -> Sequence[TaskState]:
+    """Return the Running tasks on a node that are within the scope for a claimant.
+
+    `with_own_job`: whether tasks of its own job count as other ones, as they are for claimants of
+    other jobs.
+    """
+    job = task.job
+    assert job is not None
+    running = session.running_on(node)
+    match scope:
+        case EvictionScope.OTHER_QUEUES:
+            return running.of_other_queues(job.queue)
+        case EvictionScope.SAME_JOB:
+            return [other for other in running.all if other.job is job]
+        case EvictionScope.OTHER_JOBS:
+            found: Sequence[TaskState] = running.of_queue(job.queue)
+        case EvictionScope.ANY_OTHER_JOB:
+            found = running.all
+    return found if with_own_job else [other for other in found if other.job is not job]
+
+
+Unit = Sequence[TaskState]
+"""Tasks that are evicted together or not at all, on any nodes."""
+
+
+@frozen
+class Room:
+    """A node, and the tasks to evict to make room there."""
+
+    node: NodeState
+    victims: Sequence[TaskState]
+
+    @property
+    def cost(self) -> int:
+        """How many tasks are evicted."""
+        return len(self.victims)
+
+
+@define(kw_only=True, eq=False)
+class Claimant:
+    """A task for which room is to be made, and whom that may cost."""
+
+    session: Session
+    task: TaskState
+    scope: EvictionScope
+    judges: Judges
+    """The plugins whose verdicts count."""
+    may_use_idle: bool
+    """Whether it may take idle resources too; if not, it must fit in what its victims hold."""
+    recent: RecentStarts | None
+    curable: bool
+    """Whether nodes that refuse it for reasons that evicting can cure are searched too."""
+    whole_jobs: WholeJobs | None
+    """What was found out about whole jobs in this search; None: each is asked about anew."""
+
+    def feasible(self, among: Collection[int] | None = None) -> Iterable[NodeState]:
+        """Return the nodes that accept it: best first, or in node order for other queues."""
+        placement = self.session.placement
+        if self.scope is EvictionScope.OTHER_QUEUES:
+            return placement.feasible(self.task, among)
+        return placement.ranked(self.task, among)
+
+    def refusing(self) -> list[NodeState]:
+        """Return the nodes that may accept it once others are evicted, in the same order."""
+        if not self.curable:
+            return []
+        task, placement = self.task, self.session.placement
+        nodes = curable_nodes(self.session, task)
+        if self.scope is EvictionScope.OTHER_QUEUES or not nodes:
+            return nodes
+        scores = placement.totals(task, [placement.raw_scores(task, node) for node in nodes])
+        order = sorted(range(len(nodes)), key=lambda place: (-scores[place], place))
+        return [nodes[place] for place in order]
+
+    def victims_among(self, candidates: Sequence[TaskState]) -> Victims:
+        """Return whom plugins let go of some candidates on one node."""
+        if not candidates:
+            return Victims()
+        in_order = self.session.in_victim_order(candidates)
+        return self.judges.victims(self.task, in_order, self.whole_jobs, self.recent)
+
+    def units(self, victims: Victims) -> list[Unit]:
+        """Return what may be evicted: single tasks, then replicas, then whole jobs."""
+        session = self.session
+        return [
+            *([victim] for victim in victims.alone),
+            *(session.in_victim_order(unit.victims) for unit in victims.replicas),
+            *map(session.whole_job, victims.whole_jobs),
+        ]
+
+    def shortfall(self, node: NodeState) -> Shortfall:
+        """Return what it lacks on a node."""
+        return Shortfall(self.task.init_resreq, node, may_use_idle=self.may_use_idle)
+
+
+# Resources
+
+
+class FreedResources:
+    """The resources that some victims hold together, updated as victims are added and removed."""
+
+    __slots__ = ("_all", "_for_good")
+
+    def __init__(self, victims: Sequence[TaskState] = ()) -> None:
+        self._all = self._for_good = total_of([victim.resreq for victim in victims], ())
+        for_good = [victim.resreq for victim in victims if not victim.is_backfill]
+        if len(for_good) < len(victims):
+            self._for_good = total_of(for_good, ())
+
+    def add(self, victim: TaskState) -> None:
+        """Count one more victim. O(dimensions)."""
+        amounts = victim.resreq
+        self._all = plus(self._all, amounts) if self._all else amounts
+        if not victim.is_backfill:
+            self._for_good = plus(self._for_good, amounts) if self._for_good else amounts
+
+    def remove(self, victim: TaskState) -> None:
+        """Stop counting a victim. O(dimensions)."""
+        self._all = minus(self._all, victim.resreq)
+        if not victim.is_backfill:
+            self._for_good = minus(self._for_good, victim.resreq)
+
+    def covers(self, missing: Vector) -> bool:
+        """Return whether the victims hold at least `missing`."""
+        return fits(missing, self._all) if self._all else is_empty(missing)
+
+    def covers_for_good(self, missing: Vector) -> bool:
+        """Return whether the victims that are not backfill tasks hold at least `missing`.
+
+        A node's `accessible` and `eventual` already include what backfill tasks hold.
+        """
+        return fits(missing, self._for_good) if self._for_good else is_empty(missing)
+
+
+class Shortfall:
+    """The resources that a request lacks on a node, and whether victims would free them."""
+
+    __slots__ = ("_missing", "_missing_for_good", "_request")
+
+    def __init__(self, request: Vector, node: NodeState, *, may_use_idle: bool) -> None:
+        self._missing = _missing(request, node.future_idle if node.divergence_count else node.idle)
+        self._missing_for_good = (
+            _missing(request, node.eventual) if node.divergence_count else self._missing
+        )
+        self._request = None if may_use_idle else request
+
+    def is_enough_with(self, victims: Sequence[TaskState] | FreedResources) -> bool:
+        """Return whether there is room without `victims`.
+
+        O(victims x dimensions); O(dimensions) given their `FreedResources`.
+        """
+        freed = victims if isinstance(victims, FreedResources) else FreedResources(victims)
+        return (
+            freed.covers(self._missing)
+            and (self._request is None or freed.covers(self._request))
+            and freed.covers_for_good(self._missing_for_good)
+        )
+
+    def is_enough_for_now_with(self, freed: FreedResources) -> bool:
+        """Return whether there is room without the victims, ignoring conditional promises."""
+        return freed.covers(self._missing)
+
+
+def _missing(request: Vector, there: Vector) -> Vector:
+    """Return what a request lacks; 0 in dimensions that it does not request."""
+    return tuple(
+        wanted - amount if wanted >= EPSILON else 0
+        for wanted, amount in zip(request, there, strict=True)
+    )
+
+
+def room_with(node: NodeState, freed: Vector, *, may_use_idle: bool) -> Vector:
+    """Return the most that a request may ask for on a node if victims free some resources.
+
+    Amounts are exact, so that a request which does not fit in it is not met by any victims that
+    together hold at most `freed`; see `Shortfall`. O(dimensions).
+    """
+    if node.divergence_count:
+        now, finally_free = plus(node.future_idle, freed), plus(node.eventual, freed)
+        room = tuple(map(min, now, finally_free))
+    else:
+        room = plus(node.idle, freed)
+    return room if may_use_idle else tuple(map(min, room, freed))
+
+
+def choose_units(
+    units: Sequence[Unit], node: NodeState, is_enough: Callable[[FreedResources], bool]
+) -> list[TaskState] | None:
+    """Take units in order until they are enough, then drop those that are not needed.
+
+    Returns the tasks of the units that are left; None if all units are not enough. A task may be
+    in several units. Only what tasks on the node hold counts. O(tasks of the units x dimensions).
+    """
+    on_node = [[task for task in unit if task.node is node] for unit in units]
+    freed = FreedResources()
+    times: dict[str, int] = {}
+
+    def take(tasks: Unit) -> None:
+        for task in tasks:
+            times[task.uid] = times.get(task.uid, 0) + 1
+            if times[task.uid] == 1:
+                freed.add(task)
+
+    def drop(tasks: Unit) -> None:
+        for task in tasks:
+            times[task.uid] -= 1
+            if not times[task.uid]:
+                freed.remove(task)
+
+    taken = 0
+    while not is_enough(freed):
+        if taken == len(units):
+            return None
+        take(on_node[taken])
+        taken += 1
+    kept: list[Unit] = []
+    for position in reversed(range(taken)):
+        drop(on_node[position])
+        if not is_enough(freed):
+            take(on_node[position])
+            kept.append(units[position])
+    return list({task.uid: task for unit in reversed(kept) for task in unit}.values())
+
+
+# The search
 
 
 def make_room(
@@ -76,6 +378,7 @@ def make_room(
         session=session,
         task=task,
         scope=scope,
+        judges=session.plugin_set.eviction.at(scope.point),
         may_use_idle=may_use_idle,
         recent=recent,
         curable=curable,
@@ -210,6 +513,230 @@ def fewest_units(
 def _members(units: Sequence[Unit]) -> list[TaskState]:
     """Return the tasks of some units, each once, in order."""
     return list({task.uid: task for unit in units for task in unit}.values())
+
+
+# What searches have found out. Nothing here decides: without it, nodes would be visited in vain.
+
+MOST_AT_ONCE = 256
+"""The most nodes about which plugins are asked at once."""
+
+
+@frozen
+class _Unshielded:
+    """The tasks on a node that no plugin shields."""
+
+    tasks: Sequence[TaskState]
+    total: Vector
+    """What they hold together."""
+
+
+class RememberedRoom:
+    """The room that evictions can make on the nodes that accept a claimant; see `RoomOn`.
+
+    A node is left out of a search until something has changed there, if one of these was too
+    small:
+
+    - what the node has if all tasks of the claimant's queue leave; no plugin needs to be asked;
+    - what it has if all tasks leave that plugins do not shield from the claimant, which holds until
+      more is charged to the jobs that run there (`batchsched.plugin.EvictionHints`). Plugins are
+      asked about many nodes at once, first about one, then about twice as many each time: most
+      searches end after a few nodes, but those that fail visit all;
+    - the victims themselves, for claimants that plugins cannot tell apart, which holds until what
+      is charged to a job there changes.
+    """
+
+    def __init__(self, claimant: Claimant) -> None:
+        session, task = claimant.session, claimant.task
+        job = task.job
+        assert job is not None
+        assert job.queue is not None
+        self._claimant = claimant
+        self._job = job
+        own = job.uid if claimant.scope is EvictionScope.SAME_JOB else None
+        self._who = claimant.scope, job.queue.name, own, claimant.recent
+        """Claimants of whom these are equal have the same candidates, but for their own jobs."""
+        self._key, self._kind = claimant.judges.claimant_key(task), session.placement.kind(task)
+        remembered = session.remembered
+        self._alike = remembered if self._key is not None else Remembered(session.log)
+        """What was found out for claimants that plugins cannot tell apart."""
+        self._same = self._alike if self._kind is not None else Remembered(session.log)
+        """What was found out for those of them that ask for the same."""
+        self._failures = self._same.recall("failures", set[Hashable], forget, Reads.EVERYTHING)
+        self._search = (
+            *(self._who, job.uid, self._kind, self._key),
+            *(claimant.may_use_idle, claimant.curable),
+        )
+
+    def fails_again(self) -> bool:
+        """Return whether the same search has failed, and nothing has changed since."""
+        return self._search in self._failures
+
+    def remember_failure(self) -> None:
+        """Record that this search has failed."""
+        self._failures.add(self._search)
+
+    def _recall(self) -> None:
+        """Recall what searches for like claimants have found out about nodes."""
+        claimant, job = self._claimant, self._job
+        session, task, scope = claimant.session, claimant.task, claimant.scope
+        runs_on = running_slots(job)
+        self._own_nodes: AbstractSet[int] = frozenset()
+        """The nodes where claimants of other jobs have candidates that this one has not."""
+        if scope in (EvictionScope.OTHER_JOBS, EvictionScope.ANY_OTHER_JOB):
+            self._own_nodes = runs_on
+        large_enough: AbstractSet[int] = session.node_room.large_enough(task.init_resreq)
+        if scope is EvictionScope.SAME_JOB:
+            large_enough = large_enough & runs_on
+        among = job.queue if scope is EvictionScope.OTHER_JOBS else None
+        shields = self._who, () if self._key is None else claimant.judges.shield_key(self._key)
+        charges = partial(self._alike.recall, reads=Reads.CHARGES, among=among)
+        self._unshielded = charges(("unshielded", shields), dict[int, _Unshielded], forget)
+        self._nobody = charges(("nobody", shields), set[int], forget)
+        """The nodes where all are shielded, or nobody runs."""
+        self._open = charges(
+            ("open", shields, task.init_resreq, claimant.may_use_idle),
+            lambda: set(large_enough - self._nobody),
+            reopening(large_enough),
+        )
+        """The nodes where those that are not shielded may be enough."""
+        self._closed = self._same.recall(
+            ("closed", self._who, self._key, self._kind, claimant.may_use_idle),
+            set[int],
+            forget,
+            Reads.QUEUES if scope is EvictionScope.OTHER_QUEUES else Reads.ACCOUNTS,
+            among,
+        )
+        """The nodes where the victims of a like search were not enough."""
+        self._queue_room = session.remembered.recall(
+            ("queue room", job.queue, claimant.may_use_idle),
+            dict[int, Vector],
+            forget,
+            Reads.NODES,
+        )
+        self._too_small: list[int] = []
+        self._with_jobs: list[tuple[NodeState, Victims]] = []
+        """The nodes where single tasks were not enough, but whole jobs may be."""
+
+    def alone(self) -> Room | None:
+        """Return the first node where evicting single tasks is enough."""
+        self._recall()
+        among = self._open - (self._closed - self._own_nodes) if self._closed else self._open
+        room: Room | None = None
+        for node, unshielded in self._promising(among):
+            tasks = unshielded
+            if node.slot in self._own_nodes:
+                tasks = [other for other in tasks if other.job is not self._job]
+            victims = self._claimant.victims_among(tasks)
+            room = self._single_tasks(node, victims)
+            if room is not None:
+                break
+            if not victims.is_all_alone:
+                self._with_jobs.append((node, victims))
+            elif node.slot not in self._own_nodes:
+                self._closed.add(node.slot)
+        else:
+            # Infeasible nodes are left out too, until they change.
+            self._closed |= among - self._own_nodes - {node.slot for node, _ in self._with_jobs}
+        self._open.difference_update(self._too_small)
+        return room
+
+    def with_jobs(self) -> Room | None:
+        """Return the first of the nodes where, with whole jobs, the fewest tasks are evicted.
+
+        Only after `alone` has found no node.
+        """
+        fewest: Room | None = None
+        for node, victims in self._with_jobs:
+            shortfall = self._claimant.shortfall(node)
+            units = self._claimant.units(victims)
+            chosen = choose_units(units, node, shortfall.is_enough_with)
+            if chosen is not None:
+                if fewest is None or len(chosen) < fewest.cost:
+                    fewest = Room(node, chosen)
+                    if len(chosen) == 1:
+                        break
+            elif node.slot not in self._own_nodes:
+                self._closed.add(node.slot)
+        return fewest
+
+    def _single_tasks(self, node: NodeState, victims: Victims) -> Room | None:
+        if not victims.alone:
+            return None
+        shortfall = self._claimant.shortfall(node)
+        if not shortfall.is_enough_with(victims.alone):
+            return None  # usually not even all of them are enough
+        chosen = choose_units([[one] for one in victims.alone], node, shortfall.is_enough_with)
+        assert chosen is not None
+        return Room(node, chosen)
+
+    # Which nodes are worth asking about
+
+    def _promising(self, among: Collection[int]) -> Iterator[tuple[NodeState, Sequence[TaskState]]]:
+        """Yield the nodes where all who are not shielded would be enough, with these tasks."""
+        claimant = self._claimant
+        request, may_use_idle = claimant.task.init_resreq, claimant.may_use_idle
+        nodes = iter(claimant.feasible(among) if among else ())
+        if claimant.scope is EvictionScope.OTHER_JOBS:
+            nodes = self._with_room_in_queue(nodes)
+        at_once = 1
+        while some := list(islice(nodes, at_once)):
+            self._ask_about(some)
+            for node in some:
+                known = self._unshielded.get(node.slot)
+                if known is not None and fits(
+                    request, room_with(node, known.total, may_use_idle=may_use_idle)
+                ):
+                    yield node, known.tasks
+                else:
+                    self._too_small.append(node.slot)
+            at_once = min(2 * at_once, MOST_AT_ONCE)
+
+    def _with_room_in_queue(self, nodes: Iterable[NodeState]) -> Iterator[NodeState]:
+        """Yield the nodes where evicting all tasks of the claimant's queue might be enough."""
+        claimant, session, queue = self._claimant, self._claimant.session, self._job.queue
+        request, known = claimant.task.init_resreq, self._queue_room
+        for node in nodes:
+            room = known.get(node.slot)
+            if room is None:
+                held = session.running_on(node).held_by_queue(queue)
+                room = known[node.slot] = room_with(node, held, may_use_idle=claimant.may_use_idle)
+            if fits(request, room):
+                yield node
+                continue
+            self._too_small.append(node.slot)
+            if not session.running_on(node).has_any_of(queue):
+                self._nobody.add(node.slot)
+
+    def _ask_about(self, nodes: Sequence[NodeState]) -> None:
+        """Ask plugins which tasks they shield on those of some nodes that are not known."""
+        claimant, recent = self._claimant, self._claimant.recent
+        known, nobody = self._unshielded, self._nobody
+        free: dict[int, list[TaskState]] = {}
+        candidates: list[TaskState] = []
+        for node in nodes:
+            if node.slot in known or node.slot in nobody:
+                continue
+            tasks = candidates_on(
+                claimant.session, claimant.task, claimant.scope, node, with_own_job=True
+            )
+            free[node.slot] = []
+            if node.slot in self._own_nodes:
+                # Plugins may shield tasks from their own job but not from others, or the reverse.
+                free[node.slot] = [task for task in tasks if task.job is self._job]
+                tasks = [task for task in tasks if task.job is not self._job]
+            candidates += tasks
+        if not free:
+            return
+        for other in claimant.judges.unshielded(claimant.task, candidates):
+            if recent is None or other not in recent:
+                assert other.node is not None
+                free[other.node.slot].append(other)
+        zero = claimant.session.dimensions.zero
+        for slot, left in free.items():
+            if left:
+                known[slot] = _Unshielded(left, total_of([task.resreq for task in left], zero))
+            else:
+                nobody.add(slot)
 
 
 # Loans to backfill tasks
