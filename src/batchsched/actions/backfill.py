@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from attrs import Factory, define, frozen
 
@@ -134,8 +135,7 @@ def displace(session: Session) -> None:
                 turns.put_back(turn)
 
 
-@frozen
-class _Trial:
+class _Trial(NamedTuple):
     """The outcome of displacing tasks from a node for another task, tentatively."""
 
     releasable: list[TaskState]

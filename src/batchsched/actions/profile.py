@@ -12,8 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf, nextafter
-
-from attrs import frozen
+from typing import NamedTuple
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.state.records import NodeState, TaskState
@@ -195,8 +194,7 @@ def room_for(request: Vector, held: Vector, free: Vector, most: int) -> int:
     return most
 
 
-@frozen
-class Places:
+class Places(NamedTuple):
     """The time at which the tasks of a need start together, and their nodes."""
 
     start: float

@@ -6,6 +6,7 @@ A configuration is checked against a registry as a whole: all its faults are fou
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from attrs import field, frozen
 
@@ -228,8 +229,7 @@ Paths = tuple[list[str], list[list[str]]]
 """The paths of actions, and of plugins tier by tier, in the source of a configuration."""
 
 
-@frozen
-class Checked:
+class Checked(NamedTuple):
     """The outcome of validating a configuration."""
 
     faults: list[Fault]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-
-from attrs import frozen
+from typing import NamedTuple
 
 from batchsched.model.cluster import (
     Dependency,
@@ -52,8 +51,7 @@ def accepts_by_description(node: NodeInfo, task: TaskInfo) -> bool:
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
 
-@frozen
-class Unmet:
+class Unmet(NamedTuple):
     """The unmet dependencies of a job."""
 
     dependencies: tuple[Dependency, ...]

@@ -12,9 +12,9 @@ from inspect import Parameter, signature
 from itertools import combinations
 from math import isfinite, isnan
 from numbers import Integral, Real
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
-from attrs import fields, frozen
+from attrs import fields
 
 from batchsched.errors import PluginError, plugin_error, problem_of
 from batchsched.model.cluster import TaskStatus
@@ -120,8 +120,7 @@ def _items(answer: object) -> Sequence[object] | None:
 # How answers are combined
 
 
-@frozen
-class Rule:
+class Rule(NamedTuple):
     """How the answers of plugins at an extension point are combined, and which make sense."""
 
     combine: Callable[[Rule, str, Tiers], Callable[..., Any]]
@@ -366,8 +365,7 @@ HINTS: tuple[str, ...] = tuple(field.name for field in fields(EvictionHints))
 # Opening
 
 
-@frozen
-class ConfiguredPlugin:
+class ConfiguredPlugin(NamedTuple):
     """A plugin with its options in a configuration."""
 
     name: str
@@ -377,8 +375,7 @@ class ConfiguredPlugin:
     """The disabled extension points, by method name; see `ENABLE_FLAGS`."""
 
 
-@frozen
-class OpenedPlugin:
+class OpenedPlugin(NamedTuple):
     """The object that a plugin opened for a cycle, with its extension points."""
 
     name: str

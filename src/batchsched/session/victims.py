@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from attrs import frozen
 
@@ -113,8 +113,7 @@ class EvictionSearch:
     """The claim that determined the victims, in place of verdicts."""
 
 
-@frozen
-class _Judge:
+class _Judge(NamedTuple):
     """A plugin with verdicts at an extension point, and its hints on them."""
 
     name: str

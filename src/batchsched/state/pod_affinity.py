@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.constraints import LabelSelector, Operator, PodAffinityTerm
@@ -240,8 +241,7 @@ class _Refreshed:
 _EXCEPTIONS = (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
 
 
-@frozen
-class Meaning:
+class Meaning(NamedTuple):
     """The tasks that a term selects, by namespace and label."""
 
     namespaces: frozenset[str]
@@ -264,7 +264,7 @@ class Meaning:
         kept = [each for each in expressions if each.operator not in _EXCEPTIONS]
         if len(kept) == len(expressions):
             return self
-        return evolve(self, selector=evolve(selector, match_expressions=kept))
+        return self._replace(selector=evolve(selector, match_expressions=kept))
 
     def needs(self) -> Iterator[list[Need]]:
         """Yield lists of needs; each selected task meets exactly one need of each list."""
@@ -315,8 +315,7 @@ def meaning_of(term: PodAffinityTerm, own_namespace: str) -> Meaning:
     return Meaning(frozenset(term.namespaces or (own_namespace,)), term.selector)
 
 
-@frozen
-class Selection:
+class Selection(NamedTuple):
     """The tasks that one term selects, or several terms together; or the exceptions from those."""
 
     together: frozenset[Meaning]
