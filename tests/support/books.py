@@ -163,7 +163,7 @@ def node_dump(node: NodeState) -> dict[str, object]:
 def job_dump(job: JobState) -> dict[str, object]:
     return {
         **{name: _copied(getattr(job, name)) for name in JOB_ACCOUNTS},
-        "allocated": sorted(job.allocated),
+        "allocated": sorted(job.allocated or ()),
         "has_bind": job.has_bind,
     }
 

@@ -253,7 +253,12 @@ def state_of(session: Session) -> dict[str, Any]:
         },
         "jobs": {
             uid: (
-                *(list(job.counts), list(job.counted), job.backfilling, frozenset(job.allocated)),
+                *(
+                    list(job.counts),
+                    list(job.counted),
+                    job.backfilling,
+                    frozenset(job.allocated or ()),
+                ),
                 *(job.has_bind, session.job_order_key(job)),
             )
             for uid, job in ledger.jobs.items()

@@ -96,21 +96,18 @@ class _Kept:
         if changed is None:
             slots = self._select(None)
             self.load(slots, self._raw(slots), self._exact(self._scores(slots)))
-        elif not changed:
             return
-        elif self._suits is not None and len(changed) <= FEW:
-            for slot in changed:
-                node = self.nodes[slot]
-                if self._suits(node):
-                    self.put((slot,), (), (self.kind.score_one(node),))
-                else:
-                    self.discard({slot})
+        if not changed:
+            return
+        if self._suits is not None and len(changed) <= FEW:
+            nodes, suits = self.nodes, self._suits
+            slots = [slot for slot in changed if suits(nodes[slot])]
         else:
             slots = self._select(changed)
-            if len(slots) < len(changed):
-                self.discard(changed - set(slots))
-            if slots:
-                self.put(slots, self._raw(slots), self._exact(self._scores(slots)))
+        if len(slots) < len(changed):
+            self.discard(changed - set(slots))
+        if slots:
+            self.put(slots, self._raw(slots), self._exact(self._scores(slots)))
 
     def load(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
         """Replace all nodes. `raws` is empty where no scores are normalised."""

@@ -184,13 +184,17 @@ class Table:
             slots = range(len(self.nodes))
         amounts = zip(self._columns, kind.request, strict=True)
         wanted = [(column, amount) for column, amount in amounts if amount]
-        # The innermost loop of all, so two dimensions at once.
-        while len(wanted) > 1:
-            (a, x), (b, y) = wanted.pop(), wanted.pop()
-            slots = [slot for slot in slots if a[slot] >= x and b[slot] >= y]
-        for a, x in wanted:
-            slots = [slot for slot in slots if a[slot] >= x]
-        return list(slots)
+        # The innermost loop of all, so up to three dimensions at once, the rarest first.
+        while len(wanted) > 2:  # noqa: PLR2004
+            (a, x), (b, y), (c, z) = wanted.pop(), wanted.pop(), wanted.pop()
+            slots = [slot for slot in slots if a[slot] >= x and b[slot] >= y and c[slot] >= z]
+        match wanted:
+            case [(a, x)]:
+                return [slot for slot in slots if a[slot] >= x]
+            case [(a, x), (b, y)]:
+                return [slot for slot in slots if b[slot] >= y and a[slot] >= x]
+            case _:
+                return list(slots)
 
 
 def _candidates(kind: Kind, among: Iterable[int] | None) -> Iterable[int] | None:

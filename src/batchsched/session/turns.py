@@ -248,7 +248,7 @@ class TurnTaker(QueueLimits):
 class Turn:
     """The turn of a job."""
 
-    __slots__ = ("_turns", "job", "offered", "queue")
+    __slots__ = ("_turns", "is_last", "job", "offered", "queue")
 
     def __init__(
         self, turns: Turns, queue: QueueState, job: JobState, offered: Need | None = None
@@ -258,6 +258,8 @@ class Turn:
         self.job = job
         self.offered = offered
         """What the job needs next, if that is known already."""
+        self.is_last = True
+        """Whether the job is not put back."""
 
     @property
     def left(self) -> TasksLeft:
@@ -354,8 +356,13 @@ class Turns:
             while (closed is None or not closed(queue)) and waiting:
                 job = waiting.pop()
                 before = len(changes)
-                yield Turn(self, queue, job, need if need is not None and need.job is job else None)
+                turn = Turn(
+                    self, queue, job, need if need is not None and need.job is job else None
+                )
+                yield turn
                 need = None
+                if turn.is_last:
+                    self._left.pop(job, None)
                 # Where no other queue waits, or nothing has changed, it is this queue's turn again.
                 if returns or (queues and (self._ranks_needs or len(changes) != before)):
                     queues.push(queue)
@@ -370,11 +377,14 @@ class Turns:
     def _of(self, queue: QueueState) -> Iterator[Turn]:
         waiting = self._waiting[queue]
         while waiting:
-            job = waiting.pop()
-            yield Turn(self, queue, job)
+            turn = Turn(self, queue, waiting.pop())
+            yield turn
+            if turn.is_last:
+                self._left.pop(turn.job, None)
 
     def put_back(self, turn: Turn) -> None:
         """Let a job wait for another turn, with the tasks that it has left."""
+        turn.is_last = False
         self._waiting[turn.queue].push(turn.job)
 
     def left_of(self, job: JobState) -> TasksLeft:

@@ -98,8 +98,8 @@ class JobState:
         """In order of UID."""
         self.in_session = False
         """Whether the session schedules the job: its queue exists and it is valid."""
-        self.allocated: dict[str, TaskState] = {}
-        """The tasks that are Allocated, by UID."""
+        self.allocated: dict[str, TaskState] | None = None
+        """The tasks that are Allocated, by UID; None: there are none, as mostly."""
         self.counts = _NO_TASKS.copy()
         """The number of tasks by `TaskStatus.index`."""
         self.best_effort_count = 0
@@ -146,9 +146,14 @@ class JobState:
                 counted[counting] -= 1
         self.ready_count = self.counted[0]
         if after is _ALLOCATED:
+            if self.allocated is None:
+                self.allocated = {}
             self.allocated[task.uid] = task
         elif before is _ALLOCATED:
+            assert self.allocated is not None
             del self.allocated[task.uid]
+            if not self.allocated:
+                self.allocated = None
 
     def count(self, status: TaskStatus, /) -> int:
         """Return how many tasks have `status`. O(1)."""
