@@ -79,7 +79,7 @@ CALLABLE_IN = {
     "id": {
         "model/validation/snapshot.py",
         "placement/kinds.py",
-        "session/outcomes.py",
+        "session/cycle.py",
         "session/reasons.py",
         "state/vectors.py",
     },

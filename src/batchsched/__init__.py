@@ -93,8 +93,7 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin
 from batchsched.scheduler import Scheduler, schedule
-from batchsched.session.session import Session
-from batchsched.session.statement import Statement
+from batchsched.session.session import Session, Statement
 
 if TYPE_CHECKING:
     from batchsched.tools import cheapest, check_config, compare, explain, shrink, what_if

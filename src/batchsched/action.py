@@ -11,8 +11,7 @@ from batchsched.actions.placing import LADDER, NOW, NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, Placement
 from batchsched.plugin.arguments import Arguments
-from batchsched.session.session import Session
-from batchsched.session.statement import Statement
+from batchsched.session.session import Session, Statement
 from batchsched.session.turns import (
     LiveQueue,
     Turn,

@@ -24,10 +24,15 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, is_text, shown, truth_problems
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
-from batchsched.session.carried_over import keep_promises, start_promised_jobs
-from batchsched.session.outcomes import Unchanged, close
+from batchsched.session.cycle import (
+    PlacementFactory,
+    PolicyState,
+    Unchanged,
+    close,
+    open_session,
+)
 from batchsched.session.plugins import ConfiguredPlugin
-from batchsched.session.session import PlacementFactory, PolicyState, Session
+from batchsched.session.session import Session
 from batchsched.state.doors import ALL_DOORS, Door
 from batchsched.state.ledger import Ledger
 from batchsched.trace import Teller, Trace
@@ -258,7 +263,7 @@ predicates, priority, proportion, sjf, sla, usage
             plain=self._plain,
             teller=teller,
         )
-        return _begun(Session(state))
+        return open_session(state)
 
     def attach(self, cluster: Cluster, /) -> AttachedScheduler:
         """Attach to a live cluster, so that the cost of a cycle depends on what changed.
@@ -311,13 +316,6 @@ def _doors_of(plain: bool | Collection[str]) -> tuple[frozenset[Door], list[Faul
         else:
             faults.append(Fault("plain", f"{expected}, got {shown(name)}"))
     return frozenset(doors), faults
-
-
-def _begun(session: Session) -> Session:
-    """Bind, before any action, the jobs whose promised resources are free."""
-    keep_promises(session)
-    start_promised_jobs(session)
-    return session
 
 
 def schedule(

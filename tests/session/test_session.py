@@ -22,6 +22,7 @@ from batchsched import (
     TaskStatus,
     UnknownNameError,
 )
+from batchsched.session.cycle import drop_reservations
 
 S = TaskStatus
 PLUGINS = ("priority", "gang", "drf", "proportion", "predicates", "nodeorder")
@@ -115,7 +116,7 @@ def test_reservations_without_a_future_are_dropped_at_open(
     name: str, jobs: list, dropped: dict[str, str]
 ) -> None:
     of = opened(cluster([node("n1", "4C8G"), node("n2", "4C8G")], *jobs), PLUGINS)
-    ended = [task for task in of.reservations.initial if task.status is not S.RESERVED]
+    ended = [task for task in of.initial_reservations if task.status is not S.RESERVED]
     assert {task.uid: task.info.node_name for task in ended} == dropped
     for uid in dropped:
         assert standing(of.task(uid)) == ("Pending", None, False)
@@ -303,7 +304,7 @@ def test_evictions_name_the_action_and_the_claimant() -> None:
 def test_dropping_reservations_makes_tasks_pending_and_takes_note() -> None:
     of = session()
     of.reserve(of.task("c-2"), of.node("n1"))
-    of.reservations.drop_of(of.jobs["default/c"])
+    drop_reservations(of, of.jobs["default/c"])
     assert standing(of.task("c-1")) == standing(of.task("c-2")) == ("Pending", None, False)
     # c-2 was of this session.
     assert [promise.task_uid for promise in closed(of).dropped_reservations] == ["c-1"]

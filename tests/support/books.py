@@ -21,8 +21,8 @@ from batchsched import (
 )
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin import JobState, NodeState, Plugin, TaskState
+from batchsched.session.cycle import PlacementFactory, PolicyState, open_session
 from batchsched.session.plugins import ConfiguredPlugin
-from batchsched.session.session import PlacementFactory, PolicyState
 from batchsched.state.ledger import Ledger
 from tests.support.hints import HINTS, hints_of
 
@@ -138,7 +138,7 @@ def session_of(
     placement: PlacementFactory = IndexedPlacement,
 ) -> Session:
     """A session with these plugins, on an engine of one's own."""
-    return Session(PolicyState(Ledger(snapshot), plugins, placement))
+    return open_session(PolicyState(Ledger(snapshot), plugins, placement))
 
 
 def plugin_object(session: Session, name: str) -> Any:

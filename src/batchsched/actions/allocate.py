@@ -11,8 +11,7 @@ from batchsched.actions.placing import LADDER, first_node_to_reserve, place, sta
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import Attempts
-from batchsched.session.session import Session
-from batchsched.session.statement import Statement
+from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns
 from batchsched.state.records import JobState, TaskState
 

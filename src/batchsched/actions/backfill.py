@@ -19,8 +19,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
-from batchsched.session.session import Session
-from batchsched.session.statement import Statement
+from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turns, has_task_to_place
 from batchsched.state.memory import RecentlyUsed
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import FITS, Fit, first_of_best
 from batchsched.session.attempts import tasks_needed
-from batchsched.session.session import Session
-from batchsched.session.statement import Statement
+from batchsched.session.session import Session, Statement
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 

@@ -23,8 +23,7 @@ from batchsched.actions.profile import (
 from batchsched.model.cluster import Plan
 from batchsched.model.reasons import PendingReason, PlannedWait, waits_by_plan
 from batchsched.plugin.arguments import Arguments
-from batchsched.session.session import Session
-from batchsched.session.statement import Statement
+from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, tasks_to_place
 from batchsched.state.needs import Need, need_of_job
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState

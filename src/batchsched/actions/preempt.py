@@ -14,8 +14,7 @@ from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import Attempts, tasks_needed
-from batchsched.session.session import Session
-from batchsched.session.statement import Statement
+from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place
 from batchsched.state.records import JobState, TaskState
 

@@ -20,8 +20,7 @@ from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Claim
 from batchsched.session.attempts import Attempts
-from batchsched.session.session import Session
-from batchsched.session.statement import Statement
+from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place
 from batchsched.session.victims import EvictionSearch
 from batchsched.state.records import TaskState

@@ -16,8 +16,7 @@ from batchsched.actions.placing import NOW, can_hold_reservation, place, promise
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
-from batchsched.session.session import Session
-from batchsched.session.statement import Statement
+from batchsched.session.session import Session, Statement
 from batchsched.session.turns import has_task_to_place, tasks_to_place
 from batchsched.state.groups import Counting
 from batchsched.state.memory import NodeCursor, RecentlyUsed

@@ -19,10 +19,15 @@ from batchsched.model.reasons import JobCondition
 from batchsched.model.result import CycleResult, JobOutcome, TaskOutcome
 from batchsched.model.snapshot import Snapshot
 from batchsched.plugin.extension_points import Changes
-from batchsched.session.carried_over import keep_promises, start_promised_jobs
-from batchsched.session.outcomes import Unchanged, unchanged_outcome
+from batchsched.session.cycle import (
+    PlacementFactory,
+    PolicyState,
+    Unchanged,
+    open_session,
+    unchanged_outcome,
+)
 from batchsched.session.plugins import ConfiguredPlugin
-from batchsched.session.session import PlacementFactory, PolicyState, Session
+from batchsched.session.session import Session
 from batchsched.state.doors import Door
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -186,10 +191,7 @@ class KeptState:
         failed_turns = self._policy_state.failed_turns
         if failed_turns is not None:
             failed_turns.begin_cycle()
-        session = Session(self._policy_state)
-        keep_promises(session)
-        start_promised_jobs(session)
-        return session
+        return open_session(self._policy_state)
 
     def end(self) -> None:
         """End the session. Its changes are undone when the next one is opened."""

@@ -1,232 +1,133 @@
 """The session: the interface of actions to one scheduling cycle.
 
 A session combines the ledger, the plugins and the placement engine; actions read and change the
-cluster only through it. What it is opened on may be kept from cycle to cycle on a live cluster:
-changes since the last cycle are applied, and the changes of a cycle are undone at its end.
+cluster only through it. It applies the limits of queues to jobs and tasks, and records what was
+tried for pending reasons. Its statements are operations that are applied at once and can be
+rolled back as a whole, like the `Statement` of the "Kube-batch scheduler framework" document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
 
-from sortedcontainers import SortedDict
+from attrs import Factory, define, evolve, field
 
-from batchsched.errors import (
-    BatchschedError,
-    ConfigError,
-    Fault,
-    StatementError,
-    UnknownNameError,
-    problem_of,
-)
-from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import JobCondition
+from batchsched.errors import StatementError, UnknownNameError
+from batchsched.model.cluster import Plan, TaskStatus
+from batchsched.model.reasons import PendingReason, QueueShare, Unfit, UnfitReason
 from batchsched.model.result import Bind, Eviction
 from batchsched.model.texts import html_table, shown_amount
-from batchsched.model.validation.values import shown
-from batchsched.placement import Fit, FollowsNodes, Placement
-from batchsched.placement.plain_loop import Evaluator
-from batchsched.plugin.extension_points import Changes
-from batchsched.plugin.session_view import SessionView
-from batchsched.session.carried_over import NodeRoom, Plans, Reservations, admit_jobs
-from batchsched.session.known_failures import FailedTurns
-from batchsched.session.plugins import ConfiguredPlugin, PluginSet
-from batchsched.session.queue_limits import AcceptedTasks, CycleReports
-from batchsched.session.statement import Statement
+from batchsched.placement import Fit
+from batchsched.session.known_failures import FailedTurn
 from batchsched.session.tracing import telling_best, telling_first
 from batchsched.session.turns import TurnTaker
 from batchsched.session.victims import EvictionSearch
 from batchsched.state.doors import Door
-from batchsched.state.ledger import Ledger, audit
-from batchsched.state.live_ledger import LiveLedger
+from batchsched.state.groups import Counting
+from batchsched.state.ledger import audit
 from batchsched.state.memory import Remembered
+from batchsched.state.needs import Need, need_of_job, need_of_task
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
-from batchsched.trace import Teller
+from batchsched.trace import Placed, StatementEnded
 
 if TYPE_CHECKING:
-    from batchsched.session.reasons import WaitingJob
+    from batchsched.session.cycle import PolicyState
 
-PlacementFactory = Callable[[Ledger, Evaluator], Placement]
-"""Creates the placement engine of a session."""
-
-MOST_CHANGES = 10_000
-CHANGES_PER_NODE = 8
-"""How many changes of nodes are logged before a new engine is created with an empty log."""
-MOST_CLASSES = 2_000
-"""The most equivalence classes of an engine before a new one is created."""
-
-_NODE_FUNCTIONS = frozenset({"predicates", "node_scores"})
+# Records of a cycle
 
 
-# What may be kept between cycles
+@define(eq=False)
+class CycleReports:
+    """What actions tried in one cycle, and the outcome."""
+
+    unplaced: dict[str, TaskState] = field(factory=dict[str, TaskState])
+    """Tasks that an action tried to place and could not, by UID."""
+    rolled_back: dict[str, TaskState] = field(factory=dict[str, TaskState])
+    """Tasks whose placement was rolled back, by UID."""
+    asked_in_part: set[str] = field(factory=set[str])
+    """The UIDs of jobs whose turns ended before all of their tasks were tried."""
+    refusals: dict[str, Unfit] = field(factory=dict[str, Unfit])
+    """Why queues could last not accept tasks, by UID."""
+    claim_refusals: dict[str, Unfit] = field(factory=dict[str, Unfit])
+    """Why queues could not reclaim resources for tasks, by UID."""
+    lacking_company: set[str] = field(factory=set[str])
+    """The UIDs of tasks that do not fit together although there is enough for one of them."""
+    queues_overused: dict[str, QueueShare | None] = field(factory=dict[str, QueueShare | None])
+    """Queues that an action skipped because they were overused, by name, in that order.
+
+    With what each deserved and had when it was first skipped, if a plugin knows.
+    """
+    eviction_searches: dict[tuple[str, str], EvictionSearch] = field(
+        factory=dict[tuple[str, str], EvictionSearch]
+    )
+    """Failed searches for tasks to evict, by task and action."""
 
 
-class PolicyState:
-    """The state of one configuration on one cluster."""
+class Guard(Protocol):
+    """Checks whether planned starts are still possible."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        plugins: Sequence[ConfiguredPlugin],
-        placement: PlacementFactory,
-        *,
-        promises_repel: bool = False,
-        plain: frozenset[Door] = frozenset(),
-        teller: Teller | None = None,
-    ) -> None:
-        """Open plugins and create an engine.
+    def allows(self, task: TaskState, node: NodeState, /) -> bool:
+        """Return whether all plans still fit if a task runs on a node from now to its end."""
+        ...
+
+
+@define
+class Plans:
+    """The plans of a session."""
+
+    made: dict[str, Plan] = Factory(dict[str, Plan])
+    """The plans by UID of the job."""
+    late: list[str] = Factory(list[str])
+    """UIDs of jobs whose planned start is too late."""
+    reasons: dict[str, PendingReason] = Factory(dict[str, PendingReason])
+    """Why jobs wait that are planned or cannot be planned, by UID."""
+    guard: Guard | None = None
+    """Keeps tasks from delaying planned starts; None: there is nothing to check."""
+
+
+class AcceptedTasks:
+    """The tasks that need no further check, as their queue can accept everything their job lacks.
+
+    What a queue may take together it may take one after the other, as long as nothing else is
+    charged.
+    """
+
+    __slots__ = ("_charged", "_charges", "_last", "_tasks")
+
+    def __init__(self, charged: Sequence[JobState]) -> None:
+        """Create an empty set.
 
         Args:
-            ledger: the cluster.
-            plugins: the configured plugins.
-            placement: creates the engine that finds nodes.
-            promises_repel: whether required anti-affinity counts tasks that are promised to a
-                node like running ones.
-            plain: the doors behind which only plain definitions decide.
-            teller: is told what happens, if the cycle is traced.
+            charged: the log of charges, to which each is appended.
 
         """
-        self.ledger = ledger
-        self.teller = teller
-        """What is told what happens, if the cycle is traced."""
-        self._promises_repel = promises_repel
-        self.plain = plain
-        """The doors behind which only plain definitions decide."""
-        self.view = SessionView(ledger, promises_repel=promises_repel, plain=plain)
-        self._configured = plugins
-        self._placement = placement
-        self.plugin_set = PluginSet(plugins, self.view, teller)
-        self.placement = self._make_engine()
-        self.jobs: MutableMapping[str, JobState] = {}
-        """The jobs of the session by UID, in order of UID."""
-        self.left_out: dict[str, JobCondition] = {}
-        """Why jobs are not in the session, by UID."""
-        self.node_room = NodeRoom(ledger)
-        self.waiting_jobs: dict[JobState, WaitingJob] = {}
-        """Data of waiting jobs for pending reasons, for the state of jobs between cycles."""
-        self.failed_turns: FailedTurns | None = None
-        """The failed turns that need not be repeated, on a live cluster."""
-        self.to_admit: Iterable[JobState] = ledger.jobs.values()
-        """The jobs whose admission is to be decided."""
-        self.foresees = self._can_foresee()
-        """Whether turns that leave a job below its minimum are known to be rolled back, and the
-        engine counts how many like tasks fit."""
+        self._charged = charged
+        self._tasks: set[TaskState] = set()
+        self._last: TaskState | None = None
+        """The task that was last taken."""
+        self._charges = 0
+        """The length of the log then."""
 
-    def _make_engine(self) -> Placement:
-        plugins = self.plugin_set
-        ledger = self.ledger
-        self._classes_begin = ledger.classes_end
-        evaluator = Evaluator(plugins.predicates, plugins.node_scores, ledger.dimensions)
-        try:
-            engine = self._placement(ledger, evaluator)
-        except BatchschedError:
-            raise  # a plugin failed when the engine called it
-        except Exception as error:
-            message = f"expected it to create a placement engine, but it raised {problem_of(error)}"
-            raise ConfigError([Fault("placement", message)]) from error
-        if not callable(getattr(engine, "best", None)):
-            message = f"expected it to return a placement engine, got {shown(engine)}"
-            raise ConfigError([Fault("placement", message)])
-        # To check protocols would cost as much as the other checks of a small cycle together.
-        self._follows_nodes = callable(getattr(engine, "nodes_changed", None))  # `FollowsNodes`
-        self._counts_room = callable(getattr(engine, "room", None))  # `CountsRoom`
-        return engine
+    def replace(self, tasks: Iterable[TaskState]) -> None:
+        """Set the tasks. O(tasks)."""
+        self._tasks = {task for task in tasks if not task.is_backfill}
+        self._last = None
+        self._charges = len(self._charged)
 
-    def _can_foresee(self) -> bool:
-        return self._counts_room and self.plugin_set.opened.reject_below_minimum
-
-    def _engine_follows(self) -> bool:
-        """Let the engine process changed nodes; return whether it could."""
-        if not isinstance(self.ledger, LiveLedger):
-            return True
-        node_slots = self.ledger.node_slots
-        slots = node_slots.take_changed()
-        if slots is None:
+    def take(self, task: TaskState) -> bool:
+        """Remove a task; return whether it was in the set and the set is still valid. O(1)."""
+        if task not in self._tasks:
             return False
-        if not slots:
-            return True
-        return self._follows_nodes and cast("FollowsNodes", self.placement).nodes_changed(slots)
-
-    def diverging(self) -> Iterable[TaskState]:
-        """Return the tasks whose state in the ledger differs from their description."""
-        return self.ledger.diverging() if isinstance(self.ledger, LiveLedger) else ()
-
-    def live_on(self) -> None:
-        """Prepare for changes between cycles."""
-        self.jobs = cast("MutableMapping[str, JobState]", SortedDict(self.jobs))
-        self._forget_turns()
-
-    def _forget_turns(self) -> None:
-        """Drop all failed turns, and record new ones only if the plugins allow it."""
-        ledger = self.ledger
-        remembers = Door.ATTEMPTS not in self.plain and self.plugin_set.opened.vote_on_jobs_alone
-        if remembers and isinstance(ledger, LiveLedger):
-            self.failed_turns = FailedTurns(ledger)
-        else:
-            self.failed_turns = None
-
-    @property
-    def is_worn(self) -> bool:
-        """Whether the logs are so large that creating a new engine costs little in comparison."""
-        ledger = self.ledger
-        return (
-            len(ledger.log.nodes) > MOST_CHANGES + CHANGES_PER_NODE * len(ledger.nodes)
-            or ledger.classes_end - self._classes_begin > MOST_CLASSES
-        )
-
-    def resume(
-        self,
-        changes: Changes,
-        *,
-        other_tasks_changed: bool = False,
-        needs_new_view: bool = False,
-    ) -> None:
-        """Let plugins and engine process the changes in the ledger.
-
-        Those that cannot are opened or created again, at the cost of a cycle from scratch.
-        """
-        if isinstance(self.ledger, LiveLedger) and not self._follows_nodes:
-            # Do this before anything stores slots.
-            self.ledger.node_slots.close_gaps()
-        self.view.begin_cycle()
-        nodes_changed = bool(changes.nodes or changes.nodes_gone)
-        for job in changes.jobs_gone:
-            self.jobs.pop(job.uid, None)
-            self.left_out.pop(job.uid, None)
-        for job in (*changes.jobs_gone, *changes.jobs):
-            self.waiting_jobs.pop(job, None)
-        if nodes_changed:
-            self.waiting_jobs.clear()
-            self.node_room.forget_nodes()
-        elif other_tasks_changed:
-            self.node_room.forget_others()
-        self.node_room.trim()
-        is_worn = self.is_worn
-        if is_worn:
-            self.ledger.log.nodes.clear()
-        index = self.view.pod_affinity_if_any
-        if needs_new_view or (is_worn and index is not None and index.is_active):
-            self.plugin_set.forget_keys(self.view)
-            self.view = SessionView(
-                self.ledger, promises_repel=self._promises_repel, plain=self.plain
-            )
-            self.ledger.on_occupy = self.ledger.on_promise = None
-            self.plugin_set = PluginSet(self._configured, self.view)
-            anew = frozenset({"job_valid", *_NODE_FUNCTIONS})
-        else:
-            anew = self.plugin_set.resume(self.view, changes)
-        if is_worn or anew & _NODE_FUNCTIONS or not self._engine_follows():
-            if isinstance(self.ledger, LiveLedger):
-                self.ledger.node_slots.take_changed()
-            self.placement = self._make_engine()
-            self._forget_turns()
-        elif anew:
-            self._forget_turns()
-        if anew:
-            self.waiting_jobs.clear()
-        self.foresees = self._can_foresee()
-        self.to_admit = self.ledger.jobs.values() if "job_valid" in anew else changes.jobs
+        charges = len(self._charged)
+        if charges - self._charges > (self._last is not None and self._last.status.charged):
+            self._tasks.clear()
+            return False
+        self._tasks.discard(task)
+        self._last, self._charges = task, charges
+        return True
 
 
 # One cycle
@@ -239,62 +140,17 @@ class Session(TurnTaker):
     become decisions when it is committed. Statements do not nest.
     """
 
-    def __init__(self, state: PolicyState) -> None:
-        """Open a session on a state, which may be kept between cycles; see `PolicyState.resume`."""
+    def __init__(self, state: PolicyState) -> None:  # noqa: PLR0915 - they are attributes
+        """Open a session without jobs; see `open_session`."""
         self.state = state
         """What is kept between cycles."""
+        self.plain = state.plain
+        """The doors behind which only plain definitions decide."""
         self.teller = state.teller
         """What is told what happens, if the cycle is traced."""
         if self.teller is not None:
             self.teller.session = self
-        self._show(state.ledger)
-        self.view = state.view
-        self.view.begin_cycle()
-        self.bind(state.plugin_set)
-        self.placement = state.placement
-        """The engine that finds nodes."""
-        traced = self.teller is not None
-        self.best_node: Callable[[TaskState, Fit], NodeState | None] = (
-            telling_best(self) if traced else state.placement.best
-        )
-        """Returns the best of the feasible nodes where a task fits in this way, or None."""
-        self.first_node: Callable[[TaskState], NodeState | None] = (
-            telling_first(self) if traced else state.placement.first_feasible
-        )
-        """Returns the first feasible node in node order where a task fits now, or None."""
-        self.action_name = ""
-        """The action that runs now."""
-        self.binds: list[Bind] = []
-        self.evictions: list[Eviction] = []
-        self.left_out = state.left_out
-        self.reports = CycleReports()
-        """For pending reasons: what actions tried, and the outcome."""
-        self._accepted_tasks = AcceptedTasks(self.ledger.log.charged_jobs)
-        self.jobs = state.jobs
-        """The jobs of the session by UID, in order of UID."""
-        self.plans = Plans()
-        """The plans of the action plan."""
-        self.remembered = Remembered(self.log)
-        """What searches of this cycle have found out about nodes."""
-        self.node_room = state.node_room
-        """What nodes could hold if other tasks left."""
-        self.failed_turns = state.failed_turns
-        """Failed turns that need not be repeated; None: they are not recorded."""
-        self._statement: Statement | None = None
-        self.ledger.on_charge = self.plugin_set.allocate_listeners
-        self.ledger.on_refund = self.plugin_set.deallocate_listeners
-        admit_jobs(state.to_admit, self.ledger, self.plugin_set, self.jobs, self.left_out)
-        self.plugin_set.jobs_admitted()
-        self.overused_at_open = {
-            queue.name for queue in self._waiting_queues() if self.plugin_set.overused(queue)
-        }
-        """The names of queues with waiting jobs that were overused when the session opened."""
-        self.reservations = Reservations(self.ledger, self.placement, self.node_room)
-        """The tasks that are Reserved on a node."""
-        self.reservations.drop_stale(self.job_ready)
-
-    def _show(self, ledger: Ledger) -> None:
-        self.ledger = ledger
+        ledger = self.ledger = state.ledger
         self.now = ledger.now
         """The time of the snapshot, in seconds."""
         self.nodes: Sequence[NodeState] = ledger.nodes
@@ -311,6 +167,53 @@ class Session(TurnTaker):
         """The nodes by name."""
         self.log = ledger.log
         """Which nodes and jobs have changed, in order; for answers that are kept until then."""
+        self.view = state.view
+        self.view.begin_cycle()
+        self.bind(state.plugin_set)
+        ledger.on_charge = state.plugin_set.allocate_listeners
+        ledger.on_refund = state.plugin_set.deallocate_listeners
+        self.placement = state.placement
+        """The engine that finds nodes."""
+        traced = self.teller is not None
+        self.best_node: Callable[[TaskState, Fit], NodeState | None] = (
+            telling_best(self) if traced else state.placement.best
+        )
+        """Returns the best of the feasible nodes where a task fits in this way, or None."""
+        self.first_node: Callable[[TaskState], NodeState | None] = (
+            telling_first(self) if traced else state.placement.first_feasible
+        )
+        """Returns the first feasible node in node order where a task fits now, or None."""
+        self.action_name = ""
+        """The action that runs now."""
+        self.binds: list[Bind] = []
+        self.evictions: list[Eviction] = []
+        self.jobs = state.jobs
+        """The jobs of the session by UID, in order of UID."""
+        self.left_out = state.left_out
+        """Why jobs are not in the session, by UID."""
+        self.overused_at_open: set[str] = set()
+        """The names of queues with waiting jobs that were overused when the session opened."""
+        self.initial_reservations = [
+            *(task for task, _ in ledger.lost_reservations),
+            *(
+                task
+                for _, job in sorted(ledger.jobs_having[TaskStatus.RESERVED.index].items())
+                for task in job.having(TaskStatus.RESERVED)
+            ),
+        ]
+        """The Reserved tasks of the snapshot, including those on nodes that no longer exist."""
+        self.reports = CycleReports()
+        """For pending reasons: what actions tried, and the outcome."""
+        self._accepted_tasks = AcceptedTasks(ledger.log.charged_jobs)
+        self.plans = Plans()
+        """The plans of the action plan."""
+        self.remembered = Remembered(ledger.log)
+        """What searches of this cycle have found out about nodes."""
+        self.node_room = state.node_room
+        """What nodes could hold if other tasks left."""
+        self.failed_turns = state.failed_turns
+        """Failed turns that need not be repeated; None: they are not recorded."""
+        self._statement: Statement | None = None
 
     def __repr__(self) -> str:
         tasks = sum(len(job.tasks) for job in self.jobs.values())
@@ -336,17 +239,7 @@ class Session(TurnTaker):
         header = ("node", "tasks", "idle")
         return html_table(repr(self).strip("<>"), header, rows, count=len(self.nodes))
 
-    # Opening
-
-    def _waiting_queues(self) -> set[QueueState]:
-        having = self.ledger.jobs_having
-        waiting = (TaskStatus.PENDING, TaskStatus.RESERVED)
-        return {
-            job.queue
-            for status in waiting
-            for job in having[status.index].values()
-            if job.queue is not None
-        }
+    # The cluster
 
     def jobs_having(self, *statuses: TaskStatus) -> list[JobState]:
         """Return the jobs of the session with a task in one of some statuses, in order of UID.
@@ -368,8 +261,6 @@ class Session(TurnTaker):
             if task.job is not None and task.job.in_session:
                 jobs[task.job.uid] = task.job
         return dict(sorted(jobs.items()))
-
-    # The cluster
 
     def task(self, uid: str) -> TaskState:
         """Return a task by UID.
@@ -534,6 +425,333 @@ class Session(TurnTaker):
                 for_task_uid=claimant.uid,
             )
         )
+
+    # What queues allow, and records of what was tried
+
+    def may_take(
+        self,
+        job: JobState,
+        tasks: Collection[TaskState],
+        *,
+        need: Need | None = None,
+        counting: Counting = Counting.HOPED,
+    ) -> bool:
+        """Return whether the queue of a job that is not ready may allocate everything it lacks.
+
+        If not, this is recorded for pending reasons. So a gang does not hold resources that its
+        queue's limit makes useless.
+
+        Args:
+            job: the job.
+            tasks: its tasks to place, in task order.
+            need: the part of these that it needs next; None: not known yet.
+            counting: which tasks of its groups count as placed.
+
+        """
+        if not self.plugin_set.limits_queues or self.job_ready(job):
+            return True
+        if need is None:
+            need = need_of_job(job, tasks, counting)
+        assert job.queue is not None
+        refusal = None if need is None else self.plugin_set.allocatable(job.queue, need)
+        if need is None or refusal is None:
+            if Door.ATTEMPTS not in self.plain:
+                self._accepted_tasks.replace(() if need is None else need.tasks)
+            return True
+        self._record_refused(job.queue, need, refusal)
+        return False
+
+    def _record_refused(self, queue: QueueState, need: Need, refusal: Unfit) -> None:
+        """Record that a queue may not allocate everything that a job needs."""
+        for task in need.tasks:
+            self.record_refusal(task, refusal)
+        if (
+            refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE
+            and len(need.tasks) > 1
+            and self.plugin_set.allocatable(queue, need_of_task(need.tasks[0])) is None
+        ):
+            self.reports.lacking_company.update(task.uid for task in need.tasks)
+
+    def record_failed_again(self, job: JobState, turn: FailedTurn) -> None:
+        """Record for pending reasons what a failed turn would if it were repeated."""
+        need = turn.need
+        accepts_need = False
+        if need is not None and self.plugin_set.limits_queues and not self.job_ready(job):
+            assert job.queue is not None
+            refusal = self.plugin_set.allocatable(job.queue, need)
+            if refusal is not None:
+                self._record_refused(job.queue, need, refusal)
+                return
+            accepts_need = True
+        for task in turn.failed:
+            # What a queue may take together it may take one after the other.
+            if (accepts_need and task not in turn.beyond_need) or self.may_take_task(task):
+                self.record_failure(task)
+        if turn.undone:
+            self.reports.rolled_back.update((task.uid, task) for task in turn.undone)
+
+    def record_limit(self, need: Need, refusal: Unfit | None) -> bool:
+        """Record why a queue may not allocate a need; return whether waiting would not help.
+
+        Plans and reservations are useless only if the queue is closed or would exceed its limit:
+        resources that other jobs hold become free some time.
+
+        Args:
+            need: the need of a job.
+            refusal: the answer of `allocatable`.
+
+        """
+        if refusal is None or refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE:
+            return False
+        for task in need.tasks:
+            self.record_refusal(task, refusal)
+        return True
+
+    def may_take_task(self, task: TaskState, *, leaving: Sequence[TaskState] = ()) -> bool:
+        """Return whether a task may be placed by the limits of its queue and of its job.
+
+        A refusal of the queue is recorded for pending reasons.
+
+        Args:
+            task: the task, Pending.
+            leaving: tasks that would be evicted for it.
+
+        """
+        job = task.job
+        if job is not None and job.groups is not None and not job.groups.may_take(task):
+            return False
+        if not self.plugin_set.limits_queues or self._accepted_tasks.take(task):
+            return True
+        assert task.job is not None
+        assert task.job.queue is not None
+        need = need_of_task(task, leaving=leaving)
+        refusal = self.plugin_set.allocatable(task.job.queue, need)
+        if refusal is None:
+            return True
+        self.record_refusal(task, refusal)
+        return False
+
+    def record_refusal(self, task: TaskState, refusal: Unfit) -> None:
+        """Record why a queue may not accept a task, which an action therefore skips."""
+        self.reports.refusals[task.uid] = refusal
+        self.record_failure(task)
+
+    def record_failure(self, task: TaskState) -> None:
+        """Record that an action tried to place a task and found no node.
+
+        The pending reason of the task then says why each node rejects it, and `reserve` does not
+        wait for another action to place its job in this cycle.
+        """
+        self.reports.unplaced[task.uid] = task
+
+    def failed_to_place(self, task: TaskState) -> bool:
+        """Return whether an action of this cycle tried to place the task and found no node."""
+        return task.uid in self.reports.unplaced
+
+
+# Statements
+
+
+_Entry = tuple[TaskState, TaskStatus, NodeState | None, bool]
+"""A task, with its previous status, node and backfill mark."""
+
+
+class Statement:
+    """A journal of operations in a session: `commit` makes them decisions, `discard` undoes them.
+
+    As a context manager it discards, at the end, a statement that was not committed.
+    """
+
+    __slots__ = (
+        "_claims",
+        "_is_trial",
+        "_journal",
+        "_session",
+        "is_open",
+    )
+
+    def __init__(self, session: Session, *, is_trial: bool = False) -> None:
+        self._session = session
+        self.is_open = True
+        """Whether it was neither committed nor discarded yet."""
+        self._is_trial = is_trial
+        self._journal: list[_Entry] = []
+        self._claims: list[tuple[TaskState, NodeState, TaskState]] = []
+        """Where the log was before each operation."""
+
+    def __len__(self) -> int:
+        return len(self._journal)
+
+    def allocate(self, task: TaskState, node: NodeState, *, is_backfill: bool = False) -> None:
+        """Place a Pending or Reserved task on a node where it can start now."""
+        job = task.job
+        if task.status is not TaskStatus.PENDING or job is None or not job.in_session:
+            self._session.expect(task, TaskStatus.PENDING, TaskStatus.RESERVED)
+        self._move(task, TaskStatus.ALLOCATED, node, is_backfill=is_backfill or task.is_backfill)
+
+    def pipeline(self, task: TaskState, node: NodeState) -> None:
+        """Promise to a Pending task resources of a node that are being released."""
+        self._session.expect(task, TaskStatus.PENDING)
+        self._move(task, TaskStatus.PIPELINED, node, is_backfill=task.is_backfill)
+
+    def promise(self, task: TaskState, node: NodeState) -> None:
+        """Promise to a Pending task resources of a node that backfill tasks hold (Conditional)."""
+        self._session.expect(task, TaskStatus.PENDING)
+        self._move(task, TaskStatus.CONDITIONAL, node, is_backfill=task.is_backfill)
+
+    def reserve(self, task: TaskState, node: NodeState) -> None:
+        """Reserve a node for a Pending task."""
+        self._session.expect(task, TaskStatus.PENDING)
+        self._move(task, TaskStatus.RESERVED, node, is_backfill=task.is_backfill)
+
+    def evict(self, task: TaskState, *, claimant: TaskState) -> None:
+        """Evict a Running task to make room for `claimant`."""
+        self._session.expect(task, TaskStatus.RUNNING)
+        node = task.node
+        assert node is not None
+        self._claims.append((task, node, claimant))
+        self._move(task, TaskStatus.RELEASING, node, is_backfill=task.is_backfill)
+
+    def unallocate(self, task: TaskState) -> None:
+        """Make a task Pending again that is placed, promised or reserved, and not bound."""
+        self._session.expect(
+            task,
+            TaskStatus.ALLOCATED,
+            TaskStatus.PIPELINED,
+            TaskStatus.CONDITIONAL,
+            TaskStatus.RESERVED,
+        )
+        # A backfill mark that this session made ends with the placement.
+        self._move(task, TaskStatus.PENDING, None, is_backfill=task.info.is_backfill)
+
+    @property
+    def evictions(self) -> int:
+        """The number of tasks that it evicts. O(1)."""
+        return len(self._claims)
+
+    def placed(self) -> list[TaskState]:
+        """Return the tasks that this statement has placed, promised or reserved."""
+        return [
+            task
+            for task, status, _, _ in self._journal
+            if status is TaskStatus.PENDING and task.status is not TaskStatus.PENDING
+        ]
+
+    def commit(self) -> None:
+        """Make the operations decisions, and bind the tasks of jobs that are ready now.
+
+        Raises:
+            StatementError: the statement was already committed or discarded.
+
+        """
+        event = None if self._session.teller is None else self._as_it_ends(committed=True)
+        self._end()
+        for task, node, claimant in self._claims:
+            self._session.decide_eviction(task, node, claimant)
+        jobs: dict[str, JobState] = {}
+        for task, _, _, _ in self._journal:
+            if task.status is TaskStatus.ALLOCATED and task.job is not None:
+                jobs[task.job.uid] = task.job
+        for job in jobs.values():
+            self._session.bind_if_ready(job)
+        if event is not None and self._session.teller is not None:
+            self._session.teller.tell(event)
+
+    def discard(self) -> None:
+        """Undo the operations in reverse order; the session is exactly as it was before.
+
+        The tasks that were placed are recorded for pending reasons, unless it is a trial.
+
+        Raises:
+            StatementError: the statement was already committed or discarded.
+
+        """
+        event = None if self._session.teller is None else self._as_it_ends(committed=False)
+        self._end()
+        if not self._is_trial:
+            self._session.reports.rolled_back.update((task.uid, task) for task in self.placed())
+        ledger = self._session.ledger
+        for task, status, node, is_backfill in reversed(self._journal):
+            ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
+        if event is not None and self._session.teller is not None:
+            self._session.teller.tell(event)
+
+    def rollback(self, length: int) -> None:
+        """Undo the operations after the first `length`; the statement stays open."""
+        if not self.is_open:
+            raise StatementError("the statement was already committed or discarded")
+        if length >= len(self._journal):
+            return
+        while len(self._journal) > length:
+            task, status, node, is_backfill = self._journal.pop()
+            if self._claims and task is self._claims[-1][0] and status is TaskStatus.RUNNING:
+                self._claims.pop()
+            self._session.ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
+
+    def _move(
+        self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool
+    ) -> None:
+        if not self.is_open:
+            raise StatementError("the statement was already committed or discarded")
+        # Recorded before the move: if a listener raises, the move can still be undone.
+        ledger = self._session.ledger
+        self._journal.append((task, task.status, task.node, task.is_backfill))
+        ledger.move(task, status, node, is_backfill=is_backfill)
+
+    def _end(self) -> None:
+        if not self.is_open:
+            raise StatementError("the statement was already committed or discarded")
+        self.is_open = False
+
+    def _as_it_ends(self, *, committed: bool) -> StatementEnded:
+        """Return the event for the end of the statement, before it ends."""
+        session = self._session
+        steps: dict[str, Placed] = {}
+        jobs: list[JobState | None] = []
+        for task, before, node_before, _ in self._journal:
+            node = task.node if task.node is not None else node_before
+            if task.status is not before and node is not None:
+                steps[task.uid] = Placed(task=task.uid, node=node.name, status=task.status.value)
+                if task.status is not TaskStatus.RELEASING:
+                    jobs.append(task.job)
+        jobs += [task.job for task, *_ in self._journal]
+        job = next(filter(None, jobs), None)
+        event = StatementEnded(
+            action=session.action_name,
+            committed=committed,
+            is_trial=self._is_trial,
+            job=None if job is None else job.uid,
+            steps=tuple(steps.values()),
+        )
+        if job is None:
+            return event
+        return evolve(
+            event,
+            min_available=job.min_available,
+            ready=job.ready_count,
+            waiting=job.count(TaskStatus.PIPELINED),
+            job_ready=session.job_ready(job),
+            job_pipelined=session.job_pipelined(job),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        if not self.is_open:
+            return
+        if error is None:
+            self.discard()
+            return
+        # Keep the original error: an error in the rollback, such as one of the same listener,
+        # would only hide it.
+        with suppress(Exception):
+            self.discard()
 
 
 def _uid(task: TaskState) -> str:

@@ -14,16 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
-from typing import Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.known_failures import FailedTurns
-from batchsched.session.queue_limits import QueueLimits
+from batchsched.session.plugins import AsksPlugins
 from batchsched.state.doors import Door
 from batchsched.state.needs import Need, TasksByGroup, TasksInOrder, TasksLeft, need_of_job
 from batchsched.state.records import JobState, QueueState, Reorders, SortKey, TaskState
 from batchsched.state.vectors import Vector
 from batchsched.trace import JobTaken, QueuePassedOver, QueueTaken, Teller
+
+if TYPE_CHECKING:
+    from batchsched.session.session import CycleReports
 
 
 class Waiting(Protocol):
@@ -39,7 +42,7 @@ Taken = Callable[[ItemT, Collection[ItemT]], None]
 """Is called with each item whose turn it is, and the items that go on waiting."""
 
 
-def tasks_to_place(session: QueueLimits, job: JobState) -> list[TaskState]:
+def tasks_to_place(session: AsksPlugins, job: JobState) -> list[TaskState]:
     """Return the job's Pending tasks that request any resources, in task order."""
     pending = [t for t in job.tasks if t.status is TaskStatus.PENDING and not t.is_best_effort]
     return session.in_task_order(pending) if len(pending) > 1 else pending
@@ -52,7 +55,7 @@ def has_task_to_place(job: JobState) -> bool:
     )
 
 
-def tasks_left(session: QueueLimits, job: JobState) -> TasksLeft:
+def tasks_left(session: AsksPlugins, job: JobState) -> TasksLeft:
     """Return the tasks that a job has yet to place, in task order; turns remove tasks from it."""
     tasks = tasks_to_place(session, job)
     return TasksInOrder(tasks) if job.groups is None else TasksByGroup(job.groups, tasks)
@@ -167,11 +170,13 @@ class PlainTree(PlainOrder[QueueState]):
         return first
 
 
-class TurnTaker(QueueLimits):
+class TurnTaker(AsksPlugins):
     """The part of a session that puts jobs and queues in order, and tells whose turn it is."""
 
     action_name: str
     failed_turns: FailedTurns | None
+    plain: frozenset[Door]
+    reports: CycleReports
     teller: Teller | None
 
     def live_jobs(self, jobs: Iterable[JobState], /) -> LiveQueue[JobState] | PlainOrder[JobState]:
@@ -199,6 +204,11 @@ class TurnTaker(QueueLimits):
         if self.teller is not None:
             self.teller.tell(QueuePassedOver(action=self.action_name, queue=queue.name))
         return True
+
+    def record_overused(self, name: str) -> None:
+        """Record that an action skipped a queue because it is overused."""
+        if name not in self.reports.queues_overused:
+            self.reports.queues_overused[name] = self.queue_share(self.ledger.queues[name])
 
     @property
     def job_taken(self) -> Taken[JobState] | None:

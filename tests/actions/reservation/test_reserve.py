@@ -10,6 +10,7 @@ from tests.support.books import closed
 from tests.support.clusters import action, bound, cluster, job, node, places, scheduler
 
 from batchsched import JobInfo, Resource, Snapshot
+from batchsched.session.cycle import drop_reservations
 
 
 def reserve(**more: Any) -> dict[str, Any]:
@@ -145,8 +146,8 @@ def test_a_reservation_that_is_given_up_twice_is_listed_once() -> None:
     snapshot = cluster([node("n1", "4C4G")], job("r", "1C1G@n1"), job("s", "4C4G>n1"))
     session = scheduler("allocate").open(snapshot)
     (on,) = session.nodes
-    session.reservations.drop_of(session.jobs["default/s"])
+    drop_reservations(session, session.jobs["default/s"])
     session.reserve(session.task("s-1"), on)
-    session.reservations.drop_of(session.jobs["default/s"])
+    drop_reservations(session, session.jobs["default/s"])
     dropped = closed(session).dropped_reservations
     assert [(promise.task_uid, promise.node_name) for promise in dropped] == [("s-1", "n1")]

@@ -18,8 +18,7 @@ from batchsched.actions.eviction.make_room import Room
 from batchsched.model.resources import EPSILON
 from batchsched.plugin.extension_points import Claim, ClaimStage
 from batchsched.session.curing import accepts_without, curable_nodes
-from batchsched.session.session import Session
-from batchsched.session.statement import Statement
+from batchsched.session.session import Session, Statement
 from batchsched.state.doors import Door
 from batchsched.state.memory import Reads, reopening
 from batchsched.state.needs import need_of_task

@@ -26,8 +26,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.model.resources import EPSILON
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.curing import accepts_without, curable_nodes
-from batchsched.session.session import Session
-from batchsched.session.statement import Statement
+from batchsched.session.session import Session, Statement
 from batchsched.session.victims import (
     EvictionSearch,
     Judges,
