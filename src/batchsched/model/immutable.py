@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import NoReturn, Protocol, TypeGuard, TypeVar, cast
 
 from attrs import evolve, fields
@@ -232,26 +233,26 @@ def copier(kind: type[KindT], *names: str) -> Copy[KindT]:
     """Return a function of an object and new values for these fields, which returns a copy.
 
     The values are taken as they are, so they must be what the converters of the fields would make
-    of them. For frozen attrs classes; a quarter to a half of the time of `attrs.evolve`.
+    of them. For frozen attrs classes that keep at least two other fields; a quarter to a half of
+    the time of `attrs.evolve`.
 
     >>> from batchsched import Queue
     >>> reweighted = copier(Queue, "weight")
     >>> reweighted(Queue(name="q"), 3) == Queue(name="q", weight=3)
     True
     """
-    # Slots are read and written by their descriptors: no `__init__`, and no converter, is called.
+    # Slots are written by their descriptors: no `__init__`, and no converter, is called.
     slots = {field.name: getattr(kind, field.name) for field in fields(kind)}  # type: ignore[arg-type]
-    kept = [(slots[name].__set__, slots[name].__get__) for name in slots if name not in names]
-    setters = [slots[name].__set__ for name in names]
+    kept = [name for name in slots if name not in names]
+    read_kept = attrgetter(*kept)
+    setters = [slots[name].__set__ for name in (*kept, *names)]
     new = kind.__new__
 
     def copy(item: KindT, /, *values: object) -> KindT:
         if type(item) is not kind:
             return evolve(item, **dict(zip(names, values, strict=True)))  # type: ignore[misc]
         made = new(kind)
-        for write, read in kept:
-            write(made, read(item))
-        for write, value in zip(setters, values, strict=True):
+        for write, value in zip(setters, (*read_kept(item), *values), strict=True):
             write(made, value)
         return made
 

@@ -134,7 +134,12 @@ class QueueUses:
         """Count changed jobs anew; return the names of their queues. O(their tasks)."""
         touched = {queue for job in changes.jobs_gone if (queue := self._leave(job.uid))}
         for job in changes.jobs:
-            touched.update(filter(None, (self._leave(job.uid), self._enter(job))))
+            known = self._of_job.get(job.uid)
+            if known is None or known[0] is not job.queue:
+                touched.update(filter(None, (self._leave(job.uid), self._enter(job))))
+            else:
+                self._count_again(job, *known)
+                touched.add(known[0].name)
         return touched
 
     def admit(self) -> set[str]:
@@ -144,8 +149,8 @@ class QueueUses:
         """
         changed = [job for job, was_in in self._waiting.values() if job.in_session is not was_in]
         for job in changed:
-            self._leave(job.uid)
-        return {queue for job in changed if (queue := self._enter(job))}
+            self._count_again(job, *self._of_job[job.uid])
+        return {self._of_job[job.uid][0].name for job in changed}
 
     def _enter(self, job: JobState) -> str | None:
         """Add a job; return the name of its queue, if it has one."""
@@ -154,14 +159,32 @@ class QueueUses:
         name = job.queue.name
         use = self._use_of([job])
         self._of_job[job.uid] = job.queue, use
-        if job.count(TaskStatus.PENDING) or job.count(TaskStatus.RESERVED):
-            self._waiting[job.uid] = job, job.in_session
+        self._note_waiting(job)
         self._jobs[name] += 1
         known = self.of_queue.get(name)
         if known is not None:
             use = Use(plus(known.held, use.held), plus(known.request, use.request))
         self.of_queue[name] = use
         return name
+
+    def _count_again(self, job: JobState, queue: QueueState, before: Use) -> None:
+        """Count a job again that is in the same queue as before."""
+        use = self._use_of([job])
+        self._note_waiting(job)
+        if use.held == before.held and use.request == before.request:
+            return
+        self._of_job[job.uid] = queue, use
+        known = self.of_queue[queue.name]
+        self.of_queue[queue.name] = Use(
+            plus(minus(known.held, before.held), use.held),
+            plus(minus(known.request, before.request), use.request),
+        )
+
+    def _note_waiting(self, job: JobState) -> None:
+        if job.count(TaskStatus.PENDING) or job.count(TaskStatus.RESERVED):
+            self._waiting[job.uid] = job, job.in_session
+        else:
+            self._waiting.pop(job.uid, None)
 
     def _leave(self, uid: str) -> str | None:
         """Remove a job; return the name of its queue, if it had one."""

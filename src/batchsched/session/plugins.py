@@ -12,6 +12,7 @@ from inspect import Parameter, signature
 from itertools import combinations
 from math import isfinite, isnan
 from numbers import Integral, Real
+from types import FunctionType
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from attrs import fields
@@ -290,7 +291,8 @@ def _all(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
         for name, function in functions:
             try:
                 for item in function():
-                    rule.check(name, point, item)
+                    if rule.wrong(item) is not None:
+                        rule.check(name, point, item)
                     found.append((name, item))
             except Exception as error:
                 raise plugin_error(name, point, error) from error
@@ -540,13 +542,26 @@ def _misspelt(kind: Hashable) -> tuple[str, str] | None:
 
 def takes_need(function: object) -> bool:
     """Return whether a `queue_order_key` takes a need in addition to the queue."""
+    method = getattr(function, "__func__", None)
+    if isinstance(method, FunctionType):
+        return _required_by_method(method) > 1
+    return _count_required(function) > 1
+
+
+@lru_cache(maxsize=256)
+def _required_by_method(method: FunctionType) -> int:
+    # All plugins of a class have the same methods, and looking at a signature takes long.
+    return _count_required(method) - 1  # without the object itself
+
+
+def _count_required(function: object) -> int:
     try:
         parameters = signature(cast("Callable[[], object]", function)).parameters.values()
     except (TypeError, ValueError):  # built-in functions may have no signature
-        return False
+        return 0
     positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     required = [p for p in parameters if p.kind in positional and p.default is Parameter.empty]
-    return len(required) > 1
+    return len(required)
 
 
 ItemT = TypeVar("ItemT")

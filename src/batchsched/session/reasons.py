@@ -106,6 +106,10 @@ class PendingReasons:
         self._of_kind: dict[tuple[int | str, str], PendingReason] = {}
         self._tallies: dict[int | str, NodeTally] = {}
         """The tallies by kind."""
+        self._tally_of: dict[TaskState, tuple[int | str, NodeTally]] = {}
+        """The kinds of tasks that were asked about, and their tallies."""
+        self._overused_reasons: dict[QueueState, PendingReason] = {}
+        """By queue, of which no job holds resources without being ready."""
         self._failures: dict[int | str, PlacementFailure] = {}
         """By kind: that no node accepts it."""
         self._explained: dict[tuple[str, str, int, int, int], JobCondition] = {}
@@ -117,7 +121,12 @@ class PendingReasons:
         self._unplaced_of = _pending_by_job(reports.unplaced.values())
         self._undone_of = _pending_by_job(reports.rolled_back.values())
         tasks = session.ledger.tasks
-        self._refused = set(_pending_by_job(tasks[uid] for uid in reports.claim_refusals))
+        self._not_plain: set[JobState] = {
+            *self._undone_of,
+            *_pending_by_job(tasks[uid] for uid in reports.claim_refusals),
+            *(job for job, unplaced in self._unplaced_of.items() if len(unplaced) > 1),
+        }
+        """Jobs of which more is to be said than that one task was tried in vain, or none."""
 
     @cached_property
     def _held(self) -> _HeldResources:
@@ -131,7 +140,7 @@ class PendingReasons:
             return condition
         undone = len(self._undone_of.get(job, ()))
         failure = self._failure_of(job)
-        need = self._gang_need(job)
+        need = self._gang_need(job, self._waiting(job))
         if not undone and failure is None and need is None:
             return condition
         key = (condition.message, condition.plugin, undone, id(failure), id(need))
@@ -143,16 +152,17 @@ class PendingReasons:
     def _failure_of(self, job: JobState) -> PlacementFailure | None:
         """Return why no node was found for the first task that was tried, as far as still known."""
         unplaced = self._unplaced_of.get(job)
-        if unplaced and job.groups is not None:
-            unplaced = [task for task in unplaced if job.groups.may_take(task)]
-        if not unplaced:
+        if unplaced is None:
             return None
+        if job.groups is not None:
+            unplaced = [task for task in unplaced if job.groups.may_take(task)]
+            if not unplaced:
+                return None
         task = unplaced[0] if len(unplaced) == 1 else min(unplaced, key=_uid)
         refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             return PlacementFailure(refusal=refusal)
-        kind = self._kind_of(task)
-        tally = self._tally(kind, task)
+        kind, tally = self._tally(task)
         if refusal is not None and (tally.available or self._lacks_company(job, task)):
             return PlacementFailure(refusal=refusal)
         if tally.available:
@@ -163,9 +173,9 @@ class PendingReasons:
             known = self._failures[kind] = PlacementFailure(tally=tally)
         return known
 
-    def _gang_need(self, job: JobState) -> GangNeed | None:
+    def _gang_need(self, job: JobState, waiting: WaitingJob) -> GangNeed | None:
         """Return what a job needs if it can never start as a gang, else None."""
-        need = self._waiting(job).gang_need
+        need = waiting.gang_need
         return None if need is None or self._session.job_ready(job) else need
 
     def _waiting(self, job: JobState) -> WaitingJob:
@@ -178,29 +188,35 @@ class PendingReasons:
             waiting = known[job] = WaitingJob(pending, self._too_large.need_of(job))
         return waiting
 
-    def _kind_of(self, task: TaskState) -> int | str:
-        """Return a key that tasks share only if they get the same tally."""
-        kind = self._session.placement.kind(task)
-        # With plans, the tally also depends on how long the task runs.
-        is_alike = kind is not None and self._session.plans.guard is None
-        return kind if is_alike and kind is not None else task.uid
+    def _tally(self, task: TaskState) -> tuple[int | str, NodeTally]:
+        """Return a key that tasks share only if they get the same tally, and the tally."""
+        known = self._tally_of.get(task)
+        if known is not None:
+            return known
+        kind: int | str | None = self._session.placement.kind(task)
+        if kind is None or self._session.plans.guard is not None:
+            # With plans, the tally also depends on how long the task runs.
+            kind = task.uid
+        tally = self._tallies.get(kind)
+        if tally is None:
+            tally = self._tallies[kind] = self._counted(task)
+        self._tally_of[task] = kind, tally
+        return kind, tally
 
-    def _tally(self, kind: int | str, task: TaskState) -> NodeTally:
-        """Return how many nodes accept a task of a kind now, and why the others do not."""
-        known = self._tallies.get(kind)
-        if known is None:
-            known = self._session.placement.tally(task)
-            guard = self._session.plans.guard
-            if guard is not None and known.available:
-                closed = sum(
-                    node.fits_now(task.init_resreq) and not guard.allows(task, node)
-                    for node in self._session.placement.feasible(task)
-                )
-                if closed:
-                    unfit = {**known.unfit, Unfit(UnfitReason.PLANNED): closed}
-                    known = NodeTally(known.total, known.available - closed, unfit)
-            self._tallies[kind] = known
-        return known
+    def _counted(self, task: TaskState) -> NodeTally:
+        """Return how many nodes accept a task now, and why the others do not."""
+        tally = self._session.placement.tally(task)
+        guard = self._session.plans.guard
+        if guard is None or not tally.available:
+            return tally
+        closed = sum(
+            node.fits_now(task.init_resreq) and not guard.allows(task, node)
+            for node in self._session.placement.feasible(task)
+        )
+        if not closed:
+            return tally
+        unfit = {**tally.unfit, Unfit(UnfitReason.PLANNED): closed}
+        return NodeTally(tally.total, tally.available - closed, unfit)
 
     # Tasks
 
@@ -238,17 +254,6 @@ class PendingReasons:
         why = _WHY_LEFT_OUT.get(condition.reason, WhyPending.JOB_INVALID)
         return PendingReason(why, detail=condition.message)
 
-    def _is_plain(self, job: JobState) -> bool:
-        """Return whether at most one task of a job was tried, and nothing else is to be said."""
-        return not (
-            job.groups is not None
-            or len(self._unplaced_of.get(job, ())) > 1
-            or job in self._undone_of
-            or job in self._refused
-            or job.uid in self._session.plans.reasons
-            or self._gang_need(job) is not None
-        )
-
     def _of_plain_job(
         self,
         job: JobState,
@@ -257,12 +262,17 @@ class PendingReasons:
     ) -> bool:
         """Do the same as `_of_job` for plain jobs without best-effort tasks, else return False.
 
-        For a job that has not changed since the last cycle, tasks are not examined.
+        Of a plain job at most one task was tried, and nothing else is to be said. If it has not
+        changed since the last cycle, its tasks are not examined.
         """
-        if not self._is_plain(job):
+        if (
+            job.groups is not None
+            or job in self._not_plain
+            or job.uid in self._session.plans.reasons
+        ):
             return False
         waiting = self._waiting(job)
-        if not waiting.asks_for_all:
+        if not waiting.asks_for_all or self._gang_need(job, waiting) is not None:
             return False
         unplaced = self._unplaced_of.get(job)
         if unplaced:
@@ -321,7 +331,7 @@ class PendingReasons:
                 reasons[task.uid] = NOT_CONSIDERED
             else:
                 reasons[task.uid] = behind
-        need = self._gang_need(job)
+        need = self._gang_need(job, self._waiting(job))
         if need is not None:
             for task in pending:
                 reasons[task.uid] = evolve(reasons[task.uid], gang_need=need)
@@ -331,8 +341,7 @@ class PendingReasons:
         refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             return refused_by_queue(refusal)
-        kind = self._kind_of(task)
-        tally = self._tally(kind, task)
+        kind, tally = self._tally(task)
         if not tally.available and self._lacks_company(job, task):
             return self._incomplete(job, None)
         if tally.available:
@@ -393,11 +402,18 @@ class PendingReasons:
         return gang_incomplete(job.min_available, tally, of_groups=of_groups)
 
     def _overused(self, job: JobState, queue: QueueState, tally: NodeTally | None) -> PendingReason:
+        is_shared = tally is None and not self._held.has_any_of(queue)
+        known = self._overused_reasons.get(queue) if is_shared else None
+        if known is not None:
+            return known
         share = self._session.reports.queues_overused.get(queue.name)
         holders = self._held.share_holders(job, queue, share)
         if holders:
             return PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=holders)
-        return overused(queue.name, share, tally)
+        reason = overused(queue.name, share, tally)
+        if is_shared:
+            self._overused_reasons[queue] = reason
+        return reason
 
 
 def _pending_by_job(tasks: Iterable[TaskState]) -> dict[JobState, list[TaskState]]:
@@ -498,6 +514,10 @@ class _HeldResources:
     def is_held_by(self, job: JobState) -> bool:
         """Return whether the job is one of those that hold resources."""
         return job.uid in self._jobs
+
+    def has_any_of(self, queue: QueueState) -> bool:
+        """Return whether a job of the queue is one of those that hold resources."""
+        return queue in self._jobs_of
 
     def holders(self, task: TaskState) -> tuple[str, ...]:
         """Return the UIDs of jobs whose resources keep the task from starting on some node.

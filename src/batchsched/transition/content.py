@@ -163,7 +163,6 @@ class Content:
             self.put("queues", queue.name, queue)
         for job in snapshot.jobs:
             self.enter(job)
-            self._made[job.uid] = job
         self._jobs_in_order.begin(snapshot.jobs)
         for task in snapshot.other_tasks:
             self.put("tasks", task.uid, task)
@@ -185,6 +184,7 @@ class Content:
         for task in job.tasks:
             self.put("owner", task.uid, job.uid)
             self.put("tasks", task.uid, task)
+        self._made[job.uid] = job
 
     def leave(self, uid: str) -> None:
         """Remove a job with its tasks. O(tasks of the job)."""
