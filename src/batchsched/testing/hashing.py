@@ -15,6 +15,7 @@ from importlib import import_module
 from inspect import isclass, signature
 from typing import Protocol, TypedDict, cast
 
+from attrs import define
 from hypothesis import given
 from hypothesis.strategies import SearchStrategy
 
@@ -156,18 +157,17 @@ def answer() -> None:
 _SEEDS = (1, 2)
 
 
+@define(eq=False, repr=False)
 class HashSeedViolation(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
     """A plugin or scheduler whose answers depend on the order of sets."""
 
-    def __init__(self, target: str, question: str, seen: str, snapshot: Snapshot) -> None:
-        self.target = target
-        """Its name: ``"module:name"``."""
-        self.question = question
-        """The call whose answers differ."""
-        self.seen = seen
-        """Both answers."""
-        self.snapshot = snapshot
-        super().__init__(target, question, seen, snapshot)
+    target: str
+    """Its name: ``"module:name"``."""
+    question: str
+    """The call whose answers differ."""
+    seen: str
+    """Both answers."""
+    snapshot: Snapshot
 
     def __str__(self) -> str:
         return (

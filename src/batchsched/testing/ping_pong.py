@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from attrs import define, evolve, field, frozen
 
@@ -54,6 +54,7 @@ def _task(task: TaskInfo) -> TaskInfo:
     return evolve(task, start_time=None, attained_service=0.0)
 
 
+@define(eq=False, repr=False)
 class PingPong(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
     """A loop of cycles that evicts tasks, places them again, and returns to its first state.
 
@@ -61,22 +62,14 @@ class PingPong(AssertionError):  # noqa: N818 - it is what was found, not what w
     paste into a test.
     """
 
-    def __init__(
-        self,
-        snapshots: Sequence[Snapshot],
-        loop: Sequence[CycleResult],
-        config: SchedulerConfig,
-        registry: Registry | None = None,
-    ) -> None:
-        self.snapshots = tuple(snapshots)
-        """The snapshot of each cycle of the loop, and the one after the last, which equals the
-        first except for the time."""
-        self.loop = tuple(loop)
-        """The results of the cycles of the loop, in order."""
-        self.config = config
-        self.registry = registry
-        """The registry of the names in `config`; None: the default registry."""
-        super().__init__(self.snapshots, self.loop, config, registry)
+    snapshots: Sequence[Snapshot]
+    """The snapshot of each cycle of the loop, and the one after the last, which equals the
+    first except for the time."""
+    loop: Sequence[CycleResult]
+    """The results of the cycles of the loop, in order."""
+    config: SchedulerConfig
+    registry: Registry | None = None
+    """The registry of the names in `config`; None: the default registry."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -117,10 +110,10 @@ class PingPong(AssertionError):  # noqa: N818 - it is what was found, not what w
     def _is_decided_again(self) -> bool:
         try:
             scheduler = Scheduler(self.config, self.registry)
-            again = tuple(scheduler.schedule(snapshot) for snapshot in self.snapshots[:-1])
+            again = [scheduler.schedule(snapshot) for snapshot in self.snapshots[:-1]]
         except Exception:  # plugins may raise anything; the recorded decisions are known
             return False
-        return again == self.loop
+        return again == list(self.loop)
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -143,7 +136,7 @@ class PingPong(AssertionError):  # noqa: N818 - it is what was found, not what w
 
 @frozen
 class _Seen:
-    state: Hashable
+    state: Snapshot
     snapshot: Snapshot
     result: CycleResult
 
@@ -175,20 +168,12 @@ class Watcher:
             PingPong: the cycles form a loop with evictions.
 
         """
-        state = _state(snapshot)
+        state = without_times(snapshot)
         before = [position for position, seen in enumerate(self._seen) if seen.state == state]
         if len(before) >= self.times:
             loop = self._seen[before[-1] :]
             if any(seen.result.evictions for seen in loop):
-                raise PingPong(
-                    [*(seen.snapshot for seen in loop), snapshot],
-                    [seen.result for seen in loop],
-                    self.config,
-                    self.registry,
-                )
+                snapshots = [*(seen.snapshot for seen in loop), snapshot]
+                results = [seen.result for seen in loop]
+                raise PingPong(snapshots, results, self.config, self.registry)
         self._seen.append(_Seen(state, snapshot, result))
-
-
-def _state(snapshot: Snapshot) -> Hashable:
-    """Return the snapshot without its times."""
-    return without_times(snapshot)

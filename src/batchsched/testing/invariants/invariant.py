@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from inspect import getdoc
 from textwrap import indent
+
+from attrs import define, field
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
@@ -18,6 +20,11 @@ from batchsched.testing.invariants.policy import Rule
 _OURS = "batchsched.testing"
 
 
+def _in_order(rules: Iterable[Rule], /) -> list[Rule]:
+    return sorted(rules, key=lambda rule: rule.name)
+
+
+@define(eq=False, repr=False)
 class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
     """A cycle whose result breaks an invariant.
 
@@ -25,31 +32,19 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
     of the cycle. `as_code` returns the cycle as code to paste into a test.
     """
 
-    def __init__(
-        self,
-        invariant: str,
-        problem: str,
-        snapshot: Snapshot,
-        result: CycleResult,
-        config: SchedulerConfig,
-        registry: Registry | None = None,
-        module: str = _OURS,
-        rules: Iterable[Rule] = (),
-    ) -> None:
-        self.invariant = invariant
-        """The name of the function that checks it, such as ``capacity``."""
-        self.problem = problem
-        """The fault, in one line."""
-        self.snapshot = snapshot
-        self.result = result
-        self.config = config
-        self.registry = registry
-        """The registry of the names in `config`; None: the default registry."""
-        self.module = module
-        """The module that the invariant is defined in."""
-        self.rules = sorted(rules, key=lambda rule: rule.name)
-        """The rules that custom plugins and actions had to follow."""
-        super().__init__(invariant, problem, snapshot, result, config, registry, module, self.rules)
+    invariant: str
+    """The name of the function that checks it, such as ``capacity``."""
+    problem: str
+    """The fault, in one line."""
+    snapshot: Snapshot
+    result: CycleResult
+    config: SchedulerConfig
+    registry: Registry | None = None
+    """The registry of the names in `config`; None: the default registry."""
+    module: str = _OURS
+    """The module that the invariant is defined in."""
+    rules: Sequence[Rule] = field(default=(), converter=_in_order)
+    """The rules that custom plugins and actions had to follow."""
 
     def __str__(self) -> str:
         names = ", ".join(action.name for action in self.config.actions)

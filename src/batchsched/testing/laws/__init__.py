@@ -27,18 +27,7 @@ from batchsched.testing.laws.cycles import (
     VacuityWarning,
     check_isolation,
 )
-from batchsched.testing.laws.hints import (
-    check_claimant_keys,
-    check_minimum,
-    check_shields,
-)
-from batchsched.testing.laws.rules import (
-    check_discard,
-    check_normalise,
-    check_scope,
-    check_stability,
-    check_task_keys,
-)
+from batchsched.testing.laws.rules import CHECKS, check_stability
 from batchsched.testing.laws.trial import KINDS, LawViolation, Move, Subject, Trial
 
 __all__ = ["LawViolation", "VacuityWarning", "check_plugin", "default_examples"]
@@ -151,12 +140,6 @@ def default_examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrate
 def _check_answers(trial: Trial, moves: list[Move]) -> Answers:
     """Check everything that needs no cycle; return the first answers."""
     answers = check_stability(trial)
-    # First, before other checks change the session and roll back.
-    check_discard(trial, moves)
-    check_task_keys(trial)
-    check_claimant_keys(trial)
-    check_shields(trial)
-    check_normalise(trial, moves)
-    check_minimum(trial, moves)
-    check_scope(trial, moves)
+    for check in CHECKS:
+        check(trial, moves)
     return answers

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from itertools import combinations
 from math import isfinite
 from numbers import Real
-from typing import Literal, cast
+from typing import cast
 
 from attrs import frozen
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import JobCondition, Unfit
-from batchsched.plugin.extension_points import (
-    JobConditionReady,
-    JobOrder,
-    JobPipelined,
-    JobReady,
-    JobValid,
-    NodeOrderOnResource,
-    Overused,
-    Preemptable,
-    QueueOrder,
-    Reclaimable,
-    TaskOrder,
-    Verdict,
-    Vote,
-)
+from batchsched.plugin.extension_points import Verdict, Vote
 from batchsched.plugin.node_functions import Reads
 from batchsched.session.plugins import takes_need
 from batchsched.state.needs import Need, need_of_job
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.records import NodeState, QueueState, TaskState
 from batchsched.testing.laws.trial import Trial, owner
 
 
@@ -149,8 +135,8 @@ class Question:
     point: str
     about: str
     kind: Kind = Kind.OTHER
-    job: str = ""
-    queue: str = ""
+    name: str = ""
+    """The name of the queue, or the UID of the job or task, that it is about alone."""
     task: str = ""
     node: str = ""
     number: int = 0
@@ -198,31 +184,44 @@ def ask_all(trial: Trial) -> Answers:
 _Asked = tuple[Question, Callable[[], object], Callable[[object], str]]
 
 
+_POINTS: Mapping[str, Mapping[str, tuple[Kind, Callable[[object], str]]]] = {
+    "queue": {
+        "queue_order_key": (Kind.QUEUE_KEY, is_key),
+        "overused": (Kind.OTHER, is_truth),
+    },
+    "job": {
+        "job_order_key": (Kind.JOB_KEY, is_key),
+        "job_valid": (Kind.OTHER, is_condition),
+        "job_ready": (Kind.OTHER, is_vote),
+        "job_pipelined": (Kind.OTHER, is_vote),
+        "job_condition_ready": (Kind.OTHER, is_vote),
+    },
+    "task": {"task_order_key": (Kind.TASK_KEY, is_key)},
+}
+"""What is asked about each queue, job and task alone."""
+
+
 def _questions(trial: Trial) -> Iterator[_Asked]:
-    yield from _of_queues(trial)
-    yield from _of_jobs(trial)
-    yield from _of_tasks(trial)
+    parts: Mapping[str, Mapping[str, object]] = {
+        "queue": trial.session.queues,
+        "job": trial.session.jobs,
+        "task": {task.uid: task for task in trial.tasks},
+    }
+    for what, points in _POINTS.items():
+        for name, part in parts[what].items():
+            for point, (kind, check) in points.items():
+                function = trial.function(point)
+                if function is not None:
+                    question = Question(point, f"{what} {name!r}", kind, name)
+                    yield question, partial(_answer, function, part), check
     yield from _of_nodes(trial)
     yield from _of_victims(trial)
 
 
-# Extension points are looked up once, not for each job or node, because that is slow.
-
-
-def _of_queues(trial: Trial) -> Iterator[_Asked]:
-    opened = trial.opened
-    order = opened.queue_order_key if isinstance(opened, QueueOrder) else None
-    by_need = order is not None and takes_need(order)
-    overused = opened.overused if isinstance(opened, Overused) else None
-    for queue in trial.session.queues.values():
-        about = f"queue {queue.name!r}"
-        if order is not None:
-            question = Question("queue_order_key", about, Kind.QUEUE_KEY, queue=queue.name)
-            asked = (queue, _need_of(queue)) if by_need else (queue,)
-            yield question, partial(order, *asked), is_key
-        if overused is not None:
-            question = Question("overused", about, queue=queue.name)
-            yield question, partial(overused, queue), is_truth
+def _answer(function: Callable[..., object], part: object) -> object:
+    if isinstance(part, QueueState) and takes_need(function):
+        return function(part, _need_of(part))
+    return function(part)
 
 
 def _need_of(queue: QueueState) -> Need | None:
@@ -234,77 +233,30 @@ def _need_of(queue: QueueState) -> Need | None:
     return None
 
 
-def _of_jobs(trial: Trial) -> Iterator[_Asked]:
-    opened = trial.opened
-    order = opened.job_order_key if isinstance(opened, JobOrder) else None
-    valid = opened.job_valid if isinstance(opened, JobValid) else None
-    votes: list[tuple[str, Callable[[JobState], object]]] = []
-    if isinstance(opened, JobReady):
-        votes.append(("job_ready", opened.job_ready))
-    if isinstance(opened, JobPipelined):
-        votes.append(("job_pipelined", opened.job_pipelined))
-    if isinstance(opened, JobConditionReady):
-        votes.append(("job_condition_ready", opened.job_condition_ready))
-    for uid, job in trial.session.jobs.items():
-        about = f"job {uid!r}"
-        if order is not None:
-            question = Question("job_order_key", about, Kind.JOB_KEY, job=uid)
-            yield question, partial(order, job), is_key
-        if valid is not None:
-            yield Question("job_valid", about, job=uid), partial(valid, job), is_condition
-        for point, vote in votes:
-            yield Question(point, about, job=uid), partial(vote, job), is_vote
-
-
-def _of_tasks(trial: Trial) -> Iterator[_Asked]:
-    opened = trial.opened
-    if isinstance(opened, TaskOrder):
-        for task in trial.tasks:
-            question = Question(
-                "task_order_key", f"task {task.uid!r}", Kind.TASK_KEY, task=task.uid
-            )
-            yield question, partial(opened.task_order_key, task), is_key
-
-
 def _of_nodes(trial: Trial) -> Iterator[_Asked]:
-    opened = trial.opened
-    room = opened.node_order_on_resource if isinstance(opened, NodeOrderOnResource) else None
-    predicates, scores = trial.predicates, trial.scores
+    functions = [
+        (point, number, each.reads, function)
+        for point, number, each, function in trial.node_functions
+    ]
+    room = trial.function("node_order_on_resource")
+    if room is not None:
+        functions.append(("node_order_on_resource", 0, Reads.CLUSTER, room))
+    kinds = {"predicates": (Kind.PREDICATE, is_unfit), "node_scores": (Kind.SCORE, is_number)}
     for task in trial.pending:
         for node in trial.session.nodes:
             about = f"task {task.uid!r} on node {node.name!r}"
-            for number, predicate in enumerate(predicates):
-                question = Question(
-                    "predicates",
-                    about,
-                    Kind.PREDICATE,
-                    task=task.uid,
-                    node=node.name,
-                    number=number,
-                    reads=predicate.reads,
-                )
-                yield question, partial(predicate.check, task, node), is_unfit
-            for number, score in enumerate(scores):
-                question = Question(
-                    "node_scores",
-                    about,
-                    Kind.SCORE,
-                    task=task.uid,
-                    node=node.name,
-                    number=number,
-                    reads=score.reads,
-                )
-                yield question, partial(score.score, task, node), is_number
-            if room is not None:
-                question = Question("node_order_on_resource", about, task=task.uid, node=node.name)
-                yield question, partial(room, task, node), is_number
+            for point, number, reads, function in functions:
+                kind, check = kinds.get(point, (Kind.OTHER, is_number))
+                question = Question(point, about, kind, "", task.uid, node.name, number, reads)
+                yield question, partial(function, task, node), check
 
 
-Point = Literal["preemptable", "reclaimable"]
+VERDICTS = ("preemptable", "reclaimable")
+"""The extension points that give verdicts."""
 
 
 def candidates_for(
-    trial: Trial, point: Point, claimant: TaskState, node: NodeState
+    trial: Trial, point: str, claimant: TaskState, node: NodeState
 ) -> list[TaskState]:
     """Return the candidates of preempt or reclaim on a node, in victim order."""
     mine = owner(claimant)
@@ -321,56 +273,43 @@ def candidates_for(
 
 
 def verdicts(
-    trial: Trial, point: Point, claimant: TaskState, candidates: Sequence[TaskState]
+    trial: Trial, point: str, claimant: TaskState, candidates: Sequence[TaskState]
 ) -> Sequence[Verdict]:
-    """Return the plugin's verdicts; () if it does not have the extension point."""
-    opened = trial.opened
-    if point == "preemptable" and isinstance(opened, Preemptable):
-        return opened.preemptable(claimant, candidates)
-    if point == "reclaimable" and isinstance(opened, Reclaimable):
-        return opened.reclaimable(claimant, candidates)
-    return ()
+    """Return the plugin's verdicts."""
+    function = trial.function(point)
+    assert function is not None
+    return tuple(cast("Iterable[Verdict]", function(claimant, candidates)))
+
+
+Search = tuple[str, TaskState, NodeState, Sequence[TaskState]]
+
+
+def searches(trial: Trial) -> Iterator[Search]:
+    """Yield all that preempt and reclaim can ask: claimants, nodes, and the candidates there."""
+    for claimant in trial.pending:
+        for node in trial.session.nodes:
+            for point in VERDICTS:
+                if trial.function(point) is not None:
+                    candidates = candidates_for(trial, point, claimant, node)
+                    if candidates:
+                        yield point, claimant, node, tuple(candidates)
 
 
 def _of_victims(trial: Trial) -> Iterator[_Asked]:
-    points: list[Point] = []
-    if isinstance(trial.opened, Preemptable):
-        points.append("preemptable")
-    if isinstance(trial.opened, Reclaimable):
-        points.append("reclaimable")
-    for claimant in trial.pending:
-        for node in trial.session.nodes if points else ():
-            for point in points:
-                candidates = candidates_for(trial, point, claimant, node)
-                if not candidates:
-                    continue
-                names = ", ".join(repr(task.uid) for task in candidates)
-                question = Question(
-                    point,
-                    f"{names} for task {claimant.uid!r}",
-                    task=claimant.uid,
-                    node=node.name,
-                )
-                yield (
-                    question,
-                    partial(_verdicts_of, trial, point, claimant, tuple(candidates)),
-                    partial(are_verdicts, candidates=len(candidates)),
-                )
+    for point, claimant, node, candidates in searches(trial):
+        about = f"{', '.join(repr(task.uid) for task in candidates)} for task {claimant.uid!r}"
+        question = Question(point, about, task=claimant.uid, node=node.name)
+        answer = partial(verdicts, trial, point, claimant, candidates)
+        yield question, answer, partial(are_verdicts, candidates=len(candidates))
     claimant_key = trial.hints.claimant_key
     if claimant_key is not None:
         for claimant in trial.pending:
-            question = Question("claimant_key", f"task {claimant.uid!r}", task=claimant.uid)
-            yield (
-                question,
-                partial(claimant_key, claimant),
-                is_hashable,
-            )
+            yield key_question(claimant.uid), partial(claimant_key, claimant), is_hashable
 
 
-def _verdicts_of(
-    trial: Trial, point: Point, claimant: TaskState, candidates: tuple[TaskState, ...]
-) -> tuple[object, ...]:
-    return tuple(verdicts(trial, point, claimant, candidates))
+def key_question(claimant: str) -> Question:
+    """Return the question for a claimant's `claimant_key`."""
+    return Question("claimant_key", f"task {claimant!r}", task=claimant)
 
 
 def _check_order(trial: Trial, answers: Answers) -> None:

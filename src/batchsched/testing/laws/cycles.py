@@ -12,15 +12,7 @@ from batchsched.errors import PluginError
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown
-from batchsched.plugin.extension_points import (
-    JobOrder,
-    NodeOrderOnResource,
-    Preemptable,
-    QueueOrder,
-    Reclaimable,
-    TaskOrder,
-)
-from batchsched.testing.laws.asking import Answers, ask_all, first_change
+from batchsched.testing.laws.asking import VERDICTS, Answers, ask_all, first_change
 from batchsched.testing.laws.trial import LawViolation, Subject, Trial
 
 
@@ -79,14 +71,9 @@ def _compare_cycles(subject: Subject, trial: Trial, first: Snapshot, second: Sna
     _expect_same(trial, before, cycles.run(first), "after a cycle on the same snapshot")
     # State kept from the first snapshot may hide state kept from the second.
     cycles = _Cycles(subject)
-    _try(cycles, second)
+    with suppress(Exception):  # faults of a cycle on it are reported when it is the first
+        cycles.run(second)
     _expect_same(trial, before, cycles.run(first), "after a cycle on another snapshot", second)
-
-
-def _try(cycles: _Cycles, snapshot: Snapshot) -> None:
-    # Faults of a cycle on this snapshot are reported when it is the first.
-    with suppress(Exception):
-        cycles.run(snapshot)
 
 
 def _expect_same(
@@ -110,16 +97,14 @@ _FEWEST = 20
 _TOO_FEW = 20
 """With at most this many equal answers there is no warning."""
 
-_POINTS = {
-    "job_order_key": JobOrder,
-    "queue_order_key": QueueOrder,
-    "task_order_key": TaskOrder,
-    "node_order_on_resource": NodeOrderOnResource,
-    "preemptable": Preemptable,
-    "reclaimable": Reclaimable,
-}
+_POINTS = (
+    "job_order_key",
+    "queue_order_key",
+    "task_order_key",
+    "node_order_on_resource",
+    *VERDICTS,
+)
 """The checked extension points other than predicates and scores."""
-_VERDICTS = ("preemptable", "reclaimable")
 _LABELS = (
     "if it reads labels, pass their keys and values as labels={...}, or let the plugin declare "
     "them as `reads_labels`"
@@ -165,7 +150,7 @@ class AnswersSeen:
         for question, answer in answers.items():
             seen = self._by_point.get((question.point, question.number))
             if seen is not None:
-                each = question.point in _VERDICTS
+                each = question.point in VERDICTS
                 seen.note(cast("tuple[object, ...]", answer) if each else (answer,))
 
     def vacuous(self, plugin: str) -> Iterator[str]:
@@ -186,8 +171,5 @@ class AnswersSeen:
 
 
 def _asked_of(trial: Trial) -> Iterator[tuple[str, int]]:
-    yield from (("predicates", number) for number in range(len(trial.predicates)))
-    yield from (("node_scores", number) for number in range(len(trial.scores)))
-    for point, kind in _POINTS.items():
-        if isinstance(trial.opened, kind):
-            yield point, 0
+    yield from ((point, number) for point, number, _, _ in trial.node_functions)
+    yield from ((point, 0) for point in _POINTS if trial.function(point) is not None)

@@ -1,22 +1,31 @@
-"""The laws, each a function."""
+"""The laws on one session, each a function; hints must not change any answer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Callable, Hashable, Sequence, Sized
+from itertools import islice, pairwise
+from typing import cast
 
-from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
+from batchsched.model.cluster import TaskStatus
+from batchsched.plugin.extension_points import Verdict, Vote
+from batchsched.plugin.node_functions import NodeScore, Reads
+from batchsched.state.groups import Counting
 from batchsched.state.records import NodeState, TaskState
 from batchsched.testing.laws.asking import (
     ANSWERS,
+    VERDICTS,
     Answers,
     Kind,
     Question,
     ask_all,
+    candidates_for,
     first_change,
     is_number,
+    is_truth,
+    key_question,
+    searches,
+    verdicts,
 )
-from batchsched.testing.laws.hints import check_scope_of_verdicts
 from batchsched.testing.laws.trial import Move, Trial, move, owner
 
 
@@ -87,9 +96,9 @@ def _check_scope_of(
     def stays(question: Question) -> bool:
         match question.kind:
             case Kind.JOB_KEY:
-                return question.job != job.uid
+                return question.name != job.uid
             case Kind.QUEUE_KEY:
-                return question.queue != queue.name
+                return question.name != queue.name
             case Kind.TASK_KEY:
                 return True
             case Kind.PREDICATE | Kind.SCORE:
@@ -161,42 +170,24 @@ def _with(trial: Trial, task: TaskState, node: NodeState) -> Answers:
         return ask_all(trial)
 
 
-def check_task_keys(trial: Trial) -> None:
+def check_task_keys(trial: Trial, _moves: Sequence[Move]) -> None:
     """Tasks with equal `signature` get equal answers on every node."""
-    for point, functions in (("predicates", trial.predicates), ("node_scores", trial.scores)):
-        for function in functions:
-            first: dict[object, TaskState] = {}
-            for task in trial.pending:
-                try:
-                    key = function.signature(task)
-                    like = first.setdefault(key, task)
-                except Exception as error:
-                    seen = f"that of task {task.uid!r} raises {type(error).__name__}: {error}"
-                    trial.fail(point, "signature answers with something that can be hashed", seen)
-                if like is not task:
-                    _compare_tasks(trial, point, function, (like, task))
-
-
-def _answer(function: Predicate | NodeScore, task: TaskState, node: NodeState) -> object:
-    if isinstance(function, Predicate):
-        return function.check(task, node)
-    return function.score(task, node)
-
-
-def _compare_tasks(
-    trial: Trial,
-    point: str,
-    function: Predicate | NodeScore,
-    pair: tuple[TaskState, TaskState],
-) -> None:
-    for node in trial.session.nodes:
-        answers = [_answer(function, task, node) for task in pair]
-        if answers[0] != answers[1]:
-            seen = (
-                f"{pair[0].uid!r} and {pair[1].uid!r} have the same key and get {answers[0]!r} "
-                f"and {answers[1]!r} on node {node.name!r}"
-            )
-            trial.fail(point, "tasks with equal signature get equal answers", seen)
+    for point, _, declared, function in trial.node_functions:
+        first: dict[object, TaskState] = {}
+        for task in trial.pending:
+            try:
+                like = first.setdefault(declared.signature(task), task)
+            except Exception as error:
+                seen = f"that of task {task.uid!r} raises {type(error).__name__}: {error}"
+                trial.fail(point, "signature answers with something that can be hashed", seen)
+            for node in trial.session.nodes if like is not task else ():
+                answers = function(like, node), function(task, node)
+                if answers[0] != answers[1]:
+                    seen = (
+                        f"{like.uid!r} and {task.uid!r} have the same key and get {answers[0]!r} "
+                        f"and {answers[1]!r} on node {node.name!r}"
+                    )
+                    trial.fail(point, "tasks with equal signature get equal answers", seen)
 
 
 def check_normalise(trial: Trial, moves: Sequence[Move]) -> None:
@@ -228,3 +219,183 @@ def check_normalise(trial: Trial, moves: Sequence[Move]) -> None:
                     f"normalise({value!r}, {lowest!r}, {highest!r}) was {before!r} and is {now!r}"
                 )
                 trial.fail("node_scores", law, seen)
+
+
+def check_claimant_keys(trial: Trial, _moves: Sequence[Move]) -> None:
+    """Claimants with equal `claimant_key` get equal verdicts on equal candidates."""
+    claimant_key = trial.hints.claimant_key
+    if claimant_key is None:
+        return
+    first: dict[object, tuple[TaskState, Sequence[Verdict]]] = {}
+    for point, claimant, _, candidates in searches(trial):
+        answer = verdicts(trial, point, claimant, candidates)
+        asked = point, candidates, claimant_key(claimant)
+        like, expected = first.setdefault(asked, (claimant, answer))
+        if answer != expected:
+            seen = (
+                f"{like.uid!r} and {claimant.uid!r} have the same key and get {list(expected)} "
+                f"and {list(answer)} on {', '.join(task.uid for task in candidates)}"
+            )
+            trial.fail(point, "claimants with equal claimant_key get equal verdicts", seen)
+
+
+def check_scope_of_verdicts(
+    trial: Trial, before: Answers, after: Answers, moved: TaskState, what: str
+) -> None:
+    """With a `claimant_key`, a verdict changes only with the accounts of the victims.
+
+    These are the accounts of their jobs and, for reclaimable, of their queues.
+    """
+    if trial.hints.claimant_key is None:
+        return
+    for question, answer in before.items():
+        point = question.point
+        if point not in VERDICTS:
+            continue
+        key = key_question(question.task)
+        if after.get(question, answer) == answer or before[key] != after[key]:
+            continue
+        claimant, node = trial.session.task(question.task), trial.session.node(question.node)
+        jobs = [owner(candidate) for candidate in candidates_for(trial, point, claimant, node)]
+        job = owner(moved)
+        if job in jobs or (point == "reclaimable" and job.queue in [each.queue for each in jobs]):
+            continue
+        also = ", and of their queues" if point == "reclaimable" else ""
+        law = (
+            "if it has a claimant_key, its verdicts read of the cluster only the candidates, "
+            f"and the accounts of their jobs{also}"
+        )
+        trial.fail(point, law, f"{question} was {answer!r} and is {after[question]!r}, {what}")
+
+
+def check_shields(trial: Trial, _moves: Sequence[Move]) -> None:
+    """Shielded tasks are protected, alone and with others, until more is charged to their jobs.
+
+    This must hold as long as the claimant's key stays the same, since searches remember that long.
+    """
+    hints = trial.hints
+    if hints.shielded is None or hints.claimant_key is None:
+        return
+    for point, claimant, _, candidates in searches(trial):
+        shielded = _shielded(trial, claimant, candidates)
+        protected = [task for task, is_so in zip(candidates, shielded, strict=True) if is_so]
+        _expect_protected(trial, point, claimant, candidates, protected, "with others")
+        for task in protected:
+            _expect_protected(trial, point, claimant, [task], [task], "alone")
+        if protected:
+            _check_shields_stay(trial, claimant, hints.claimant_key, protected)
+
+
+def _check_shields_stay(
+    trial: Trial,
+    claimant: TaskState,
+    claimant_key: Callable[[TaskState], Hashable],
+    protected: Sequence[TaskState],
+) -> None:
+    key = claimant_key(claimant)
+
+    def expect_still(what: str) -> None:
+        if claimant_key(claimant) != key:
+            return  # with another key, it counts as another claimant
+        still = _shielded(trial, claimant, protected)
+        if not all(still):
+            law = "shielded tasks remain shielded while no more is charged to their jobs"
+            names = ", ".join(repr(task.uid) for task in protected)
+            seen = f"for task {claimant.uid!r}, shielded was {names}; when {what} the answer is "
+            trial.fail("shielded", law, f"{seen}{still}")
+
+    jobs = [owner(task) for task in protected]
+    queues = [job.queue for job in jobs]
+    for other in trial.tasks:
+        if other.status is TaskStatus.RUNNING and other not in protected:
+            with trial.session.statement() as statement:
+                statement.evict(other, claimant=claimant)
+                expect_still(f"{other} leaves")
+    for other in trial.pending:
+        job = owner(other)
+        if other is claimant or job in jobs or job.queue not in queues:
+            continue
+        free = (each for each in trial.session.nodes if each.fits_now(other.init_resreq))
+        for place in islice(free, 1):
+            with trial.session.statement() as statement:
+                statement.allocate(other, place)
+                expect_still(f"{other} starts")
+
+
+def _shielded(trial: Trial, claimant: TaskState, candidates: Sequence[TaskState]) -> list[bool]:
+    assert trial.hints.shielded is not None
+    answer = cast("object", trial.hints.shielded(claimant, candidates))
+    # Anything without a length is invalid.
+    shielded = list(cast("Sequence[object]", answer)) if isinstance(answer, Sized) else []
+    if len(shielded) != len(candidates) or any(map(is_truth, shielded)):
+        law = "it answers with a bool for each candidate"
+        trial.fail("shielded", law, f"for {len(candidates)} candidates it answers {answer!r}")
+    return list(map(bool, shielded))
+
+
+def _expect_protected(
+    trial: Trial,
+    point: str,
+    claimant: TaskState,
+    candidates: Sequence[TaskState],
+    protected: Sequence[TaskState],
+    how: str,
+) -> None:
+    answers = dict(zip(candidates, verdicts(trial, point, claimant, candidates), strict=True))
+    for candidate in protected:
+        if answers[candidate] is not Verdict.PROTECTED:
+            law = "shielded tasks are protected, alone and with any others"
+            seen = (
+                f"{candidate.uid!r} is shielded from task {claimant.uid!r}, but the verdict on it "
+                f"{how} is {answers[candidate]}"
+            )
+            trial.fail("shielded", law, seen)
+
+
+_VOTES = ("job_ready", "job_pipelined", "job_condition_ready")
+
+
+def check_minimum(trial: Trial, moves: Sequence[Move]) -> None:
+    """With `rejects_below_minimum`, all three votes reject a job below its minimum."""
+    if getattr(trial.opened, "rejects_below_minimum", False) is not True:
+        return
+    with trial.session.statement() as statement:
+        _check_votes(trial)
+        for drawn in moves:
+            if move(trial, statement, drawn) is not None:
+                _check_votes(trial)
+
+
+def _check_votes(trial: Trial) -> None:
+    law = "with rejects_below_minimum it rejects jobs with fewer than min_available tasks placed"
+    for point in _VOTES:
+        vote = trial.function(point)
+        for job in trial.session.jobs.values():
+            placed = job.counted[Counting.HOPED]
+            if (
+                job.groups is not None
+                or placed >= job.min_available
+                or job.count(TaskStatus.RESERVED)
+            ):
+                continue
+            if vote is None:
+                trial.fail(point, law, "it has no such vote")
+            answer = vote(job)
+            if answer is not False and answer is not Vote.REJECT:
+                seen = (
+                    f"for job {job.uid!r}, with {placed} of {job.min_available}, it is {answer!r}"
+                )
+                trial.fail(point, law, seen)
+
+
+CHECKS: Sequence[Callable[[Trial, Sequence[Move]], None]] = (
+    # First, before other checks change the session and roll back.
+    check_discard,
+    check_task_keys,
+    check_claimant_keys,
+    check_shields,
+    check_normalise,
+    check_minimum,
+    check_scope,
+)
+"""What is checked once answers are known to be stable, in this order."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import NoReturn, cast
 
-from attrs import evolve, frozen
+from attrs import define, evolve, frozen
 
 from batchsched.config.options import ActionOption, PluginOption, Tier
 from batchsched.config.registry import PluginFactory, Registry, default_registry
@@ -26,6 +27,7 @@ from batchsched.state.vectors import fits, plus
 from batchsched.testing.code import as_code
 
 
+@define(eq=False, repr=False)
 class LawViolation(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
     """A plugin that violates the contract of its extension points.
 
@@ -33,29 +35,18 @@ class LawViolation(AssertionError):  # noqa: N818 - it is what was found, not wh
     adds the smallest example; `as_code` returns it as code to paste into a test.
     """
 
-    def __init__(
-        self,
-        plugin: str,
-        extension_point: str,
-        law: str,
-        seen: str,
-        snapshot: Snapshot,
-        other: Snapshot | None = None,
-        check: str = "check_plugin",
-    ) -> None:
-        self.plugin = plugin
-        self.extension_point = extension_point
-        self.law = law
-        """The law that was broken."""
-        self.seen = seen
-        """What was observed."""
-        self.snapshot = snapshot
-        """The snapshot that shows it."""
-        self.other = other
-        """The snapshot of a cycle in between, if one was needed."""
-        self.check = check
-        """The function that found it."""
-        super().__init__(plugin, extension_point, law, seen, snapshot, other, check)
+    plugin: str
+    extension_point: str
+    law: str
+    """The law that was broken."""
+    seen: str
+    """What was observed."""
+    snapshot: Snapshot
+    """The snapshot that shows it."""
+    other: Snapshot | None = None
+    """The snapshot of a cycle in between, if one was needed."""
+    check: str = "check_plugin"
+    """The function that found it."""
 
     def __str__(self) -> str:
         return f"plugin {self.plugin!r}, {self.extension_point}: {self.law}\n  but {self.seen}"
@@ -239,28 +230,38 @@ def _copies_of(plugin: Plugin) -> PluginFactory | None:
     return lambda _: deepcopy(pristine)
 
 
+NodeFunction = tuple[str, int, Predicate | NodeScore, Callable[[TaskState, NodeState], object]]
+"""An extension point, the position there, what is declared, and the function."""
+
+
+@frozen(eq=False)
 class Trial:
     """A session, and the object that the plugin under test opened for it."""
 
-    def __init__(
-        self, subject: Subject, snapshot: Snapshot, session: Session, opened: object
-    ) -> None:
-        self.subject = subject
-        self.snapshot = snapshot
-        self.session = session
-        self.opened = opened
+    subject: Subject
+    snapshot: Snapshot
+    session: Session
+    opened: object
 
-    @property
-    def predicates(self) -> list[Predicate]:
-        """The plugin's predicates."""
-        name = self.subject.name
-        return [each for owner, each in self.session.plugin_set.predicates if owner == name]
+    def function(self, point: str) -> Callable[..., object] | None:
+        """Return the plugin's function at an extension point, if it has one."""
+        return cast("Callable[..., object] | None", getattr(self.opened, point, None))
 
     @property
     def scores(self) -> list[NodeScore]:
         """The plugin's scores."""
         name = self.subject.name
         return [each for owner, each in self.session.plugin_set.node_scores if owner == name]
+
+    @property
+    def node_functions(self) -> list[NodeFunction]:
+        """The plugin's predicates and scores, with their extension points and functions."""
+        name, given = self.subject.name, self.session.plugin_set.predicates
+        predicates = [each for owner, each in given if owner == name]
+        return [
+            *(("predicates", n, each, each.check) for n, each in enumerate(predicates)),
+            *(("node_scores", n, each, each.score) for n, each in enumerate(self.scores)),
+        ]
 
     @property
     def hints(self) -> EvictionHints:
@@ -314,26 +315,25 @@ class Move:
     which: int
 
 
-def move(trial: Trial, statement: Statement, drawn: Move) -> tuple[TaskState, NodeState] | None:
-    """Make a drawn change if possible; return the task that moved and its node."""
-    return _MOVES[drawn.kind % KINDS](trial, statement, drawn.which)
-
-
 _Moved = tuple[TaskState, NodeState] | None
 
 
-def _allocate(trial: Trial, statement: Statement, which: int) -> _Moved:
-    chosen = _choose(trial, which, lambda task, node: node.fits_now(task.init_resreq))
-    if chosen is not None:
-        statement.allocate(*chosen)
-    return chosen
-
-
-def _backfill(trial: Trial, statement: Statement, which: int) -> _Moved:
-    """Place a task with the backfill mark, which a rollback removes."""
-    chosen = _choose(trial, which, lambda task, node: node.fits_now(task.init_resreq))
-    if chosen is not None:
-        statement.allocate(*chosen, is_backfill=True)
+def move(trial: Trial, statement: Statement, drawn: Move) -> _Moved:
+    """Make a drawn change if possible; return the task that moved and its node."""
+    kind = _MOVES[drawn.kind % KINDS]
+    if kind is None:
+        return _evict(trial, statement, drawn.which)
+    can_go, place = kind
+    choices = [
+        (task, node)
+        for task in trial.pending
+        for node in trial.session.nodes
+        if can_go(trial, task, node) and trial.session.placement.refusal(task, node) is None
+    ]
+    if not choices:
+        return None
+    chosen = choices[drawn.which % len(choices)]
+    place(statement, *chosen)
     return chosen
 
 
@@ -351,58 +351,27 @@ def _evict(trial: Trial, statement: Statement, which: int) -> _Moved:
     return task, left
 
 
-def _pipeline(trial: Trial, statement: Statement, which: int) -> _Moved:
-    chosen = _choose(trial, which, lambda task, node: node.fits_later(task.init_resreq))
-    if chosen is not None:
-        statement.pipeline(*chosen)
-    return chosen
+def _fits_now(_trial: Trial, task: TaskState, node: NodeState) -> bool:
+    return node.fits_now(task.init_resreq)
 
 
-def _promise(trial: Trial, statement: Statement, which: int) -> _Moved:
-    # Whether or not backfill tasks are in the way, plugins receive the event.
-    chosen = _choose(trial, which, lambda task, node: node.fits_conditionally(task.init_resreq))
-    if chosen is not None:
-        statement.promise(*chosen)
-    return chosen
+def _fits_beside_reservations(trial: Trial, task: TaskState, node: NodeState) -> bool:
+    return fits(plus(node.reserved, task.init_resreq), trial.session.node_room.for_jobs(node))
 
 
-def _reserve(trial: Trial, statement: Statement, which: int) -> _Moved:
-    chosen = _choose(
-        trial,
-        which,
-        lambda task, node: fits(
-            plus(node.reserved, task.init_resreq), trial.session.node_room.for_jobs(node)
-        ),
-    )
-    if chosen is not None:
-        statement.reserve(*chosen)
-    return chosen
-
+_Kind = tuple[
+    Callable[[Trial, TaskState, NodeState], bool], Callable[[Statement, TaskState, NodeState], None]
+]
 
 # The simplest first: shrinking ends there.
-_MOVES: tuple[Callable[[Trial, Statement, int], _Moved], ...] = (
-    _allocate,
-    _backfill,
-    _evict,
-    _pipeline,
-    _promise,
-    _reserve,
+_MOVES: Sequence[_Kind | None] = (
+    (_fits_now, Statement.allocate),
+    (_fits_now, partial(Statement.allocate, is_backfill=True)),  # a rollback removes the mark
+    None,  # an eviction
+    (lambda _, task, node: node.fits_later(task.init_resreq), Statement.pipeline),
+    # Whether or not backfill tasks are in the way, plugins receive the event.
+    (lambda _, task, node: node.fits_conditionally(task.init_resreq), Statement.promise),
+    (_fits_beside_reservations, Statement.reserve),
 )
 KINDS = len(_MOVES)
 """The number of kinds of moves."""
-
-
-def _choose(
-    trial: Trial, which: int, can_go: Callable[[TaskState, NodeState], bool]
-) -> tuple[TaskState, NodeState] | None:
-    choices = list(_accepted(trial, can_go))
-    return choices[which % len(choices)] if choices else None
-
-
-def _accepted(
-    trial: Trial, can_go: Callable[[TaskState, NodeState], bool]
-) -> Iterator[tuple[TaskState, NodeState]]:
-    for task in trial.pending:
-        for node in trial.session.nodes:
-            if can_go(task, node) and trial.session.placement.refusal(task, node) is None:
-                yield task, node
