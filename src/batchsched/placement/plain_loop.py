@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from math import isfinite
+from typing import NamedTuple
+
+from attrs import frozen
 
 from batchsched.errors import plugin_error
 from batchsched.model.reasons import NodeTally, Unfit, UnfitReason
@@ -23,23 +27,20 @@ CLOSED = Unfit(UnfitReason.RESERVED)
 """The node is reserved for another task."""
 
 
-class Evaluator:
+@lru_cache(maxsize=64)
+def _insufficient(name: str) -> Unfit:
+    # As many nodes lack the same thing, it is made once.
+    return Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail=name)
+
+
+class Evaluator(NamedTuple):
     """The predicates and scores of one cycle, applied to a task and a node."""
 
-    __slots__ = ("_lacking", "dimensions", "predicates", "scores")
-
-    def __init__(
-        self,
-        predicates: Sequence[tuple[str, Predicate]],
-        scores: Sequence[tuple[str, NodeScore]],
-        dimensions: Dimensions,
-    ) -> None:
-        self.predicates = tuple(predicates)
-        self.scores = tuple(scores)
-        self.dimensions = dimensions
-        self._lacking = tuple(
-            Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail=name) for name in dimensions.names
-        )
+    predicates: Sequence[tuple[str, Predicate]]
+    """In the order of evaluation, with the names of their plugins."""
+    scores: Sequence[tuple[str, NodeScore]]
+    """With the names of their plugins."""
+    dimensions: Dimensions
 
     def refusal(self, task: TaskState, node: NodeState) -> Unfit | None:
         """Return why the first predicate that rejects the node does so, or None."""
@@ -102,7 +103,7 @@ class Evaluator:
 
     def lacking_in(self, dimension: int) -> Unfit:
         """Return the reason for an insufficient dimension."""
-        return self._lacking[dimension]
+        return _insufficient(self.dimensions.names[dimension])
 
     def lacking(self, request: Vector, node: NodeState) -> tuple[Unfit, ...]:
         """Return one reason for each dimension in which `request` does not fit now."""
@@ -114,7 +115,7 @@ class Evaluator:
             for position, (wanted, there) in enumerate(zip(request, account, strict=True)):
                 if wanted >= EPSILON and wanted - there >= EPSILON:
                     short.add(position)
-        return tuple(self._lacking[position] for position in sorted(short))
+        return tuple(self.lacking_in(position) for position in sorted(short))
 
 
 def checked_unfit(unfit: object) -> Unfit:
@@ -149,24 +150,25 @@ def check_score(score: float) -> None:
         raise ValueError(f"expected a finite number, got {score!r}")
 
 
+@frozen(eq=False)
 class LinearScanPlacement:
     """A placement engine that evaluates every node for every task. O(nodes) for each call."""
 
-    def __init__(self, ledger: Ledger, evaluator: Evaluator) -> None:
-        self._nodes: Sequence[NodeState] = ledger.nodes
-        self._judgement = evaluator
+    _ledger: Ledger
+    _evaluator: Evaluator
 
     def kind(self, _task: TaskState, /) -> None:
         """Return None: the plain loop does not group tasks."""
 
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
-        return self._best(task, [n for n in self.feasible(task) if FITS[fit](n, task.init_resreq)])
+        nodes = [node for node in self.feasible(task) if FITS[fit](node, task.init_resreq)]
+        return nodes[first_of_best(self._totals(task, nodes))] if nodes else None
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order where the task fits now."""
-        for node in self._nodes:
-            if node.fits_now(task.init_resreq) and self._judgement.infeasible(task, node) is None:
+        for node in self._ledger.nodes:
+            if node.fits_now(task.init_resreq) and self._evaluator.infeasible(task, node) is None:
                 return node
         return None
 
@@ -176,9 +178,9 @@ class LinearScanPlacement:
         """Return all feasible nodes in node order; `among` these, if given."""
         return [
             node
-            for node in self._nodes
+            for node in self._ledger.nodes
             if (among is None or node.slot in among)
-            and self._judgement.infeasible(task, node) is None
+            and self._evaluator.infeasible(task, node) is None
         ]
 
     def ranked(
@@ -193,15 +195,15 @@ class LinearScanPlacement:
 
     def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:
         """Return why the predicates reject the node, or None."""
-        return self._judgement.refusal(task, node)
+        return self._evaluator.refusal(task, node)
 
     def raw_scores(self, task: TaskState, node: NodeState, /) -> tuple[float, ...]:
         """Return each score of the node before normalisation."""
-        return self._judgement.raw_scores(task, node)
+        return self._evaluator.raw_scores(task, node)
 
     def totals(self, _task: TaskState, raw: Sequence[tuple[float, ...]], /) -> list[float]:
         """Return the total score of each of several nodes compared."""
-        return self._judgement.totals(raw)
+        return self._evaluator.totals(raw)
 
     def nodes_changed(self, _slots: Collection[int], /) -> bool:
         """Return True: nothing is kept."""
@@ -211,20 +213,16 @@ class LinearScanPlacement:
         """Return how many nodes could accept the task now, and why the others could not."""
         available = 0
         unfit: Counter[Unfit] = Counter()
-        for node in self._nodes:
-            infeasible = self._judgement.infeasible(task, node)
+        for node in self._ledger.nodes:
+            infeasible = self._evaluator.infeasible(task, node)
             if infeasible is not None:
                 unfit[infeasible] += 1
             elif node.fits_now(task.init_resreq):
                 available += 1
             else:
-                unfit.update(self._judgement.lacking(task.init_resreq, node))
-        return NodeTally(len(self._nodes), available, unfit)
+                unfit.update(self._evaluator.lacking(task.init_resreq, node))
+        return NodeTally(len(self._ledger.nodes), available, unfit)
 
     def _totals(self, task: TaskState, nodes: Sequence[NodeState]) -> list[float]:
-        return self._judgement.totals([self._judgement.raw_scores(task, n) for n in nodes])
-
-    def _best(self, task: TaskState, nodes: Sequence[NodeState]) -> NodeState | None:
-        if not nodes:
-            return None
-        return nodes[first_of_best(self._totals(task, nodes))]
+        evaluator = self._evaluator
+        return evaluator.totals([evaluator.raw_scores(task, node) for node in nodes])

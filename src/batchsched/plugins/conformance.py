@@ -35,10 +35,7 @@ class _Conformance:
         return True  # it has no state
 
     def hints(self) -> EvictionHints:
-        return EvictionHints(
-            claimant_key=self.claimant_key,
-            shielded=self.shielded,
-        )
+        return EvictionHints(claimant_key=self.claimant_key, shielded=self.shielded)
 
     def claimant_key(self, _claimant: TaskState, /) -> None:
         return None

@@ -83,9 +83,7 @@ class _Drf:
             self._allocated[uid] = minus(self._allocated[uid], task.resreq)
 
     def hints(self) -> EvictionHints:
-        return EvictionHints(
-            claimant_key=self.claimant_key,
-        )
+        return EvictionHints(claimant_key=self.claimant_key)
 
     def claimant_key(self, claimant: TaskState, /) -> float:
         assert claimant.job is not None
@@ -94,27 +92,26 @@ class _Drf:
     def preemptable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
-        share = self.claimant_key(claimant)
+        mine = self.claimant_key(claimant)
         left: dict[str, Vector] = {}
-        return [self._verdict(share, candidate, left) for candidate in candidates]
+        """What each job would have left without the victims among the candidates so far."""
+        verdicts: list[Verdict] = []
+        for candidate in candidates:
+            job = candidate.job
+            assert job is not None
+            allocated = left.get(job.uid)
+            if allocated is None:
+                allocated = self._of(job)
+            without = minus(allocated, candidate.resreq)
+            share = dominant_share(without, self._total)
+            if mine < share or abs(mine - share) <= SHARE_TOLERANCE:
+                left[job.uid] = without
+                verdicts.append(Verdict.VICTIM)
+            else:
+                verdicts.append(Verdict.PASS)
+        return verdicts
 
     def verdict_reasons(
         self, _claimant: TaskState, candidates: Sequence[TaskState], _verdict: Verdict, /
     ) -> Sequence[str]:
         return ["of a job with a smaller share"] * len(candidates)
-
-    def _verdict(
-        self, claimant_share: float, candidate: TaskState, left: dict[str, Vector]
-    ) -> Verdict:
-        """Return the verdict on a candidate, and subtract a victim from its job's use."""
-        job = candidate.job
-        assert job is not None
-        allocated = left.get(job.uid)
-        if allocated is None:
-            allocated = self._of(job)
-        without = minus(allocated, candidate.resreq)
-        share = dominant_share(without, self._total)
-        if claimant_share < share or abs(claimant_share - share) <= SHARE_TOLERANCE:
-            left[job.uid] = without
-            return Verdict.VICTIM
-        return Verdict.PASS

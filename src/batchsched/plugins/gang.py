@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from attrs import frozen
+from attrs import define, frozen
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import (
@@ -43,16 +43,15 @@ class GangPlugin:
 
     def open(self, view: SessionView, /) -> object:
         """Open for one cycle."""
-        return _Gang(view, evicts_whole_jobs=self.evicts_whole_jobs)
+        return _Gang(view, self.evicts_whole_jobs)
 
 
+@define(eq=False)
 class _Gang:
+    _view: SessionView
+    _evicts_whole_jobs: bool
     votes_on_jobs_alone = True
     rejects_below_minimum = True
-
-    def __init__(self, view: SessionView, *, evicts_whole_jobs: bool) -> None:
-        self._view = view
-        self._evicts_whole_jobs = evicts_whole_jobs
 
     def resume(self, _changes: Changes, /) -> bool:
         return True  # it has no state
@@ -178,13 +177,16 @@ class _Gang:
         for job in self._view.jobs_short:
             if not job.in_session:
                 continue
-            if job.groups is not None:
-                yield job, _not_ready(job)
-                continue
             counts = job.ready_count, job.min_available
-            if counts not in known:
-                known[counts] = _not_ready(job)
-            yield job, known[counts]
+            condition = known.get(counts) if job.groups is None else None
+            if condition is None:
+                of_job = MemberCount(has=job.ready_count, needs=job.min_available)
+                group = None if job.groups is None else job.groups.first_not_ready()
+                of_group = () if group is None else (group.member_count(Counting.READY),)
+                condition = not_enough_ready((of_job, *of_group), "gang")
+                if job.groups is None:
+                    known[counts] = condition
+            yield job, condition
 
 
 def _job(task: TaskState) -> JobState:
@@ -198,10 +200,3 @@ def _is_below(job: JobState, mine: JobState) -> bool:
     Only for one of higher priority: otherwise two equal gangs could evict each other in turn.
     """
     return mine.info.priority > job.info.priority
-
-
-def _not_ready(job: JobState) -> JobCondition:
-    group = None if job.groups is None else job.groups.first_not_ready()
-    of_job = MemberCount(has=job.ready_count, needs=job.min_available)
-    of_group = () if group is None else (group.member_count(Counting.READY),)
-    return not_enough_ready((of_job, *of_group), "gang")

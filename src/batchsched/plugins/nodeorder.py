@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 
 from attrs import frozen
 
@@ -58,11 +59,11 @@ class _NodeOrder:
     def __init__(self, weights: NodeOrderPlugin, view: SessionView) -> None:
         self._weights = weights
         self._view = view
-        self._has_preferences = any(map(_has_preferences, view.tasks.values()))
+        self._has_preferences = any(map(_preferences, view.tasks.values()))
 
     def resume(self, changes: Changes, /) -> bool:
         # If no task has preferences any more, the score is 0 on all nodes.
-        return self._has_preferences or not any(map(_has_preferences, changes.tasks))
+        return self._has_preferences or not any(map(_preferences, changes.tasks))
 
     def node_scores(self) -> Iterable[NodeScore]:
         weights = self._weights
@@ -73,7 +74,7 @@ class _NodeOrder:
                 name="requested resources",
                 score=partial(_requested_score, weights),
                 reads=Reads.ACCOUNTS,
-                signature=_scoring_request,
+                signature=attrgetter("scoring_milli_cpu", "scoring_memory"),
                 hints=ScoreHints(
                     specialise=partial(_requested_scores, weights),
                     vectorise=(
@@ -126,10 +127,6 @@ def _resource_score(required: float, idle: float) -> float:
     if required <= idle:
         return _PERCENT - _PERCENT * required / idle
     return _PERCENT * idle / required - _PERCENT
-
-
-def _scoring_request(task: TaskState) -> Hashable:
-    return task.scoring_milli_cpu, task.scoring_memory
 
 
 def _requested_score(weights: NodeOrderPlugin, task: TaskState, node: NodeState) -> int:
@@ -230,11 +227,6 @@ def _attraction(
     if not profile.attracting:
         return None
     return lambda nodes: [profile.raw_score(node.info.labels) for node in nodes]
-
-
-def _has_preferences(task: TaskState) -> bool:
-    affinity = task.info.node_affinity
-    return affinity is not None and bool(affinity.preferred)
 
 
 def _preferences(task: TaskState) -> Hashable:

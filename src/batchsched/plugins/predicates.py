@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 
 from attrs import frozen
 
@@ -91,6 +92,12 @@ class _Predicates:
         )
 
     def predicates(self) -> Iterable[Predicate]:
+        def selector_of(task: TaskState) -> Callable[[NodeState], Unfit | None] | None:
+            affinity = task.info.node_affinity
+            if not task.info.node_selector and (affinity is None or affinity.required is None):
+                return None  # it selects all nodes
+            return partial(_selector, task)
+
         if self._has_limits:
             yield Predicate(
                 check=_task_limit,
@@ -107,16 +114,13 @@ class _Predicates:
         yield Predicate(
             check=_selector,
             reads=Reads.DESCRIPTION,
-            signature=_selection,
-            hints=PredicateHints(
-                specialise=lambda task: partial(_selector, task) if _selects(task) else None,
-                node_keys=_SELECTED,
-            ),
+            signature=attrgetter("info.node_selector", "info.node_affinity"),
+            hints=PredicateHints(specialise=selector_of, node_keys=_SELECTED),
         )
         yield Predicate(
             check=_ports,
             reads=Reads.NODE,
-            signature=_host_ports,
+            signature=attrgetter("info.host_ports"),
             curable=True,
             hints=PredicateHints(
                 specialise=lambda task: partial(_ports, task) if task.info.host_ports else None
@@ -126,7 +130,7 @@ class _Predicates:
             yield Predicate(
                 check=_taints,
                 reads=Reads.DESCRIPTION,
-                signature=_tolerations,
+                signature=attrgetter("info.tolerations"),
                 hints=PredicateHints(node_keys=_TOLERATED),
             )
         for is_on, condition, unfit, concerns in (
@@ -190,16 +194,6 @@ def _conditions(_task: TaskState, node: NodeState) -> Unfit | None:
     return None if reason is None else _OUT_OF_SERVICE[reason]
 
 
-def _selection(task: TaskState) -> Hashable:
-    affinity = task.info.node_affinity
-    return task.info.node_selector, affinity.required if affinity is not None else None
-
-
-def _selects(task: TaskState) -> bool:
-    affinity = task.info.node_affinity
-    return bool(task.info.node_selector) or (affinity is not None and affinity.required is not None)
-
-
 def _selector(task: TaskState, node: NodeState) -> Unfit | None:
     return None if has_what_is_selected(node.info, task.info) else _SELECTOR
 
@@ -237,10 +231,6 @@ def _fewest_in(term: NodeSelectorTerm) -> Collection[Hashable] | None:
 _SELECTED = NodeKeys(of_node=_labels_and_name, of_task=_selected, otherwise=_SELECTOR)
 
 
-def _host_ports(task: TaskState) -> Hashable:
-    return task.info.host_ports
-
-
 def _ports(task: TaskState, node: NodeState) -> Unfit | None:
     if not node.ports:
         return None
@@ -249,10 +239,6 @@ def _ports(task: TaskState, node: NodeState) -> Unfit | None:
         if any(map(port.conflicts, node.host_ports.get((port.protocol, port.port), ()))):
             return _PORTS
     return None
-
-
-def _tolerations(task: TaskState) -> Hashable:
-    return task.info.tolerations
 
 
 def _taints(task: TaskState, node: NodeState) -> Unfit | None:

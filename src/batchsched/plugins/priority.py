@@ -38,10 +38,7 @@ class _Priority:
         return -job.info.priority
 
     def hints(self) -> EvictionHints:
-        return EvictionHints(
-            claimant_key=self.claimant_key,
-            shielded=self.shielded,
-        )
+        return EvictionHints(claimant_key=self.claimant_key, shielded=self.shielded)
 
     def claimant_key(self, claimant: TaskState, /) -> tuple[int, int]:
         assert claimant.job is not None

@@ -285,10 +285,7 @@ class _Proportion:
     # Reclaiming: within the claimant's share, from queues beyond theirs.
 
     def hints(self) -> EvictionHints:
-        return EvictionHints(
-            claimant_key=self.claimant_key,
-            shielded=self.shielded,
-        )
+        return EvictionHints(claimant_key=self.claimant_key, shielded=self.shielded)
 
     def claimant_key(self, claimant: TaskState, /) -> tuple[_Claim, int, int]:
         # Covered tasks are shielded until any task loses its coverage, and all tasks of a queue
