@@ -58,7 +58,9 @@ class AllocateAction:
 
     def execute(self, session: Session, /) -> None:
         """Start the jobs that have reservations, then place tasks queue by queue."""
-        start_reserved_jobs(session)
+        reserved = session.jobs_having(TaskStatus.RESERVED)
+        if reserved:
+            start_reserved_jobs(session, reserved)
         waiting = session.jobs_having(TaskStatus.PENDING, TaskStatus.CONDITIONAL)
         turns = Turns(session, waiting, closed=session.passes_over)
         reserves = self.starvation_threshold is not None

@@ -5,7 +5,7 @@ A task goes where it can start now, else where it can later, else where it can c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import FITS, Fit, first_of_best
@@ -80,9 +80,9 @@ def best_of(session: Session, task: TaskState, nodes: Sequence[NodeState]) -> No
 # Reservations
 
 
-def start_reserved_jobs(session: Session) -> None:
+def start_reserved_jobs(session: Session, jobs: Iterable[JobState]) -> None:
     """Give each job with Reserved tasks a turn to start, on its reserved nodes or elsewhere."""
-    waiting = session.live_jobs(session.jobs_having(TaskStatus.RESERVED))
+    waiting = session.live_jobs(jobs)
     while waiting:
         job = waiting.pop()
         reserved = [

@@ -264,23 +264,18 @@ class _Proportion:
         change: Callable[[Vector, Vector], Vector],
         tell: Callable[[_RememberedCoverage, TaskState], None],
     ) -> None:
-        account = self._account_of(task)
-        if account is None or task.is_backfill:
+        queue = None if task.job is None else task.job.queue
+        if queue is None or task.is_backfill:
             return
+        account = self._accounts[queue.name]
         before = account.allocated
         account.allocated = change(before, task.resreq)
         self._exceeded += account.exceeds_since(before)
-        name = _queue_of(task).name
-        coverage = self._coverages.get(name)
+        coverage = self._coverages.get(queue.name)
         if coverage is not None:
             tell(coverage, task)
             if coverage.may_have_changed:
-                self._recovered[name] = coverage
-
-    def _account_of(self, task: TaskState) -> _Account | None:
-        if task.job is None or task.job.queue is None:
-            return None
-        return self._accounts[task.job.queue.name]
+                self._recovered[queue.name] = coverage
 
     # Reclaiming: within the claimant's share, from queues beyond theirs.
 
@@ -298,8 +293,7 @@ class _Proportion:
 
     def _claim(self, claimant: TaskState) -> _Claim:
         need = self._need(claimant)
-        account = self._account_of(claimant)
-        assert account is not None
+        account = self._accounts[_queue_of(claimant).name]
         allocated, deserved = account.allocated, account.deserved
         asked: list[int] = []
         for dimension, there in enumerate(self._view.cluster):
@@ -393,8 +387,7 @@ class _Proportion:
             return [beyond] * len(candidates)
         reasons: list[str] = []
         for candidate in candidates:
-            account = self._account_of(candidate)
-            assert account is not None
+            account = self._accounts[_queue_of(candidate).name]
             is_beyond = account.exceeds(asked, candidate, account.allocated)
             within = "within its queue's share of the requested resources"
             reasons.append("covered by its queue's share" if is_beyond else within)

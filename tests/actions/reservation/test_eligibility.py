@@ -93,7 +93,7 @@ def test_a_job_that_cannot_start_on_its_nodes_yet_keeps_nobody_from_starting() -
         job("s", "4C4G>n2"),
     )
     session = scheduler("allocate").open(snapshot)
-    start_reserved_jobs(session)
+    start_reserved_jobs(session, session.jobs_having(TaskStatus.RESERVED))
     assert session.task("k-1").status is TaskStatus.RESERVED
     assert session.task("s-1").status is TaskStatus.BINDING
     assert closed(session).dropped_reservations == ()

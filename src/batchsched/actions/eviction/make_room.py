@@ -174,8 +174,6 @@ class Claimant:
 
     def refusing(self) -> list[NodeState]:
         """Return the nodes that may accept it once others are evicted, in the same order."""
-        if not self.curable:
-            return []
         task, placement = self.task, self.session.placement
         nodes = curable_nodes(self.session, task)
         if self.scope is EvictionScope.OTHER_QUEUES or not nodes:
@@ -417,16 +415,18 @@ def find_room(claimant: Claimant, feasible: RoomOn | RememberedRoom) -> Room | N
 
     `feasible`: what can be found on the nodes that accept it as they are.
     """
-    refusing = claimant.refusing()
-    for node in refusing:
-        if _is_enough_on(claimant, node, cures=True)(()):
-            return Room(node, ())  # enough is leaving already
-    cured = RoomOn(claimant, refusing, cures=True)
-    for among in (feasible, cured):
+    searched = [feasible]
+    if claimant.curable:
+        refusing = claimant.refusing()
+        for node in refusing:
+            if _is_enough_on(claimant, node, cures=True)(()):
+                return Room(node, ())  # enough is leaving already
+        searched.append(RoomOn(claimant, refusing, cures=True))
+    for among in searched:
         room = among.alone()
         if room is not None:
             return room
-    return _cheapest(among.with_jobs() for among in (feasible, cured))
+    return _cheapest(among.with_jobs() for among in searched)
 
 
 class RoomOn:
