@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from attrs import evolve
 
 from batchsched import NodeInfo, Resource, Snapshot, what_if
-from batchsched.kubernetes.quantities import parse_quantity
+from batchsched.kubernetes import parse_quantity
 from batchsched.live import (
     JobChanged,
     JobRemoved,

@@ -38,12 +38,13 @@ def test_every_public_name_is_found_and_listed() -> None:
         "batchsched.tools"
     )
     assert in_a_fresh_process("import batchsched; print(batchsched.tools.Recorder.__name__)")
-    program = (
-        "from batchsched import live\n"
-        "assert set(live.__all__) <= set(dir(live))\n"
-        "print([name for name in live.__all__ if not hasattr(live, name)])"
-    )
-    assert in_a_fresh_process(program) == "[]"
+    for module in ("live", "tools"):
+        program = (
+            f"from batchsched import {module} as module\n"
+            "assert set(module.__all__) <= set(dir(module))\n"
+            "print([name for name in module.__all__ if not hasattr(module, name)])"
+        )
+        assert in_a_fresh_process(program) == "[]"
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:

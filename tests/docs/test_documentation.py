@@ -71,6 +71,13 @@ def test_pages_import_from_public_modules_only(page: Path) -> None:
     assert set(imported) <= set(PUBLIC)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_reference_pages_show_names_of_public_modules_only(page: Path) -> None:
+    shown = re.findall(r":: (batchsched[\w.]*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    # What needs an extra cannot be imported with the other public modules.
+    assert set(shown) <= {*PUBLIC, "batchsched.simulation.plots"}
+
+
 def test_an_example_that_gives_something_else_fails(tmp_path: Path) -> None:
     page = tmp_path / "wrong.md"
     page.write_text("```python\n>>> 1 + 1\n3\n```\n", encoding="utf-8")

@@ -65,7 +65,7 @@ class PluginOption:
 
     name: str
     flags: Mapping[str, bool] = field(default=EMPTY, converter=_flags)
-    """Which of its extension points are enabled, by the names in `ENABLE_FLAGS`; default: all."""
+    """Whether extension points are enabled, by flag, as ``enableJobOrder``; default: all are."""
     arguments: Mapping[str, ArgumentValue] = field(default=EMPTY, converter=_arguments)
 
 

@@ -75,12 +75,14 @@ from batchsched.kubernetes.decisions import (
     plan_patches,
     reservation_patches,
 )
+from batchsched.kubernetes.quantities import parse_quantity
 from batchsched.kubernetes.snapshots import read_objects, snapshot_from_objects
 
 __all__ = [
     "binding_objects",
     "eviction_objects",
     "nomination_patches",
+    "parse_quantity",
     "plan_patches",
     "read_objects",
     "reservation_patches",

@@ -44,13 +44,21 @@ from batchsched.plugin.extension_points import (
     VerdictReasons,
     Vote,
 )
-from batchsched.plugin.hints import EvictionHints, NodeKeys, PredicateHints, ScoreHints
+from batchsched.plugin.hints import (
+    EvictionHints,
+    NodeArrays,
+    NodeKeys,
+    Numbers,
+    PredicateHints,
+    ScoreHints,
+)
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.memory import Watch
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.units import EvictionUnit
+from batchsched.state.vectors import Dimensions, Vector
 
 __all__ = [
     "Allocatable",
@@ -61,6 +69,7 @@ __all__ = [
     "ClaimTerms",
     "Claims",
     "DeallocateEvents",
+    "Dimensions",
     "EvictionHints",
     "EvictionUnit",
     "ExtensionPoints",
@@ -74,11 +83,13 @@ __all__ = [
     "JobsAdmitted",
     "Need",
     "NeedOrder",
+    "NodeArrays",
     "NodeKeys",
     "NodeOrder",
     "NodeOrderOnResource",
     "NodeScore",
     "NodeState",
+    "Numbers",
     "Overused",
     "PastUse",
     "Plugin",
@@ -101,6 +112,7 @@ __all__ = [
     "SurplusWeights",
     "TaskOrder",
     "TaskState",
+    "Vector",
     "Verdict",
     "VerdictReasons",
     "Vote",

@@ -24,6 +24,7 @@ from batchsched.testing.invariants import (
     check_cycle,
     invariant,
 )
+from batchsched.testing.invariants.cycle import Accounts, Place
 from batchsched.testing.laws import LawViolation, VacuityWarning, check_plugin
 from batchsched.testing.machine import ClusterMachine
 from batchsched.testing.ping_pong import (
@@ -34,6 +35,7 @@ from batchsched.testing.plain import check_plain
 
 __all__ = [
     "INVARIANTS",
+    "Accounts",
     "ClusterMachine",
     "Cycle",
     "HashSeedViolation",
@@ -42,6 +44,7 @@ __all__ = [
     "InvariantViolation",
     "LawViolation",
     "PingPong",
+    "Place",
     "Rule",
     "VacuityWarning",
     "as_code",

@@ -1,5 +1,7 @@
 """Tools for cluster operators: pure functions on snapshots, configurations and results."""
 
+from typing import TYPE_CHECKING
+
 from batchsched.tools.comparison import Comparison, Parting, TaskChange, compare
 from batchsched.tools.config_check import Finding, check_config
 from batchsched.tools.explainer import explain
@@ -8,6 +10,21 @@ from batchsched.tools.record import EventLog, Record, RecordedCycle, Recorder, R
 from batchsched.tools.shrinking import shrink
 from batchsched.tools.trials import Cheapest, CycleRun, WhatIf, cheapest, starts, what_if
 
+if TYPE_CHECKING:
+    from batchsched.tools.run_comparison import JobChange, RunComparison
+else:
+    # Imported when first used, as they need the simulator.
+    def __getattr__(name: str) -> object:
+        if name not in ("JobChange", "RunComparison"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from batchsched.tools import run_comparison  # noqa: PLC0415
+
+        return getattr(run_comparison, name)
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)
+
+
 __all__ = [
     "Cheapest",
     "Comparison",
@@ -15,11 +32,13 @@ __all__ = [
     "EventLog",
     "Explanation",
     "Finding",
+    "JobChange",
     "Parting",
     "Record",
     "RecordedCycle",
     "Recorder",
     "Replay",
+    "RunComparison",
     "TaskChange",
     "WhatIf",
     "cheapest",
