@@ -14,6 +14,7 @@ from batchsched import (
 from batchsched.kubernetes import (
     binding_objects,
     eviction_objects,
+    nomination_patches,
     reservation_patches,
     snapshot_from_objects,
 )
@@ -49,6 +50,18 @@ def test_bindings_say_which_pod_goes_where_in_the_order_of_the_result():
     }
     assert second["metadata"] == {"name": "p1", "namespace": "a", "uid": "uid-p1"}
     assert third["metadata"] == {"name": "lone", "namespace": "a", "uid": "uid-lone"}
+
+
+def test_a_pod_keeps_its_nomination_until_it_is_bound_or_its_promise_ends():
+    pods = [pod(name, status={"nominatedNodeName": "n1"}) for name in ("p1", "p2", "p3")]
+    nominated = snapshot_from_objects(nodes=[node()], pods=pods, pod_groups=[pod_group()])
+    kept = (Promise(task_uid="uid-p2", node_name="n1"),)
+    patches = nomination_patches(
+        CycleResult(binds=(bind("uid-p1"),), kept_promises=kept), nominated
+    )
+    assert [(each["metadata"]["name"], each["status"]) for each in patches] == [
+        ("p3", {"nominatedNodeName": None})
+    ]
 
 
 def test_a_backfill_binding_marks_the_pod_for_the_next_snapshot():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Any
 
 import pytest
 from attrs import evolve
 
 from batchsched import (
+    ActionError,
     EventError,
     JobInfo,
     NodeInfo,
@@ -19,6 +21,7 @@ from batchsched import (
     SnapshotError,
     TaskInfo,
     TaskStatus,
+    default_registry,
 )
 from batchsched.live import (
     BindRefused,
@@ -208,6 +211,57 @@ def test_decisions_on_something_else_are_refused() -> None:
     with pytest.raises(EventError, match="n1"):
         cluster.carry_out(cycle)
     assert stands(cluster, "t1") == "Pending"
+
+
+@pytest.mark.parametrize("wrong", ["t", 5])
+def test_what_is_named_must_be_a_list(wrong: Any) -> None:
+    cluster = one_node(task("t"))
+    result = Scheduler().attach(cluster).schedule()
+    with pytest.raises(EventError, match=r"^not_started: expected"):
+        cluster.carry_out(result, not_started=wrong)
+
+
+def test_a_job_that_is_not_there_cannot_be_removed() -> None:
+    with pytest.raises(EventError, match=r"^events\[0\]: there is no job 'default/j'$"):
+        Cluster().apply(JobRemoved("default/j"))
+
+
+def test_use_is_counted_in_what_was_held_alone() -> None:
+    queue = Queue(name="q", usage_half_life=10)
+    running = JobInfo(name="j", queue="q", tasks=[task("t", TaskStatus.RUNNING, "n1")])
+    node = NodeInfo(name="n1", allocatable=Resource(milli_cpu=4000))
+    cluster = Cluster(nodes=[node], queues=[queue], jobs=[running])
+    cluster.apply(TimePassed(10))
+    (used,) = cluster.snapshot().queues
+    # In thousandths of cpu seconds; after one half-life, half of what would count for ever.
+    assert used.usage.milli_cpu == pytest.approx(1000 * 10 / log(2) / 2)
+    assert used.usage.memory == 0
+
+
+class _Once:
+    """An action that raises an exception the first time."""
+
+    name = "once"
+    runs = 0
+
+    def execute(self, _session: object) -> None:
+        self.runs += 1
+        if self.runs == 1:
+            raise RuntimeError("not now")
+
+
+def test_after_a_cycle_that_failed_the_next_one_is_as_from_scratch() -> None:
+    registry = default_registry()
+    action = _Once()
+    registry.register_action("once", lambda _arguments: action)
+    config = SchedulerConfig.from_mapping({"actions": "allocate, once"})
+    scheduler = Scheduler(config, registry)
+    cluster = one_node(task("t"))
+    live = scheduler.attach(cluster)
+    with pytest.raises(ActionError, match="not now"):
+        live.schedule()
+    assert live.schedule() == scheduler.schedule(cluster.snapshot())
+    assert [bind.task_uid for bind in live.schedule().binds] == ["t"]
 
 
 def test_what_a_cluster_begins_with_is_said_once() -> None:

@@ -16,8 +16,12 @@ from batchsched import (
     BatchschedError,
     ConfigError,
     JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
     Scheduler,
     Snapshot,
+    TaskGroup,
     TaskInfo,
     TaskStatus,
     as_new,
@@ -25,9 +29,8 @@ from batchsched import (
 )
 from batchsched.testing import configs
 
-pytestmark = pytest.mark.slow
-
 seeds = st.integers(0, 1 << 32)
+CPU = Resource(milli_cpu=1000)
 
 
 def shaken(life: Life, snapshot: Snapshot) -> Snapshot:
@@ -45,6 +48,7 @@ def shaken(life: Life, snapshot: Snapshot) -> Snapshot:
             return snapshot
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(seed=seeds, config=configs())
 def test_law_a_warm_scheduler_decides_what_a_cold_one_does(seed: int, config: Any) -> None:
@@ -64,6 +68,7 @@ def test_law_a_warm_scheduler_decides_what_a_cold_one_does(seed: int, config: An
         assert decided == result
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(seed=seeds, config=configs())
 def test_law_steps_in_part_are_those_of_the_whole(seed: int, config: Any) -> None:
@@ -112,6 +117,40 @@ def test_law_steps_in_part_are_those_of_the_whole(seed: int, config: Any) -> Non
 
 def renamed(task: TaskInfo) -> TaskInfo | None:
     return evolve(as_new(task), uid=f"{task.uid}x") if len(task.uid) % 3 else None
+
+
+def small(job: JobInfo, *others: TaskInfo) -> Snapshot:
+    node = NodeInfo(name="n", allocatable=Resource(milli_cpu=2000))
+    return Snapshot(nodes=[node], queues=[Queue(name="q")], jobs=[job], other_tasks=others)
+
+
+def running(uid: str, **more: Any) -> TaskInfo:
+    status = TaskStatus.RUNNING
+    return TaskInfo(uid=uid, name=uid, resreq=CPU, status=status, node_name="n", **more)
+
+
+def test_the_room_of_tasks_of_nobody_is_free_once_they_are_gone() -> None:
+    job = JobInfo(name="j", queue="q", tasks=[TaskInfo(uid="t", name="t", resreq=CPU)])
+    warm = Scheduler(warm=True)
+    assert not warm.schedule(small(job, running("a"), running("b"))).binds
+    result = warm.schedule(small(job, running("b")))
+    assert [bind.task_uid for bind in result.binds] == ["t"]
+
+
+def test_a_task_that_changes_its_group_counts_for_its_new_one() -> None:
+    groups = [TaskGroup(name="x", min=1), TaskGroup(name="y", min=1)]
+    tasks = [
+        running("r", group="x"),
+        TaskInfo(uid="t", name="t", resreq=Resource(milli_cpu=9000), group="y"),
+        TaskInfo(uid="u", name="u", resreq=CPU, group="x"),
+    ]
+    job = JobInfo(name="j", queue="q", min_available=1, tasks=tasks, groups=groups)
+    moved = evolve(job, tasks=[evolve(tasks[0], group="y"), *tasks[1:]])
+    cold, warm = Scheduler(), Scheduler(warm=True)
+    for each in (small(job), small(moved), small(job)):
+        result = warm.schedule(each)
+        assert result == cold.schedule(each)
+        assert len(result.binds) == (each.jobs[0] == moved)
 
 
 def test_what_a_cycle_that_failed_has_left_is_not_used_again() -> None:

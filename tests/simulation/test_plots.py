@@ -21,8 +21,6 @@ from batchsched.simulation import (
     sweep,
 )
 
-pytestmark = pytest.mark.slow
-
 pytest.importorskip("matplotlib", reason="plots are drawn with matplotlib (extra plots)")
 plots: Any = pytest.importorskip("batchsched.simulation.plots")
 
@@ -45,6 +43,7 @@ def test_the_queue_is_that_of_the_series(run: Run) -> None:
     assert len(drawn(figure)) > 5000
 
 
+@pytest.mark.slow
 def test_bars_of_jobs_do_not_overlap_and_cover_what_was_held(run: Run) -> None:
     for each in (run, simulate(run.workload, Srtf())):
         figure = plots.gantt(each)
@@ -66,6 +65,7 @@ def test_bars_of_jobs_do_not_overlap_and_cover_what_was_held(run: Run) -> None:
             assert left < right
 
 
+@pytest.mark.slow
 def test_a_part_of_the_time_can_be_drawn(run: Run) -> None:
     day = 86400
     figure = plots.gantt(run, start=day, end=2 * day)
@@ -102,6 +102,7 @@ def test_a_sweep_is_drawn_with_intervals() -> None:
     assert not plots.comparison(alone).axes[0].containers
 
 
+@pytest.mark.slow
 def test_an_empty_run_can_be_drawn() -> None:
     run = simulate(Workload([]).on(nodes=2), Easy())
     one = simulate(Workload([Job(id=1, submit=0, run=0, processors=1)]).on(nodes=2), Fcfs())

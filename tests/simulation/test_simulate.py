@@ -152,7 +152,7 @@ def test_jobs_larger_than_the_machine_are_refused_all_at_once() -> None:
         ({"policy": Scheduled(config="x")}, "config: expected a SchedulerConfig, got 'x'"),  # type: ignore[arg-type]
         (
             {"policy": Scheduled(restart_cost=5)},
-            "restart_cost: expected an object with the method seconds",
+            r"restart_cost: expected an object with the method seconds.*, such as ByDistance\(\)",
         ),  # type: ignore[arg-type]
         ({"policy": Scheduled(queues=("q",))}, r"queues\[0\]: expected a Queue, got 'q'"),  # type: ignore[arg-type]
         ({"ties": Ties(seed=1), "passes": "twice"}, "passes: expected 'event' or 'instant'"),
@@ -162,6 +162,19 @@ def test_what_is_no_workload_or_policy_is_refused(what: dict[str, Any], message:
     given = {"workload": Workload([job(1)]).on(nodes=4), "policy": Easy()} | what
     with pytest.raises(SimulationError, match=message):
         simulate(**given)
+
+
+def test_a_backfilled_job_that_ends_when_the_first_one_starts_takes_nothing_from_it() -> None:
+    # Job 2 starts at 10, and leaves one processor: job 4 may have it, as job 3 is gone by then.
+    jobs = [
+        job(1, processors=2),
+        job(2, processors=3),
+        job(3),
+        job(4, run=100, requested=100),
+        job(5, run=100, requested=100),
+    ]
+    run = simulate(Workload(jobs).on(nodes=4), Easy())
+    assert run.jobs["start"] == [0, 10, 0, 0, 20]
 
 
 def test_one_text_is_no_log() -> None:

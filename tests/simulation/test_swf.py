@@ -86,6 +86,7 @@ def test_every_deviation_is_listed_with_its_line(line: str, said: str) -> None:
     [
         ("; MaxProcs: many", "MaxProcs: expected a whole number above 0, got 'many'"),
         ("; MaxRecords: 7", "MaxRecords: expected 7 jobs, got 1"),
+        ("; MaxJobs: 7", "MaxJobs: expected 7 jobs, got 1"),
         ("; Version: 1.0", "expected version 2 of the format, got '1.0'"),
     ],
 )

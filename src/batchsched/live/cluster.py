@@ -183,6 +183,8 @@ class Cluster:
         if is_of(cycle, CycleResult):
             part = part_of_result(cycle, content, named, nodes)
         for uids in (not_started, still_releasing):
+            if not isinstance(uids, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+                continue  # rejected below, with all other faults
             named.update(dict.fromkeys(uid for uid in uids if is_of(uid, str)))
         before = content.part([uid for uid in named if uid in content.tasks], nodes)
         after = next_snapshot(
