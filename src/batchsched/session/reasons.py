@@ -309,6 +309,7 @@ class PendingReasons:
         # A job with groups does not try its tasks in task order.
         is_reached = blocked_by is not None and job.groups is None
         planned = session.plans.reasons.get(job.uid)
+        incomplete: PendingReason | None = None
         for task in pending:
             if task is blocked_by:
                 is_reached = False
@@ -322,7 +323,8 @@ class PendingReasons:
                 # Rolled back with an incomplete gang that a later action completed.
                 reasons[task.uid] = self._unplaced(job, task)
             elif task.uid in session.reports.rolled_back:
-                reasons[task.uid] = self._incomplete(job, None)
+                incomplete = incomplete or self._incomplete(job, None)
+                reasons[task.uid] = incomplete
             elif task.uid in session.reports.claim_refusals:
                 reasons[task.uid] = claim_refused(session.reports.claim_refusals[task.uid])
             elif job.groups is not None and job.uid in session.reports.asked_in_part:

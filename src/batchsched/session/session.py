@@ -249,6 +249,8 @@ class Session(TurnTaker):
         found: dict[str, JobState] = {}
         for status in statuses:
             found.update(self.ledger.jobs_having[status.index])
+        if not found:
+            return []
         return [job for _, job in sorted(found.items()) if job.in_session]
 
     def jobs_changed(self) -> dict[str, JobState]:

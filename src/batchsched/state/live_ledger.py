@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
+from itertools import compress
 from typing import cast
 
 from sortedcontainers import SortedDict
@@ -262,8 +263,8 @@ class LiveLedger(Ledger):
         for task in job.tasks:
             self._leave(task)
         job.running_by_node = None
-        for having in self.jobs_having:
-            having.pop(uid, None)
+        for having in compress(self.jobs_having, job.counts):
+            del having[uid]
         self.jobs_short.pop(uid, None)
         if job.queue is not None:
             jobs = job.queue.jobs

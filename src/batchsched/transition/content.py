@@ -226,8 +226,8 @@ class Content:
 
     def changed_since(self, version: Version) -> dict[tuple[Table, str], Value]:
         """Return the differences from an earlier version, with its values. O(changes)."""
-        before: dict[tuple[Table, str], Value] = {}
-        at: Version | None = version
+        before = version.before.copy()
+        at = version.next
         while at is not None:
             for key, value in at.before.items():
                 before.setdefault(key, value)
@@ -244,13 +244,17 @@ class Content:
         """Write without the journal; return the previous value."""
         if table == "tasks":
             task, owner = self.tasks.get(key), self.owner.get(key)
-            if task is None or value is None or owner is None:
-                self._count(task, owner, -1)
-                self._write(self.tasks, key, value)
-                self._count(self.tasks.get(key), owner, 1)
-            else:
-                self.tasks[key] = after = cast("TaskInfo", value)
+            after: TaskInfo | None = value  # type: ignore[assignment]  # the table says so
+            if task is not None and after is not None and owner is not None:
+                self.tasks[key] = after
                 self._count_again(task, after, owner)
+                return task
+            if task is not None:
+                self._count(task, owner, -1)
+                del self.tasks[key]
+            if after is not None:
+                self.tasks[key] = after
+                self._count(after, owner, 1)
             return task
         if table == "owner":
             task, owner = self.tasks.get(key), self.owner.get(key)
@@ -298,15 +302,13 @@ class Content:
     @staticmethod
     def _write(table: dict[str, Any], key: str, value: Value) -> Value:
         if value is None:
-            return cast("Value", table.pop(key, None))
-        before = cast("Value", table.get(key))
+            return table.pop(key, None)  # type: ignore[no-any-return]
+        before: Value = table.get(key)
         table[key] = value
         return before
 
-    def _count(self, task: TaskInfo | None, owner: str | None, sign: int) -> None:
+    def _count(self, task: TaskInfo, owner: str | None, sign: int) -> None:
         """Add a task to the indices by node, status and job (sign 1), or remove it (-1)."""
-        if task is None:
-            return
         uid, node_name = task.uid, task.node_name
         if node_name is not None:
             if sign > 0:

@@ -488,9 +488,8 @@ class _Applied:
             return
         task = content.tasks[uid]
         rule = RULES[rule_name]
-        problem = rule.problem(task)
-        if problem:
-            self._refuse(f"task {uid!r}: {problem}")
+        if not rule.applies(task):
+            self._refuse(f"task {uid!r}: {rule.problem(task)}")
             return
         # A task without a job is not replaced.
         is_left_for_good = rule_name == "gone" and uid in content.others

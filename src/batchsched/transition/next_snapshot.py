@@ -346,9 +346,11 @@ def tasks_started(cycle: CycleResult, content: Content) -> dict[str, TaskInfo] |
         started[uid] = running(tasks[uid], bind.node_name, is_backfill=bind.is_backfill, now=now)
         jobs[owner[uid]] = None
     outcomes = cycle.tasks
+    # Those of bound tasks are stored, also where others are computed when they are read.
+    stored: Mapping[str, TaskOutcome] = getattr(outcomes, "changed", outcomes)
     for job in jobs:
         for uid in content.members[job]:
-            outcome = outcomes.get(uid, _UNKNOWN)
+            outcome = stored.get(uid) or outcomes.get(uid, _UNKNOWN)
             if outcome is not _UNKNOWN and not _is_as_decided(
                 outcome, tasks[uid], started.get(uid)
             ):
