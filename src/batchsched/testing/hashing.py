@@ -106,7 +106,7 @@ def answers_of(name: str, snapshots: Sequence[Snapshot]) -> list[Asked]:
 
 def _of_plugin(subject: Subject, snapshot: Snapshot) -> Asked:
     told = _texts(ask_all(subject.open(snapshot)))
-    told[RESULT] = _as_text(subject.fresh_scheduler(lambda _: None), snapshot)
+    told[RESULT] = _as_text(subject.scheduler(), snapshot)
     return told
 
 
@@ -238,17 +238,11 @@ def _drawn(examples: SearchStrategy[Snapshot], count: int) -> list[Snapshot]:
     return found
 
 
-def differences(
-    names: Sequence[str],
-    drawn: Sequence[Snapshot],
-    run: Callable[[str, int], str] | None = None,
-) -> Iterator[HashSeedViolation]:
+def differences(names: Sequence[str], drawn: Sequence[Snapshot]) -> Iterator[HashSeedViolation]:
     """Yield the first difference of each target."""
     order: Order = {"targets": names, "snapshots": [snapshot.to_dict() for snapshot in drawn]}
     text = json.dumps(order)
-    told = [
-        cast("list[list[Asked]]", json.loads((run or run_child)(text, seed))) for seed in _SEEDS
-    ]
+    told = [cast("list[list[Asked]]", json.loads(run_child(text, seed))) for seed in _SEEDS]
     for name, one, other in zip(names, *told, strict=True):
         for snapshot, before, after in zip(drawn, one, other, strict=True):
             question = next((q for q in before if before[q] != after.get(q)), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from attrs import evolve
 from hypothesis import strategies as st
@@ -33,24 +33,19 @@ _HOLDING = (
 _WHICH = st.integers(0, 15)
 
 RuleT = TypeVar("RuleT")
+PartT = TypeVar("PartT", TaskInfo, NodeInfo)
 
 
 # Hypothesis's own decorators lose the type of what they decorate.
 
 
-def _first(**drawn: SearchStrategy[object]) -> Callable[[RuleT], RuleT]:
-    make = cast("Callable[..., Callable[[RuleT], RuleT]]", initialize)
-    return make(**drawn)
+class _Decorator(Protocol):
+    def __call__(self, function: RuleT, /) -> RuleT: ...
 
 
-def _step(**drawn: SearchStrategy[object]) -> Callable[[RuleT], RuleT]:
-    make = cast("Callable[..., Callable[[RuleT], RuleT]]", rule)
-    return make(**drawn)
-
-
-def _when(condition: Callable[[ClusterMachine], object]) -> Callable[[RuleT], RuleT]:
-    make = cast("Callable[..., Callable[[RuleT], RuleT]]", precondition)
-    return make(condition)
+_first = cast("Callable[..., _Decorator]", initialize)
+_step = cast("Callable[..., _Decorator]", rule)
+_when = cast("Callable[[Callable[[ClusterMachine], object]], _Decorator]", precondition)
 
 
 class ClusterMachine(RuleBasedStateMachine):
@@ -168,21 +163,21 @@ class ClusterMachine(RuleBasedStateMachine):
     @_step(which=_WHICH)
     def finish(self, which: int) -> None:
         """Complete a running task."""
-        uid = self._one_of(self.tasks(TaskStatus.RUNNING), which).uid
+        uid = _one_of(self.tasks(TaskStatus.RUNNING), which).uid
         self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, succeeded=[uid]))
 
     @_when(lambda self: self.tasks(TaskStatus.RUNNING))
     @_step(which=_WHICH)
     def fail(self, which: int) -> None:
         """Fail a running task; its controller recreates it."""
-        uid = self._one_of(self.tasks(TaskStatus.RUNNING), which).uid
+        uid = _one_of(self.tasks(TaskStatus.RUNNING), which).uid
         self._remove_tasks([uid], self.snapshot.nodes)
 
     @_when(lambda self: self.snapshot.nodes)
     @_step(which=_WHICH)
     def cordon(self, which: int) -> None:
         """Cordon a node, or uncordon it."""
-        chosen = self._one_node(which)
+        chosen = _one_of(self.snapshot.nodes, which)
         changed = evolve(chosen, unschedulable=not chosen.unschedulable)
         nodes_now = [changed if node is chosen else node for node in self.snapshot.nodes]
         self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, nodes=nodes_now))
@@ -191,7 +186,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @_step(which=_WHICH)
     def drain(self, which: int) -> None:
         """Cordon a node and remove all tasks on it, which come back as Pending."""
-        drained = self._one_node(which)
+        drained = _one_of(self.snapshot.nodes, which)
         closed = evolve(drained, unschedulable=True)
         self._clear(drained, [closed if node is drained else node for node in self.snapshot.nodes])
 
@@ -199,7 +194,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @_step(which=_WHICH)
     def lose_node(self, which: int) -> None:
         """Remove a node with all tasks on it, which come back as Pending."""
-        lost = self._one_node(which)
+        lost = _one_of(self.snapshot.nodes, which)
         self._clear(lost, [node for node in self.snapshot.nodes if node is not lost])
 
     @_when(lambda self: len(self.snapshot.nodes) < self.max_nodes)
@@ -209,14 +204,8 @@ class ClusterMachine(RuleBasedStateMachine):
         name = self._free_name()
         labels = {**node.labels, "host": name} if "host" in node.labels else node.labels
         added = evolve(node, name=name, labels=labels)
-        self.change(
-            next_snapshot(
-                self.snapshot,
-                None,
-                now=self.snapshot.now,
-                nodes=[*self.snapshot.nodes, added],
-            )
-        )
+        nodes_now = [*self.snapshot.nodes, added]
+        self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, nodes=nodes_now))
 
     def _clear(self, cleared: NodeInfo, nodes_now: Sequence[NodeInfo]) -> None:
         """Replace the nodes, and remove all tasks on one of them."""
@@ -251,9 +240,6 @@ class ClusterMachine(RuleBasedStateMachine):
             if name not in names and not any(uid.startswith(f"{name}-") for uid in uids):
                 return name
 
-    @staticmethod
-    def _one_of(tasks: Sequence[TaskInfo], which: int) -> TaskInfo:
-        return tasks[which % len(tasks)]
 
-    def _one_node(self, which: int) -> NodeInfo:
-        return self.snapshot.nodes[which % len(self.snapshot.nodes)]
+def _one_of(parts: Sequence[PartT], which: int) -> PartT:
+    return parts[which % len(parts)]

@@ -12,8 +12,8 @@ from batchsched.model.cluster import JobInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.scheduler import Scheduler
 from batchsched.testing.code import as_code, as_script
+from batchsched.testing.invariants.invariant import are_decided
 
 
 def without_times(snapshot: Snapshot, /) -> Snapshot:
@@ -85,7 +85,7 @@ class PingPong(AssertionError):  # noqa: N818 - it is what was found, not what w
         """
         further = ["from batchsched.testing import without_times"]
         times = [snapshot.now for snapshot in self.snapshots[1:]]
-        if self._is_decided_again():
+        if are_decided(self.snapshots[:-1], self.loop, self.config, self.registry):
             registry = ""
             if self.registry is not None:
                 further.append("# registry: what the names in the configuration come from")
@@ -106,14 +106,6 @@ class PingPong(AssertionError):  # noqa: N818 - it is what was found, not what w
             'assert not (evictions and is_back), "ping-pong"\n',
             *further,
         )
-
-    def _is_decided_again(self) -> bool:
-        try:
-            scheduler = Scheduler(self.config, self.registry)
-            again = [scheduler.schedule(snapshot) for snapshot in self.snapshots[:-1]]
-        except Exception:  # plugins may raise anything; the recorded decisions are known
-            return False
-        return again == list(self.loop)
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

@@ -34,7 +34,7 @@ from batchsched.state.doors import Door
 from batchsched.testing.drawing.parts import jobs
 from batchsched.testing.drawing.pools import Switches
 from batchsched.testing.drawing.snapshots import given_or_default, same_each_time, snapshots
-from batchsched.testing.laws import default_examples
+from batchsched.testing.laws import SIMPLE, default_examples
 from batchsched.testing.laws.trial import LawViolation, Subject
 from batchsched.transition.events import (
     Event,
@@ -150,15 +150,11 @@ def _examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrategy[Snap
 
     What hints for evictions say matters in full ones, and signatures where equal tasks are placed.
     """
+    full = ["running", "priorities"]
     crowded = snapshots(
-        max_nodes=3,
-        max_queues=2,
-        min_jobs=3,
-        max_tasks=3,
-        always=["running", "priorities"],
-        labels=labels,
-        **_SIMPLE,
+        max_nodes=3, max_queues=2, min_jobs=3, max_tasks=3, always=full, labels=labels, **_SIMPLE
     )
+    new: Switches = {**_SIMPLE, "running": False, "promises": False, "best_effort": False}
     roomy = snapshots(
         min_nodes=2,
         max_queues=2,
@@ -167,22 +163,12 @@ def _examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrategy[Snap
         min_tasks=2,
         always=["gangs"],
         labels=labels,
-        **_SIMPLE_AND_NEW,
+        **new,
     )
     return st.one_of(crowded, roomy, default_examples(labels))
 
 
-_SIMPLE: Switches = {
-    "invalid_jobs": False,
-    "constraints": False,
-    "affinity": False,
-    "scalars": False,
-    "init_requests": False,
-    "reservations": False,
-    "endings": False,
-    "groups": False,
-}
-_SIMPLE_AND_NEW: Switches = {**_SIMPLE, "running": False, "promises": False, "best_effort": False}
+_SIMPLE: Switches = {**SIMPLE, "endings": False}
 
 
 _KINDS: Sequence[str] = ("ended", "arrived", "gone", "job", "node")

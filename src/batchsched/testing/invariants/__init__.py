@@ -15,23 +15,20 @@ from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
+from batchsched.testing.invariants import (
+    decisions,
+    evictions,
+    gangs,
+    nodes,
+    placements,
+    reasons,
+)
+from batchsched.testing.invariants import (
+    rules as own_rules,
+)
 from batchsched.testing.invariants.cycle import Cycle
-from batchsched.testing.invariants.decisions import decisions as _decisions
-from batchsched.testing.invariants.decisions import permutation as _permutation
-from batchsched.testing.invariants.evictions import claims as _claims
-from batchsched.testing.invariants.evictions import protection as _protection
-from batchsched.testing.invariants.evictions import sparing as _sparing
-from batchsched.testing.invariants.evictions import swaps as _swaps
-from batchsched.testing.invariants.gangs import gangs as _gangs
 from batchsched.testing.invariants.invariant import Invariant, InvariantViolation, invariant
-from batchsched.testing.invariants.nodes import capacity as _capacity
-from batchsched.testing.invariants.nodes import reservations as _reservations
-from batchsched.testing.invariants.nodes import starts as _starts
-from batchsched.testing.invariants.placements import placements as _placements
 from batchsched.testing.invariants.policy import Rule
-from batchsched.testing.invariants.reasons import outcomes as _outcomes
-from batchsched.testing.invariants.reasons import reasons as _reasons
-from batchsched.testing.invariants.rules import rules as _rules
 
 __all__ = [
     "INVARIANTS",
@@ -44,20 +41,20 @@ __all__ = [
 ]
 
 INVARIANTS: Sequence[Invariant] = (
-    _decisions,
-    _capacity,
-    _starts,
-    _placements,
-    _gangs,
-    _protection,
-    _claims,
-    _sparing,
-    _swaps,
-    _reservations,
-    _outcomes,
-    _reasons,
-    _rules,
-    _permutation,
+    decisions.decisions,
+    nodes.capacity,
+    nodes.starts,
+    placements.placements,
+    gangs.gangs,
+    evictions.protection,
+    evictions.claims,
+    evictions.sparing,
+    evictions.swaps,
+    nodes.reservations,
+    reasons.outcomes,
+    reasons.reasons,
+    own_rules.rules,
+    decisions.permutation,
 )
 """All invariants, in the order in which `check_cycle` checks them."""
 
@@ -110,14 +107,7 @@ def check_cycle(
         problem = None if law in left_out else next(law.problems(cycle), None)
         if problem is not None:
             raise InvariantViolation(
-                law.__name__,
-                problem,
-                snapshot,
-                result,
-                used,
-                registry,
-                law.__module__,
-                cycle.rules,
+                law.__name__, problem, snapshot, result, used, registry, law.__module__, cycle.rules
             )
 
 

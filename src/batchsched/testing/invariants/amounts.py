@@ -35,10 +35,7 @@ def of(resource: Resource) -> Amounts:
 
 def add(left: Amounts, right: Amounts) -> Amounts:
     """Return the sum."""
-    result = dict(left)
-    for name, amount in right.items():
-        result[name] = result.get(name, 0) + amount
-    return result
+    return {name: left.get(name, 0) + right.get(name, 0) for name in left | right}
 
 
 def larger_of(left: Amounts, right: Amounts) -> Amounts:
@@ -48,10 +45,7 @@ def larger_of(left: Amounts, right: Amounts) -> Amounts:
 
 def sub(left: Amounts, right: Amounts) -> Amounts:
     """Return the difference, which may be negative."""
-    result = dict(left)
-    for name, amount in right.items():
-        result[name] = result.get(name, 0) - amount
-    return result
+    return {name: left.get(name, 0) - right.get(name, 0) for name in left | right}
 
 
 def total(parts: Iterable[Amounts]) -> Amounts:

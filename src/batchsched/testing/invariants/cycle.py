@@ -218,7 +218,7 @@ class Cycle:
         self.registry = registry
         self.rules = rules_of(rules)
         """The rules that custom plugins and actions follow."""
-        self.policy = Policy(config) if registry is None else Policy(config, registry)
+        self.policy = Policy(config, registry or default_registry())
 
     @cached_property
     def nodes(self) -> dict[str, NodeInfo]:

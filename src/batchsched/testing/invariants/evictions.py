@@ -16,7 +16,7 @@ from batchsched.testing.invariants.cycle import (
     least_tasks,
 )
 from batchsched.testing.invariants.invariant import invariant
-from batchsched.testing.invariants.placements import conflict, means
+from batchsched.testing.invariants.placements import conflict, repelled_in
 
 _EPS = 0.1
 
@@ -341,15 +341,21 @@ def sparing(cycle: Cycle) -> Iterator[str]:
     if not cycle.policy.knows_actions:
         return  # custom actions may have changed anything in between
     may_be_for_limits = "capacity" in cycle.policy.plugins and _has_limits(cycle)
-    by_claimant: dict[str, list[int]] = {}
-    for position, eviction in enumerate(cycle.result.evictions):
-        by_claimant.setdefault(eviction.for_task_uid, []).append(position)
-    for claimant, positions in by_claimant.items():
+    for claimant, positions in by_claimant(cycle).items():
         if claimant in cycle.job_of and cycle.after[claimant].node_name in cycle.nodes:
             action = cycle.result.evictions[positions[0]].action
             if action == "reclaim" and may_be_for_limits:
                 continue
             yield from spared(cycle, claimant, positions)
+
+
+def by_claimant(cycle: Cycle) -> dict[str, list[int]]:
+    """Return claimant to the positions of its evictions, in the order of the first ones."""
+    found: dict[str, list[int]] = {}
+    for position, eviction in enumerate(cycle.result.evictions):
+        if eviction.task_uid in cycle.job_of:
+            found.setdefault(eviction.for_task_uid, []).append(position)
+    return found
 
 
 def _has_limits(cycle: Cycle) -> bool:
@@ -423,10 +429,7 @@ def _may_stand_in_the_way(
     return any(
         conflict(task, victim) is not None
         or any(
-            means(term, owner, meant) and term.topology_key in node.labels
-            for owner, meant in ((task, victim), (victim, task))
-            if owner.pod_anti_affinity is not None
-            for term in owner.pod_anti_affinity.required
+            key in node.labels for key in (*repelled_in(task, victim), *repelled_in(victim, task))
         )
         for victim in victims
     )
@@ -515,16 +518,12 @@ def swaps(cycle: Cycle) -> Iterator[str]:
         if not certainly_has_all(share, least):
             continue
         remains_so = True
-        for claimant, victims in _groups(cycle):
-            action = victims[0].action
+        for claimant, positions in by_claimant(cycle).items():
+            victims = [cycle.result.evictions[position] for position in positions]
             is_mine = claimant in cycle.job_of and cycle.job_of[claimant].queue == name
             held = total(cycle.resreq[victim.task_uid] for victim in victims)
-            if (
-                action == "preempt"
-                and is_mine
-                and remains_so
-                and not fits(cycle.start_request[claimant], held)
-            ):
+            enough = not is_mine or fits(cycle.start_request[claimant], held)
+            if victims[0].action == "preempt" and remains_so and not enough:
                 names = ", ".join(victim.task_uid for victim in victims)
                 yield (
                     f"queue {name!r} has its deserved share, but {claimant!r} requests more "
@@ -536,15 +535,6 @@ def swaps(cycle: Cycle) -> Iterator[str]:
             remains_so = remains_so and certainly_has_all(share, least)
         if remains_so:
             yield from _grown(cycle, name)
-
-
-def _groups(cycle: Cycle) -> Iterator[tuple[str, list[Eviction]]]:
-    """Yield each claimant with its victims, in the order in which they were evicted."""
-    groups: dict[str, list[Eviction]] = {}
-    for eviction in cycle.result.evictions:
-        if eviction.task_uid in cycle.job_of and eviction.for_task_uid in cycle.job_of:
-            groups.setdefault(eviction.for_task_uid, []).append(eviction)
-    yield from groups.items()
 
 
 def _lost(cycle: Cycle, queue: str, victims: list[Eviction]) -> Amounts:

@@ -20,6 +20,20 @@ from batchsched.testing.invariants.policy import Rule
 _OURS = "batchsched.testing"
 
 
+def are_decided(
+    snapshots: Iterable[Snapshot],
+    results: Sequence[CycleResult],
+    config: SchedulerConfig,
+    registry: Registry | None,
+) -> bool:
+    """Return whether a new scheduler decides the same again on the snapshots, one by one."""
+    try:
+        scheduler = Scheduler(config, registry)
+        return [scheduler.schedule(snapshot) for snapshot in snapshots] == list(results)
+    except Exception:  # plugins may raise anything; the recorded decisions are known
+        return False
+
+
 def _in_order(rules: Iterable[Rule], /) -> list[Rule]:
     return sorted(rules, key=lambda rule: rule.name)
 
@@ -77,21 +91,15 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
             further.append(f"from {_OURS} import Rule")
             names = ", ".join(f"Rule.{rule.name}" for rule in self.rules)
             checked_with += f", rules=[{names}]"
-        result = f"Scheduler({made_with}).schedule(snapshot)"
+        again = are_decided([self.snapshot], [self.result], self.config, self.registry)
+        result = f"Scheduler({made_with}).schedule(snapshot)" if again else as_code(self.result)
         return as_script(
             f"snapshot = {as_code(self.snapshot)}\n"
             f"config = {as_code(self.config)}\n"
-            f"result = {result if self._is_decided_again() else as_code(self.result)}\n"
+            f"result = {result}\n"
             f"check_cycle(snapshot, result, {checked_with})\n",
             *further,
         )
-
-    def _is_decided_again(self) -> bool:
-        try:
-            again = Scheduler(self.config, self.registry).schedule(self.snapshot)
-        except Exception:  # plugins may raise anything; the recorded decisions are known
-            return False
-        return again == self.result
 
 
 class Invariant:

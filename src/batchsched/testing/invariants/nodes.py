@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import ceil
 
 from batchsched.model.cluster import JobInfo, TaskStatus
@@ -149,20 +149,28 @@ def on_closed_nodes(cycle: Cycle) -> Iterator[str]:
     """Yield faults for tasks placed on nodes that were reserved for other jobs all the time."""
     for name, uids in _reserved(cycle).items():
         stood = [uid for uid in uids if _stood(cycle, uid, name)]
-        if all(is_nothing(cycle.start_request[uid]) for uid in stood):
-            continue
         holders = {cycle.job_of[uid].uid for uid in stood}
-        for uid in cycle.on_node[name]:
-            after, before = cycle.after[uid], cycle.before(uid)
-            if not cycle.is_new(uid) or cycle.is_best_effort(uid) or uid not in cycle.job_of:
-                continue
-            was_its_own = before.status in _KEPT and before.node_name == name
-            is_its_own = was_its_own or cycle.job_of[uid].uid in holders
+        for uid, what, was_its_own in _came(cycle, name) if _is_closed(cycle, stood) else ():
+            is_its_own = was_its_own or uid not in cycle.job_of or cycle.job_of[uid].uid in holders
             if not is_its_own and not _may_have_reserved(cycle, uid):
-                yield (
-                    f"task {uid!r} is {after.status.value} on node {name!r}, which is reserved "
-                    f"for {', '.join(stood)}"
-                )
+                yield f"{what}, which is reserved for {', '.join(stood)}"
+
+
+def _is_closed(cycle: Cycle, reserved: Sequence[str]) -> bool:
+    """Return whether the reservations of these tasks close a node to others."""
+    return not all(is_nothing(cycle.start_request[uid]) for uid in reserved)
+
+
+def _came(cycle: Cycle, name: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield the tasks with a request that were placed on a node, with what to say of them.
+
+    And whether they had that node before: a kept promise is older than the reservation.
+    """
+    for uid in cycle.on_node[name]:
+        after, before = cycle.after[uid], cycle.before(uid)
+        if cycle.is_new(uid) and not cycle.is_best_effort(uid):
+            was_its_own = before.status in _KEPT and before.node_name == name
+            yield uid, f"task {uid!r} is {after.status.value} on node {name!r}", was_its_own
 
 
 def _reserved(cycle: Cycle) -> dict[str, list[str]]:
@@ -178,21 +186,15 @@ def _reserved(cycle: Cycle) -> dict[str, list[str]]:
 
 
 def _closed(cycle: Cycle, name: str, reserved: list[str]) -> Iterator[str]:
-    stood = [uid for uid in reserved if _stood(cycle, uid, name)]
-    if all(is_nothing(cycle.start_request[uid]) for uid in reserved):
+    if not _is_closed(cycle, reserved):
         return
-    closed_at_first = any(not is_nothing(cycle.start_request[uid]) for uid in stood)
+    stood = [uid for uid in reserved if _stood(cycle, uid, name)]
+    closed_at_first = _is_closed(cycle, stood)
     holders = {cycle.job_of[uid].uid for uid in reserved}
-    for uid in cycle.on_node[name]:
-        after, before = cycle.after[uid], cycle.before(uid)
-        if not cycle.is_new(uid) or cycle.is_best_effort(uid):
-            continue
-        what = f"task {uid!r} is {after.status.value} on node {name!r}"
-        # A kept promise is older than the reservation.
-        was_its_own = before.status in _KEPT and before.node_name == name
+    for uid, what, was_its_own in _came(cycle, name):
         if closed_at_first and not (was_its_own or _may_have_reserved(cycle, uid)):
             yield f"{what}, which is reserved for {', '.join(stood)}"
-        if after.status in _PROMISED and holders - {cycle.job_of[uid].uid}:
+        if cycle.after[uid].status in _PROMISED and holders - {cycle.job_of[uid].uid}:
             yield f"{what}, which is reserved for {', '.join(reserved)} of another job"
 
 

@@ -104,6 +104,12 @@ def means(term: PodAffinityTerm, owner: TaskInfo, other: TaskInfo) -> bool:
     return other.namespace in namespaces and _selects(term.selector, other.labels)
 
 
+def repelled_in(owner: TaskInfo, other: TaskInfo) -> list[str]:
+    """Return the topologies in whose domains a task repels another by its anti-affinity."""
+    terms = () if owner.pod_anti_affinity is None else owner.pod_anti_affinity.required
+    return [term.topology_key for term in terms if means(term, owner, other)]
+
+
 def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     if selector is None:
         return False
@@ -181,13 +187,9 @@ def _affinity_refusals(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> Iterator
     def shares(key: str, other: NodeInfo) -> bool:
         return key in node.labels and other.labels.get(key) == node.labels[key]
 
-    for other, where in (*existing, *promised):
-        if other.pod_anti_affinity is not None and any(
-            means(term, other, task) and shares(term.topology_key, where)
-            for term in other.pod_anti_affinity.required
-        ):
-            yield UnfitReason.EXISTING_ANTI_AFFINITY
-            break
+    there = (*existing, *promised)
+    if any(shares(key, where) for other, where in there for key in repelled_in(other, task)):
+        yield UnfitReason.EXISTING_ANTI_AFFINITY
     if task.pod_affinity is not None and task.pod_affinity.required:
         terms = task.pod_affinity.required
         wanted = [
@@ -204,11 +206,7 @@ def _affinity_refusals(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> Iterator
             (term.topology_key, node.labels.get(term.topology_key)) in pairs for term in terms
         ) and (pairs or not meets_itself):
             yield UnfitReason.POD_AFFINITY
-    if task.pod_anti_affinity is not None and any(
-        means(term, task, other) and shares(term.topology_key, where)
-        for term in task.pod_anti_affinity.required
-        for other, where in (*existing, *promised)
-    ):
+    if any(shares(key, where) for other, where in there for key in repelled_in(task, other)):
         yield UnfitReason.POD_ANTI_AFFINITY
 
 
@@ -248,7 +246,8 @@ def placements(cycle: Cycle) -> Iterator[str]:
     for uid, place in cycle.after.items():
         task = cycle.tasks[uid]
         is_new = cycle.is_new(uid)
-        if not is_new and not _is_new_reservation(cycle, uid):
+        is_reserved = place.status is TaskStatus.RESERVED
+        if not is_new and not (is_reserved and place.node_name != task.node_name):
             continue
         node = cycle.nodes.get(place.node_name or "")
         if node is None:
@@ -261,11 +260,6 @@ def placements(cycle: Cycle) -> Iterator[str]:
             yield from _ports(cycle, task, node, what)
             yield from _repelled(cycle, task, node, what)
             yield from _attracted(cycle, task, node, what)
-
-
-def _is_new_reservation(cycle: Cycle, uid: str) -> bool:
-    after, before = cycle.after[uid], cycle.before(uid)
-    return after.status is TaskStatus.RESERVED and after.node_name != before.node_name
 
 
 def _ports(cycle: Cycle, task: TaskInfo, node: NodeInfo, what: str) -> Iterator[str]:
@@ -298,17 +292,11 @@ def _repelled(cycle: Cycle, task: TaskInfo, node: NodeInfo, what: str) -> Iterat
         if where is None:
             continue
         for owner, meant in ((task, other), (other, task)):
-            for term in (
-                owner.pod_anti_affinity.required if owner.pod_anti_affinity is not None else ()
-            ):
-                domain = node.labels.get(term.topology_key)
-                if (
-                    domain is not None
-                    and where.labels.get(term.topology_key) == domain
-                    and means(term, owner, meant)
-                ):
+            for key in repelled_in(owner, meant):
+                domain = node.labels.get(key)
+                if domain is not None and where.labels.get(key) == domain:
                     yield (
-                        f"{what}, in {term.topology_key}={domain} with task {uid!r} on "
+                        f"{what}, in {key}={domain} with task {uid!r} on "
                         f"{where.name!r}, which the anti-affinity of {owner.uid!r} forbids"
                     )
 

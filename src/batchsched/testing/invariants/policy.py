@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from itertools import chain
 from typing import cast
-
-from attrs import field, frozen
 
 from batchsched.config.options import ActionOption, PluginOption
 from batchsched.config.registry import Registry, default_registry
@@ -75,46 +74,29 @@ def _is_true(value: ArgumentValue) -> bool:
     return value if isinstance(value, bool) else str(value).strip().lower() in _TRUE
 
 
-@frozen
 class Policy:
     """A configuration with the properties that invariants use."""
 
-    config: SchedulerConfig
-    registry: Registry = _OURS
-    """The registry of the names, any of which may belong to a custom plugin or action."""
-    plugins: Mapping[str, tuple[int, PluginOption]] = field(init=False)
-    """Name to tier and options."""
-    known_plugins: frozenset[str] = field(init=False)
-    """The names under which the registry has the built-in plugins."""
-    known_actions: frozenset[str] = field(init=False)
-    """The names under which the registry has the built-in actions."""
-    knows_actions: bool = field(init=False)
-    """Whether all actions are built in."""
-    knows_plugins: bool = field(init=False)
-    """Whether all plugins are built in."""
-
-    def __attrs_post_init__(self) -> None:
-        plugins = {
+    def __init__(self, config: SchedulerConfig, registry: Registry = _OURS) -> None:
+        self.config = config
+        self.plugins: Mapping[str, tuple[int, PluginOption]] = {
             plugin.name: (position, plugin)
-            for position, tier in enumerate(self.config.tiers)
+            for position, tier in enumerate(config.tiers)
             for plugin in tier.plugins
         }
-        known_plugins = frozenset(
-            name
-            for name in _PLUGINS
-            if self.registry.plugin_factory(name) == _OURS.plugin_factory(name)
+        """Name to tier and options."""
+        self.known_plugins = frozenset(
+            name for name in _PLUGINS if registry.plugin_factory(name) == _OURS.plugin_factory(name)
         )
-        known_actions = frozenset(
-            name
-            for name in _ACTIONS
-            if self.registry.action_factory(name) == _OURS.action_factory(name)
+        """The names under which the registry has the built-in plugins."""
+        self.known_actions = frozenset(
+            name for name in _ACTIONS if registry.action_factory(name) == _OURS.action_factory(name)
         )
-        names = {action.name for action in self.config.actions}
-        object.__setattr__(self, "plugins", plugins)
-        object.__setattr__(self, "known_plugins", known_plugins)
-        object.__setattr__(self, "known_actions", known_actions)
-        object.__setattr__(self, "knows_actions", names <= known_actions)
-        object.__setattr__(self, "knows_plugins", plugins.keys() <= known_plugins)
+        """The names under which the registry has the built-in actions."""
+        self.knows_actions = {action.name for action in config.actions} <= self.known_actions
+        """Whether all actions are built in."""
+        self.knows_plugins = self.plugins.keys() <= self.known_plugins
+        """Whether all plugins are built in."""
 
     def has(self, plugin: str, flag: str | None = None) -> bool:
         """Return whether a built-in plugin is configured, with one of its extension points on.
@@ -185,6 +167,10 @@ class Policy:
             return []
         return [action for action in self.config.actions if action.name == name]
 
+    def given(self, action: str, argument: str, default: ArgumentValue) -> list[ArgumentValue]:
+        """Return the values of an argument of the configured built-in actions of a name."""
+        return [each.arguments.get(argument, default) for each in self.actions(action)]
+
     def has_own_action_after(self, name: str) -> bool:
         """Return whether a custom action runs after an action of this name."""
         names = [action.name for action in self.config.actions]
@@ -221,11 +207,8 @@ class Policy:
     @property
     def cures(self) -> bool:
         """Whether tasks may be pipelined to nodes that accept them only once others have left."""
-        return any(
-            _is_true(action.arguments.get("curable", False))
-            for name in ("preempt", "reclaim")
-            for action in self.actions(name)
-        )
+        curable = (self.given(action, "curable", False) for action in ("preempt", "reclaim"))
+        return any(map(_is_true, chain(*curable)))
 
     @property
     def undoes(self) -> bool:
@@ -239,25 +222,16 @@ class Policy:
     @property
     def discards_unready(self) -> bool:
         """Whether allocate rolls back turns that leave their job unready."""
-        return any(
-            action.arguments.get("unready", "discard") != "hold"
-            for action in self.actions("allocate")
-        )
+        return any(value != "hold" for value in self.given("allocate", "unready", "discard"))
 
     def backfill_strategies(self) -> set[str]:
         """Return the strategies of all configured backfill actions."""
-        return {
-            str(action.arguments.get("strategy", "best-effort"))
-            for action in self.actions("backfill")
-        }
+        return set(map(str, self.given("backfill", "strategy", "best-effort")))
 
     @property
     def evicts_backfill(self) -> bool:
         """Whether allocate evicts backfill tasks for those that were promised their room."""
-        return any(
-            _is_true(action.arguments.get("evictBackfill", False))
-            for action in self.actions("allocate")
-        )
+        return any(map(_is_true, self.given("allocate", "evictBackfill", False)))
 
     @property
     def allocate_thresholds(self) -> list[float]:
@@ -289,7 +263,4 @@ class Policy:
     @property
     def reserve_percentages(self) -> list[float]:
         """The percentages of nodes that reserve actions may reserve."""
-        return [
-            float(action.arguments.get("reservedNodePercent", 50))
-            for action in self.actions("reserve")
-        ]
+        return [float(value) for value in self.given("reserve", "reservedNodePercent", 50)]

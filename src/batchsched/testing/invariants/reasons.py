@@ -202,8 +202,7 @@ def _group_complete(cycle: Cycle, job: JobInfo, task: TaskInfo) -> Iterator[str]
 
 def _out_of_reach(cycle: Cycle, job: JobInfo, task: TaskInfo) -> Iterator[str]:
     """Yield why the groups of a task could be complete."""
-    never = (TaskStatus.RELEASING, TaskStatus.FAILED, TaskStatus.UNKNOWN)
-    valid = cycle.groups(job, *(status for status in TaskStatus if status not in never))
+    valid = cycle.groups(job, *_VALID)
     is_enough = task.group is None or all(valid.has(name) for name in valid.path(task.group))
     if is_enough and valid.can_start():
         yield "its groups, and those that its job needs, have enough tasks"

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from batchsched.model.cluster import TaskStatus
+from batchsched.model.cluster import JobInfo, TaskStatus
 from batchsched.model.result import Eviction
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
-from batchsched.testing.invariants.evictions import is_critical, is_promised_its_place, spared
+from batchsched.testing.invariants.evictions import (
+    by_claimant,
+    is_critical,
+    is_promised_its_place,
+    spared,
+)
 from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.nodes import on_closed_nodes
 from batchsched.testing.invariants.policy import Rule
@@ -25,12 +30,14 @@ def rules(cycle: Cycle) -> Iterator[str]:
                 yield f"{rule.name}: {problem}"
 
 
-def _own_evictions(cycle: Cycle) -> Iterator[tuple[str, Eviction]]:
-    """Yield the evictions by custom actions, each with the beginning of a message."""
+def _own_evictions(cycle: Cycle) -> Iterator[tuple[str, Eviction, JobInfo, JobInfo]]:
+    """Yield the evictions by custom actions: what to say of them, and both jobs."""
     for eviction in cycle.result.evictions:
-        is_known = eviction.task_uid in cycle.job_of and eviction.for_task_uid in cycle.job_of
-        if is_known and eviction.action not in cycle.policy.known_actions:
-            yield f"task {eviction.task_uid!r} is evicted by {eviction.action} for", eviction
+        theirs = cycle.job_of.get(eviction.task_uid)
+        mine = cycle.job_of.get(eviction.for_task_uid)
+        if theirs and mine and eviction.action not in cycle.policy.known_actions:
+            what = f"task {eviction.task_uid!r} is evicted by {eviction.action} for"
+            yield f"{what} {eviction.for_task_uid!r}", eviction, theirs, mine
 
 
 def _gangs_start_whole(cycle: Cycle) -> Iterator[str]:
@@ -64,62 +71,49 @@ def _gangs_stay_whole(cycle: Cycle) -> Iterator[str]:
 
 
 def _claimants_come_whole(cycle: Cycle) -> Iterator[str]:
-    for what, eviction in _own_evictions(cycle):
-        job = cycle.job_of[eviction.for_task_uid]
-        coming = cycle.ready(job) + cycle.count(job, TaskStatus.PIPELINED)
-        if coming < job.min_available:
-            yield (
-                f"{what} job {job.uid!r}, which needs {job.min_available} tasks and will have "
-                f"{coming}"
-            )
+    for what, _, _, mine in _own_evictions(cycle):
+        coming = cycle.ready(mine) + cycle.count(mine, TaskStatus.PIPELINED)
+        if coming < mine.min_available:
+            needs = f"job {mine.uid!r}, which needs {mine.min_available} tasks"
+            yield f"{what} of {needs} and will have {coming}"
 
 
 def _places_are_promised(cycle: Cycle) -> Iterator[str]:
-    for what, eviction in _own_evictions(cycle):
+    for what, eviction, _, _ in _own_evictions(cycle):
         if not is_promised_its_place(cycle, eviction):
             place = cycle.after[eviction.for_task_uid]
             where = "" if place.node_name is None else f" on {place.node_name!r}"
-            yield f"{what} {eviction.for_task_uid!r}, which is {place.status.value}{where}"
+            yield f"{what}, which is {place.status.value}{where}"
 
 
 def _evictions_are_needed(cycle: Cycle) -> Iterator[str]:
-    by_claimant: dict[str, list[int]] = {}
-    own = [eviction for _, eviction in _own_evictions(cycle)]
-    for position, eviction in enumerate(cycle.result.evictions):
-        if eviction in own:
-            by_claimant.setdefault(eviction.for_task_uid, []).append(position)
-    for claimant, positions in by_claimant.items():
-        if cycle.after[claimant].node_name in cycle.nodes:
+    own = [eviction for _, eviction, _, _ in _own_evictions(cycle)]
+    for claimant, of_all in by_claimant(cycle).items():
+        positions = [position for position in of_all if cycle.result.evictions[position] in own]
+        if positions and cycle.after[claimant].node_name in cycle.nodes:
             yield from spared(cycle, claimant, positions)
-        else:
+        elif positions:
             gone = ", ".join(cycle.result.evictions[p].task_uid for p in positions)
             yield f"{gone} evicted for {claimant!r}, which has no place afterwards"
 
 
 def _critical_tasks_stay(cycle: Cycle) -> Iterator[str]:
-    for what, eviction in _own_evictions(cycle):
+    for what, eviction, _, _ in _own_evictions(cycle):
         if is_critical(cycle.tasks[eviction.task_uid]):
-            yield f"{what} {eviction.for_task_uid!r}, but it is a critical task of the system"
+            yield f"{what}, but it is a critical task of the system"
 
 
 def _higher_priorities_stay(cycle: Cycle) -> Iterator[str]:
-    for what, eviction in _own_evictions(cycle):
-        theirs, mine = cycle.job_of[eviction.task_uid], cycle.job_of[eviction.for_task_uid]
+    for what, _, theirs, mine in _own_evictions(cycle):
         if theirs.priority > mine.priority:
-            yield (
-                f"{what} {eviction.for_task_uid!r}; its job has priority {theirs.priority}, "
-                f"but the claimant's only {mine.priority}"
-            )
+            its = f"its job has priority {theirs.priority}"
+            yield f"{what}; {its}, but the claimant's only {mine.priority}"
 
 
 def _queues_keep_apart(cycle: Cycle) -> Iterator[str]:
-    for what, eviction in _own_evictions(cycle):
-        theirs, mine = cycle.job_of[eviction.task_uid], cycle.job_of[eviction.for_task_uid]
+    for what, _, theirs, mine in _own_evictions(cycle):
         if theirs.queue != mine.queue:
-            yield (
-                f"{what} {eviction.for_task_uid!r}; it is of queue {theirs.queue!r}, but "
-                f"the claimant of {mine.queue!r}"
-            )
+            yield f"{what}; it is of queue {theirs.queue!r}, but the claimant of {mine.queue!r}"
 
 
 _FINDERS: dict[Rule, Callable[[Cycle], Iterator[str]]] = {

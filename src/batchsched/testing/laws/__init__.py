@@ -20,6 +20,7 @@ from batchsched.errors import PluginError
 from batchsched.model.snapshot import Snapshot
 from batchsched.plugin.arguments import ArgumentValue
 from batchsched.plugin.extension_points import Plugin
+from batchsched.testing.drawing.pools import Switches
 from batchsched.testing.drawing.snapshots import given_or_default, same_each_time, snapshots
 from batchsched.testing.laws.asking import ANSWERS, Answers
 from batchsched.testing.laws.cycles import (
@@ -119,21 +120,21 @@ def check_plugin(
         warn(text, VacuityWarning, stacklevel=2)
 
 
+SIMPLE: Switches = {
+    "invalid_jobs": False,
+    "constraints": False,
+    "affinity": False,
+    "scalars": False,
+    "init_requests": False,
+    "reservations": False,
+    "groups": False,
+}
+"""The switches of `snapshots` for clusters without constraints."""
+
+
 def default_examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrategy[Snapshot]:
     """Draw small snapshots with all features, half of them without constraints."""
-    simple = snapshots(
-        max_nodes=3,
-        max_jobs=4,
-        max_tasks=3,
-        invalid_jobs=False,
-        constraints=False,
-        affinity=False,
-        scalars=False,
-        init_requests=False,
-        reservations=False,
-        groups=False,
-        labels=labels,
-    )
+    simple = snapshots(max_nodes=3, max_jobs=4, max_tasks=3, labels=labels, **SIMPLE)
     return st.one_of(snapshots(max_nodes=3, max_jobs=4, max_tasks=3, labels=labels), simple)
 
 

@@ -29,7 +29,7 @@ class _Cycles:
     """A scheduler with a fresh plugin, which runs one cycle after the other."""
 
     def __init__(self, subject: Subject) -> None:
-        self._scheduler = subject.fresh_scheduler(self._look)
+        self._scheduler = subject.scheduler(self._look)
         self._answers: Answers = {}
         self._violation: LawViolation | None = None
 

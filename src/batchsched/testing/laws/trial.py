@@ -134,7 +134,7 @@ class Subject:
         else:
             self._make = self._make_fresh = _as_registered(name, cast("PluginFactory", plugin))
         # Report faults of the configuration at once.
-        _, self._spies = self._scheduler(self._make)
+        self.scheduler(fresh=False)
 
     def declared_labels(self) -> Mapping[str, Sequence[str]] | None:
         """Return the labels that the plugin declares that it reads, if it does."""
@@ -143,49 +143,29 @@ class Subject:
 
     def open(self, snapshot: Snapshot) -> Trial:
         """Open a session."""
-        scheduler, spies = self._scheduler(self._make)
-        session = scheduler.open(snapshot)
-        return Trial(self, snapshot, session, spies[-1].opened)
-
-    def fresh_scheduler(self, look: Callable[[Trial], None]) -> Scheduler:
-        """Return a scheduler with a plugin that has not seen a cycle, if that is possible.
-
-        Args:
-            look: called in each cycle, before its actions.
-        """
-        scheduler, spies = self._scheduler(
-            self._make_fresh,
-            lambda session: look(Trial(self, session.ledger.snapshot, session, spies[-1].opened)),
-        )
-        return scheduler
+        session = self.scheduler(fresh=False).open(snapshot)
+        return Trial(self, snapshot, session, self._spies[-1].opened)
 
     def scheduler(
         self,
+        look: Callable[[Trial], None] | None = None,
         *,
-        plain: bool | Collection[str],
-        placement: PlacementFactory | None,
-        change: Callable[[object], object],
-    ) -> Scheduler:
-        """Return a scheduler with a fresh plugin, whose opened objects are changed."""
-        made = self._scheduler(self._make_fresh, plain=plain, placement=placement, change=change)
-        return made[0]
-
-    def do_without_copies(self) -> bool:
-        """Stop copying the given plugin; return whether it was copied."""
-        had = self._make_fresh is not self._make
-        self._make_fresh = self._make
-        return had
-
-    def _scheduler(
-        self,
-        make: PluginFactory,
-        look: Callable[[Session], None] | None = None,
-        *,
+        fresh: bool = True,
         plain: bool | Collection[str] = False,
         placement: PlacementFactory | None = None,
         change: Callable[[object], object] | None = None,
-    ) -> tuple[Scheduler, list[_Spy]]:
-        spies: list[_Spy] = []
+    ) -> Scheduler:
+        """Return a scheduler with the plugin.
+
+        Args:
+            look: called in each cycle, before its actions.
+            fresh: whether with a plugin that has not seen a cycle, if that is possible.
+            plain: see `Scheduler`.
+            placement: see `Scheduler`.
+            change: returns what to use in the place of what the plugin opened.
+        """
+        make = self._make_fresh if fresh else self._make
+        self._spies = spies = list[_Spy]()
 
         def spied(given: Arguments) -> Plugin:
             spies.append(_Spy(make(given), change))
@@ -195,10 +175,19 @@ class Subject:
         registry.register_plugin(self.name, spied)
         config = self._config
         if look is not None:
-            action = _Looks(look)
-            registry.register_action(_LOOK, lambda _: action)
+
+            def look_at(session: Session) -> None:
+                look(Trial(self, session.ledger.snapshot, session, spies[-1].opened))
+
+            registry.register_action(_LOOK, lambda _: _Looks(look_at))
             config = evolve(config, actions=[ActionOption(name=_LOOK), *config.actions])
-        return Scheduler(config, registry, plain=plain, placement=placement), spies
+        return Scheduler(config, registry, plain=plain, placement=placement)
+
+    def do_without_copies(self) -> bool:
+        """Stop copying the given plugin; return whether it was copied."""
+        had = self._make_fresh is not self._make
+        self._make_fresh = self._make
+        return had
 
 
 def _expect_named(config: SchedulerConfig, name: str) -> None:
