@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import log
 from typing import Any
+from weakref import ref
 
 import pytest
 from attrs import evolve
@@ -227,7 +228,7 @@ def test_a_job_that_is_not_there_cannot_be_removed() -> None:
 
 
 def test_use_is_counted_in_what_was_held_alone() -> None:
-    queue = Queue(name="q", usage_half_life=10)
+    queue = Queue(name="q", usage_half_life=10, usage=Resource(memory=1024))
     running = JobInfo(name="j", queue="q", tasks=[task("t", TaskStatus.RUNNING, "n1")])
     node = NodeInfo(name="n1", allocatable=Resource(milli_cpu=4000))
     cluster = Cluster(nodes=[node], queues=[queue], jobs=[running])
@@ -235,7 +236,7 @@ def test_use_is_counted_in_what_was_held_alone() -> None:
     (used,) = cluster.snapshot().queues
     # In thousandths of cpu seconds; after one half-life, half of what would count for ever.
     assert used.usage.milli_cpu == pytest.approx(1000 * 10 / log(2) / 2)
-    assert used.usage.memory == 0
+    assert used.usage.memory == 512
 
 
 class _Once:
@@ -262,6 +263,58 @@ def test_after_a_cycle_that_failed_the_next_one_is_as_from_scratch() -> None:
         live.schedule()
     assert live.schedule() == scheduler.schedule(cluster.snapshot())
     assert [bind.task_uid for bind in live.schedule().binds] == ["t"]
+
+
+def test_a_resource_that_only_a_start_requests_may_come_with_a_task_of_nobody() -> None:
+    cluster = one_node(task("t"))
+    scheduler = Scheduler()
+    live = scheduler.attach(cluster)
+    live.schedule()
+    needs_gpu = Resource(milli_cpu=1000, scalars={"gpu": 1000})
+    cluster.apply(
+        OtherTaskArrived(evolve(task("o", TaskStatus.RUNNING, "n1"), init_resreq=needs_gpu))
+    )
+    assert live.schedule() == scheduler.schedule(cluster.snapshot())
+
+
+class _GoesOn:
+    """Goes on from cycle to cycle, and counts how often it is opened."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+
+    def open(self, _view: object) -> _GoesOn:
+        self.opened += 1
+        return self
+
+    def resume(self, _changes: object) -> bool:
+        return True
+
+    def job_order_key(self, _job: object) -> int:
+        return 0
+
+
+def test_plugins_that_go_on_are_opened_once_while_jobs_come_and_nodes_change() -> None:
+    registry = default_registry()
+    plugin = _GoesOn()
+    registry.register_plugin("goes-on", lambda _arguments: plugin)
+    config = SchedulerConfig.from_mapping({"tiers": [{"plugins": ["goes-on"]}]})
+    cluster = one_node(task("t"))
+    live = Scheduler(config, registry).attach(cluster)
+    live.schedule()
+    cluster.apply(JobArrived(JobInfo(name="k", queue="q", tasks=[task("u")])))
+    live.schedule()
+    cluster.apply(NodeChanged(NodeInfo(name="n1", allocatable=2 * CPU)))
+    assert len(live.schedule().binds) == 2
+    assert plugin.opened == 1
+
+
+def test_a_cluster_that_nobody_refers_to_is_gone_at_once() -> None:
+    cluster = one_node(task("t"))
+    watched = ref(cluster)
+    Scheduler().schedule(cluster.snapshot())
+    del cluster
+    assert watched() is None
 
 
 def test_what_a_cluster_begins_with_is_said_once() -> None:

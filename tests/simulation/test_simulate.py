@@ -177,6 +177,18 @@ def test_a_backfilled_job_that_ends_when_the_first_one_starts_takes_nothing_from
     assert run.jobs["start"] == [0, 10, 0, 0, 20]
 
 
+def test_what_ends_after_the_first_job_starts_does_not_hold_up_others() -> None:
+    # Job 3 starts when job 1 ends, and until then job 4 does not disturb it; job 2 runs on.
+    jobs = [
+        job(1, processors=2),
+        job(2, run=50, requested=50),
+        job(3, processors=3),
+        job(4),
+    ]
+    run = simulate(Workload(jobs).on(nodes=4), Easy())
+    assert run.jobs["start"] == [0, 0, 10, 0]
+
+
 def test_one_text_is_no_log() -> None:
     with pytest.raises(WorkloadError, match="lines: expected lines, got one string"):
         read_swf("; MaxProcs: 4")
