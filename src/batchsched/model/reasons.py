@@ -157,6 +157,9 @@ covered by its queue's share: 7, would still be 2 nvidia.com/gpu short on n3
 class UnfitReason(Enum):
     """Why a node does not accept a task. The value is a stable code."""
 
+    # That of Enum hashes the name each time, and reasons of nodes are counted in dicts.
+    __hash__ = object.__hash__
+
     INSUFFICIENT_RESOURCE = "InsufficientResource"
     TOO_MANY_TASKS = "TooManyTasks"
     NODE_NOT_READY = "NodeNotReady"

@@ -8,7 +8,15 @@ promises end, and its final state becomes outcomes and reasons.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from typing import TYPE_CHECKING, Protocol, cast
 
 from attrs import evolve
@@ -213,16 +221,16 @@ class PolicyState:
             anew = frozenset({"job_valid", *_NODE_FUNCTIONS})
         else:
             anew = self.plugin_set.resume(self.view, changes)
-        if is_worn or anew & _NODE_FUNCTIONS or not self._engine_follows():
+        is_new_engine = is_worn or bool(anew & _NODE_FUNCTIONS) or not self._engine_follows()
+        if is_new_engine:
             if isinstance(self.ledger, LiveLedger):
                 self.ledger.node_slots.take_changed()
             self.placement = self._make_engine()
+        if is_new_engine or anew:
             self._forget_turns()
-        elif anew:
-            self._forget_turns()
+            self.foresees = self._can_foresee()
         if anew:
             self.waiting_jobs.clear()
-        self.foresees = self._can_foresee()
         self.to_admit = self.ledger.jobs.values() if "job_valid" in anew else changes.jobs
 
 
@@ -624,7 +632,7 @@ def close(
         conditional=conditional,
         reserved=reserved,
         dropped_reservations=dropped,
-        kept_promises=_places_of(_kept_for_claimants(session)),
+        kept_promises=_places_of(list(_kept_for_claimants(session))),
         dropped_promises=broken,
         tasks=tasks,
         jobs=jobs,
@@ -681,15 +689,16 @@ def unchanged_outcome(info: JobInfo) -> JobOutcome:
     return JobOutcome(phase=_phase(counted_job(info), None), condition=None)
 
 
-def _having(session: Session, status: TaskStatus) -> Iterator[TaskState]:
-    """Yield the tasks of the session with this status."""
-    for job in session.ledger.jobs_having[status.index].values():
-        if job.in_session:
-            yield from job.having(status)
+def _having(session: Session, status: TaskStatus) -> list[TaskState]:
+    """Return the tasks of the session with this status."""
+    jobs = session.ledger.jobs_having[status.index]
+    return [task for job in jobs.values() if job.in_session for task in job.having(status)]
 
 
-def _places_of(tasks: Iterable[TaskState]) -> tuple[Promise, ...]:
+def _places_of(tasks: Collection[TaskState]) -> tuple[Promise, ...]:
     """Return the nodes that tasks are on, in order of task UID."""
+    if not tasks:
+        return ()  # in most cycles
     return tuple(
         Promise(task_uid=task.uid, node_name=task.node.name)
         for task in sorted(tasks, key=_uid)
