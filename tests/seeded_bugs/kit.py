@@ -15,14 +15,25 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from attrs import evolve
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 from hypothesis.strategies import SearchStrategy
 from tests.reference import agreement
-from tests.support.following import FollowedMachine
+from tests.support.following import FollowedMachine, check_next_snapshot
 
-from batchsched import Scheduler, SchedulerConfig, Snapshot
+from batchsched import (
+    PluginOption,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    Tier,
+    default_registry,
+    next_snapshot,
+)
+from batchsched.plugin import JobState, SessionView, Vote
 from batchsched.plugins.conformance import ConformancePlugin
 from batchsched.plugins.drf import DrfPlugin
 from batchsched.plugins.gang import GangPlugin
@@ -55,49 +66,94 @@ QUICKLY = [law for law in EVERYTHING if law.__name__ != "permutation"]
 EVICTING = ["allocate", "preempt", "reclaim"]
 PLAIN = {"constraints": False, "affinity": False, "scalars": False, "init_requests": False}
 SOUND = {
+    "dependencies": False,
     "endings": False,
+    "groups": False,
     "invalid_jobs": False,
     "other_tasks": False,
+    "promises": False,
     "reservations": False,
+    "trees": False,
     "unknown_queues": False,
 }
+HOLD = {"name": "allocate", "arguments": {"unready": "hold"}}
 RELEASE = {"name": "backfill", "arguments": {"strategy": "release"}}
 DISPLACE = {"name": "backfill", "arguments": {"strategy": "displace"}}
 CALL_IN = {"name": "allocate", "arguments": {"evictBackfill": True}}
 
 
-def with_actions(*choices: Sequence[object]) -> SearchStrategy[SchedulerConfig]:
-    """Few plugins, or nearly all of them, with one of some lists of actions."""
+def configs_of(
+    actions: Sequence[Sequence[object]], *tiers: Sequence[Sequence[str]]
+) -> SearchStrategy[SchedulerConfig]:
+    """One of some lists of actions, with one of some tiers of plugins."""
     return st.sampled_from(
         [
-            SchedulerConfig.from_mapping({"actions": actions, "tiers": [{"plugins": plugins}]})
-            for actions in choices
-            for plugins in (
-                ["gang", "predicates"],
-                ["priority", "gang", "drf", "predicates", "proportion", "nodeorder"],
+            SchedulerConfig.from_mapping(
+                {"actions": of, "tiers": [{"plugins": plugins} for plugins in each]}
             )
+            for of in actions
+            for each in tiers
         ]
+    )
+
+
+def with_actions(*choices: Sequence[object]) -> SearchStrategy[SchedulerConfig]:
+    """Few plugins, or nearly all of them, with one of some lists of actions."""
+    return configs_of(
+        choices,
+        [["gang", "predicates"]],
+        [["priority", "gang", "drf", "predicates", "proportion", "nodeorder"]],
     )
 
 
 def in_two_tiers() -> SearchStrategy[SchedulerConfig]:
     """Plugins that protect in the tier after that of others which name victims."""
-    return st.sampled_from(
-        [
-            SchedulerConfig.from_mapping(
-                {"actions": actions, "tiers": [{"plugins": tier} for tier in tiers]}
-            )
-            for actions in (["reclaim"], ["allocate", "reclaim"], ["preempt"])
-            for tiers in (
-                (["priority", "gang"], ["conformance", "proportion", "predicates"]),
-                (["conformance"], ["gang", "proportion", "predicates"]),
-            )
-        ]
+    return configs_of(
+        [["reclaim"], ["allocate", "reclaim"], ["preempt"]],
+        [["priority", "gang"], ["conformance", "proportion", "predicates"]],
+        [["conformance"], ["gang", "proportion", "predicates"]],
+    )
+
+
+def without_memory(snapshot: Snapshot) -> Snapshot:
+    """Leave out the memory: a queue has its share only once it has that of every dimension."""
+
+    def of(amounts: Resource) -> Resource:
+        return Resource(milli_cpu=amounts.milli_cpu)
+
+    return evolve(
+        snapshot,
+        nodes=[evolve(node, allocatable=of(node.allocatable)) for node in snapshot.nodes],
+        jobs=[
+            evolve(job, tasks=[evolve(task, resreq=of(task.resreq)) for task in job.tasks])
+            for job in snapshot.jobs
+        ],
     )
 
 
 Check = Callable[[int, int], None]
 """Try so many examples, from this seed; raise if anything is wrong."""
+
+
+class Abstaining:
+    """A plugin that votes with the others, and never decides anything."""
+
+    def open(self, _view: SessionView, /) -> object:
+        return self
+
+    def job_ready(self, _job: JobState, /) -> Vote:
+        return Vote.ABSTAIN
+
+    job_pipelined = job_condition_ready = job_ready
+
+
+def with_one_who_abstains(config: SchedulerConfig) -> Scheduler:
+    """Return a scheduler with a plugin more, which should decide as without it."""
+    registry = default_registry()
+    registry.register_plugin("abstaining", lambda _arguments: Abstaining())
+    first, *others = config.tiers
+    more = Tier(plugins=[*first.plugins, PluginOption(name="abstaining")])
+    return Scheduler(evolve(config, tiers=[more, *others]), registry)
 
 
 class OutOfTimeError(Exception):
@@ -138,18 +194,20 @@ def cycles(
     policies: SearchStrategy[SchedulerConfig],
     invariants: Sequence[Invariant] = QUICKLY,
     *,
-    part: int = 1,
+    share: float = 1,
+    scheduler: Callable[[SchedulerConfig], Scheduler] = Scheduler,
 ) -> Check:
-    """Single cycles: invariants, and the reference; for a part of the examples."""
+    """Single cycles and what follows them: invariants, the reference; this share of examples."""
 
     def check(examples: int, number: int) -> None:
         @seed(number)
-        @quick(examples // part)
+        @quick(int(share * examples))
         @given(drawn, policies)
         def run(snapshot: Snapshot, config: SchedulerConfig) -> None:
             clock.tick()
-            result = Scheduler(config).schedule(snapshot)
+            result = scheduler(config).schedule(snapshot)
             check_cycle(snapshot, result, config, invariants=invariants)
+            check_next_snapshot(snapshot, result, next_snapshot(snapshot, result, now=snapshot.now))
 
         run()
 
@@ -215,13 +273,41 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
         **PLAIN,
     )
     yield "cycles in one queue", cycles(clock, one_queue, configs(actions=["preempt"]))
+    unequal = snapshots(
+        max_nodes=2,
+        max_queues=2,
+        min_jobs=3,
+        max_jobs=5,
+        max_tasks=4,
+        best_effort=False,
+        backfill=False,
+        overcommitted=False,
+        always=["running", "queues"],
+        **SOUND,
+        **PLAIN,
+    )
+    preempting = configs_of(
+        [["preempt"]],
+        [["drf", "predicates", "proportion"]],
+        [["gang", "drf", "predicates", "proportion"]],
+    )
+    without = unequal.map(without_memory)
+    yield "cycles that preempt", cycles(clock, without, preempting, [agreement], share=4)
     many_queues = snapshots(
         max_nodes=1, max_queues=4, min_jobs=2, max_jobs=5, max_tasks=5, **SOUND, **PLAIN
     )
     sharing = configs(actions=["allocate", "reclaim"], flags=False)
     yield "cycles of many queues", cycles(clock, many_queues, sharing)
-    waiting = snapshots(min_nodes=2, affinity=False, constraints=False, always=["ages", "scalars"])
-    reserving = configs(actions=["allocate", "reserve"])
+    waiting = snapshots(
+        min_nodes=2,
+        affinity=False,
+        constraints=False,
+        dependencies=False,
+        groups=False,
+        trees=False,
+        always=["ages", "best_effort", "reservations", "scalars"],
+    )
+    reserving = configs(actions=["allocate", "reserve", "backfill"])
     yield "cycles that reserve", cycles(clock, waiting, reserving)
     devices = snapshots(
         min_nodes=3,
@@ -238,7 +324,7 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
     lent = snapshots(
         max_nodes=2, max_queues=2, min_jobs=3, always=["backfill", "gangs"], **SOUND, **PLAIN
     )
-    lending = with_actions([CALL_IN], ["allocate", RELEASE], ["allocate", DISPLACE])
+    lending = with_actions([CALL_IN], [HOLD, RELEASE], [HOLD, DISPLACE])
     yield "cycles that backfill", cycles(clock, lent, lending)
     stuck = snapshots(
         max_nodes=2,
@@ -253,8 +339,10 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
         **SOUND,
         **PLAIN,
     )
-    displacing = with_actions(["allocate", DISPLACE])
+    displacing = with_actions([HOLD, DISPLACE])
     yield "cycles that displace", cycles(clock, stuck, displacing)
+    voting = cycles(clock, stuck, displacing, [agreement], scheduler=with_one_who_abstains)
+    yield "cycles with one who abstains", voting
     fussy = snapshots(
         max_nodes=3,
         min_jobs=4,
@@ -300,10 +388,10 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
     yield "cycles near others", cycles(clock, sociable, near)
     many_nodes = snapshots(min_nodes=6, max_nodes=14, min_jobs=5, max_jobs=10, invalid_jobs=False)
     placing = configs(actions=["allocate", "preempt", "backfill"])
-    yield "cycles on many nodes", cycles(clock, many_nodes, placing, EVERYTHING, part=3)
+    yield "cycles on many nodes", cycles(clock, many_nodes, placing, EVERYTHING, share=1 / 3)
     yield "machine", machine(clock, {"actions": "reclaim, allocate, backfill, preempt"})
     reserve = {"name": "reserve", "arguments": {"starvingJobTimeThreshold": 20}}
-    yield "machine that reserves", machine(clock, {"actions": ["allocate", reserve, RELEASE]})
+    yield "machine that reserves", machine(clock, {"actions": [HOLD, reserve, RELEASE]})
 
 
 def search(seconds: float, *, show: bool = False) -> dict[str, object]:
