@@ -29,6 +29,7 @@ from batchsched import (
     Scheduler,
     SchedulerConfig,
     Snapshot,
+    TaskStatus,
     Tier,
     default_registry,
     next_snapshot,
@@ -126,6 +127,25 @@ def without_memory(snapshot: Snapshot) -> Snapshot:
         nodes=[evolve(node, allocatable=of(node.allocatable)) for node in snapshot.nodes],
         jobs=[
             evolve(job, tasks=[evolve(task, resreq=of(task.resreq)) for task in job.tasks])
+            for job in snapshot.jobs
+        ],
+    )
+
+
+def empty_first(snapshot: Snapshot) -> Snapshot:
+    """Let the first task of each job request nothing, if it waits and has no place."""
+    return evolve(
+        snapshot,
+        jobs=[
+            evolve(
+                job,
+                tasks=[
+                    evolve(task, resreq=Resource())
+                    if task is job.tasks[0] and task.status is TaskStatus.PENDING
+                    else task
+                    for task in job.tasks
+                ],
+            )
             for job in snapshot.jobs
         ],
     )
@@ -298,6 +318,16 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
     )
     sharing = configs(actions=["allocate", "reclaim"], flags=False)
     yield "cycles of many queues", cycles(clock, many_queues, sharing)
+    held = snapshots(
+        max_nodes=2,
+        min_jobs=3,
+        max_tasks=3,
+        always=["reservations"],
+        **{**SOUND, "reservations": True},
+        **PLAIN,
+    )
+    filling = configs_of([["backfill"]], [["gang", "predicates"]])
+    yield "cycles on reserved nodes", cycles(clock, held.map(empty_first), filling, [agreement])
     waiting = snapshots(
         min_nodes=2,
         affinity=False,
