@@ -160,7 +160,7 @@ class ArrayTable(Table):
             except Exception as error:
                 raise plugin_error(name, "predicates", error) from error
         scores: list[tuple[str, int, ArrayFunction]] = []
-        for name, score in kind.plain_scores:
+        for name, score, _ in kind.scores:
             if score.hints.vectorise is None or abs(score.weight) >= LARGEST_WEIGHT_IN_ARRAYS:
                 return None
             try:

@@ -123,8 +123,8 @@ class IndexedPlacement:
             kind,
             self._nodes,
             self._changes(kind),
-            partial(self._table.fitting_now, kind),
-            kind.takes_now,
+            self._table.fitting_now,
+            Kind.takes_now,
             self._scores_for(kind),
         )
 
@@ -135,7 +135,7 @@ class IndexedPlacement:
                 kind,
                 self._nodes,
                 self._changes(kind),
-                partial(self._table.fitting_not_now, kind, FITS[fit]),
+                partial(self._table.fitting_not_now, FITS[fit]),
                 None,
                 self._scores_for(kind),
             )
@@ -145,7 +145,7 @@ class IndexedPlacement:
     def _changes(self, kind: Kind) -> Changes:
         return Changes(self._table.log, kind.watches)
 
-    def _scores_for(self, kind: Kind) -> Callable[[Sequence[int]], list[float]]:
+    def _scores_for(self, kind: Kind) -> Callable[[Kind, Sequence[int]], list[float]]:
         """Return what scores nodes for a kind, from scores that other kinds share if any do."""
         key = kind.scores_key if kind.only_slots is None else None
         shared = None if key is None else self._shared_scores.use(key)
@@ -153,10 +153,13 @@ class IndexedPlacement:
             shared = SharedScores(self._nodes, Changes(self._table.log, ()))
             self._shared_scores.keep(key, shared)
         if shared is not None:
-            return partial(shared.of, kind)
+            return shared.of
         self._scored.add(key)
+        return self._score
+
+    def _score(self, kind: Kind, slots: Sequence[int]) -> list[float]:
         nodes = self._nodes
-        return lambda slots: kind.score([nodes[slot] for slot in slots])
+        return kind.score([nodes[slot] for slot in slots])
 
     def _use_lists(self) -> None:
         """Forget the arrays: amounts have come that floats do not represent exactly."""
@@ -231,8 +234,8 @@ class IndexedPlacement:
                 kind,
                 self._nodes,
                 self._changes(kind),
-                partial(self._table.all_feasible, kind),
-                kind.is_feasible,
+                self._table.all_feasible,
+                Kind.is_feasible,
                 self._scores_for(kind),
             )
             self._orders.keep(kind.number, order)

@@ -59,7 +59,7 @@ class Kind:
     __slots__ = (
         *("accepts", "all_checks", "checks", "constraints", "fits_idle", "is_best_effort"),
         *("is_exact", "is_watched", "live_checks", "live_predicates", "normalised", "number"),
-        *("only_slots", "plain_scores", "request", "scores", "scores_key", "watches"),
+        *("only_slots", "request", "scores", "scores_key", "watches"),
     )
 
     def __init__(self, number: int, task: TaskState) -> None:
@@ -85,10 +85,8 @@ class Kind:
         """For each slot, whether it has a node whose description is accepted; None: all are."""
         self.only_slots: Sequence[int] | None = None
         """The slots with such nodes, in order, if they are few; None: look at all."""
-        self.scores: list[tuple[str, int, NodeValues]] = []
-        """Scores that are not normalised: plugin, weight, function."""
-        self.plain_scores: list[tuple[str, NodeScore]] = []
-        """The `NodeScore` objects behind `scores`, with their plugins."""
+        self.scores: list[tuple[str, NodeScore, NodeValues]] = []
+        """Scores that are not normalised, with their plugins and functions."""
         self.scores_key: Hashable = None
         """Kinds with equal keys get equal `scores`; None: they read more than the node."""
         self.normalised: list[tuple[str, NodeScore, NodeValues]] = []
@@ -129,15 +127,11 @@ class Kind:
         name = ""
         try:
             for name, check in self.live_checks:
-                answers = [check(nodes[slot]) for slot in slots]
-                accepted = [
-                    slot for slot, unfit in zip(slots, answers, strict=True) if unfit is None
+                slots = [
+                    slot
+                    for slot in slots
+                    if (unfit := check(nodes[slot])) is None or not checked_unfit(unfit)
                 ]
-                if len(accepted) < len(slots):
-                    for unfit in answers:
-                        if unfit is not None:
-                            checked_unfit(unfit)
-                slots = accepted
         except Exception as error:
             raise plugin_error(name, "predicates", error) from error
         return slots
@@ -175,8 +169,8 @@ class Kind:
         totals: list[float] | None = None
         name = ""
         try:
-            for name, weight, values in self.scores:
-                scores = checked_scores(values(nodes), nodes)
+            for name, node_score, values in self.scores:
+                scores, weight = checked_scores(values(nodes), nodes), node_score.weight
                 if weight != 1:
                     scores = [weight * score for score in scores]
                 totals = scores if totals is None else list(map(add, totals, scores))
@@ -189,7 +183,7 @@ class Kind:
         total: float = 0
         name = ""
         try:
-            for name, weight, values in self.scores:
+            for name, node_score, values in self.scores:
                 (score,) = values([node])
                 try:
                     is_sound = isfinite(score)
@@ -197,7 +191,7 @@ class Kind:
                     is_sound = False
                 if not is_sound:
                     check_score(score)
-                total += weight * score
+                total += node_score.weight * score
         except Exception as error:
             raise plugin_error(name, "node_scores", error) from error
         return total
@@ -401,6 +395,8 @@ class Kinds:
         for name, score in evaluator.scores:
             self._task_keys.setdefault(score.signature, (name, "node_scores"))
         self._numbers: dict[Hashable, int] = {}
+        self._constrained: dict[Hashable, Kind] = {}
+        """A kind with each constraints, without watches."""
         self._kinds: list[Kind] = []
         self._accepted_nodes = AcceptedNodes(ledger)
 
@@ -446,27 +442,7 @@ class Kinds:
 
     def _make(self, number: int, task: TaskState) -> Kind:
         kind = Kind(number, task)
-        constraints: list[Hashable] = [kind.is_best_effort]
-        for name, predicate in self._judgement.predicates:
-            try:
-                signature = predicate.signature(task)
-                constraints.append(signature)
-                check = _check_for(predicate, task)
-            except Exception as error:
-                raise plugin_error(name, "predicates", error) from error
-            if check is None:
-                continue
-            key = None if predicate.reads is Reads.CLUSTER else (id(predicate), signature)
-            described: DescriptionCheck | None = None
-            if predicate.reads is Reads.DESCRIPTION:
-                described = self._accepted_nodes.check(key, name, predicate, check, task)
-            else:
-                kind.live_checks.append((name, check))
-                kind.live_predicates.append((name, predicate))
-                _watch(kind, name, predicate, task)
-            kind.all_checks.append((name, check, described, key))
-        kind.constraints = tuple(constraints)
-        self._settle(kind)
+        self._constrain(kind, task)
         scores_key: list[Hashable] = []
         for position, (name, score) in enumerate(self._judgement.scores):
             try:
@@ -477,15 +453,49 @@ class Kinds:
             except Exception as error:
                 raise plugin_error(name, "node_scores", error) from error
             if score.normalise is None:
-                kind.scores.append((name, score.weight, values))
-                kind.plain_scores.append((name, score))
+                kind.scores.append((name, score, values))
             else:
                 scores_key.pop()
                 kind.normalised.append((name, score, values))
             _watch(kind, name, score, task)
-        if all(score.reads is not Reads.CLUSTER for _, score in kind.plain_scores):
+        if all(score.reads is not Reads.CLUSTER for _, score, _ in kind.scores):
             kind.scores_key = tuple(scores_key)
         return kind
+
+    def _constrain(self, kind: Kind, task: TaskState) -> None:
+        """Set the checks of a kind; kinds with equal constraints have the same ones."""
+        constraints: list[Hashable] = [kind.is_best_effort]
+        name = ""
+        try:
+            for name, predicate in self._judgement.predicates:
+                constraints.append(predicate.signature(task))
+            kind.constraints = tuple(constraints)
+            like = self._constrained.get(kind.constraints)
+            if like is not None:
+                kind.all_checks, kind.checks = like.all_checks, like.checks
+                kind.live_checks, kind.live_predicates = like.live_checks, like.live_predicates
+                kind.accepts, kind.only_slots = like.accepts, like.only_slots
+                return
+            for (name, predicate), signature in zip(
+                self._judgement.predicates, constraints[1:], strict=True
+            ):
+                check = _check_for(predicate, task)
+                if check is None:
+                    continue
+                key = None if predicate.reads is Reads.CLUSTER else (id(predicate), signature)
+                described: DescriptionCheck | None = None
+                if predicate.reads is Reads.DESCRIPTION:
+                    described = self._accepted_nodes.check(key, name, predicate, check, task)
+                else:
+                    kind.live_checks.append((name, check))
+                    kind.live_predicates.append((name, predicate))
+                    _watch(kind, name, predicate, task)
+                kind.all_checks.append((name, check, described, key))
+        except Exception as error:
+            raise plugin_error(name, "predicates", error) from error
+        self._settle(kind)
+        if kind.is_watched and not kind.watches:
+            self._constrained[kind.constraints] = kind
 
     def _settle(self, kind: Kind) -> None:
         """Update which descriptions a kind accepts, and which checks reject any node."""

@@ -23,7 +23,7 @@ from batchsched.state.records import NodeState
 FEW = 12
 """Up to this many changed nodes are evaluated one by one; more, all at once."""
 
-Select = Callable[[Collection[int] | None], list[int]]
+Select = Callable[[Kind, Collection[int] | None], list[int]]
 """Returns which of some slots (None: all) have a node that suits a kind."""
 
 Scored = tuple[int, Raw, float]
@@ -67,8 +67,8 @@ class _Kept:
         nodes: Sequence[NodeState],
         changes: Changes,
         select: Select,
-        suits: Callable[[NodeState], bool] | None,
-        scores: Callable[[list[int]], list[float]],
+        suits: Callable[[Kind, NodeState], bool] | None,
+        scores: Callable[[Kind, Sequence[int]], list[float]],
     ) -> None:
         """Evaluate all nodes.
 
@@ -87,27 +87,27 @@ class _Kept:
         self._select = select
         self._suits = None if kind.normalised or kind.watches else suits
         self._scores = scores
-        slots = select(None)
-        self.load(slots, self._raw(slots), self._exact(scores(slots)))
+        slots = select(kind, None)
+        self.load(slots, self._raw(slots), self._score(slots))
 
     def refresh(self) -> None:
         """Evaluate what changed. O(changes since the last time), at most O(nodes)."""
         changed = self._changes.unread()
         if changed is None:
-            slots = self._select(None)
-            self.load(slots, self._raw(slots), self._exact(self._scores(slots)))
+            slots = self._select(self.kind, None)
+            self.load(slots, self._raw(slots), self._score(slots))
             return
         if not changed:
             return
         if self._suits is not None and len(changed) <= FEW:
-            nodes, suits = self.nodes, self._suits
-            slots = [slot for slot in changed if suits(nodes[slot])]
+            kind, nodes, suits = self.kind, self.nodes, self._suits
+            slots = [slot for slot in changed if suits(kind, nodes[slot])]
         else:
-            slots = self._select(changed)
+            slots = self._select(self.kind, changed)
         if len(slots) < len(changed):
             self.discard(changed - set(slots))
         if slots:
-            self.put(slots, self._raw(slots), self._exact(self._scores(slots)))
+            self.put(slots, self._raw(slots), self._score(slots))
 
     def load(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
         """Replace all nodes. `raws` is empty where no scores are normalised."""
@@ -125,8 +125,9 @@ class _Kept:
         nodes = self.nodes
         return self.kind.raw([nodes[slot] for slot in slots]) if self.kind.normalised else ()
 
-    def _exact(self, scores: list[float]) -> list[float]:
+    def _score(self, slots: Sequence[int]) -> list[float]:
         kind = self.kind
+        scores = self._scores(kind, slots)
         if kind.normalised and kind.is_exact:
             kind.is_exact = set(map(type, scores)) <= {int}
         return scores
@@ -207,8 +208,8 @@ class Ranking(_Kept):
     def load(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
         """Replace all nodes. Without raw scores they are not sorted before the second request."""
         self._groups: dict[Raw, Group] = {}
+        """The nodes by their raw scores; without these in one group, made when it is needed."""
         self._group_of: dict[int, Group] = {}
-        self._only = Group()
         self._scan: tuple[Sequence[int], Sequence[float]] | None = None
         self._was_asked = False
         if self.kind.normalised:
@@ -220,15 +221,13 @@ class Ranking(_Kept):
     def best(self) -> int | None:
         """Return the slot of the best node, or None. O(changes since the last time), amortised."""
         self.refresh()
-        if self._scan is not None:
-            slots, scores = self._scan
-            if not self._was_asked:
-                self._was_asked = True
-                return slots[scores.index(max(scores))] if slots else None
-            self._sort()
         if self.kind.normalised:
             return self._best_of_groups()
-        best = self._only.best()
+        if self._scan is not None and not self._was_asked:
+            slots, scores = self._scan
+            self._was_asked = True
+            return slots[scores.index(max(scores))] if slots else None
+        best = self._only_group().best()
         return None if best is None else best[1]
 
     def slots(self) -> Iterable[int]:
@@ -236,13 +235,12 @@ class Ranking(_Kept):
         self.refresh()
         if self.kind.normalised:
             return self._group_of
-        return self._only.score_of if self._scan is None else self._scan[0]
+        return self._only_group().score_of if self._scan is None else self._scan[0]
 
     def put(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
         """Add nodes, or set their scores."""
         if not self.kind.normalised:
-            self._sort()
-            self._only.put(zip(slots, scores, strict=True))
+            self._only_group().put(zip(slots, scores, strict=True))
             return
         group_of = self._group_of
         of_groups: defaultdict[Raw, list[tuple[int, float]]] = defaultdict(list)
@@ -263,18 +261,21 @@ class Ranking(_Kept):
     def discard(self, slots: AbstractSet[int]) -> None:
         """Remove nodes, if they are there."""
         if not self.kind.normalised:
-            self._sort()
-            score_of = self._only.score_of
+            score_of = self._only_group().score_of
             for slot in score_of.keys() & slots:
                 del score_of[slot]
             return
         for slot in self._group_of.keys() & slots:
             del self._group_of.pop(slot).score_of[slot]
 
-    def _sort(self) -> None:
-        if self._scan is not None:
-            self._only.put(zip(*self._scan, strict=True))
-            self._scan = None
+    def _only_group(self) -> Group:
+        only = self._groups.get(())
+        if only is None:
+            only = self._groups[()] = Group()
+            if self._scan is not None:
+                only.put(zip(*self._scan, strict=True))
+                self._scan = None
+        return only
 
     def _best_of_groups(self) -> int | None:
         tops: list[tuple[Raw, float, int]] = []

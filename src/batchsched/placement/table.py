@@ -29,7 +29,7 @@ class Changes:
         self._log = log
         self._read = len(log)
         self._watches = watches
-        self._seen = [watch.changed_since(0)[0] for watch in watches]
+        self._seen = tuple(watch.changed_since(0)[0] for watch in watches) if watches else ()
 
     def unread(self) -> AbstractSet[int] | None:
         """Return the slots of changed nodes, each once; None: any node may have changed.
@@ -41,12 +41,16 @@ class Changes:
             return _NONE
         self._read = len(log)
         changed: set[int] | None = set(log[begin:])
-        for number, watch in enumerate(self._watches):
-            self._seen[number], elsewhere = watch.changed_since(self._seen[number])
-            if elsewhere is None:
-                changed = None
-            elif changed is not None:
-                changed.update(elsewhere)
+        if self._watches:
+            seen: list[int] = []
+            for watch, before in zip(self._watches, self._seen, strict=True):
+                now, elsewhere = watch.changed_since(before)
+                seen.append(now)
+                if elsewhere is None:
+                    changed = None
+                elif changed is not None:
+                    changed.update(elsewhere)
+            self._seen = tuple(seen)
         return changed
 
 
@@ -150,8 +154,8 @@ class Table:
 
     def fitting_not_now(
         self,
-        kind: Kind,
         fits: Callable[[NodeState, Vector], bool],
+        kind: Kind,
         among: Iterable[int] | None = None,
     ) -> list[int]:
         """Return the slots of feasible nodes with promises or releases where a task fits.
