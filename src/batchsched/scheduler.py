@@ -221,7 +221,7 @@ predicates, priority, proportion, sjf, sla, usage
                     session.jobs.values(), session.queues.values()
                 )
                 raise (blamed or ActionError(name, problem_of(error))) from error
-            if session.has_open_statement:
+            if session.open_statement is not None:
                 raise ActionError(
                     name, "expected every statement to be committed or discarded, got one left open"
                 )

@@ -164,7 +164,7 @@ def test_protected_anywhere_is_out_and_the_first_tier_with_victims_decides(
         )
     )
     candidates = [ledger.tasks[uid] for uid in ("j-2", "j-3", "j-4")]
-    victims = tiers.eviction.at(point).victims(ledger.tasks["j-1"], candidates)
+    victims = tiers.judges[point].victims(ledger.tasks["j-1"], candidates)
     assert [candidates.index(victim) for victim in victims.alone] == expected_victims(answers)
     assert list(victims.alone) == sorted(victims.alone, key=candidates.index)
     assert not victims.whole_jobs
@@ -199,7 +199,7 @@ def test_verdicts_by_example(tiers: list[list[list[Verdict]]], expected: list[in
         *([(f"p{t}.{p}", by_task(v)) for p, v in enumerate(tier)] for t, tier in enumerate(tiers))
     )
     candidates = [ledger.tasks[uid] for uid in ("j-2", "j-3", "j-4")]
-    victims = compiled.eviction.preemptable.victims(ledger.tasks["j-1"], candidates)
+    victims = compiled.judges["preemptable"].victims(ledger.tasks["j-1"], candidates)
     assert [candidates.index(victim) for victim in victims.alone] == expected
 
 
@@ -226,7 +226,7 @@ def test_wrong_verdicts_are_an_error(point: str, answer: list[object], problem: 
     )
     candidates = [ledger.tasks["j-2"]]
     with pytest.raises(PluginError) as caught:
-        tiers.eviction.at(point).victims(ledger.tasks["j-1"], candidates)
+        tiers.judges[point].victims(ledger.tasks["j-1"], candidates)
     assert caught.value.plugin == "odd"
     assert caught.value.extension_point == point
     assert caught.value.problem == problem
@@ -236,7 +236,7 @@ def test_wrong_verdicts_are_an_error(point: str, answer: list[object], problem: 
 def test_an_answer_that_is_no_list_of_verdicts_is_an_error(point: str) -> None:
     tiers, ledger = tiers_of([("odd", saying(**{point: None}))])
     with pytest.raises(PluginError, match=f"plugin 'odd', {point}: "):
-        tiers.eviction.at(point).victims(ledger.tasks["j-1"], [ledger.tasks["j-2"]])
+        tiers.judges[point].victims(ledger.tasks["j-1"], [ledger.tasks["j-2"]])
 
 
 # Orders
@@ -615,11 +615,9 @@ def test_unshielded_is_whom_no_plugin_with_a_say_shields(point: str) -> None:
     )
     claimant = ledger.tasks["j-1"]
     candidates = [ledger.tasks[uid] for uid in ("j-4", "j-3", "j-2")]
-    assert [task.uid for task in tiers.eviction.at(point).unshielded(claimant, candidates)] == [
-        "j-4"
-    ]
+    assert [task.uid for task in tiers.judges[point].unshielded(claimant, candidates)] == ["j-4"]
     assert asked == [("j-1", ["j-4"])]  # those that are left
-    assert tiers.eviction.at(point).unshielded(claimant, candidates[1:]) == []
+    assert tiers.judges[point].unshielded(claimant, candidates[1:]) == []
     assert asked == [("j-1", ["j-4"])]  # nobody is left to be asked about
     assert len(candidates) == 3
 
@@ -634,7 +632,7 @@ def test_shields_for_more_or_fewer_than_there_are_are_an_error(answer: list[bool
         f"^plugin 'odd', shielded: expected one answer for each of 2 candidates, got {len(answer)}$"
     )
     with pytest.raises(PluginError, match=message):
-        tiers.eviction.preemptable.unshielded(ledger.tasks["j-1"], candidates)
+        tiers.judges["preemptable"].unshielded(ledger.tasks["j-1"], candidates)
 
 
 def test_keys_of_claimants_are_those_of_all_plugins_with_a_say_in_order() -> None:
@@ -645,20 +643,20 @@ def test_keys_of_claimants_are_those_of_all_plugins_with_a_say_in_order() -> Non
     ]
     tiers, ledger = tiers_of(*plugins)
     claimant = ledger.tasks["j-1"]
-    assert tiers.eviction.preemptable.claimant_key(claimant) == (1, "j-1")
-    assert tiers.eviction.reclaimable.claimant_key(claimant) == (2,)
-    assert tiers.eviction.preemptable.shield_key((1, "j-1")) == (1,)  # c shields nobody
-    assert tiers.eviction.reclaimable.shield_key((2,)) == (2,)
+    assert tiers.judges["preemptable"].claimant_key(claimant) == (1, "j-1")
+    assert tiers.judges["reclaimable"].claimant_key(claimant) == (2,)
+    assert tiers.judges["preemptable"].shield_key((1, "j-1")) == (1,)  # c shields nobody
+    assert tiers.judges["reclaimable"].shield_key((2,)) == (2,)
     tiers, _ = tiers_of(*plugins, [("e", saying(preemptable=[V]))])
-    assert tiers.eviction.preemptable.claimant_key(claimant) is None  # e does not say
-    assert tiers.eviction.reclaimable.claimant_key(claimant) == (2,)
+    assert tiers.judges["preemptable"].claimant_key(claimant) is None  # e does not say
+    assert tiers.judges["reclaimable"].claimant_key(claimant) == (2,)
 
 
 @pytest.mark.parametrize(
     ("point", "ask"),
     [
-        ("shielded", lambda tiers, task: tiers.eviction.preemptable.unshielded(task, [task])),
-        ("claimant_key", lambda tiers, task: tiers.eviction.preemptable.claimant_key(task)),
+        ("shielded", lambda tiers, task: tiers.judges["preemptable"].unshielded(task, [task])),
+        ("claimant_key", lambda tiers, task: tiers.judges["preemptable"].claimant_key(task)),
     ],
 )
 def test_whoever_fails_when_asked_about_claimants_is_named(
@@ -675,4 +673,4 @@ def test_whoever_fails_when_asked_about_claimants_is_named(
 def test_a_key_of_a_claimant_that_cannot_be_hashed_is_an_error() -> None:
     tiers, ledger = tiers_of([("odd", shielding("preemptable", key=[]))])
     with pytest.raises(PluginError, match="'odd', claimant_key: TypeError: unhashable"):
-        tiers.eviction.preemptable.claimant_key(ledger.tasks["j-1"])
+        tiers.judges["preemptable"].claimant_key(ledger.tasks["j-1"])

@@ -143,7 +143,7 @@ def session_of(
 
 def plugin_object(session: Session, name: str) -> Any:
     """What a plugin opened for this session."""
-    return next(o.object for o in session.plugin_set.opened.all if o.name == name)
+    return next(o.object for o in session.plugin_set.opened if o.name == name)
 
 
 def standing(task: TaskState) -> tuple[str, str | None, bool]:
@@ -181,7 +181,7 @@ def dump(session: Session) -> dict[str, object]:
         opened_plugin.name: {
             name: opened_plugin.object.queue_share(queue) for name, queue in ledger.queues.items()
         }
-        for opened_plugin in tiers.opened.all
+        for opened_plugin in tiers.opened
         if hasattr(opened_plugin.object, "queue_share")
     }
     return {

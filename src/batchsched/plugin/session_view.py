@@ -104,6 +104,7 @@ class SessionView:
         self._surplus = surplus_weights
         self.knows_past = surplus_weights is not None
         self.past_use_key = past_use_key or _no_past
+        self._units.clear()  # units are in task order
 
     def surplus_weights(self, siblings: Sequence[QueueState], dimension: int, /) -> Sequence[int]:
         """Return the weights by which siblings share the surplus; see `SurplusWeights`."""
@@ -154,9 +155,10 @@ class SessionView:
             index = self._pod_affinity = PodAffinityIndex(
                 ledger.tasks.values(), ledger.nodes, promises_repel=self._promises_repel
             )
-            ledger.on_occupy = index.occupy
-            if self._promises_repel:
-                ledger.on_promise = index.promise
+            if index.is_active:
+                ledger.on_occupy = index.occupy
+                if self._promises_repel:
+                    ledger.on_promise = index.promise
         return self._pod_affinity
 
     @property

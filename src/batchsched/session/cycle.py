@@ -139,7 +139,7 @@ class PolicyState:
         return engine
 
     def _can_foresee(self) -> bool:
-        return self._counts_room and self.plugin_set.opened.reject_below_minimum
+        return self._counts_room and self.plugin_set.reject_below_minimum
 
     def _engine_follows(self) -> bool:
         """Let the engine process changed nodes; return whether it could."""
@@ -165,7 +165,7 @@ class PolicyState:
     def _forget_turns(self) -> None:
         """Drop all failed turns, and record new ones only if the plugins allow it."""
         ledger = self.ledger
-        remembers = Door.ATTEMPTS not in self.plain and self.plugin_set.opened.vote_on_jobs_alone
+        remembers = Door.ATTEMPTS not in self.plain and self.plugin_set.vote_on_jobs_alone
         if remembers and isinstance(ledger, LiveLedger):
             self.failed_turns = FailedTurns(ledger)
         else:

@@ -10,6 +10,7 @@ from attrs import evolve
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import EvictionReport, PendingReason
 from batchsched.model.resources import EPSILON, Resource
+from batchsched.plugin.extension_points import Verdict
 from batchsched.session.curing import accepts_without, curable_nodes
 from batchsched.session.session import Session
 from batchsched.session.victims import EvictionSearch
@@ -19,6 +20,13 @@ from batchsched.state.vectors import Vector, plus
 MOST_ASKED = 1_000
 """About how many nodes and candidates the reports of a cycle evaluate; see `EvictionReports`."""
 
+_REASONS = {
+    Verdict.PROTECTED: "protected by {plugin}",
+    Verdict.PASS: "not a victim of {plugin}",
+    Verdict.WITH_JOB: "only with its job, which may not be evicted as a whole",
+    Verdict.VICTIM: "victims of an earlier tier come first",
+}
+"""Why a candidate is not a victim, where the plugin does not say it."""
 _JUST_STARTED = "protected by minRuntime"
 
 
@@ -91,7 +99,7 @@ class EvictionReports:
         kind = session.placement.kind(task)
         if kind is None:
             return task.uid
-        key = session.plugin_set.eviction.at(search.point).claimant_key(task)
+        key = session.plugin_set.judges[search.point].claimant_key(task)
         if key is None and search.claim is None:
             return task.uid  # verdicts may depend on anything about it
         if search.claim is not None or job.count(TaskStatus.RUNNING):
@@ -152,12 +160,18 @@ class EvictionReports:
     ) -> tuple[Counter[str], list[list[TaskState]]]:
         """Return the number of protected candidates by reason, and the others by node."""
         session = self._session
-        if search.claim is None:
-            return session.plugin_set.eviction.kept_and_free(
-                search, groups, session.in_victim_order
-            )
         out: Counter[str] = Counter()
-        free: list[list[TaskState]] = []
+        if search.claim is None:
+            plugins, claimant = session.plugin_set, search.task
+            kept, free = plugins.judges[search.point].kept_and_free(
+                claimant, groups, session.in_victim_order, search.recent
+            )
+            for (name, verdict), of_plugin in kept.items():
+                general = _REASONS[verdict].format(plugin=name)
+                for text in plugins.verdict_reasons(name, claimant, of_plugin, verdict):
+                    out[text or general] += 1
+            return out, free
+        free = []
         for candidates in groups:
             group = session.in_victim_order(candidates)
             reasons = search.claim.why_not(group)

@@ -23,12 +23,19 @@ from batchsched.model.reasons import JobCondition, QueueShare, Unfit
 from batchsched.model.result import QueueOutcome
 from batchsched.model.texts import similar_name
 from batchsched.model.validation.values import shown
-from batchsched.plugin.extension_points import Changes, Claim, ClaimTerms, Hints, Plugin, Vote
+from batchsched.plugin.extension_points import (
+    Changes,
+    Claim,
+    ClaimTerms,
+    Hints,
+    Plugin,
+    Verdict,
+    Vote,
+)
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
-from batchsched.session.tracing import Judge, telling_verdicts
-from batchsched.session.victims import EvictionPoints, RecentStarts, Victims
+from batchsched.session.victims import Judges, RecentStarts, Victims
 from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need
@@ -393,92 +400,6 @@ _READINESS = frozenset({"job_ready", "job_pipelined", "job_condition_ready"})
 _VOTES = _READINESS | {"on_allocate", "on_deallocate"}
 
 
-class OpenedPlugins:
-    """The plugins of a configuration, opened.
-
-    Extension points that are disabled by a flag do not count.
-
-    Raises:
-        PluginError: a plugin raised an exception when it was opened, or its `open`
-            returned an object without extension points.
-
-    """
-
-    def __init__(
-        self,
-        configured: Sequence[ConfiguredPlugin],
-        view: SessionView,
-        teller: Teller | None = None,
-    ) -> None:
-        self._configured = configured
-        self._teller = teller
-        self.all = [_open(each, view) for each in configured]
-        """In configured order."""
-
-    def resume(self, view: SessionView, changes: Changes) -> frozenset[str]:
-        """Resume each plugin, or open it again; return the points of those opened again."""
-        anew: set[str] = set()
-        for position, configured in enumerate(self._configured):
-            known = self.all[position]
-            resume = getattr(known.object, "resume", None)
-            try:
-                if resume is not None and resume(changes) is True:
-                    continue
-            except Exception as error:
-                raise plugin_error(configured.name, "resume", error) from error
-            opened = self.all[position] = _open(configured, view)
-            anew |= known.points | opened.points
-        return frozenset(anew)
-
-    @property
-    def vote_on_jobs_alone(self) -> bool:
-        """Whether all votes depend on the job alone; see `Resumes`."""
-        return all(
-            getattr(opened.object, "votes_on_jobs_alone", False) is True
-            for opened in self.all
-            if not _VOTES.isdisjoint(opened.points)
-        )
-
-    @property
-    def reject_below_minimum(self) -> bool:
-        """Whether no job is ready, pipelined or conditionally ready below its minimum."""
-        voting = [opened for opened in self.all if not _READINESS.isdisjoint(opened.points)]
-        first = min([opened.tier for opened in voting], default=0)
-        return self.vote_on_jobs_alone and any(
-            # The vote of the first tier decides, and a rejection decides that.
-            opened.tier == first
-            and opened.points >= _READINESS
-            and getattr(opened.object, "rejects_below_minimum", False) is True
-            for opened in voting
-        )
-
-    # Signatures are not checked; a wrong one fails at the first call. Checking protocols with
-    # `isinstance` would take half of the time of opening.
-
-    def having(self, *points: str) -> list[OpenedPlugin]:
-        """Return the plugins for which all of these points are enabled, in configured order."""
-        return [opened for opened in self.all if opened.points.issuperset(points)]
-
-    def on(self, point: str) -> list[Named[Any]]:
-        """Return the enabled functions of an extension point, with their plugins' names."""
-        return [(opened.name, getattr(opened.object, point)) for opened in self.having(point)]
-
-    def judge(self, opened: OpenedPlugin, point: str) -> Judge:
-        """Return a plugin's function that gives verdicts."""
-        judge: Judge = getattr(opened.object, point)
-        if self._teller is None:
-            return judge
-        return telling_verdicts(self._teller, opened.name, point, judge)
-
-    def asking(self, point: str) -> Any:
-        """Return one function that asks all plugins and combines their answers by the rule."""
-        tiers: dict[int, list[Named[Any]]] = {}
-        for opened in self.having(point):
-            tiers.setdefault(opened.tier, []).append((opened.name, getattr(opened.object, point)))
-        rule = RULES[point]
-        return rule.combine(rule, point, [tiers[tier] for tier in sorted(tiers)])
-
-
 def _open(configured: ConfiguredPlugin, view: SessionView) -> OpenedPlugin:
     name = configured.name
     try:
@@ -594,10 +515,12 @@ class PluginSet:
         view: SessionView,
         teller: Teller | None = None,
     ) -> None:
-        self._unit_of = view.unit_of
+        self._configured = plugins
+        self._teller = teller
         self._keyed: list[TaskState] = []
         """The tasks with cached keys in task order, if they must be computed again."""
-        self.opened = OpenedPlugins(plugins, view, teller)
+        self.opened = [_open(each, view) for each in plugins]
+        """In configured order."""
         self._compile(view)
 
     def resume(self, view: SessionView, changes: Changes) -> frozenset[str]:
@@ -607,12 +530,63 @@ class PluginSet:
             The extension points of the plugins that were opened again.
 
         """
-        anew = self.opened.resume(view, changes)
+        anew: set[str] = set()
+        for position, configured in enumerate(self._configured):
+            known = self.opened[position]
+            resume = getattr(known.object, "resume", None)
+            try:
+                if resume is not None and resume(changes) is True:
+                    continue
+            except Exception as error:
+                raise plugin_error(configured.name, "resume", error) from error
+            opened = self.opened[position] = _open(configured, view)
+            anew |= known.points | opened.points
         if "task_order_key" in anew:
             self.forget_keys(view)
         if anew:
             self._compile(view)
-        return anew
+        return frozenset(anew)
+
+    @property
+    def vote_on_jobs_alone(self) -> bool:
+        """Whether all votes depend on the job alone; see `Resumes`."""
+        return all(
+            getattr(opened.object, "votes_on_jobs_alone", False) is True
+            for opened in self.opened
+            if not _VOTES.isdisjoint(opened.points)
+        )
+
+    @property
+    def reject_below_minimum(self) -> bool:
+        """Whether no job is ready, pipelined or conditionally ready below its minimum."""
+        voting = [opened for opened in self.opened if not _READINESS.isdisjoint(opened.points)]
+        first = min([opened.tier for opened in voting], default=0)
+        return self.vote_on_jobs_alone and any(
+            # The vote of the first tier decides, and a rejection decides that.
+            opened.tier == first
+            and opened.points >= _READINESS
+            and getattr(opened.object, "rejects_below_minimum", False) is True
+            for opened in voting
+        )
+
+    # Signatures are not checked; a wrong one fails at the first call. Checking protocols with
+    # `isinstance` would take half of the time of opening.
+
+    def having(self, point: str) -> list[OpenedPlugin]:
+        """Return the plugins for which an extension point is enabled, in configured order."""
+        return [opened for opened in self.opened if point in opened.points]
+
+    def on(self, point: str) -> list[Named[Any]]:
+        """Return the enabled functions of an extension point, with their plugins' names."""
+        return [(opened.name, getattr(opened.object, point)) for opened in self.having(point)]
+
+    def asking(self, point: str) -> Any:
+        """Return one function that asks all plugins and combines their answers by the rule."""
+        tiers: dict[int, list[Named[Any]]] = {}
+        for opened in self.having(point):
+            tiers.setdefault(opened.tier, []).append((opened.name, getattr(opened.object, point)))
+        rule = RULES[point]
+        return rule.combine(rule, point, [tiers[tier] for tier in sorted(tiers)])
 
     def forget_keys(self, view: SessionView) -> None:
         """Drop the cached keys of tasks, because other plugin objects compute them from now on."""
@@ -622,7 +596,7 @@ class PluginSet:
         self._keyed.clear()
 
     def _compile(self, view: SessionView) -> None:
-        asking, has = self.opened.asking, self.opened.having
+        asking, has = self.asking, self.having
         # Orders: the smallest key comes first.
         self.job_key: Callable[[JobState], SortKey] = asking("job_order_key")
         self.queue_key: _QueueKey = asking("queue_order_key")
@@ -631,7 +605,7 @@ class PluginSet:
         self._forgets_keys = any(
             not hasattr(opened.object, "resume") for opened in has("task_order_key")
         )
-        self.orders_by_need = any(takes_need(key) for _, key in self.opened.on("queue_order_key"))
+        self.orders_by_need = any(takes_need(key) for _, key in self.on("queue_order_key"))
         """Whether any plugin ranks sibling queues by need."""
         self.orders_jobs_by_need = self.orders_by_need and bool(has("need_order_key"))
         """Whether jobs of a queue are ranked by need first."""
@@ -664,10 +638,17 @@ class PluginSet:
             asking("past_use_key") if has("past_use_key") else None,
         )
         # Evictions
-        self.eviction = EvictionPoints(
-            self.opened, self._unit_of, uses_hints=Door.ROOM not in view.plain
-        )
-        """The verdicts of plugins."""
+        self.judges = {
+            point: Judges(
+                has(point),
+                point,
+                view.unit_of,
+                uses_hints=Door.ROOM not in view.plain,
+                teller=self._teller,
+            )
+            for point in ("preemptable", "reclaimable", "revocable")
+        }
+        """The plugins with verdicts on evictions, by extension point."""
         self.has_claims = bool(has("claim"))
         """Whether a plugin determines what queues may reclaim."""
         self._claim: Callable[[Need, ClaimTerms], Claim | Unfit] = asking("claim")
@@ -696,7 +677,7 @@ class PluginSet:
 
     def names_on(self, point: str) -> list[str]:
         """Return the plugins for which an extension point is enabled, in the order of calls."""
-        return [opened.name for opened in self.opened.having(point)]
+        return [opened.name for opened in self.having(point)]
 
     def need_key(self, need: Need | None) -> SortKey:
         """Return the key of a need, which ranks jobs before job order; None is the smallest."""
@@ -715,11 +696,34 @@ class PluginSet:
         claimant = need.tasks[0]
 
         def protected_by(unit: EvictionUnit) -> str | None:
-            return self.eviction.reclaimable.protected_by(
+            return self.judges["reclaimable"].protected_by(
                 claimant, unit.victims, is_whole_job=not unit.is_surplus, recent=recent
             )
 
         return self._claim(need, ClaimTerms(self.task_key, protected_by))
+
+    def revocable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
+        """Return the backfill tasks that may be evicted for a task promised their resources."""
+        if not self.having("revocable"):
+            return Victims(candidates)
+        return self.judges["revocable"].victims(claimant, candidates)
+
+    def verdict_reasons(
+        self, name: str, claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict
+    ) -> Sequence[str]:
+        """Return a plugin's explanation of this verdict on each candidate; may be empty."""
+        explain = dict(self.on("verdict_reasons")).get(name)
+        if explain is None:
+            return [""] * len(candidates)
+        try:
+            own: Sequence[str] = explain(claimant, candidates, verdict)
+        except Exception as error:
+            raise plugin_error(name, "verdict_reasons", error) from error
+        if len(own) != len(candidates):
+            count = len(candidates)
+            problem = f"expected one answer for each of {count} candidates, got {len(own)}"
+            raise PluginError(name, "verdict_reasons", problem)
+        return own
 
     def queue_outcomes(self) -> Mapping[str, QueueOutcome]:
         """Return the outcomes of queues by name; empty if no plugin reports them."""
@@ -740,7 +744,7 @@ class PluginSet:
         Called only after a failure. It compares all pairs of keys of each plugin: O(n squared) for
         n jobs, queues or tasks.
         """
-        on, by_job = self.opened.on, {f"job {job.uid!r}": job for job in jobs}
+        on, by_job = self.on, {f"job {job.uid!r}": job for job in jobs}
         by_queue = {f"queue {queue.name!r}": queue for queue in queues}
         by_task = {f"task {task.uid!r}": task for job in by_job.values() for task in job.tasks}
         without_need: list[Named[Callable[[QueueState], object]]] = [
@@ -776,18 +780,6 @@ class AsksPlugins:
     task_order_key: Callable[[TaskState], SortKey]
     """Returns the key of a task in task order; the smallest comes first."""
 
-    def bind(self, plugins: PluginSet, /) -> None:
-        """Ask these plugins from now on."""
-        self.plugin_set = plugins
-        self.job_ready = plugins.job_ready
-        self.job_pipelined = plugins.job_pipelined
-        self.job_condition_ready = plugins.job_condition_ready
-        self.job_valid = plugins.job_valid
-        self.overused = plugins.overused
-        self.allocatable = plugins.allocatable
-        self.job_order_key = plugins.job_key
-        self.task_order_key = plugins.task_key
-
     def queue_order_key(self, queue: QueueState) -> SortKey:
         """Return the key of a queue in queue order; the smallest comes first."""
         return self.plugin_set.queue_key(queue)
@@ -802,11 +794,11 @@ class AsksPlugins:
 
     def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
         """Return the candidates that may be evicted for a task of their own queue."""
-        return self.plugin_set.eviction.preemptable.victims(claimant, candidates)
+        return self.plugin_set.judges["preemptable"].victims(claimant, candidates)
 
     def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
         """Return the candidates that may be evicted for a task of another queue."""
-        return self.plugin_set.eviction.reclaimable.victims(claimant, candidates)
+        return self.plugin_set.judges["reclaimable"].victims(claimant, candidates)
 
     def is_starving(self, job: JobState, threshold: float) -> bool:
         """Return whether a job has waited more than `threshold` seconds and is still not ready."""

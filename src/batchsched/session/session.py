@@ -168,10 +168,17 @@ class Session(TurnTaker):
         self.log = ledger.log
         """Which nodes and jobs have changed, in order; for answers that are kept until then."""
         self.view = state.view
-        self.view.begin_cycle()
-        self.bind(state.plugin_set)
-        ledger.on_charge = state.plugin_set.allocate_listeners
-        ledger.on_refund = state.plugin_set.deallocate_listeners
+        plugins = self.plugin_set = state.plugin_set
+        self.job_ready = plugins.job_ready
+        self.job_pipelined = plugins.job_pipelined
+        self.job_condition_ready = plugins.job_condition_ready
+        self.job_valid = plugins.job_valid
+        self.overused = plugins.overused
+        self.allocatable = plugins.allocatable
+        self.job_order_key = plugins.job_key
+        self.task_order_key = plugins.task_key
+        ledger.on_charge = plugins.allocate_listeners
+        ledger.on_refund = plugins.deallocate_listeners
         self.placement = state.placement
         """The engine that finds nodes."""
         traced = self.teller is not None
@@ -213,7 +220,8 @@ class Session(TurnTaker):
         """What nodes could hold if other tasks left."""
         self.failed_turns = state.failed_turns
         """Failed turns that need not be repeated; None: they are not recorded."""
-        self._statement: Statement | None = None
+        self.open_statement: Statement | None = None
+        """The statement that was begun and has not ended, if any."""
 
     def __repr__(self) -> str:
         tasks = sum(len(job.tasks) for job in self.jobs.values())
@@ -318,10 +326,10 @@ class Session(TurnTaker):
             StatementError: another statement is still open.
 
         """
-        if self.has_open_statement:
+        if self.open_statement is not None:
             raise StatementError("a statement is already open; statements do not nest")
-        self._statement = Statement(self, is_trial=is_trial)
-        return self._statement
+        self.open_statement = Statement(self, is_trial=is_trial)
+        return self.open_statement
 
     def record_eviction_search(self, search: EvictionSearch) -> None:
         """Record that an action searched for tasks to evict and found too few.
@@ -331,16 +339,10 @@ class Session(TurnTaker):
         """
         self.reports.eviction_searches[search.task.uid, search.action] = search
 
-    @property
-    def has_open_statement(self) -> bool:
-        """Whether a statement was begun and has not ended."""
-        return self._statement is not None and self._statement.is_open
-
     def allocate(self, task: TaskState, node: NodeState, *, is_backfill: bool = False) -> None:
         """Place a Pending task on a node where it can start now; bind its job if it is ready."""
         job = task.job
-        if self._statement is not None:
-            self._outside_statement()
+        self._outside_statement()
         if task.status is not TaskStatus.PENDING or job is None or not job.in_session:
             self.expect(task, TaskStatus.PENDING)
         mark = is_backfill or task.is_backfill
@@ -394,7 +396,7 @@ class Session(TurnTaker):
             raise StatementError(f"expected a task of a job in this session, got {task!r}")
 
     def _outside_statement(self) -> None:
-        if self.has_open_statement:
+        if self.open_statement is not None:
             raise StatementError("a statement is open; use its operations, or end it first")
 
     def bind_if_ready(self, job: JobState) -> None:
@@ -569,13 +571,10 @@ class Statement:
         "_is_trial",
         "_journal",
         "_session",
-        "is_open",
     )
 
     def __init__(self, session: Session, *, is_trial: bool = False) -> None:
         self._session = session
-        self.is_open = True
-        """Whether it was neither committed nor discarded yet."""
         self._is_trial = is_trial
         self._journal: list[_Entry] = []
         self._claims: list[tuple[TaskState, NodeState, TaskState]] = []
@@ -680,7 +679,7 @@ class Statement:
 
     def rollback(self, length: int) -> None:
         """Undo the operations after the first `length`; the statement stays open."""
-        if not self.is_open:
+        if self._session.open_statement is not self:
             raise StatementError("the statement was already committed or discarded")
         if length >= len(self._journal):
             return
@@ -693,7 +692,7 @@ class Statement:
     def _move(
         self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool
     ) -> None:
-        if not self.is_open:
+        if self._session.open_statement is not self:
             raise StatementError("the statement was already committed or discarded")
         # Recorded before the move: if a listener raises, the move can still be undone.
         ledger = self._session.ledger
@@ -701,9 +700,9 @@ class Statement:
         ledger.move(task, status, node, is_backfill=is_backfill)
 
     def _end(self) -> None:
-        if not self.is_open:
+        if self._session.open_statement is not self:
             raise StatementError("the statement was already committed or discarded")
-        self.is_open = False
+        self._session.open_statement = None
 
     def _as_it_ends(self, *, committed: bool) -> StatementEnded:
         """Return the event for the end of the statement, before it ends."""
@@ -745,7 +744,7 @@ class Statement:
         error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        if not self.is_open:
+        if self._session.open_statement is not self:
             return
         if error is None:
             self.discard()

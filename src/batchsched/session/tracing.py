@@ -17,11 +17,13 @@ from batchsched.trace import NodeSought, Teller, VerdictsGiven
 if TYPE_CHECKING:
     from batchsched.session.session import Session
 
-Judge = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
+GivesVerdicts = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
 """A plugin's function that gives verdicts on candidates for eviction."""
 
 
-def telling_verdicts(teller: Teller, plugin: str, point: str, judge: Judge) -> Judge:
+def telling_verdicts(
+    teller: Teller, plugin: str, point: str, judge: GivesVerdicts
+) -> GivesVerdicts:
     """Return a function that gives the verdicts of a plugin, and tells of them."""
 
     def told(claimant: TaskState, candidates: Sequence[TaskState]) -> Sequence[Verdict]:

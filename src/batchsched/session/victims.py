@@ -13,7 +13,6 @@ The rule, for some candidates in victim order:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -22,11 +21,13 @@ from attrs import frozen
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.extension_points import Claim, Verdict
+from batchsched.session.tracing import GivesVerdicts, telling_verdicts
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.units import EvictionUnit
+from batchsched.trace import Teller
 
 if TYPE_CHECKING:
-    from batchsched.session.plugins import OpenedPlugins
+    from batchsched.session.plugins import OpenedPlugin
 
 Point = Literal["preemptable", "reclaimable"]
 """The extension point whose verdicts count: for tasks of the claimant's queue, or of others."""
@@ -37,12 +38,6 @@ WholeJobs = dict[tuple[JobState | EvictionUnit, int], bool]
 _PASS, _PROTECTED, _WITH_JOB = Verdict.PASS, Verdict.PROTECTED, Verdict.WITH_JOB
 _SEVERITY = {_PROTECTED: 0, _PASS: 1, _WITH_JOB: 2, Verdict.VICTIM: 3}
 """The order in which verdicts explain why a candidate is not a victim."""
-_REASONS = {
-    _PROTECTED: "protected by {plugin}",
-    _PASS: "not a victim of {plugin}",
-    _WITH_JOB: "only with its job, which may not be evicted as a whole",
-    Verdict.VICTIM: "victims of an earlier tier come first",
-}
 
 
 @frozen
@@ -117,7 +112,7 @@ class _Judge(NamedTuple):
     """A plugin with verdicts at an extension point, and its hints on them."""
 
     name: str
-    verdicts: Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
+    verdicts: GivesVerdicts
     claimant_key: Callable[[TaskState], Hashable] | None
     shielded: Callable[[TaskState, Sequence[TaskState]], Sequence[bool]] | None
 
@@ -133,29 +128,34 @@ class Judges:
 
     def __init__(
         self,
-        opened: OpenedPlugins,
+        plugins: Iterable[OpenedPlugin],
         point: str,
         unit_of: Callable[[TaskState], EvictionUnit],
         *,
         uses_hints: bool,
+        teller: Teller | None = None,
     ) -> None:
         """Combine plugins.
 
         Args:
-            opened: the plugins.
+            plugins: the plugins with verdicts, in configured order.
             point: the extension point.
             unit_of: returns the eviction unit of a task on a node.
             uses_hints: whether plugins are asked for their hints.
+            teller: is told the verdicts, if the cycle is traced.
 
         """
         self._point = point
         self._unit_of = unit_of
         self._uses_hints = uses_hints
         tiers: dict[int, list[_Judge]] = {}
-        for each in opened.having(point):
-            hints = each.hints
-            judge = _Judge(each.name, opened.judge(each, point), hints.claimant_key, hints.shielded)
-            tiers.setdefault(each.tier, []).append(judge)
+        for plugin in plugins:
+            verdicts: GivesVerdicts = getattr(plugin.object, point)
+            if teller is not None:
+                verdicts = telling_verdicts(teller, plugin.name, point, verdicts)
+            hints = plugin.hints
+            judge = _Judge(plugin.name, verdicts, hints.claimant_key, hints.shielded)
+            tiers.setdefault(plugin.tier, []).append(judge)
         self._tiers = [tiers[tier] for tier in sorted(tiers)]
         self._judges = [judge for tier in self._tiers for judge in tier]
         self._shields = [
@@ -487,70 +487,3 @@ def _severity(said: tuple[str, Verdict]) -> int:
 
 def _by_candidate(answers: _Answers) -> list[tuple[Verdict, ...]]:
     return list(zip(*[verdicts for tier in answers for verdicts in tier], strict=True))
-
-
-class EvictionPoints:
-    """The extension points of all plugins that concern evictions."""
-
-    def __init__(
-        self,
-        opened: OpenedPlugins,
-        unit_of: Callable[[TaskState], EvictionUnit],
-        *,
-        uses_hints: bool,
-    ) -> None:
-        """Combine plugins; see `Judges`."""
-        self.preemptable, self.reclaimable, self._revocable = (
-            Judges(opened, point, unit_of, uses_hints=uses_hints)
-            for point in ("preemptable", "reclaimable", "revocable")
-        )
-        self._has_revocable = bool(opened.having("revocable"))
-        self._words = dict(opened.on("verdict_reasons"))
-
-    def at(self, point: Point) -> Judges:
-        """Return the plugins with verdicts at an extension point."""
-        return self.preemptable if point == "preemptable" else self.reclaimable
-
-    def revocable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
-        """Return the backfill tasks that may be evicted for a task promised their resources."""
-        if not self._has_revocable:
-            return Victims(candidates)
-        return self._revocable.victims(claimant, candidates)
-
-    def kept_and_free(
-        self,
-        search: EvictionSearch,
-        groups: Sequence[Sequence[TaskState]],
-        in_victim_order: Callable[[Iterable[TaskState]], list[TaskState]],
-    ) -> tuple[Counter[str], list[list[TaskState]]]:
-        """Return the number of candidates that may not be evicted by reason, and the others.
-
-        Candidates are given by node, in any order; those that may be evicted are returned by node,
-        in victim order.
-        """
-        claimant = search.task
-        kept, free = self.at(search.point).kept_and_free(
-            claimant, groups, in_victim_order, search.recent
-        )
-        reasons: Counter[str] = Counter()
-        for (name, verdict), candidates in kept.items():
-            general = _REASONS[verdict].format(plugin=name)
-            for text in self.verdict_reasons(name, claimant, candidates, verdict):
-                reasons[text or general] += 1
-        return reasons, free
-
-    def verdict_reasons(
-        self, name: str, claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict
-    ) -> Sequence[str]:
-        """Return a plugin's explanation of this verdict on each candidate; may be empty."""
-        if name not in self._words:
-            return [""] * len(candidates)
-        try:
-            own: Sequence[str] = self._words[name](claimant, candidates, verdict)
-        except Exception as error:
-            raise plugin_error(name, "verdict_reasons", error) from error
-        if len(own) != len(candidates):
-            count = len(candidates)
-            problem = f"expected one answer for each of {count} candidates, got {len(own)}"
-            raise PluginError(name, "verdict_reasons", problem)
-        return own

@@ -571,17 +571,15 @@ class PodAffinityIndex:
 
     def occupy(self, task: TaskState, node: NodeState, sign: int) -> None:
         """Record that `task` begins (1) or ceases (-1) to occupy `node`."""
-        if self.is_active:
-            labels = node.info.labels
-            for count, amount in self.profile(task).counted:
-                count.add(labels, sign * amount)
+        labels = node.info.labels
+        for count, amount in self.profile(task).counted:
+            count.add(labels, sign * amount)
 
     def promise(self, task: TaskState, node: NodeState, sign: int) -> None:
         """Record that `node` is promised (1) or no longer promised (-1) to `task`."""
-        if self.is_active:
-            labels = node.info.labels
-            for count in self.profile(task).promised:
-                count.add(labels, sign)
+        labels = node.info.labels
+        for count in self.profile(task).promised:
+            count.add(labels, sign)
 
     def _own_terms(self, info: TaskInfo) -> AffinityProfile:
         profile = AffinityProfile()

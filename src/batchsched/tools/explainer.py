@@ -529,7 +529,7 @@ def _reasons(
     if given is Verdict.VICTIM:
         return {}
     candidates = [session.task(uid) for uid in uids]
-    own = session.plugin_set.eviction.verdict_reasons(plugin, claimant, candidates, given)
+    own = session.plugin_set.verdict_reasons(plugin, claimant, candidates, given)
     return _counted(own)
 
 

@@ -375,7 +375,7 @@ def make_room(
         session=session,
         task=task,
         scope=scope,
-        judges=session.plugin_set.eviction.at(scope.point),
+        judges=session.plugin_set.judges[scope.point],
         may_use_idle=may_use_idle,
         recent=recent,
         curable=curable,
@@ -778,7 +778,7 @@ def _backfill_to_evict(
     candidates = session.in_victim_order(
         other for other in node.tasks.values() if _is_lent_to(other)
     )
-    victims = session.plugin_set.eviction.revocable(task, candidates)
+    victims = session.plugin_set.revocable(task, candidates)
     units = _units_in_order(session, candidates, victims)
     room = Shortfall(task.init_resreq, node, may_use_idle=True)
     return choose_units(units, node, room.is_enough_for_now_with)

@@ -256,7 +256,7 @@ class Trial:
     def hints(self) -> EvictionHints:
         """The plugin's hints on verdicts."""
         name = self.subject.name
-        return next(each.hints for each in self.session.plugin_set.opened.all if each.name == name)
+        return next(each.hints for each in self.session.plugin_set.opened if each.name == name)
 
     @property
     def tasks(self) -> list[TaskState]:
