@@ -179,7 +179,7 @@ predicates, priority, proportion, sjf, sla, usage
 
         """
         if self._warm is None or not is_of(snapshot, Snapshot):
-            return self.run(self.open(snapshot), reasons=reasons)
+            return self.run(self._open(snapshot), reasons=reasons)
         return self._warm.schedule(snapshot, reasons=reasons)
 
     def schedule_traced(
@@ -249,12 +249,14 @@ predicates, priority, proportion, sjf, sla, usage
                 an invalid object.
 
         """
+        return self._open(snapshot)
+
+    def _open(self, snapshot: Snapshot, teller: Teller | None = None) -> Session:
         if not is_of(snapshot, Snapshot):
             message = f"expected a Snapshot, got {shown(snapshot)}"
             raise SnapshotError([Fault("snapshot", message)])
-        return self._open(snapshot, None if self._trace is None else Teller(self._trace))
-
-    def _open(self, snapshot: Snapshot, teller: Teller | None) -> Session:
+        if teller is None and self._trace is not None:
+            teller = Teller(self._trace)
         state = PolicyState(
             Ledger(snapshot),
             self._plugins,

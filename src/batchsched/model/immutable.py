@@ -74,7 +74,7 @@ class LazyMap(Mapping[K, V]):
         one: Callable[[K], V | None] | None,
         others: Callable[[], Mapping[K, V]],
     ) -> None:
-        self.changed = frozen_map(changed)
+        self.changed = kept_map(changed)
         """The items that are stored."""
         self._one = one
         self._others: Callable[[], Mapping[K, V]] | None = others

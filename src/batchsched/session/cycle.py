@@ -24,6 +24,7 @@ from sortedcontainers import SortedDict
 
 from batchsched.errors import BatchschedError, ConfigError, Fault, InvariantError, problem_of
 from batchsched.model.cluster import JobInfo, JobPhase, TaskStatus
+from batchsched.model.immutable import LazyMap
 from batchsched.model.reasons import (
     ConditionReason,
     JobCondition,
@@ -114,7 +115,7 @@ class PolicyState:
         """The failed turns that need not be repeated, on a live cluster."""
         self.to_admit: Iterable[JobState] = ledger.jobs.values()
         """The jobs whose admission is to be decided."""
-        self.foresees = self._can_foresee()
+        self.foresees = self._counts_room and self.plugin_set.reject_below_minimum
         """Whether turns that leave a job below its minimum are known to be rolled back, and the
         engine counts how many like tasks fit."""
 
@@ -137,9 +138,6 @@ class PolicyState:
         self._follows_nodes = callable(getattr(engine, "nodes_changed", None))  # `FollowsNodes`
         self._counts_room = callable(getattr(engine, "room", None))  # `CountsRoom`
         return engine
-
-    def _can_foresee(self) -> bool:
-        return self._counts_room and self.plugin_set.reject_below_minimum
 
     def _engine_follows(self) -> bool:
         """Let the engine process changed nodes; return whether it could."""
@@ -228,7 +226,7 @@ class PolicyState:
             self.placement = self._make_engine()
         if is_new_engine or anew:
             self._forget_turns()
-            self.foresees = self._can_foresee()
+            self.foresees = self._counts_room and self.plugin_set.reject_below_minimum
         if anew:
             self.waiting_jobs.clear()
         self.to_admit = self.ledger.jobs.values() if "job_valid" in anew else changes.jobs
@@ -594,25 +592,22 @@ def close(
                 reserved_tasks = job.having(TaskStatus.RESERVED)
                 session.reports.rolled_back.update((task.uid, task) for task in reserved_tasks)
             drop_reservations(session, job)
-    _end_promises(session)
+    if session.ledger.initial_promises:
+        _end_promises(session)
     conditions = session.plugin_set.close()
     why = PendingReasons(session)
-    outcomes = _Outcomes()
     changed = session.jobs if unchanged is None else session.jobs_changed()
-    for job in changed.values():
-        outcomes.add_tasks(job)
     concerned = {**changed, **{uid: session.jobs[uid] for uid in conditions if uid in session.jobs}}
-    for uid, job in concerned.items():
-        condition = conditions.get(uid)
-        if condition is not None and reasons:
-            condition = why.explain(job, condition)
-        outcomes.add_job(job, condition)
-    tasks: Mapping[str, TaskOutcome] = outcomes.tasks
-    jobs: Mapping[str, JobOutcome] = outcomes.jobs
+    if reasons:
+        for uid, condition in conditions.items():
+            if uid in concerned:
+                conditions[uid] = why.explain(concerned[uid], condition)
+    tasks: Mapping[str, TaskOutcome] = _outcomes_of_tasks(changed.values())
+    jobs: Mapping[str, JobOutcome] = _outcomes_of_jobs(concerned.values(), conditions)
     left_out = dict(session.left_out)
     pending: Mapping[str, PendingReason] = why.of_all() if reasons else {}
     if unchanged is None:
-        pending = dict(pending)
+        pending = pending.whole() if isinstance(pending, LazyMap) else pending
     else:
         tasks, jobs = unchanged.tasks(tasks, left_out), unchanged.jobs(jobs, left_out)
     pipelined = _places_of(_having(session, TaskStatus.PIPELINED))
@@ -648,29 +643,11 @@ def close(
 _OF_PHASE = {phase: JobOutcome(phase=phase, condition=None) for phase in JobPhase}
 
 
-class _Outcomes:
-    """The outcomes of jobs and their tasks. Equal outcomes, the usual case, are one object."""
-
-    def __init__(self) -> None:
-        self.jobs: dict[str, JobOutcome] = {}
-        self.tasks: dict[str, TaskOutcome] = {}
-        self._of_condition: dict[int, JobOutcome] = {}
-        """By the identity of the condition, which the outcome keeps alive."""
-        self._tasks: dict[tuple[int, NodeState | None, bool], TaskOutcome] = {}
-
-    def add_job(self, job: JobState, condition: JobCondition | None) -> None:
-        phase = _phase(job, condition)
-        if condition is None:
-            self.jobs[job.uid] = _OF_PHASE[phase]
-            return
-        known = self._of_condition.get(id(condition))
-        if known is None or known.phase is not phase:
-            known = JobOutcome(phase=phase, condition=condition)
-            self._of_condition[id(condition)] = known
-        self.jobs[job.uid] = known
-
-    def add_tasks(self, job: JobState) -> None:
-        tasks, known = self.tasks, self._tasks
+def _outcomes_of_tasks(jobs: Iterable[JobState]) -> dict[str, TaskOutcome]:
+    """Return the outcomes of the tasks of jobs, by UID. Equal outcomes are one object."""
+    outcomes: dict[str, TaskOutcome] = {}
+    known: dict[tuple[int, NodeState | None, bool], TaskOutcome] = {}
+    for job in jobs:
         for task in job.tasks:
             status, node = task.status, task.node
             key = (status.index, node, task.is_backfill)
@@ -681,7 +658,28 @@ class _Outcomes:
                     node_name=None if node is None else node.name,
                     is_backfill=task.is_backfill,
                 )
-            tasks[task.uid] = outcome
+            outcomes[task.uid] = outcome
+    return outcomes
+
+
+def _outcomes_of_jobs(
+    jobs: Iterable[JobState], conditions: Mapping[str, JobCondition]
+) -> dict[str, JobOutcome]:
+    """Return the outcomes of jobs, by UID. Equal outcomes, the usual case, are one object."""
+    outcomes: dict[str, JobOutcome] = {}
+    known: dict[int, JobOutcome] = {}
+    """By the identity of the condition, which the outcome keeps alive."""
+    for job in jobs:
+        condition = conditions.get(job.uid)
+        phase = _phase(job, condition)
+        if condition is None:
+            outcomes[job.uid] = _OF_PHASE[phase]
+            continue
+        outcome = known.get(id(condition))
+        if outcome is None or outcome.phase is not phase:
+            outcome = known[id(condition)] = JobOutcome(phase=phase, condition=condition)
+        outcomes[job.uid] = outcome
+    return outcomes
 
 
 def unchanged_outcome(info: JobInfo) -> JobOutcome:

@@ -163,15 +163,15 @@ class EvictionReports:
         out: Counter[str] = Counter()
         if search.claim is None:
             plugins, claimant = session.plugin_set, search.task
-            kept, free = plugins.judges[search.point].kept_and_free(
+            kept, left = plugins.judges[search.point].kept_and_free(
                 claimant, groups, session.in_victim_order, search.recent
             )
             for (name, verdict), of_plugin in kept.items():
                 general = _REASONS[verdict].format(plugin=name)
                 for text in plugins.verdict_reasons(name, claimant, of_plugin, verdict):
                     out[text or general] += 1
-            return out, free
-        free = []
+            return out, left
+        free: list[list[TaskState]] = []
         for candidates in groups:
             group = session.in_victim_order(candidates)
             reasons = search.claim.why_not(group)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from inspect import Parameter, signature
-from itertools import combinations
+from itertools import chain, combinations
 from math import isfinite, isnan
 from numbers import Integral, Real
 from types import FunctionType
@@ -155,7 +155,7 @@ def _keys(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """
     functions = [
         (name, function, point == "queue_order_key" and takes_need(function))
-        for name, function in _in_order(tiers)
+        for name, function in chain.from_iterable(tiers)
     ]
     ties = rule.ties
 
@@ -218,7 +218,7 @@ def _votes(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
 
 def _first(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns the first answer that is not None."""
-    functions, sound = _in_order(tiers), rule.sound
+    functions, sound = [*chain.from_iterable(tiers)], rule.sound
 
     def ask(*asked: Any) -> Any:
         for name, function in functions:
@@ -237,7 +237,7 @@ def _first(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
 
 def _of_first_plugin(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that asks only the first plugin."""
-    functions = _in_order(tiers)[:1]
+    functions = [*chain.from_iterable(tiers)][:1]
 
     def ask(*asked: Any) -> Any:
         for name, function in functions:
@@ -254,7 +254,7 @@ def _of_first_plugin(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]
 
 def _any(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns whether any plugin says so."""
-    functions = _in_order(tiers)
+    functions = [*chain.from_iterable(tiers)]
 
     def ask(*asked: Any) -> bool:
         for name, function in functions:
@@ -273,7 +273,7 @@ def _any(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
 
 def _sum(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns the sum of all answers."""
-    functions = _in_order(tiers)
+    functions = [*chain.from_iterable(tiers)]
 
     def ask(*asked: Any) -> float:
         total: float = 0
@@ -291,14 +291,14 @@ def _sum(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
 
 def _all(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns what all plugins list, with the plugins' names."""
-    functions = _in_order(tiers)
+    functions, sound = [*chain.from_iterable(tiers)], rule.sound
 
     def ask() -> list[tuple[str, Any]]:
         found: list[tuple[str, Any]] = []
         for name, function in functions:
             try:
                 for item in function():
-                    if rule.wrong(item) is not None:
+                    if not isinstance(item, sound) and rule.wrong(item) is not None:
                         rule.check(name, point, item)
                     found.append((name, item))
             except Exception as error:
@@ -310,7 +310,7 @@ def _all(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
 
 def _told(_rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that tells all plugins."""
-    functions = _in_order(tiers)
+    functions = [*chain.from_iterable(tiers)]
 
     def tell(*told: Any) -> None:
         for name, function in functions:
@@ -320,10 +320,6 @@ def _told(_rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
                 raise plugin_error(name, point, error) from error
 
     return tell
-
-
-def _in_order(tiers: Tiers) -> tuple[Named[Callable[..., Any]], ...]:
-    return tuple(named for tier in tiers for named in tier)
 
 
 _ORDERED = _must_be("a key that can be ordered", _never)
@@ -351,7 +347,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "claim": Rule(_of_first_plugin, _must_be("a Claim or Unfit", _is_claim)),
     # Nodes
-    "predicates": Rule(_all, _must_be("a Predicate", lambda answer: isinstance(answer, Predicate))),
+    "predicates": Rule(_all, _must_be("a Predicate", _never), sound=Predicate),
     "node_scores": Rule(_all, _wrong_score),
     "node_order_on_resource": Rule(
         _sum, _must_be("a finite number", lambda score: isfinite(0.0 + score))
@@ -547,28 +543,6 @@ class PluginSet:
             self._compile(view)
         return frozenset(anew)
 
-    @property
-    def vote_on_jobs_alone(self) -> bool:
-        """Whether all votes depend on the job alone; see `Resumes`."""
-        return all(
-            getattr(opened.object, "votes_on_jobs_alone", False) is True
-            for opened in self.opened
-            if not _VOTES.isdisjoint(opened.points)
-        )
-
-    @property
-    def reject_below_minimum(self) -> bool:
-        """Whether no job is ready, pipelined or conditionally ready below its minimum."""
-        voting = [opened for opened in self.opened if not _READINESS.isdisjoint(opened.points)]
-        first = min([opened.tier for opened in voting], default=0)
-        return self.vote_on_jobs_alone and any(
-            # The vote of the first tier decides, and a rejection decides that.
-            opened.tier == first
-            and opened.points >= _READINESS
-            and getattr(opened.object, "rejects_below_minimum", False) is True
-            for opened in voting
-        )
-
     # Signatures are not checked; a wrong one fails at the first call. Checking protocols with
     # `isinstance` would take half of the time of opening.
 
@@ -595,7 +569,7 @@ class PluginSet:
             task.order_key = None
         self._keyed.clear()
 
-    def _compile(self, view: SessionView) -> None:
+    def _compile(self, view: SessionView) -> None:  # noqa: PLR0915 - each is a point
         asking, has = self.asking, self.having
         # Orders: the smallest key comes first.
         self.job_key: Callable[[JobState], SortKey] = asking("job_order_key")
@@ -610,6 +584,21 @@ class PluginSet:
         self.orders_jobs_by_need = self.orders_by_need and bool(has("need_order_key"))
         """Whether jobs of a queue are ranked by need first."""
         # Jobs
+        voting = [opened for opened in self.opened if not _VOTES.isdisjoint(opened.points)]
+        self.vote_on_jobs_alone = all(
+            getattr(opened.object, "votes_on_jobs_alone", False) is True for opened in voting
+        )
+        """Whether all votes depend on the job alone; see `Resumes`."""
+        of_readiness = [each for each in voting if not _READINESS.isdisjoint(each.points)]
+        first = min([opened.tier for opened in of_readiness], default=0)
+        self.reject_below_minimum = self.vote_on_jobs_alone and any(
+            # The vote of the first tier decides, and a rejection decides that.
+            opened.tier == first
+            and opened.points >= _READINESS
+            and getattr(opened.object, "rejects_below_minimum", False) is True
+            for opened in of_readiness
+        )
+        """Whether no job is ready, pipelined or conditionally ready below its minimum."""
         self.job_valid: Callable[[JobState], JobCondition | None] = asking("job_valid")
         """Returns why a job is invalid, or None."""
         self.job_ready: Callable[[JobState], bool] = asking("job_ready")

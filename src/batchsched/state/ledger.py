@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
-from itertools import compress
+from itertools import chain, compress
 from typing import NoReturn
 
 from batchsched.errors import InvariantError
 from batchsched.model.cluster import JobInfo, Queue, TaskInfo, TaskStatus
-from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.state.groups import JobGroups
 from batchsched.state.memory import ChangeLog
@@ -105,7 +104,13 @@ class Ledger:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.dimensions = Dimensions(
-            [node.allocatable for node in snapshot.nodes], _requests(snapshot)
+            [node.allocatable for node in snapshot.nodes],
+            [
+                request
+                for task in chain(*(job.tasks for job in snapshot.jobs), snapshot.other_tasks)
+                for request in (task.resreq, task.init_resreq)
+                if request is not None
+            ],
         )
         zero = self.dimensions.zero
         self.nodes: list[NodeState] = [
@@ -170,7 +175,8 @@ class Ledger:
         job.tasks += [self._enter(task_info, job) for task_info in info.tasks]
         for having in compress(self.jobs_having, job.counts):
             having[job.uid] = job
-        self._list_if_short(job)
+        if not job.has_minimum():
+            self.jobs_short[job.uid] = job
         return job
 
     def _enter(self, info: TaskInfo, job: JobState | None) -> TaskState:
@@ -239,8 +245,6 @@ class Ledger:
                 job.backfilling += 1
             if old is not status:
                 self._recount(job, task, old, status)
-                if status.ready != old.ready:
-                    self._list_if_short(job)
         # Listeners must see the mark with which the task was charged.
         if old.charged and not status.charged:
             task.status = status
@@ -269,17 +273,16 @@ class Ledger:
             if queue is not None and queue.waits_in is not None:
                 queue.waits_in.touch(queue)
 
-    def _list_if_short(self, job: JobState) -> None:
-        if job.has_minimum():
-            self.jobs_short.pop(job.uid, None)
-        else:
-            self.jobs_short[job.uid] = job
-
     def _recount(
         self, job: JobState, task: TaskState, before: TaskStatus, after: TaskStatus
     ) -> None:
         """Count a task whose status changes, and list its job by the statuses of its tasks."""
         job.recount(task, before, after)
+        if after.ready != before.ready:
+            if job.has_minimum():
+                self.jobs_short.pop(job.uid, None)
+            else:
+                self.jobs_short[job.uid] = job
         old, new = before.index, after.index
         if not job.counts[old]:
             del self.jobs_having[old][job.uid]
@@ -370,18 +373,6 @@ def _tree_of_queues(infos: Iterable[Queue]) -> dict[str, QueueState]:
             queue.parent = queues[queue.info.parent]
             queue.parent.children.append(queue)
     return queues
-
-
-def _requests(snapshot: Snapshot) -> Iterator[Resource]:
-    for job in snapshot.jobs:
-        for task in job.tasks:
-            yield task.resreq
-            if task.init_resreq is not None:
-                yield task.init_resreq
-    for task in snapshot.other_tasks:
-        yield task.resreq
-        if task.init_resreq is not None:
-            yield task.init_resreq
 
 
 def counted_job(info: JobInfo) -> JobState:
