@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from batchsched.errors import FormatError, UnknownNameError
 from batchsched.model.cluster import JobPhase, Plan, TaskStatus
-from batchsched.model.immutable import EMPTY, FrozenMap, LazyMap, kept_map, kept_text_map
+from batchsched.model.immutable import EMPTY, FrozenMap, LazyMap, kept_map
 from batchsched.model.reasons import JobCondition, PendingReason
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import Format, JsonValue
@@ -184,28 +184,7 @@ class JobOutcome:
 _SHOWN = 10
 
 
-def _tasks(content: Mapping[str, TaskOutcome], /) -> Mapping[str, TaskOutcome]:
-    return kept_map(content)
-
-
-def _jobs(content: Mapping[str, JobOutcome], /) -> Mapping[str, JobOutcome]:
-    return kept_map(content)
-
-
-def _conditions(content: Mapping[str, JobCondition], /) -> Mapping[str, JobCondition]:
-    return kept_map(content)
-
-
-def _reasons(content: Mapping[str, PendingReason], /) -> Mapping[str, PendingReason]:
-    return kept_map(content)
-
-
-def _plans(content: Mapping[str, Plan], /) -> Mapping[str, Plan]:
-    return kept_map(content)
-
-
-def _queues(content: Mapping[str, QueueOutcome], /) -> Mapping[str, QueueOutcome]:
-    return content if isinstance(content, QueueOutcomes) else QueueOutcomes(content)
+_MAPS = ("tasks", "jobs", "left_out", "pending", "planned", "names")
 
 
 @frozen(kw_only=True, repr=False)
@@ -234,24 +213,31 @@ class CycleResult:
     The tasks are Pipelined or Allocated now, and will be Pipelined; in order of task UID."""
     dropped_promises: tuple[Promise, ...] = ()
     """Promises of the snapshot that ended unused in this cycle; in order of task UID."""
-    tasks: Mapping[str, TaskOutcome] = field(default=EMPTY, converter=_tasks)
+    tasks: Mapping[str, TaskOutcome] = EMPTY
     """The outcomes of all tasks of the jobs in the session, by task UID."""
-    jobs: Mapping[str, JobOutcome] = field(default=EMPTY, converter=_jobs)
+    jobs: Mapping[str, JobOutcome] = EMPTY
     """The outcomes of all jobs in the session, by job UID."""
-    left_out: Mapping[str, JobCondition] = field(default=EMPTY, converter=_conditions)
+    left_out: Mapping[str, JobCondition] = EMPTY
     """The conditions of the jobs that were not in the session, by job UID."""
-    pending: Mapping[str, PendingReason] = field(default=EMPTY, converter=_reasons)
+    pending: Mapping[str, PendingReason] = EMPTY
     """The reasons of all pending tasks of all jobs, by task UID.
 
     On a live cluster they are known when the cycle ends, and listed by task when any is read."""
-    planned: Mapping[str, Plan] = field(default=EMPTY, converter=_plans)
+    planned: Mapping[str, Plan] = EMPTY
     """The plans of jobs that the action plan expects to start later, by job UID."""
     late: tuple[str, ...] = ()
     """UIDs of jobs whose planned start is too late for their deadline or maximum wait."""
-    queues: Mapping[str, QueueOutcome] = field(default=QueueOutcomes(), converter=_queues)
+    queues: Mapping[str, QueueOutcome] = QueueOutcomes()
     """The outcomes of queues by name, from plugins such as capacity; printed as a tree."""
-    names: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
+    names: Mapping[str, str] = EMPTY
     """The display names of tasks in decisions by UID, where they differ from the UID."""
+
+    def __attrs_post_init__(self) -> None:
+        # Type checkers cannot follow one converter for mappings of several types.
+        for name in _MAPS:
+            object.__setattr__(self, name, kept_map(getattr(self, name)))
+        if not isinstance(self.queues, QueueOutcomes):
+            object.__setattr__(self, "queues", QueueOutcomes(self.queues))
 
     @property
     def next_start(self) -> float | None:
