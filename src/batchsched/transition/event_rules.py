@@ -27,30 +27,8 @@ from batchsched.model.validation.values import (
     shown,
     time_problems,
 )
+from batchsched.transition import events as happened
 from batchsched.transition.content import Content
-from batchsched.transition.events import (
-    BindRefused,
-    EndedJobsRemoved,
-    EvictionRefused,
-    JobArrived,
-    JobChanged,
-    JobRemoved,
-    NodeAdded,
-    NodeChanged,
-    NodeRemoved,
-    OtherTaskArrived,
-    QueueAdded,
-    QueueChanged,
-    QueueRemoved,
-    TaskFailed,
-    TaskGone,
-    TaskReleasing,
-    TaskRemoved,
-    TasksAdded,
-    TaskStarted,
-    TaskSucceeded,
-    TimePassed,
-)
 
 TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 """The statuses of tasks that are on their nodes and have yet to start."""
@@ -396,14 +374,14 @@ def _resource(amounts: Mapping[str, int]) -> Resource:
 EventT = TypeVar("EventT")
 
 _RULE_OF: dict[type[object], str] = {
-    TaskStarted: "started",
-    BindRefused: "bind_refused",
-    TaskSucceeded: "succeeded",
-    TaskFailed: "failed",
-    TaskReleasing: "releasing",
-    EvictionRefused: "eviction_refused",
-    TaskGone: "gone",
-    TaskRemoved: "removed",
+    happened.TaskStarted: "started",
+    happened.BindRefused: "bind_refused",
+    happened.TaskSucceeded: "succeeded",
+    happened.TaskFailed: "failed",
+    happened.TaskReleasing: "releasing",
+    happened.EvictionRefused: "eviction_refused",
+    happened.TaskGone: "gone",
+    happened.TaskRemoved: "removed",
 }
 
 
@@ -451,7 +429,7 @@ class _Applied:
             self._path = f"events[{position}]"
             rule = _RULE_OF.get(type(event))
             if rule is not None:
-                self._task(rule, cast("TaskStarted", event).uid)
+                self._task(rule, cast("happened.TaskStarted", event).uid)
                 continue
             apply = _HANDLERS.get(type(event))
             if apply is None:
@@ -499,13 +477,13 @@ class _Applied:
         elif after is not task:
             content.put("tasks", uid, after)
 
-    def other_task_arrived(self, event: OtherTaskArrived) -> None:
+    def other_task_arrived(self, event: happened.OtherTaskArrived) -> None:
         task = event.task
         if self._is(task, TaskInfo, "task") and self._is_new_task(task):
             self._to_check.append((self._path, "other_tasks", task))
             self._content.put("tasks", task.uid, task)
 
-    def tasks_added(self, event: TasksAdded) -> None:
+    def tasks_added(self, event: happened.TasksAdded) -> None:
         content, uid = self._content, event.job_uid
         is_there = self._expect(uid, content.jobs, "job")
         tasks: object = event.tasks
@@ -536,7 +514,7 @@ class _Applied:
 
     # Jobs
 
-    def job_arrived(self, event: JobArrived) -> None:
+    def job_arrived(self, event: happened.JobArrived) -> None:
         content, job = self._content, event.job
         if not self._is(job, JobInfo, "job"):
             return
@@ -551,7 +529,7 @@ class _Applied:
         if len(set(_uids(new))) == len(job.tasks):
             content.enter(job)
 
-    def job_changed(self, event: JobChanged) -> None:
+    def job_changed(self, event: happened.JobChanged) -> None:
         content, uid = self._content, event.uid
         if not self._expect(uid, content.jobs, "job"):
             return
@@ -566,17 +544,17 @@ class _Applied:
         self._to_check.append((self._path, "jobs", changed))
         content.put("jobs", uid, changed)
 
-    def job_removed(self, event: JobRemoved) -> None:
+    def job_removed(self, event: happened.JobRemoved) -> None:
         if self._expect(event.uid, self._content.jobs, "job"):
             self._content.leave(event.uid)
 
-    def ended_jobs_removed(self, _event: EndedJobsRemoved) -> None:
+    def ended_jobs_removed(self, _event: happened.EndedJobsRemoved) -> None:
         for uid in list(self._content.ended_jobs()):
             self._content.leave(uid)
 
     # Nodes and queues
 
-    def node_added(self, event: NodeAdded) -> None:
+    def node_added(self, event: happened.NodeAdded) -> None:
         node = event.node
         if not self._is(node, NodeInfo, "node"):
             return
@@ -587,7 +565,7 @@ class _Applied:
         else:
             self._put_node(node)
 
-    def node_changed(self, event: NodeChanged) -> None:
+    def node_changed(self, event: happened.NodeChanged) -> None:
         node = event.node
         if self._is(node, NodeInfo, "node") and self._expect(
             node.name, self._content.nodes, "node"
@@ -599,12 +577,12 @@ class _Applied:
         self._nodes_removed.pop(node.name, None)
         self._content.put("nodes", node.name, node)
 
-    def node_removed(self, event: NodeRemoved) -> None:
+    def node_removed(self, event: happened.NodeRemoved) -> None:
         if self._expect(event.name, self._content.nodes, "node"):
             self._content.put("nodes", event.name, None)
             self._nodes_removed[event.name] = self._path
 
-    def queue_added(self, event: QueueAdded) -> None:
+    def queue_added(self, event: happened.QueueAdded) -> None:
         queue = event.queue
         if not self._is(queue, Queue, "queue"):
             return
@@ -615,14 +593,14 @@ class _Applied:
         else:
             self._put_queue(queue.name, queue)
 
-    def queue_changed(self, event: QueueChanged) -> None:
+    def queue_changed(self, event: happened.QueueChanged) -> None:
         queue = event.queue
         if self._is(queue, Queue, "queue") and self._expect(
             queue.name, self._content.queues, "queue"
         ):
             self._put_queue(queue.name, queue)
 
-    def queue_removed(self, event: QueueRemoved) -> None:
+    def queue_removed(self, event: happened.QueueRemoved) -> None:
         if self._expect(event.name, self._content.queues, "queue"):
             self._put_queue(event.name, None)
 
@@ -632,7 +610,7 @@ class _Applied:
 
     # Time
 
-    def time_passed(self, event: TimePassed) -> None:
+    def time_passed(self, event: happened.TimePassed) -> None:
         content, now = self._content, event.now
         problems = list(time_problems("now", now))
         if not problems and now < content.now:
@@ -691,18 +669,18 @@ def _uids(tasks: Iterable[TaskInfo]) -> list[str]:
 _HANDLERS: dict[type[object], Callable[[_Applied, object], None]] = cast(
     "dict[type[object], Callable[[_Applied, object], None]]",
     {
-        TimePassed: _Applied.time_passed,
-        JobArrived: _Applied.job_arrived,
-        JobChanged: _Applied.job_changed,
-        JobRemoved: _Applied.job_removed,
-        EndedJobsRemoved: _Applied.ended_jobs_removed,
-        TasksAdded: _Applied.tasks_added,
-        OtherTaskArrived: _Applied.other_task_arrived,
-        NodeAdded: _Applied.node_added,
-        NodeChanged: _Applied.node_changed,
-        NodeRemoved: _Applied.node_removed,
-        QueueAdded: _Applied.queue_added,
-        QueueChanged: _Applied.queue_changed,
-        QueueRemoved: _Applied.queue_removed,
+        happened.TimePassed: _Applied.time_passed,
+        happened.JobArrived: _Applied.job_arrived,
+        happened.JobChanged: _Applied.job_changed,
+        happened.JobRemoved: _Applied.job_removed,
+        happened.EndedJobsRemoved: _Applied.ended_jobs_removed,
+        happened.TasksAdded: _Applied.tasks_added,
+        happened.OtherTaskArrived: _Applied.other_task_arrived,
+        happened.NodeAdded: _Applied.node_added,
+        happened.NodeChanged: _Applied.node_changed,
+        happened.NodeRemoved: _Applied.node_removed,
+        happened.QueueAdded: _Applied.queue_added,
+        happened.QueueChanged: _Applied.queue_changed,
+        happened.QueueRemoved: _Applied.queue_removed,
     },
 )
