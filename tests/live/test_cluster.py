@@ -227,6 +227,17 @@ def test_a_job_that_is_not_there_cannot_be_removed() -> None:
         Cluster().apply(JobRemoved("default/j"))
 
 
+def test_a_node_that_is_not_there_cannot_change() -> None:
+    cluster = one_node(task("t"))
+    with pytest.raises(EventError) as caught:
+        cluster.apply(NodeChanged(NodeInfo(name="n2")), NodeChanged("n1"))  # type: ignore[arg-type]
+    assert [str(fault) for fault in caught.value.faults] == [
+        "events[0]: there is no node 'n2'",
+        "events[1].node: expected a NodeInfo, got 'n1'",
+    ]
+    assert [node.name for node in cluster.snapshot().nodes] == ["n1"]
+
+
 def test_use_is_counted_in_what_was_held_alone() -> None:
     queue = Queue(name="q", usage_half_life=10, usage=Resource(memory=1024))
     running = JobInfo(name="j", queue="q", tasks=[task("t", TaskStatus.RUNNING, "n1")])
