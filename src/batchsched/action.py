@@ -6,7 +6,7 @@ the session and of its statements.
 """
 
 from batchsched.actions.action import Action, EvictsToCure
-from batchsched.actions.eviction.make_room import EvictionRules, EvictionScope, make_room
+from batchsched.actions.eviction.make_room import EvictionRules, make_room
 from batchsched.actions.placing import LADDER, NOW, NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, Placement
@@ -20,7 +20,7 @@ from batchsched.session.turns import (
     jobs_by_queue,
     tasks_to_place,
 )
-from batchsched.session.victims import RecentStarts, Victims
+from batchsched.session.victims import EvictionScope, RecentStarts, Victims
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 
 __all__ = [

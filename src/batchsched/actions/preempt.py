@@ -7,7 +7,6 @@ from attrs import frozen
 from batchsched.actions.eviction.make_room import (
     DEFAULT_RULES,
     EvictionRules,
-    EvictionScope,
     make_room,
 )
 from batchsched.actions.placing import NOW_OR_LATER, place
@@ -16,6 +15,7 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import Attempts, tasks_needed
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place
+from batchsched.session.victims import EvictionScope
 from batchsched.state.records import JobState, TaskState
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from attrs import frozen
 
 from batchsched.actions.eviction.claims import make_room_by_claim
 from batchsched.actions.eviction.make_room import (
     DEFAULT_RULES,
     EvictionRules,
-    EvictionScope,
-    candidates_on,
     make_room,
 )
 from batchsched.actions.placing import NOW_OR_LATER, place
@@ -22,7 +18,7 @@ from batchsched.plugin.extension_points import Claim
 from batchsched.session.attempts import Attempts
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place
-from batchsched.session.victims import EvictionSearch
+from batchsched.session.victims import EvictionScope, EvictionSearch
 from batchsched.state.records import TaskState
 
 
@@ -125,10 +121,8 @@ class ReclaimAction:
             EvictionSearch(
                 task=task,
                 action=session.action_name or scope.point,
-                point=scope.point,
-                among=scope.value,
+                scope=scope,
                 may_use_idle=True,
-                candidates_on=partial(candidates_on, session, task, scope),
                 recent=recent,
                 curable=curable,
                 claim=claim,

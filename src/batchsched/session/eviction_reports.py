@@ -75,7 +75,7 @@ class EvictionReports:
         task = search.task
         assert task.job is not None
         way: Hashable = (
-            *(search.action, search.point, search.among, search.may_use_idle, search.recent),
+            *(search.action, search.scope, search.may_use_idle, search.recent),
             search.curable,
         )
         counted = (way, task.job.uid, task.resreq, task.init_resreq)
@@ -99,7 +99,7 @@ class EvictionReports:
         kind = session.placement.kind(task)
         if kind is None:
             return task.uid
-        key = session.plugin_set.judges[search.point].claimant_key(task)
+        key = session.plugin_set.judges[search.scope.point].claimant_key(task)
         if key is None and search.claim is None:
             return task.uid  # verdicts may depend on anything about it
         if search.claim is not None or job.count(TaskStatus.RUNNING):
@@ -114,7 +114,10 @@ class EvictionReports:
         refusing = curable_nodes(session, task) if search.curable else []
         searched += refusing
         still_refusing = 0
-        groups = [search.candidates_on(node) for node in searched]
+        groups = [
+            search.scope.candidates(task, session.running_on(node), with_own_job=False)
+            for node in searched
+        ]
         candidates = sum(map(len, groups))
         recent = search.recent
         if recent is not None:
@@ -163,7 +166,7 @@ class EvictionReports:
         out: Counter[str] = Counter()
         if search.claim is None:
             plugins, claimant = session.plugin_set, search.task
-            kept, left = plugins.judges[search.point].kept_and_free(
+            kept, left = plugins.judges[search.scope.point].kept_and_free(
                 claimant, groups, session.in_victim_order, search.recent
             )
             for (name, verdict), of_plugin in kept.items():

@@ -14,6 +14,7 @@ The rule, for some candidates in victim order:
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from attrs import frozen
@@ -22,7 +23,7 @@ from batchsched.errors import PluginError, plugin_error
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.extension_points import Claim, Verdict
 from batchsched.session.tracing import GivesVerdicts, telling_verdicts
-from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.records import JobState, RunningTasks, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.trace import Teller
 
@@ -84,6 +85,41 @@ class RecentStarts:
         return start is not None and self.now - start < self.min_runtime
 
 
+class EvictionScope(Enum):
+    """Which Running tasks may be evicted for a claimant, before plugins are consulted."""
+
+    OTHER_JOBS = "other jobs of the same queue"
+    SAME_JOB = "the same job"
+    OTHER_QUEUES = "other queues"
+    ANY_OTHER_JOB = "other jobs of any queue"
+
+    @property
+    def point(self) -> Point:
+        """The plugin point whose verdicts count."""
+        return "reclaimable" if self is EvictionScope.OTHER_QUEUES else "preemptable"
+
+    def candidates(
+        self, claimant: TaskState, running: RunningTasks, *, with_own_job: bool
+    ) -> Sequence[TaskState]:
+        """Return those of the Running tasks of a node that are within the scope.
+
+        `with_own_job`: whether tasks of its own job count as other ones, as they are for claimants
+        of other jobs.
+        """
+        job = claimant.job
+        assert job is not None
+        match self:
+            case EvictionScope.OTHER_QUEUES:
+                return running.of_other_queues(job.queue)
+            case EvictionScope.SAME_JOB:
+                return [other for other in running.all if other.job is job]
+            case EvictionScope.OTHER_JOBS:
+                found: Sequence[TaskState] = running.of_queue(job.queue)
+            case EvictionScope.ANY_OTHER_JOB:
+                found = running.all
+        return found if with_own_job else [other for other in found if other.job is not job]
+
+
 @frozen
 class EvictionSearch:
     """A search for tasks to evict that found none, or too few."""
@@ -92,14 +128,10 @@ class EvictionSearch:
     """The claimant."""
     action: str
     """The action that searched."""
-    point: Point
-    """The extension point of the verdicts."""
-    among: str
-    """Which running tasks it considered; searches that differ in this have other candidates."""
+    scope: EvictionScope
+    """Which running tasks it considered."""
     may_use_idle: bool
     """Whether the task may take idle resources too."""
-    candidates_on: Callable[[NodeState], Sequence[TaskState]]
-    """Returns the running tasks of a node that the action may consider."""
     recent: RecentStarts | None = None
     """The tasks that it may not evict because they started recently."""
     curable: bool = False

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from enum import Enum
 from functools import partial
 from itertools import islice
 from math import inf
@@ -28,9 +27,9 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.session.curing import accepts_without, curable_nodes
 from batchsched.session.session import Session, Statement
 from batchsched.session.victims import (
+    EvictionScope,
     EvictionSearch,
     Judges,
-    Point,
     RecentStarts,
     Victims,
     WholeJobs,
@@ -86,51 +85,6 @@ DEFAULT_RULES = EvictionRules()
 """No limits: any number of tasks, whenever started, but only on nodes that accept the claimant."""
 
 
-# Candidates
-
-
-class EvictionScope(Enum):
-    """Which Running tasks may be evicted for a claimant, before plugins are consulted."""
-
-    OTHER_JOBS = "other jobs of the same queue"
-    SAME_JOB = "the same job"
-    OTHER_QUEUES = "other queues"
-    ANY_OTHER_JOB = "other jobs of any queue"
-
-    @property
-    def point(self) -> Point:
-        """The plugin point whose verdicts count."""
-        return "reclaimable" if self is EvictionScope.OTHER_QUEUES else "preemptable"
-
-
-def candidates_on(
-    session: Session,
-    task: TaskState,
-    scope: EvictionScope,
-    node: NodeState,
-    *,
-    with_own_job: bool = False,
-) -> Sequence[TaskState]:
-    """Return the Running tasks on a node that are within the scope for a claimant.
-
-    `with_own_job`: whether tasks of its own job count as other ones, as they are for claimants of
-    other jobs.
-    """
-    job = task.job
-    assert job is not None
-    running = session.running_on(node)
-    match scope:
-        case EvictionScope.OTHER_QUEUES:
-            return running.of_other_queues(job.queue)
-        case EvictionScope.SAME_JOB:
-            return [other for other in running.all if other.job is job]
-        case EvictionScope.OTHER_JOBS:
-            found: Sequence[TaskState] = running.of_queue(job.queue)
-        case EvictionScope.ANY_OTHER_JOB:
-            found = running.all
-    return found if with_own_job else [other for other in found if other.job is not job]
-
-
 Unit = Sequence[TaskState]
 """Tasks that are evicted together or not at all, on any nodes."""
 
@@ -181,6 +135,11 @@ class Claimant:
         scores = placement.totals(task, [placement.raw_scores(task, node) for node in nodes])
         order = sorted(range(len(nodes)), key=lambda place: (-scores[place], place))
         return [nodes[place] for place in order]
+
+    def candidates_on(self, node: NodeState, *, with_own_job: bool = False) -> Sequence[TaskState]:
+        """Return the Running tasks on a node that are within its scope."""
+        running = self.session.running_on(node)
+        return self.scope.candidates(self.task, running, with_own_job=with_own_job)
 
     def victims_among(self, candidates: Sequence[TaskState]) -> Victims:
         """Return whom plugins let go of some candidates on one node."""
@@ -393,10 +352,8 @@ def make_room(
             EvictionSearch(
                 task=task,
                 action=session.action_name or scope.point,
-                point=scope.point,
-                among=scope.value,
+                scope=scope,
                 may_use_idle=may_use_idle,
-                candidates_on=partial(candidates_on, session, task, scope),
                 recent=recent,
                 curable=curable,
             )
@@ -438,8 +395,9 @@ class RoomOn:
         """Ask on each node whom plugins let go; `cures`: whether the nodes refuse the claimant."""
         self._claimant = claimant
         self._cures = cures
-        candidates = partial(candidates_on, claimant.session, claimant.task, claimant.scope)
-        self._victims = [(node, claimant.victims_among(candidates(node))) for node in nodes]
+        self._victims = [
+            (node, claimant.victims_among(claimant.candidates_on(node))) for node in nodes
+        ]
 
     def alone(self) -> Room | None:
         """Return the first node where evicting single tasks is enough."""
@@ -715,9 +673,7 @@ class RememberedRoom:
         for node in nodes:
             if node.slot in known or node.slot in nobody:
                 continue
-            tasks = candidates_on(
-                claimant.session, claimant.task, claimant.scope, node, with_own_job=True
-            )
+            tasks = claimant.candidates_on(node, with_own_job=True)
             free[node.slot] = []
             if node.slot in self._own_nodes:
                 # Plugins may shield tasks from their own job but not from others, or the reverse.
