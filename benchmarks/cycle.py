@@ -188,7 +188,17 @@ def canonical(result: CycleResult) -> bytes:
     for job in content["jobs"].values():
         if job["condition"] is not None:
             job["condition"] = {key: job["condition"][key] for key in _OF_CONDITIONS}
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps(_without_facts(content), sort_keys=True, separators=(",", ":")).encode()
+
+
+def _without_facts(content: Any) -> Any:
+    """Return it without the facts of which the sentence of an `Unfit` is made."""
+    if isinstance(content, dict):
+        facts = ("excess", "queue") if {"detail", "plugin", "reason"} <= content.keys() else ()
+        return {key: _without_facts(each) for key, each in content.items() if key not in facts}
+    if isinstance(content, list | tuple):
+        return [_without_facts(each) for each in content]
+    return content
 
 
 def with_actions(wrap: WrapAction) -> Registry:
