@@ -32,6 +32,8 @@ class Reorders(Protocol[ItemT_contra]):
 _NO_TASKS = [0] * len(TaskStatus)
 _ALLOCATED = TaskStatus.ALLOCATED
 _RESERVED = TaskStatus.RESERVED
+_RUNS = tuple(s.index for s in (TaskStatus.RUNNING, TaskStatus.BINDING, TaskStatus.BOUND))
+"""`TaskStatus.index` of tasks that run or are about to."""
 
 
 class QueueState:
@@ -118,6 +120,14 @@ class JobState:
         if self.groups is None:
             return self.counted[counting] >= self.min_available
         return self.groups.is_satisfied(counting)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it has lost tasks that it needs: it is not ready, and some of it runs. O(1).
+
+        What is only Allocated has not begun to run.
+        """
+        return not self.has_minimum() and any(self.counts[status] for status in _RUNS)
 
     def lacks(self, counting: Counting = Counting.READY, /) -> int:
         """Return how many more tasks must count for `min_available`; negative: it has more. O(1).

@@ -2,6 +2,9 @@
 
 A job that needs several tasks at once is useless without any of them. So its minimum number of
 tasks is one unit, its core; each further task is a separate unit.
+
+A job that has lost tasks of its minimum is broken: what is left of it is one unit, which is more
+valuable than other cores, so that it is completed rather than evicted.
 """
 
 from __future__ import annotations
@@ -13,15 +16,16 @@ from batchsched.state.groups import Counting, GroupState, JobGroups
 from batchsched.state.records import JobState, SortKey, TaskState
 from batchsched.state.vectors import Vector, plus
 
-_CORE, _REPLICA, _SURPLUS = range(3)
+_BROKEN, _CORE, _REPLICA, _SURPLUS = range(4)
+_KINDS = ("broken core", "core", "replica", "surplus")
 
 
 class EvictionUnit:
     """Tasks of a job, on any nodes, that are evicted together or not at all."""
 
     __slots__ = (
-        *("is_backfill", "is_core", "is_surplus", "is_whole", "job", "size", "tasks", "value"),
-        "victims",
+        *("is_backfill", "is_broken", "is_core", "is_surplus", "is_whole", "job", "size", "tasks"),
+        *("value", "victims"),
     )
 
     def __init__(
@@ -38,8 +42,12 @@ class EvictionUnit:
         """The tasks that are evicted with it: for a core, all tasks of the job; for a replica, all
         tasks of the replica."""
         self.value = value
-        """The smallest is the most valuable: cores, then replicas, then surplus; then by task."""
-        self.is_core = value[0] == _CORE
+        """The smallest is the most valuable: cores of broken jobs, then other cores, then replicas,
+        then surplus; then by task."""
+        self.is_broken = value[0] == _BROKEN
+        """Whether it is all that a broken job has on nodes; see `JobState.is_broken`."""
+        self.is_core = value[0] <= _CORE
+        """Whether the job needs it, so that all tasks of the job are evicted with it."""
         self.is_surplus = value[0] == _SURPLUS
         """Whether it is a single task on which nothing else depends."""
         self.is_whole = all(task.status is TaskStatus.RUNNING for task in victims)
@@ -54,8 +62,8 @@ class EvictionUnit:
         """What is charged to the queue for its tasks."""
 
     def __repr__(self) -> str:
-        kind = ("core", "replica", "surplus")[self.value[0]]
-        return f"<{kind} of {self.job.uid}: {', '.join(task.uid for task in self.tasks)}>"
+        tasks = ", ".join(task.uid for task in self.tasks)
+        return f"<{_KINDS[self.value[0]]} of {self.job.uid}: {tasks}>"
 
 
 def units_of(
@@ -79,7 +87,8 @@ def units_of(
     units: list[EvictionUnit] = []
     core, surplus = there[: max(0, needed)], there[max(0, needed) :]
     if core:
-        units.append(EvictionUnit(job, core, there, (_CORE, task_order_key(core[0]))))
+        kind = _BROKEN if job.is_broken else _CORE
+        units.append(EvictionUnit(job, core, there, (kind, task_order_key(core[0]))))
     units += [EvictionUnit(job, (t,), (t,), (_SURPLUS, task_order_key(t))) for t in surplus]
     return units
 
@@ -96,7 +105,7 @@ def _units_by_group(
         return EvictionUnit(job, tasks, victims, (kind, task_order_key(tasks[0])))
 
     if not groups.is_satisfied(Counting.READY):
-        return [unit(_CORE, there, there)]
+        return [unit(_BROKEN if job.is_broken else _CORE, there, there)]
     place = {task.uid: position for position, task in enumerate(there)}
     cores = _Cores(groups, there, place)
     core = cores.of_job(job.count(TaskStatus.SUCCEEDED))
