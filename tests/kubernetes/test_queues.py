@@ -113,6 +113,53 @@ class TestVolcano:
         with pytest.raises(SnapshotError, match="cycle"):
             read(volcano("a", parent="b"), volcano("b", parent="a"))
 
+    def test_guarantees_below_a_queue_are_cut_to_its_limit(self) -> None:
+        queues, notices = read(
+            volcano("dept", capability={"cpu": "8"}),
+            volcano("a", parent="dept", guarantee={"resource": {"cpu": "9", "memory": "1Gi"}}),
+            volcano("b", parent="dept", guarantee={"resource": {"cpu": "3"}}),
+        )
+        # In proportion: 9 and 3 of 12 become 6 and 2 of 8. Memory has no limit.
+        assert queues["a"].guarantee == Resource(milli_cpu=6000, memory=GIB)
+        assert queues["b"].guarantee == Resource(milli_cpu=2000)
+        cut = "1 x Queue spec.guarantee.resource: the guarantee of cpu is cut from"
+        why = "the queues below 'dept' are guaranteed more together than its limit of 8"
+        assert notices == [f"{cut} 3 to 2: {why} (b)", f"{cut} 9 to 6: {why} (a)"]
+
+    def test_guarantees_are_cut_to_the_smallest_limit_above_them(self) -> None:
+        queues, notices = read(
+            volcano("top", capability={"cpu": "4"}),
+            volcano("dept", parent="top", capability={"cpu": "8"}),
+            volcano("a", parent="dept", guarantee={"resource": {"cpu": "6"}}),
+            volcano("b", parent="dept", guarantee={"resource": {"cpu": "2"}}),
+            volcano("c", parent="top"),
+        )
+        assert queues["a"].guarantee == Resource(milli_cpu=3000)
+        assert queues["b"].guarantee == Resource(milli_cpu=1000)
+        assert all("below 'top'" in notice for notice in notices)
+        assert len(notices) == 2
+
+    def test_a_guarantee_is_cut_to_the_limit_of_its_queue(self) -> None:
+        queues, notices = read(
+            volcano("a", capability={GPU: "2"}, guarantee={"resource": {GPU: "3"}}),
+        )
+        assert queues["a"].guarantee == Resource(scalars={GPU: 2000})
+        assert notices == [
+            (
+                f"1 x Queue spec.guarantee.resource: the guarantee of {GPU} is cut from 3 to 2, "
+                "the limit of the queue (a)"
+            )
+        ]
+
+    def test_a_guarantee_that_is_cut_is_a_fault_if_everything_must_be_supported(self) -> None:
+        queue = volcano("a", capability={"cpu": "2"}, guarantee={"resource": {"cpu": "3"}})
+        with pytest.raises(KubernetesObjectError) as caught:
+            read_objects(nodes=[], pods=[], queues=[queue], strict=True)
+        assert str(caught.value) == (
+            "queues['a'].spec.guarantee.resource: the guarantee of cpu is cut from 3 to 2, the "
+            "limit of the queue"
+        )
+
     def test_hierarchy_annotations(self) -> None:
         def annotated(name: str, path: str, weights: str) -> Object:
             keys = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
@@ -175,7 +222,12 @@ class TestKai:
             kai("dept", resources=self.RESOURCES),
             kai("team", parentQueue="dept", priority=7, resources={"cpu": {"quota": 5}}),
         )
-        assert notices == []
+        assert notices == [
+            (
+                "1 x Queue spec.resources.memory.quota: -1 is read as: it deserves all that its "
+                "parent has, or the cluster if it has no parent, and has no limit (dept)"
+            )
+        ]
         assert queues["dept"] == Queue(
             name="dept",
             weight=3,
@@ -196,6 +248,19 @@ class TestKai:
     def test_what_is_not_lent_is_guaranteed(self) -> None:
         queues, _ = read(kai("a", resources={"memory": {"quota": 8, "lendingLimit": 3}}))
         assert queues["a"].guarantee == Resource(memory=5_000_000)
+
+    def test_guarantees_below_a_limit_are_cut(self) -> None:
+        queues, notices = read(
+            kai("dept", resources={"gpu": {"quota": 2, "limit": 2}}),
+            kai("a", parentQueue="dept", resources={"gpu": {"quota": 3, "lendingLimit": 0}}),
+        )
+        assert queues["a"].guarantee == Resource(scalars={GPU: 2000})
+        assert notices == [
+            (
+                f"1 x Queue spec.resources: the guarantee of {GPU} is cut from 3 to 2: "
+                "the queues below 'dept' are guaranteed more together than its limit of 2 (a)"
+            )
+        ]
 
     def test_weights_that_differ_are_noticed_and_parts_become_whole(self) -> None:
         resources = {"cpu": {"overQuotaWeight": 1}, "gpu": {"overQuotaWeight": 0.5}}
@@ -307,6 +372,40 @@ class TestKueue:
     def test_a_policy_that_is_none_is_a_fault(self) -> None:
         with pytest.raises(KubernetesObjectError, match="expected None, Hold or HoldAndDrain"):
             read(kueue("ClusterQueue", "a", stopPolicy="Stop"))
+
+
+def test_guarantees_that_are_cut_leave_a_tree_that_can_be_scheduled() -> None:
+    """Whatever queues guarantee, where limits are: the snapshot is sound, and no more is cut."""
+    rng = random.Random(7)
+    cut = 0
+    for _ in range(200):
+        given = []
+        for number in range(rng.randint(2, 7)):
+            spec: Object = {"guarantee": {"resource": {"cpu": rng.randint(0, 9), GPU: 1}}}
+            if rng.random() < 0.5:
+                spec["capability"] = {"cpu": rng.randint(1, 12), GPU: rng.randint(1, 3)}
+            if number and rng.random() < 0.8:
+                spec["parent"] = f"q{rng.randrange(number)}"
+            given.append(volcano(f"q{number}", **spec))
+        queues, notices = read(*given)
+        cut += bool(notices)
+        again, no_more = read(*map(_as_volcano, queues.values()))
+        assert no_more == []
+        assert again == queues
+    assert cut > 100
+
+
+def _as_volcano(queue: Queue) -> Object:
+    spec: Object = {"guarantee": {"resource": _amounts(queue.guarantee)}}
+    if queue.limit is not None:
+        spec["capability"] = _amounts(queue.limit)
+    if queue.parent is not None:
+        spec["parent"] = queue.parent
+    return volcano(queue.name, **spec)
+
+
+def _amounts(given: Resource | ResourceLimit) -> dict[str, str]:
+    return {name: f"{amount}m" for name, amount in given.dimensions() if amount}
 
 
 EVERYTHING = [

@@ -15,7 +15,8 @@ from batchsched.kubernetes.quantities import parse_quantity
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Queue, QueueStatus
 from batchsched.model.notice import NoticeCode
-from batchsched.model.resources import ResourceLimit
+from batchsched.model.resources import ResourceLimit, exact
+from batchsched.model.texts import shown_amount
 from batchsched.model.validation.values import shown
 
 QUEUE_KINDS = ("Queue", "ClusterQueue", "Cohort")
@@ -25,7 +26,7 @@ QUEUE_KINDS = ("Queue", "ClusterQueue", "Cohort")
 def read_queues(given: Sequence[KubernetesObject], /) -> list[Queue]:
     """Return the queues of objects, with inner queues that are only named by others. O(size)."""
     names = {queue.name for queue in given if queue.kind == "Queue"}
-    drafts = [_without_missing_parent(draft, names) for draft in _drafts(given)]
+    drafts = _within_limits([_without_missing_parent(draft, names) for draft in _drafts(given)])
     # Weights must be whole numbers, and only their proportions matter.
     factor = lcm(*(draft.weight.denominator for draft in drafts))
     return [evolve(draft.queue, weight=int(draft.weight * factor)) for draft in drafts]
@@ -72,6 +73,85 @@ def _without_missing_parent(draft: _QueueDraft, names: Collection[str]) -> _Queu
     return evolve(draft, queue=evolve(draft.queue, parent=None))
 
 
+def _within_limits(drafts: Sequence[_QueueDraft]) -> list[_QueueDraft]:
+    """Return the queues with guarantees that limits allow, and note what is cut. O(size).
+
+    Where the queues below one are guaranteed more together than its limit, each keeps its
+    proportion of the limit; otherwise one such queue would make the whole cluster unreadable.
+    Queues whose parents form a cycle are left as they are: the snapshot reports them.
+    """
+    by_name = {draft.queue.name: draft for draft in drafts}
+    below: dict[str | None, list[_QueueDraft]] = {}
+    for draft in by_name.values():
+        parent = draft.queue.parent
+        below.setdefault(parent if parent in by_name else None, []).append(draft)
+    from_the_top = list(below.get(None, ()))
+    for draft in from_the_top:
+        from_the_top += below.get(draft.queue.name, ())
+    names = {name for draft in drafts for name, _ in draft.queue.guarantee.dimensions()}
+    left: dict[str, dict[str, int]] = {}
+    for dimension in sorted(names):
+        for draft, guarantee in _kept_guarantees(from_the_top, below, dimension):
+            left.setdefault(draft.queue.name, {})[dimension] = guarantee
+    return [draft.guaranteed(left.get(draft.queue.name, {})) for draft in drafts]
+
+
+def _kept_guarantees(
+    from_the_top: Sequence[_QueueDraft],
+    below: Mapping[str | None, Sequence[_QueueDraft]],
+    dimension: str,
+) -> Iterator[tuple[_QueueDraft, int]]:
+    """Yield each queue whose guarantee in a dimension is cut, with what is left of it."""
+    # What a queue and those below it need together, and then what each may have of that.
+    needed: dict[str, int] = {}
+    for draft in reversed(from_the_top):
+        name = draft.queue.name
+        together = sum(needed[child.queue.name] for child in below.get(name, ()))
+        limit = draft.limit_of(dimension)
+        needed[name] = max(draft.guarantee_of(dimension), together)
+        if limit is not None:
+            needed[name] = min(needed[name], limit)
+    allowed = dict(needed)
+    bounds: dict[str, _QueueDraft] = {}
+    """The queue whose limit is the bound, of queues that are bounded."""
+    for draft in from_the_top:
+        name = draft.queue.name
+        if allowed[name] == draft.limit_of(dimension):
+            bounds[name] = draft
+        own = draft.guarantee_of(dimension)
+        if own > allowed[name]:
+            _note_cut(draft, dimension, own, allowed[name], bounds[name])
+            yield draft, allowed[name]
+        children = below.get(name, ())
+        together = sum(needed[child.queue.name] for child in children)
+        if together > allowed[name]:
+            for child in children:
+                share = needed[child.queue.name] * allowed[name] // together
+                allowed[child.queue.name] = share
+                bounds[child.queue.name] = bounds[name]
+
+
+def _note_cut(draft: _QueueDraft, dimension: str, own: int, left: int, bound: _QueueDraft) -> None:
+    assert draft.object is not None  # queues that are only named by others guarantee nothing
+    limit = bound.limit_of(dimension)
+    assert limit is not None
+    message = (
+        f"the guarantee of {dimension} is cut from {shown_amount(dimension, own)} to "
+        f"{shown_amount(dimension, left)}"
+    )
+    if bound is draft:
+        message += ", the limit of the queue"
+    else:
+        message += (
+            f": the queues below {bound.queue.name!r} are guaranteed more together than its "
+            f"limit of {shown_amount(dimension, limit)}"
+        )
+    field = "spec.resourceGroups"
+    if draft.object.kind == "Queue":
+        field = "spec.resources" if _is_kai_queue(draft.object) else "spec.guarantee.resource"
+    draft.object.note(NoticeCode.GUARANTEE_CUT, field, message)
+
+
 @frozen
 class _QueueDraft:
     """A queue whose weight may be a fraction."""
@@ -83,6 +163,23 @@ class _QueueDraft:
     weight: Fraction
     parent_is_known: bool = False
     """Whether its parent is known to exist: it was read, or is implied by other queues."""
+
+    def limit_of(self, dimension: str) -> int | None:
+        """Return the most of a dimension that it may hold; None: unlimited."""
+        limit = self.queue.limit
+        most = None if limit is None else dict(limit.dimensions()).get(dimension)
+        return None if most is None else exact(most)
+
+    def guarantee_of(self, dimension: str) -> int:
+        """Return what is guaranteed to it of a dimension."""
+        return exact(self.queue.guarantee.get(dimension))
+
+    def guaranteed(self, amounts: Mapping[str, int]) -> _QueueDraft:
+        """Return it with other guarantees in some dimensions."""
+        if not amounts:
+            return self
+        kept = {name: self.guarantee_of(name) for name, _ in self.queue.guarantee.dimensions()}
+        return evolve(self, queue=evolve(self.queue, guarantee=resource_of({**kept, **amounts})))
 
     @classmethod
     def of(
@@ -269,6 +366,10 @@ _KAI_UNITS: Mapping[str, tuple[str, int]] = {
 }
 _KAI_PRIORITY = 100
 _UNLIMITED = -1
+_ALL_OF_PARENT = (
+    "-1 is read as: it deserves all that its parent has, or the cluster if it has no parent, and "
+    "has no limit"
+)
 
 
 def _is_kai_queue(given: KubernetesObject, /) -> bool:
@@ -300,6 +401,7 @@ def _read_kai_queue(given: KubernetesObject, /) -> _QueueDraft:
         limit = _kai_number(resource, "limit", 0)
         if quota == _UNLIMITED:
             unlimited.append(name)
+            given.note(NoticeCode.READ_AS, f"spec.resources.{key}.quota", _ALL_OF_PARENT)
         else:
             quotas[name] = ceil(quota * unit)
             if limit != _UNLIMITED:
