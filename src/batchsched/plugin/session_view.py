@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Never
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.state.doors import Door
@@ -18,6 +19,10 @@ def _no_past(_queue: QueueState, _need: Need | None) -> float:
     return 0.0
 
 
+def _too_early(_task: TaskState) -> Never:
+    raise RuntimeError("expected all plugins to be open before they are asked about tasks")
+
+
 class SessionView:
     """A plugin's read-only view of the session."""
 
@@ -25,7 +30,7 @@ class SessionView:
         *("_ledger", "_pod_affinity", "_promises_repel"),
         *("_surplus", "_task_key", "_units", "cluster", "dimensions"),
         *("jobs", "knows_past", "nodes", "now", "other_tasks", "past_use_key", "plain"),
-        *("queues", "tasks"),
+        *("protects", "queues", "task_order_key", "tasks"),
     )
 
     def __init__(
@@ -66,6 +71,16 @@ class SessionView:
         self._promises_repel = promises_repel
         self._pod_affinity: PodAffinityIndex | None = None
         self._task_key: Callable[[TaskState], SortKey] | None = None
+        self.task_order_key: Callable[[TaskState], SortKey] = _too_early
+        """Ranks tasks by all plugins together; the task with the smallest key comes first.
+
+        Like `protects`, it can be called when all plugins are open.
+        """
+        self.protects: Callable[[TaskState], bool] = _too_early
+        """Returns whether a plugin protects a task from every claim, whoever asks.
+
+        What gang protects does not count: that is for the other tasks of the job.
+        """
         self._surplus: Callable[[Sequence[QueueState], int], Sequence[int]] | None = None
         self.knows_past = False
         """Whether a plugin corrects weights by past use."""
@@ -97,10 +112,12 @@ class SessionView:
         task_key: Callable[[TaskState], SortKey],
         surplus_weights: Callable[[Sequence[QueueState], int], Sequence[int]] | None,
         past_use_key: Callable[[QueueState, Need | None], float] | None,
+        protects: Callable[[TaskState], bool],
         /,
     ) -> None:
         """Answer what needs all plugins to be open, from now on. The session calls this."""
-        self._task_key = task_key
+        self._task_key = self.task_order_key = task_key
+        self.protects = protects
         self._surplus = surplus_weights
         self.knows_past = surplus_weights is not None
         self.past_use_key = past_use_key or _no_past

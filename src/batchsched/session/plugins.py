@@ -363,6 +363,9 @@ RULES: Mapping[str, Rule] = {
 POINTS = (*RULES, "preemptable", "reclaimable", "revocable", "verdict_reasons", "hints")
 """The names of the extension points, which are the names of their methods."""
 
+GANG = "gang"
+"""The plugin that protects tasks only for the sake of the other tasks of their job."""
+
 HINTS: tuple[str, ...] = tuple(field.name for field in fields(EvictionHints))
 """The names of the hints for verdicts."""
 
@@ -625,6 +628,7 @@ class PluginSet:
             self.task_key,
             asking("surplus_weights") if has("surplus_weights") else None,
             asking("past_use_key") if has("past_use_key") else None,
+            self.protects,
         )
         # Evictions
         self.judges = {
@@ -679,6 +683,13 @@ class PluginSet:
             if self._forgets_keys:
                 self._keyed.append(task)
         return task.order_key
+
+    def protects(self, task: TaskState) -> bool:
+        """Return whether a plugin other than gang protects a task from every claim.
+
+        The task itself stands for the claimant, of which such protection must not depend.
+        """
+        return self.judges["reclaimable"].protects(task, but=GANG)
 
     def claim(self, need: Need, recent: RecentStarts | None = None) -> Claim | Unfit:
         """Return what may be reclaimed for a need, without `recent`, or why nothing may."""

@@ -350,6 +350,14 @@ class Judges:
                 return judge.name
         return None
 
+    def protects(self, task: TaskState, *, but: str) -> bool:
+        """Return whether any plugin but one protects a task, asked about it alone."""
+        return any(
+            _PROTECTED in self._of_each(judge, task, [task])
+            for judge in self._judges
+            if judge.name != but
+        )
+
     def kept_and_free(
         self,
         claimant: TaskState,

@@ -24,8 +24,8 @@ class EvictionUnit:
     """Tasks of a job, on any nodes, that are evicted together or not at all."""
 
     __slots__ = (
-        *("is_backfill", "is_broken", "is_core", "is_surplus", "is_whole", "job", "size", "tasks"),
-        *("value", "victims"),
+        *("is_backfill", "is_broken", "is_core", "is_fixed", "is_surplus", "is_whole"),
+        *("job", "order", "size", "tasks", "value", "victims"),
     )
 
     def __init__(
@@ -44,6 +44,10 @@ class EvictionUnit:
         self.value = value
         """The smallest is the most valuable: cores of broken jobs, then other cores, then replicas,
         then surplus; then by task."""
+        self.order: tuple[int, int, SortKey] = (1, *value)
+        """The same, but units that nobody may evict come before all others: value order."""
+        self.is_fixed = False
+        """Whether nobody may evict it."""
         self.is_broken = value[0] == _BROKEN
         """Whether it is all that a broken job has on nodes; see `JobState.is_broken`."""
         self.is_core = value[0] <= _CORE
@@ -60,6 +64,11 @@ class EvictionUnit:
                 size = plus(size, task.resreq)
         self.size = size
         """What is charged to the queue for its tasks."""
+
+    def fix(self) -> None:
+        """Record that nobody may evict it."""
+        self.is_fixed = True
+        self.order = (0, *self.value)
 
     def __repr__(self) -> str:
         tasks = ", ".join(task.uid for task in self.tasks)

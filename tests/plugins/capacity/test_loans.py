@@ -32,7 +32,7 @@ from batchsched import (
 )
 from batchsched.plugin import EvictionUnit, JobState, NodeState, TaskState
 from batchsched.plugins.capacity import plugin
-from batchsched.plugins.capacity.accounts import Accounts
+from batchsched.plugins.capacity.accounts import Accounts, Share
 from batchsched.plugins.capacity.loans import Loans, by_value, covered_units
 from batchsched.plugins.capacity.remembered_loans import Cover, RememberedLoans
 from batchsched.state.vectors import Vector, total_of
@@ -54,7 +54,10 @@ def units_of_job(uid: str, random: Random) -> list[EvictionUnit]:
         size = (random.choice((0, 1, 1, 2, 9)), random.choice((0, 0, 1, 5)))
         task = task_of(f"{uid}-{number}", size, backfill=random.random() < 0.1)
         value = (kind, (random.randrange(3), task.uid))
-        found.append(EvictionUnit(owner, [task], [task], value))
+        unit = EvictionUnit(owner, [task], [task], value)
+        if random.random() < 0.1:
+            unit.fix()
+        found.append(unit)
     return found
 
 
@@ -93,9 +96,8 @@ def test_what_is_covered_after_changes_is_what_going_through_all_units_covers(se
         assert cover.size == tuple(sum(unit.size[d] for unit in expected) for d in (0, 1))
         assert len(told) == len(set(told))
         assert set(told) == before ^ set(expected)
-        for uid, units in jobs.items():
-            cores = [unit for unit in units if unit.is_core and not unit.is_backfill]
-            assert cover.is_exposed(uid) == any(core not in expected for core in cores)
+        for unit in everyone:
+            assert cover.has(unit) is not unit.is_backfill
 
 
 def nearly_full(random: Random) -> Snapshot:
@@ -146,7 +148,8 @@ class Compared(RememberedLoans):
         """By node, what may be on loan at most, and how many changes were recorded by then."""
 
     def plain(self) -> Loans:
-        return Loans(self._accounts, self._queues, self._key, self._tolerance)
+        state = self._accounts, self._queues, self._key, self._protects, self._tolerance
+        return Loans(*state)
 
     def on_loan(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
         found = super().on_loan(leaf, node)
@@ -159,19 +162,28 @@ class Compared(RememberedLoans):
         assert found == set(self.plain().nodes(leaf))
         return found
 
-    def covers(self, leaf: int, task: TaskState) -> bool:
-        found = super().covers(leaf, task)
-        assert found is self.plain().covers(leaf, task)
+    def covered(self, leaf: int, share: Share) -> list[EvictionUnit]:
+        found = super().covered(leaf, share)
+        assert [told(unit) for unit in found] == [
+            told(unit) for unit in self.plain().covered(leaf, share)
+        ]
+        return found
+
+    def covers(self, leaf: int, unit: EvictionUnit, share: Share = Share.FAIR) -> bool:
+        found = super().covers(leaf, unit, share)
+        assert found is self.plain().covers(leaf, unit, share)
+        return found
+
+    def covers_core(self, leaf: int, job: JobState, share: Share = Share.FAIR) -> bool:
+        found = super().covers_core(leaf, job, share)
+        assert found is self.plain().covers_core(leaf, job, share)
+        for each in Share:  # also those that this claim does not ask for
+            self.covered(leaf, each)
         return found
 
     def covered_size(self, leaf: int) -> Vector:
         found = super().covered_size(leaf)
         assert found == self.plain().covered_size(leaf)
-        return found
-
-    def is_exposed(self, leaf: int, job: JobState) -> bool:
-        found = super().is_exposed(leaf, job)
-        assert found is self.plain().is_exposed(leaf, job)
         return found
 
     def may_keep_share(self, leaf: int) -> bool:

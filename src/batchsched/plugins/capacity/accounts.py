@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import partial
 
 from batchsched.model.cluster import QueueStatus, TaskStatus
@@ -16,6 +17,7 @@ from batchsched.plugins.capacity.shares import (
     effective_guarantees,
     effective_status,
     fair_shares,
+    nominal_shares,
 )
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -27,6 +29,20 @@ Excess = tuple[int, int, int, int]
 
 SurplusWeights = Callable[[Sequence[int], int], Sequence[int]]
 """Returns a weight for each sibling, given their positions and a dimension."""
+
+
+class Share(Enum):
+    """An amount up to which what a queue holds is covered, and up to which it may claim."""
+
+    # That of Enum hashes the name each time.
+    __hash__ = object.__hash__
+
+    FAIR = "its fair share"
+    """What the cluster divides among all queues by their demands."""
+    NOMINAL = "what it deserves"
+    """What it deserves, at least its guarantee, whether or not the cluster has as much."""
+    MET = "what it deserves and can get"
+    """The smaller of the two."""
 
 
 def _of(weights: SurplusWeights, dimension: int, positions: Sequence[int]) -> Sequence[int]:
@@ -69,6 +85,8 @@ class Accounts:
             "_granted",
             "_kept_at_top",
             "_kept_below",
+            "_met",
+            "_nominal",
             "_roomy",
             "demand",
             "dimensions",
@@ -125,6 +143,8 @@ class Accounts:
         self._kept_at_top: list[int] = []
         self.demand: list[list[int]] = []
         self._granted: list[Entitlements] = []
+        self._nominal: list[list[int]] | None = None
+        self._met: list[list[int]] | None = None
         self._roomy: set[tuple[int, Vector]] = set()
         """Leaves and requests for which there is room, as long as nothing is charged."""
         self._basis: list[tuple[int, list[int], list[int] | None]] = []
@@ -223,18 +243,38 @@ class Accounts:
             else:
                 self._kept_at_top[dimension] += more
 
-    def is_covered(self, leaf: int) -> bool:
-        """Return whether a leaf is within its fair share in all dimensions. O(dimensions)."""
-        for held, share in zip(self.held, self.share, strict=True):
-            if held[leaf] > share[leaf]:
+    def amounts(self, share: Share) -> list[list[int]]:
+        """Return a share of each queue, by dimension, then by position. O(queues) once."""
+        if share is Share.FAIR:
+            return self.share
+        if share is Share.NOMINAL:
+            if self._nominal is None:
+                self._nominal = [
+                    nominal_shares(
+                        self.tree, total=total, guarantees=guarantees, deserved=granted.deserved
+                    )
+                    for total, guarantees, granted in zip(
+                        self.total, self.guarantee, self._granted, strict=True
+                    )
+                ]
+            return self._nominal
+        if self._met is None:
+            nominal = self.amounts(Share.NOMINAL)
+            self._met = [list(map(min, *both)) for both in zip(self.share, nominal, strict=True)]
+        return self._met
+
+    def is_covered(self, leaf: int, share: Share = Share.FAIR) -> bool:
+        """Return whether a leaf is within a share in all dimensions. O(dimensions)."""
+        for held, most in zip(self.held, self.amounts(share), strict=True):
+            if held[leaf] > most[leaf]:
                 return False
         return True
 
-    def is_within_share(self, position: int, need: Need) -> bool:
-        """Return whether a queue would stay within its fair share with a need in addition."""
-        held, share, request = self.held, self.share, need.request
+    def is_within_share(self, position: int, need: Need, share: Share = Share.FAIR) -> bool:
+        """Return whether a queue would stay within a share with a need in addition."""
+        held, most, request = self.held, self.amounts(share), need.request
         for dimension in need.dimensions:
-            if held[dimension][position] + request[dimension] > share[dimension][position]:
+            if held[dimension][position] + request[dimension] > most[dimension][position]:
                 return False
         return True
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from attrs import define, field
 
 from batchsched.plugin.extension_points import ClaimStage, Shortage
-from batchsched.plugins.capacity.accounts import Accounts, ProjectedAccounts
+from batchsched.plugins.capacity.accounts import Accounts, ProjectedAccounts, Share
 from batchsched.plugins.capacity.loans import Loans
 from batchsched.state.needs import Need
 from batchsched.state.records import NodeState, TaskState
@@ -198,7 +198,7 @@ class QueueClaim:
             return self._why_out_of_reach(leaf)
         unit = next((u for u in self.loans.on_loan(leaf, task.node) if task in u.victims), None)
         if unit is None:
-            if self.loans.covers(leaf, task):
+            if any(task in each.tasks for each in self.loans.covered(leaf, Share.FAIR)):
                 return f"covered by the fair share of queue {names[leaf]!r}"
             return "on loan, but some of the tasks that would leave with it are not running"
         if unit.is_backfill:

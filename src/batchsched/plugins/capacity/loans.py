@@ -12,13 +12,13 @@ from fractions import Fraction
 from operator import attrgetter
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.plugins.capacity.accounts import Accounts
+from batchsched.plugins.capacity.accounts import Accounts, Share
 from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit, units_of
 from batchsched.state.vectors import Vector, minus, total_of
 
-by_value: Callable[[EvictionUnit], tuple[int, SortKey]] = attrgetter("value")
-"""Sorts units, the most valuable first; see `EvictionUnit.value`."""
+by_value: Callable[[EvictionUnit], tuple[int, int, SortKey]] = attrgetter("order")
+"""Sorts units, the most valuable first; see `EvictionUnit.order`."""
 
 
 def covered_units(share: Vector, units: Iterable[EvictionUnit]) -> list[EvictionUnit]:
@@ -51,6 +51,7 @@ class Loans:
         accounts: Accounts,
         queues: Sequence[QueueState],
         task_order_key: Callable[[TaskState], SortKey],
+        protects: Callable[[TaskState], bool],
         tolerance: Fraction,
     ) -> None:
         """Begin with the state of a session.
@@ -59,19 +60,40 @@ class Loans:
             accounts: the shares and holdings of queues.
             queues: all queues, by position.
             task_order_key: ranks tasks; the task with the smallest key is the most valuable.
-            tolerance: the fraction by which shares may be exceeded before anything is on loan.
+            protects: returns whether a plugin protects a task from every claim.
+            tolerance: the fraction by which fair shares may be exceeded before anything is on loan.
 
         """
         self._accounts = accounts
         self._queues = queues
         self._key = task_order_key
+        self._protects = protects
         self._tolerance = tolerance
 
     # What policy asks
 
+    def units(self, leaf: int) -> list[EvictionUnit]:
+        """Return all units of a leaf in value order: the most valuable first.
+
+        Those that nobody may evict come first of all, since they use the share anyway.
+        """
+        found = [unit for job in self._queues[leaf].jobs for unit in self._units_of(job)]
+        return sorted(found, key=by_value)
+
+    def covered(self, leaf: int, share: Share) -> list[EvictionUnit]:
+        """Return the units of a leaf that a share covers, the most valuable first.
+
+        What can be met covers only units that the fair share covers too.
+        """
+        units, most = self.units(leaf), self._most(leaf, share)
+        if share is Share.MET:
+            units = covered_units(self._most(leaf, Share.FAIR), units)
+        return covered_units(most, units)
+
     def everywhere(self, leaf: int) -> list[EvictionUnit]:
         """Return the units on loan on all nodes, the most valuable first."""
-        units, covered = self._walk(leaf)
+        units = self.units(leaf)
+        covered = set(covered_units(self._most(leaf, Share.FAIR), units))
         return [unit for unit in units if unit.is_whole and unit not in covered]
 
     def on_loan(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
@@ -94,20 +116,19 @@ class Loans:
         """Return the leaves that may have units on loan on a node."""
         return range(len(self._queues))
 
-    def covers(self, leaf: int, task: TaskState) -> bool:
-        """Return whether a task belongs to a unit that a leaf's share covers."""
-        _, covered = self._walk(leaf)
-        return any(task in unit.tasks for unit in covered)
+    def covers(self, leaf: int, unit: EvictionUnit, share: Share = Share.FAIR) -> bool:
+        """Return whether a share covers a unit of a leaf."""
+        return any(other.tasks == unit.tasks for other in self.covered(leaf, share))
+
+    def covers_core(self, leaf: int, job: JobState, share: Share = Share.FAIR) -> bool:
+        """Return whether a share covers the core of a job; True if it has none on nodes."""
+        cores = [unit for unit in self.units(leaf) if unit.is_core and unit.job is job]
+        return all(self.covers(leaf, core, share) for core in cores)
 
     def covered_size(self, leaf: int) -> Vector:
-        """Return what the covered units of a leaf hold."""
-        _, covered = self._walk(leaf)
+        """Return what the units hold that the fair share of a leaf covers."""
+        covered = self.covered(leaf, Share.FAIR)
         return total_of([unit.size for unit in covered], (0,) * len(self._accounts.held))
-
-    def is_exposed(self, leaf: int, job: JobState) -> bool:
-        """Return whether the core of a job is on loan; False if it has none on nodes."""
-        units, covered = self._walk(leaf)
-        return any(unit.is_core and unit.job is job and unit not in covered for unit in units)
 
     @property
     def backfilling(self) -> Collection[int]:
@@ -132,14 +153,18 @@ class Loans:
         """Return False only if a leaf would hold less than its share without any unit on loan."""
         return True
 
-    def _walk(self, leaf: int) -> tuple[list[EvictionUnit], Collection[EvictionUnit]]:
-        """Return all units of a leaf, the most valuable first, and those that are covered."""
-        jobs = self._queues[leaf].jobs
-        units = sorted((unit for job in jobs for unit in units_of(job, self._key)), key=by_value)
-        return units, set(covered_units(self._share(leaf), units))
+    def _units_of(self, job: JobState) -> list[EvictionUnit]:
+        """Return the units of a job; it is known of each whether nobody may evict it."""
+        units = units_of(job, self._key)
+        for unit in units:
+            if not job.in_session or any(map(self._protects, unit.victims)):
+                unit.fix()
+        return units
 
-    def _share(self, leaf: int) -> Vector:
-        """Return the share of a leaf with its tolerance, in whole numbers."""
+    def _most(self, leaf: int, share: Share) -> Vector:
+        """Return a share of a leaf, in whole numbers; fair ones with their tolerance."""
+        amounts = [of_all[leaf] for of_all in self._accounts.amounts(share)]
+        if share is Share.NOMINAL:
+            return tuple(amounts)
         more = self._tolerance
-        shares = [of_all[leaf] for of_all in self._accounts.share]
-        return tuple([share + share * more.numerator // more.denominator for share in shares])
+        return tuple([most + most * more.numerator // more.denominator for most in amounts])

@@ -314,8 +314,8 @@ class _Capacity:
         closed = self._closed(leaf)
         if closed is not None:
             return closed
-        loans = self.loans(terms.task_order_key)
-        if loans.is_exposed(leaf, need.job):
+        loans = self.loans
+        if not loans.covers_core(leaf, need.job):
             return minimum_on_loan(queue.name, "capacity")
         reach = list(
             takewhile(lambda above: accounts.is_within_share(above, need), self._tree.path(leaf))
@@ -346,12 +346,16 @@ class _Capacity:
                 return over_share(over, "capacity")
         raise AssertionError("a leaf that is not within its share exceeds it in some dimension")
 
-    def loans(self, task_order_key: Callable[[TaskState], SortKey]) -> Loans:
-        """Return what is covered and what is on loan now."""
+    @property
+    def loans(self) -> Loans:
+        """What is covered and what is on loan now."""
         if self._loans is None:
-            make = Loans if Door.LOANS in self._view.plain else RememberedLoans
-            queues = list(self._view.queues.values())
-            self._loans = make(self.accounts, queues, task_order_key, self._plugin.tolerance)
+            view = self._view
+            make = Loans if Door.LOANS in view.plain else RememberedLoans
+            queues = list(view.queues.values())
+            self._loans = make(
+                self.accounts, queues, view.task_order_key, view.protects, self._plugin.tolerance
+            )
         return self._loans
 
     # Outcomes
@@ -363,7 +367,7 @@ class _Capacity:
         return share, tuple([of_all[position] for of_all in accounts.held])
 
     def queue_outcomes(
-        self, task_order_key: Callable[[TaskState], SortKey], /
+        self, _task_order_key: Callable[[TaskState], SortKey], /
     ) -> Mapping[str, QueueOutcome]:
         promised: dict[int, Vector] = {}
         zero = self._view.dimensions.zero
@@ -374,7 +378,7 @@ class _Capacity:
                 for task in tasks:
                     if not task.is_backfill:
                         promised[leaf] = plus(promised.get(leaf, zero), task.resreq)
-        return self._outcomes.outcomes(self.accounts, self.loans(task_order_key), promised)
+        return self._outcomes.outcomes(self.accounts, self.loans, promised)
 
     # Events
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
 from itertools import islice
 
-from batchsched.plugins.capacity.accounts import Accounts
+from batchsched.plugins.capacity.accounts import Accounts, Share
 from batchsched.plugins.capacity.loans import Loans, by_value
 from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
-from batchsched.state.units import EvictionUnit, units_of
+from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, minus, plus, total_of
 
 
@@ -22,14 +22,12 @@ class Cover:
     for the units behind them only.
     """
 
-    __slots__ = ("_covered", "_exposed", "_held", "_least", "_sure", "_units", "size")
+    __slots__ = ("_covered", "_held", "_least", "_sure", "_units", "size")
 
     def __init__(self, units: Iterable[EvictionUnit], dimensions: int) -> None:
         """Begin with some units, of which none is covered yet. O(units log units)."""
         self._units = sorted((unit for unit in units if not unit.is_backfill), key=by_value)
         self._covered: set[EvictionUnit] = set()
-        self._exposed: set[str] = set()
-        """UIDs of the jobs whose cores are not covered."""
         self._sure = 0
         """How many units, from the first on, are all covered."""
         self._held: Vector = (0,) * dimensions
@@ -43,15 +41,16 @@ class Cover:
         """Return whether a unit is covered."""
         return unit in self._covered
 
-    def is_exposed(self, uid: str) -> bool:
-        """Return whether the core of a job, by UID, is not covered; False if it has none."""
-        return uid in self._exposed
+    def has(self, unit: EvictionUnit) -> bool:
+        """Return whether a unit was added. O(log units)."""
+        place = bisect_left(self._units, unit.order, key=by_value)
+        return place < len(self._units) and self._units[place] is unit
 
     def add(self, unit: EvictionUnit) -> None:
         """Add a unit."""
         if unit.is_backfill:
             return
-        place = bisect_left(self._units, unit.value, key=by_value)
+        place = bisect_left(self._units, unit.order, key=by_value)
         self._units.insert(place, unit)
         self._least = tuple(map(min, self._least or unit.size, unit.size))
         if place < self._sure:
@@ -63,7 +62,7 @@ class Cover:
         """Remove a unit."""
         if unit.is_backfill:
             return
-        place = bisect_left(self._units, unit.value, key=by_value)
+        place = bisect_left(self._units, unit.order, key=by_value)
         if self._units[place] is not unit:
             raise AssertionError(f"expected {unit!r} at the position of its value")
         del self._units[place]
@@ -109,7 +108,8 @@ class Cover:
                 (covered.add if fits else covered.discard)(unit)
                 changed.append(unit)
             if (
-                not (fits or unit.is_core)  # no core comes after it, so that `exposed` is complete
+                # No core comes after it, so that `exposed` is complete.
+                not (fits or unit.is_core or unit.is_fixed)
                 and count == len(covered)
                 and any(
                     least and there + least > most
@@ -118,7 +118,6 @@ class Cover:
             ):
                 break
         self._sure = sure
-        self._exposed = exposed
         self.size = taken
         return changed
 
@@ -126,12 +125,28 @@ class Cover:
 class _Leaf:
     """What is known of the units of a leaf."""
 
-    __slots__ = ("changed", "cover", "is_current", "least", "nodes", "nodes_of", "units")
+    __slots__ = (
+        *(
+            "changed",
+            "cover",
+            "is_current",
+            "least",
+            "left_out",
+            "nodes",
+            "nodes_of",
+            "others",
+            "units",
+        ),
+    )
 
     def __init__(self, units: dict[str, list[EvictionUnit]], dimensions: int) -> None:
         self.units = units
         """The units of each job, by UID, at the last update."""
         self.cover = Cover((unit for found in units.values() for unit in found), dimensions)
+        self.left_out = {uid for uid, found in units.items() if not found[0].job.in_session}
+        """The jobs, by UID, that were not in the session when their units were made."""
+        self.others: dict[Share, Cover] = {}
+        """The covers by other shares than the fair one, as far as they were asked for."""
         self.changed: dict[str, JobState | None] = {}
         """The jobs that have changed since, by UID; None: it is gone."""
         self.is_current = False
@@ -158,9 +173,10 @@ class RememberedLoans(Loans):
         accounts: Accounts,
         queues: Sequence[QueueState],
         task_order_key: Callable[[TaskState], SortKey],
+        protects: Callable[[TaskState], bool],
         tolerance: Fraction,
     ) -> None:
-        super().__init__(accounts, queues, task_order_key, tolerance)
+        super().__init__(accounts, queues, task_order_key, protects, tolerance)
         self._leaves: dict[int, _Leaf] = {}
         self._there: dict[int, dict[int, list[EvictionUnit]]] = {}
         """What is on loan by node and leaf, the most valuable first."""
@@ -197,6 +213,10 @@ class RememberedLoans(Loans):
         self._sums.clear()
         for known in self._leaves.values():
             known.is_current = False
+            for uid, units in known.units.items():
+                job = units[0].job
+                if job.in_session is (uid in known.left_out):
+                    known.changed.setdefault(uid, job)
 
     @property
     def is_sorted(self) -> bool:
@@ -218,22 +238,25 @@ class RememberedLoans(Loans):
     def leaves_on(self, node: NodeState, /) -> Iterable[int]:
         return self._there.get(node.index, ())
 
-    def covers(self, leaf: int, task: TaskState) -> bool:
-        known = self._up_to_date(leaf)
-        units = () if task.job is None else known.units.get(task.job.uid, ())
-        return any(task in unit.tasks for unit in units if unit in known.cover)
+    def units(self, leaf: int) -> list[EvictionUnit]:
+        found = self._up_to_date(leaf).units.values()
+        return sorted((unit for units in found for unit in units), key=by_value)
+
+    def covered(self, leaf: int, share: Share) -> list[EvictionUnit]:
+        cover = self._cover(leaf, share)
+        return [unit for unit in self.units(leaf) if unit in cover]
+
+    def covers(self, leaf: int, unit: EvictionUnit, share: Share = Share.FAIR) -> bool:
+        return unit in self._cover(leaf, share)
+
+    def covers_core(self, leaf: int, job: JobState, share: Share = Share.FAIR) -> bool:
+        if not job.backfilling and self._accounts.is_covered(leaf, share):
+            return True  # where a leaf is within its share, everything is covered
+        units = self._up_to_date(leaf).units.get(job.uid)
+        return not units or all(self.covers(leaf, core, share) for core in units if core.is_core)
 
     def covered_size(self, leaf: int) -> Vector:
         return self._up_to_date(leaf).cover.size
-
-    def is_exposed(self, leaf: int, job: JobState) -> bool:
-        if not job.backfilling and self._accounts.is_covered(leaf):
-            return False  # where a leaf is within its share, everything is covered
-        known = self._up_to_date(leaf)
-        units = known.units.get(job.uid)
-        if not units or not units[0].is_core:
-            return False
-        return units[0].is_backfill or known.cover.is_exposed(job.uid)
 
     @property
     def backfilling(self) -> Collection[int]:
@@ -271,13 +294,14 @@ class RememberedLoans(Loans):
         """
         known = self._leaves.get(leaf)
         if known is None:
-            units = {job.uid: units_of(job, self._key) for job in self._queues[leaf].jobs}
+            units = {job.uid: self._units_of(job) for job in self._queues[leaf].jobs}
             units = {uid: found for uid, found in units.items() if found}
             known = self._leaves[leaf] = _Leaf(units, len(self._accounts.held))
         elif known.is_current:
             return known
         came, went = self._enter_changes(known)
-        touched = [*came, *known.cover.update(self._share(leaf))]
+        touched = [*came, *known.cover.update(self._most(leaf, Share.FAIR))]
+        self._update_others(leaf, known, came, went, touched)
         if known.nodes_of is None:
             known.nodes_of = {}
             touched = sorted((u for found in known.units.values() for u in found), key=by_value)
@@ -291,6 +315,47 @@ class RememberedLoans(Loans):
         known.is_current = True
         return known
 
+    def _cover(self, leaf: int, share: Share) -> Cover:
+        """Return what a share of a leaf covers, after all changes."""
+        known = self._up_to_date(leaf)
+        if share is Share.FAIR:
+            return known.cover
+        cover = known.others.get(share)
+        if cover is None:
+            units = [unit for found in known.units.values() for unit in found]
+            if share is Share.MET:
+                units = [unit for unit in units if unit in known.cover]
+            cover = known.others[share] = Cover(units, len(self._accounts.held))
+            cover.update(self._most(leaf, share))
+        return cover
+
+    def _update_others(
+        self,
+        leaf: int,
+        known: _Leaf,
+        came: Sequence[EvictionUnit],
+        went: Sequence[EvictionUnit],
+        touched: Iterable[EvictionUnit],
+    ) -> None:
+        """Bring the covers by other shares up to date, as far as they were asked for."""
+        nominal, met = known.others.get(Share.NOMINAL), known.others.get(Share.MET)
+        if nominal is not None:
+            for unit in went:
+                nominal.remove(unit)
+            for unit in came:
+                nominal.add(unit)
+            nominal.update(self._most(leaf, Share.NOMINAL))
+        if met is not None:  # it covers only what the fair share covers too
+            for unit in went:
+                if met.has(unit):
+                    met.remove(unit)
+            for unit in touched:
+                if unit in known.cover and not met.has(unit):
+                    met.add(unit)
+                elif unit not in known.cover and met.has(unit):
+                    met.remove(unit)
+            met.update(self._most(leaf, Share.MET))
+
     def _enter_changes(self, known: _Leaf) -> tuple[list[EvictionUnit], list[EvictionUnit]]:
         """Replace the units of changed jobs; return those that came, and those that went.
 
@@ -301,16 +366,19 @@ class RememberedLoans(Loans):
         for uid, job in known.changed.items():
             before = {_content(unit): unit for unit in known.units.pop(uid, ())}
             now: list[EvictionUnit] = []
-            for unit in () if job is None else units_of(job, self._key):
+            for unit in () if job is None else self._units_of(job):
                 same = before.get(_content(unit))
-                if same is not None and same.value == unit.value:
+                if same is not None and same.order == unit.order:
                     del before[_content(unit)]
                     now.append(same)
                 else:
                     now.append(unit)
                     came.append(unit)
+            known.left_out.discard(uid)
             if now:
                 known.units[uid] = now
+                if not now[0].job.in_session:
+                    known.left_out.add(uid)
             went += before.values()
         known.changed.clear()
         for unit in went:
@@ -339,7 +407,7 @@ class RememberedLoans(Loans):
         assert known.nodes_of is not None
         for node in known.nodes_of.pop(unit, ()):
             there = self._there[node][leaf]
-            del there[bisect_left(there, unit.value, key=by_value)]
+            del there[bisect_left(there, unit.order, key=by_value)]
             if not there:
                 del self._there[node][leaf]
                 known.nodes.discard(node)
@@ -376,6 +444,6 @@ class RememberedLoans(Loans):
 
 def _content(unit: EvictionUnit) -> tuple[object, ...]:
     """Return what units have in common that make no difference to a share, nor to a claim."""
-    kind, _ = unit.value
+    kind = unit.order[:2]
     tasks, victims = tuple(unit.tasks), tuple(unit.victims)
     return kind, unit.is_whole, unit.is_backfill, unit.size, tasks, victims

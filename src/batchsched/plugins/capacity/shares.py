@@ -112,6 +112,36 @@ def effective_guarantees(tree: QueueTree, guarantees: Sequence[int]) -> list[int
     return kept
 
 
+def nominal_shares(
+    tree: QueueTree,
+    *,
+    total: int,
+    guarantees: Sequence[int],
+    deserved: Sequence[int | None],
+) -> list[int]:
+    """Return what each queue is promised, whether or not it can be met now. O(queues).
+
+    For a leaf that is what it deserves, at least its guarantee. A queue above others for which
+    nothing is named itself is promised what those below it are, at most everything.
+
+    Args:
+        tree: the queues.
+        total: the total amount.
+        guarantees: the guarantee of each; see `effective_guarantees`.
+        deserved: what each deserves; None: everything.
+
+    """
+    promised = [
+        max(total if amount is None else amount, kept)
+        for amount, kept in zip(deserved, guarantees, strict=True)
+    ]
+    for position in tree.inner_upward:
+        if deserved[position] == 0:
+            below = sum([promised[child] for child in tree.children[position]])
+            promised[position] = max(guarantees[position], min(below, total))
+    return promised
+
+
 def fair_shares(
     tree: QueueTree,
     *,
