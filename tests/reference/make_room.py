@@ -7,11 +7,12 @@ from typing import TypeVar
 
 from batchsched import NodeInfo, TaskInfo, TaskStatus
 from tests.reference.choose import curable_nodes
+from tests.reference.plugins import is_broken
 from tests.reference.session import Session
 from tests.reference.state import total_of
 from tests.reference.tiers import Victims
 
-__all__ = ["enough_victims", "make_room", "members", "running_on"]
+__all__ = ["enough_victims", "make_room", "members", "running_on", "whole_jobs"]
 
 UnitT = TypeVar("UnitT")
 
@@ -70,8 +71,9 @@ def make_room(
     """Evict what is needed for a task, and pipeline it to the node.
 
     Single tasks are evicted on the first node where that is enough; only if there is none, whole
-    jobs too, on the node where the fewest tasks are evicted. Nodes that accept the task only after
-    evictions come after feasible ones, but first of all if no eviction is needed there.
+    jobs too, broken ones last, on the node where the fewest tasks are evicted. Nodes that accept
+    the task only after evictions come after feasible ones, but first of all if no eviction is
+    needed there.
     """
     request = task.start_request
     curable: Sequence[NodeInfo] = curable_nodes(session, task) if session.cures else []
@@ -100,13 +102,7 @@ def make_room(
 
     def units_on(node: NodeInfo) -> tuple[list[Unit], list[Unit]]:
         victims = victims_of(task, running_on(session, node, is_candidate))
-        jobs = {session.job_of(other).uid: session.job_of(other) for other in victims.with_job}
-        whole = [
-            session.tiers.victims_in_order(
-                other for other in job.tasks if session.state.status(other).occupies
-            )
-            for job in jobs.values()
-        ]
+        whole = whole_jobs(session, victims)
         return [[victim] for victim in victims.alone], [*victims.replicas, *whole]
 
     def search() -> tuple[NodeInfo, list[TaskInfo]] | None:
@@ -135,6 +131,18 @@ def make_room(
         session.evict(victim, action, task)
     session.place(task, TaskStatus.PIPELINED, node)
     return True
+
+
+def whole_jobs(session: Session, victims: Victims) -> list[Unit]:
+    """Return the jobs that may go whole, broken ones last, each with all its tasks on nodes."""
+    jobs = {session.job_of(other).uid: session.job_of(other) for other in victims.with_job}
+    in_order = sorted(jobs.values(), key=lambda job: is_broken(session.state, job))
+    return [
+        session.tiers.victims_in_order(
+            other for other in job.tasks if session.state.status(other).occupies
+        )
+        for job in in_order
+    ]
 
 
 def members(units: Iterable[Unit]) -> list[TaskInfo]:

@@ -24,6 +24,7 @@ __all__ = [
     "RawScore",
     "Verdict",
     "compare",
+    "is_broken",
     "ready_count",
     "waiting_count",
 ]
@@ -45,6 +46,7 @@ CONDITIONALLY_READY = (
     TaskStatus.RESERVED,
 )
 VALID = (*CONDITIONALLY_READY, TaskStatus.PENDING)
+STARTED = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
 
 
 class Verdict(Enum):
@@ -84,6 +86,18 @@ def ready_count(state: State, job: JobInfo) -> int:
 def waiting_count(state: State, job: JobInfo) -> int:
     """Return how many of a job's tasks are *waiting*: Pipelined."""
     return count_of(state, job, (TaskStatus.PIPELINED,))
+
+
+def can_start(state: State, job: JobInfo, statuses: Sequence[TaskStatus]) -> bool:
+    """Return whether a job can start with its tasks that have one of these statuses."""
+    if has_groups(job):
+        return Groups(state, job).can_start(statuses)
+    return count_of(state, job, statuses) >= job.min_available
+
+
+def is_broken(state: State, job: JobInfo) -> bool:
+    """Return whether a job has started, and has no longer all that it needs."""
+    return not can_start(state, job, READY) and count_of(state, job, STARTED) > 0
 
 
 class Plugin:
@@ -211,11 +225,13 @@ class Gang(Plugin):
         )
 
     def job_order(self, left: JobInfo, right: JobInfo) -> int:
-        """Put a job that is not ready before one that is."""
+        """Put broken jobs first, and a job that is not ready before one that is."""
         return compare(self._rank(left), self._rank(right))
 
     def _rank(self, job: JobInfo) -> int:
         """Rank a job; one with groups and more than its minimum goes last."""
+        if is_broken(self._state, job):
+            return -1
         is_ready = self._is_ready(job)
         if not has_groups(job) or not is_ready:
             return int(is_ready)
@@ -225,9 +241,7 @@ class Gang(Plugin):
         return self._can_start(job, READY)
 
     def _can_start(self, job: JobInfo, statuses: Sequence[TaskStatus]) -> bool:
-        if has_groups(job):
-            return Groups(self._state, job).can_start(statuses)
-        return count_of(self._state, job, statuses) >= job.min_available
+        return can_start(self._state, job, statuses)
 
     def job_ready(self, job: JobInfo) -> bool:
         """Vote by the tasks that are ready."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchsched import JobInfo, NodeInfo, TaskInfo, TaskStatus
-from tests.reference.make_room import enough_victims, members, running_on
+from tests.reference.make_room import enough_victims, members, running_on, whole_jobs
 from tests.reference.session import Session
 from tests.reference.state import total_of
 
@@ -38,29 +38,20 @@ def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
     accounts = session.accounts(node)
     request = task.start_request
     victims = session.tiers.revocable(task, candidates)
-    whole = {session.job_of(victim).uid for victim in victims.with_job}
-    units = [
-        session.tasks_with(session.job_of(victim), TaskStatus.RUNNING)[::-1]
-        if session.job_of(victim).uid in whole
-        else [victim]
-        for victim in candidates
-        if victim in victims.alone or victim in victims.with_job
-    ]
-    units += victims.replicas
-    taken = enough_victims(
-        units,
-        lambda taken: (
-            request.fits(
-                accounts.future_idle
-                + total_of(
-                    victim.resreq
-                    for victim in members(taken)
-                    if session.state.node_name(victim) == node.name
-                )
-            )
-            and request.fits(accounts.eventual)
-        ),
-    )
+    alone = [[victim] for victim in victims.alone]
+    units = [*alone, *victims.replicas, *whole_jobs(session, victims)]
+
+    def is_enough(taken: list[list[TaskInfo]]) -> bool:
+        leaving = [
+            victim for victim in members(taken) if session.state.node_name(victim) == node.name
+        ]
+        lent = [victim for victim in leaving if session.state.is_backfill(victim)]
+        own = [victim for victim in leaving if victim not in lent]
+        return request.fits(
+            accounts.future_idle + total_of(victim.resreq for victim in leaving)
+        ) and request.fits(accounts.eventual + total_of(victim.resreq for victim in own))
+
+    taken = enough_victims(units, is_enough)
     if taken is None:
         return False
     for victim in members(taken):
