@@ -526,14 +526,26 @@ class Session(TurnTaker):
             return False
         if not self.plugin_set.limits_queues or self._accepted_tasks.take(task):
             return True
-        assert task.job is not None
-        assert task.job.queue is not None
-        need = need_of_task(task, leaving=leaving)
-        refusal = self.plugin_set.allocatable(task.job.queue, need)
+        refusal = self.limit_on(task, leaving=leaving)
         if refusal is None:
             return True
         self.record_refusal(task, refusal)
         return False
+
+    def limit_on(self, task: TaskState, *, leaving: Sequence[TaskState] = ()) -> Unfit | None:
+        """Return why the limits of its queue forbid a task, or None.
+
+        Args:
+            task: the task, Pending.
+            leaving: tasks that would be evicted for it.
+
+        """
+        if not self.plugin_set.limits_queues:
+            return None
+        assert task.job is not None
+        assert task.job.queue is not None
+        need = need_of_task(task, leaving=leaving)
+        return self.plugin_set.allocatable(task.job.queue, need)
 
     def record_refusal(self, task: TaskState, refusal: Unfit) -> None:
         """Record why a queue may not accept a task, which an action therefore skips."""

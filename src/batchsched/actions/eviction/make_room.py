@@ -9,6 +9,9 @@ Nodes may also be searched that refuse the task for a reason that evicting can c
 many tasks on the node, a host port in use, or a task that it must not run beside. Tasks are then
 evicted until the claimant fits and the node accepts it, both judged without all tasks that are
 leaving the node.
+
+Where limits of queues keep the claimant out, tasks are evicted until these allow it too. On a node
+that would take it as it is, anybody may be evicted for that who is within its scope, on any node.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from math import inf
 from attrs import define, frozen
 
 from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import Unfit
 from batchsched.model.resources import EPSILON
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.curing import accepts_without, curable_nodes
@@ -118,6 +122,12 @@ class Claimant:
     """Whether nodes that refuse it for reasons that evicting can cure are searched too."""
     whole_jobs: WholeJobs | None
     """What was found out about whole jobs in this search; None: each is asked about anew."""
+    limit: Unfit | None
+    """Why the limits of queues forbid it as long as nobody is evicted, if they do."""
+
+    def is_within_limits(self, gone: Sequence[TaskState]) -> bool:
+        """Return whether the limits of queues allow it once some tasks have left."""
+        return self.limit is None or self.session.limit_on(self.task, leaving=gone) is None
 
     def feasible(self, among: Collection[int] | None = None) -> Iterable[NodeState]:
         """Return the nodes that accept it: best first, or in node order for other queues."""
@@ -140,6 +150,28 @@ class Claimant:
         """Return the Running tasks on a node that are within its scope."""
         running = self.session.running_on(node)
         return self.scope.candidates(self.task, running, with_own_job=with_own_job)
+
+    def candidates_for(self, node: NodeState, *, refuses: bool) -> Sequence[TaskState]:
+        """Return the Running tasks that may be evicted for a place on a node, if plugins agree.
+
+        If only limits forbid that place, they are on all nodes.
+
+        Args:
+            node: the node.
+            refuses: whether it refuses the claimant as it is.
+
+        """
+        if self.limit is None or refuses or not self.fits_on(node):
+            return self.candidates_on(node)
+        return self.candidates_everywhere()
+
+    def fits_on(self, node: NodeState) -> bool:
+        """Return whether there is room on a node although nobody is evicted."""
+        return self.shortfall(node).is_enough_with(())
+
+    def candidates_everywhere(self) -> list[TaskState]:
+        """Return the Running tasks on all nodes that are within its scope."""
+        return [task for node in self.session.nodes for task in self.candidates_on(node)]
 
     def victims_among(self, candidates: Sequence[TaskState]) -> Victims:
         """Return whom plugins let go of some candidates on one node."""
@@ -339,15 +371,19 @@ def make_room(
         recent=recent,
         curable=curable,
         whole_jobs=None if is_plain else {},
+        limit=session.limit_on(task),
     )
     if is_plain:
         room = find_room(claimant, RoomOn(claimant, claimant.feasible()))
     else:
         known = RememberedRoom(claimant)
-        room = None if known.fails_again() else find_room(claimant, known)
+        found = known if claimant.limit is None else RoomWithinLimits(claimant)
+        room = None if known.fails_again() else find_room(claimant, found)
         if room is None:
             known.remember_failure()
     if room is None:
+        if claimant.limit is not None:
+            session.record_refusal(task, claimant.limit)
         session.record_eviction_search(
             EvictionSearch(
                 task=task,
@@ -395,14 +431,13 @@ class RoomOn:
         """Ask on each node whom plugins let go; `cures`: whether the nodes refuse the claimant."""
         self._claimant = claimant
         self._cures = cures
-        self._victims = [
-            (node, claimant.victims_among(claimant.candidates_on(node))) for node in nodes
-        ]
+        self._nodes = nodes if isinstance(nodes, Sequence) else list(nodes)
+        self._victims: dict[int, Victims] = {}
 
     def alone(self) -> Room | None:
         """Return the first node where evicting single tasks is enough."""
-        for node, victims in self._victims:
-            room = self._fewest(node, [[victim] for victim in victims.alone])
+        for node in self._nodes:
+            room = self._fewest(node, [[victim] for victim in self._victims_on(node).alone])
             if room is not None:
                 return room
         return None
@@ -410,16 +445,28 @@ class RoomOn:
     def with_jobs(self) -> Room | None:
         """Return the first of the nodes where, with whole jobs, the fewest tasks are evicted."""
         return _cheapest(
-            self._fewest(node, self._claimant.units(victims))
-            for node, victims in self._victims
-            if not victims.is_all_alone
+            self._fewest(node, self._claimant.units(self._victims_on(node)))
+            for node in self._nodes
+            if not self._victims_on(node).is_all_alone
         )
+
+    def _victims_on(self, node: NodeState) -> Victims:
+        known = self._victims.get(node.slot)
+        if known is None:
+            candidates = self._claimant.candidates_for(node, refuses=self._cures)
+            known = self._victims[node.slot] = self._claimant.victims_among(candidates)
+        return known
 
     def _fewest(self, node: NodeState, units: Sequence[Unit]) -> Room | None:
         if not units:
             return None  # room that is there without victims is not made
-        chosen = fewest_units(units, _is_enough_on(self._claimant, node, cures=self._cures))
+        chosen = self._choose(units, _is_enough_on(self._claimant, node, cures=self._cures))
         return None if chosen is None else Room(node, _members(chosen))
+
+    def _choose(
+        self, units: Sequence[Unit], is_enough: Callable[[Sequence[Unit]], bool]
+    ) -> list[Unit] | None:
+        return fewest_units(units, is_enough)
 
 
 def _cheapest(rooms: Iterable[Room | None]) -> Room | None:
@@ -436,8 +483,10 @@ def _is_enough_on(
     def is_enough(taken: Sequence[Unit]) -> bool:
         gone = _members(taken)
         here = [victim for victim in gone if victim.node is node]
-        return shortfall.is_enough_with(here) and (
-            not cures or accepts_without(claimant.session, claimant.task, node, gone)
+        return (
+            shortfall.is_enough_with(here)
+            and claimant.is_within_limits(gone)
+            and (not cures or accepts_without(claimant.session, claimant.task, node, gone))
         )
 
     return is_enough
@@ -520,8 +569,8 @@ class RememberedRoom:
         """What was found out for those of them that ask for the same."""
         self._failures = self._same.recall("failures", set[Hashable], forget, Reads.EVERYTHING)
         self._search = (
-            *(self._who, job.uid, self._kind, self._key),
-            *(claimant.may_use_idle, claimant.curable),
+            *(self._who, job.uid if running_slots(job) else "", self._kind, self._key),
+            *(claimant.may_use_idle, claimant.curable, task.resreq),
         )
 
     def fails_again(self) -> bool:
@@ -692,6 +741,60 @@ class RememberedRoom:
                 known[slot] = _Unshielded(left, total_of([task.resreq for task in left], zero))
             else:
                 nobody.add(slot)
+
+
+class RoomWithinLimits(RoomOn):
+    """The room that evictions can make for a claimant that limits keep out; see `RoomOn`.
+
+    All nodes that would take it as they are share one search, that for the first of them.
+    """
+
+    def __init__(self, claimant: Claimant) -> None:
+        """Find the nodes that are worth searching. O(nodes + candidates)."""
+        super().__init__(claimant, list(self._worth_searching(claimant)))
+
+    @staticmethod
+    def _worth_searching(claimant: Claimant) -> Iterator[NodeState]:
+        everybody = claimant.candidates_everywhere()
+        if not everybody or not claimant.is_within_limits(everybody):
+            return
+        shares_search = False
+        for node in claimant.feasible():
+            if claimant.fits_on(node):
+                if not shares_search:
+                    yield node
+                shares_search = True
+            elif claimant.shortfall(node).is_enough_with(claimant.candidates_on(node)):
+                yield node
+
+    def _choose(
+        self, units: Sequence[Unit], is_enough: Callable[[Sequence[Unit]], bool]
+    ) -> list[Unit] | None:
+        return fewest_by_halving(units, is_enough)
+
+
+def fewest_by_halving(
+    units: Sequence[Unit], is_enough: Callable[[Sequence[Unit]], bool]
+) -> list[Unit] | None:
+    """Return what `fewest_units` does, where more units are never worse than fewer.
+
+    O(log units) questions for each unit of the answer.
+    """
+    if not is_enough(units):
+        return None
+    kept: list[Unit] = []
+    enough = len(units)  # so many of the first units are enough with those that are kept
+    while not is_enough(kept):
+        too_few = 0
+        while enough - too_few > 1:
+            half = (too_few + enough) // 2
+            if is_enough([*units[:half], *kept]):
+                enough = half
+            else:
+                too_few = half
+        enough -= 1
+        kept.insert(0, units[enough])
+    return kept
 
 
 # Loans to backfill tasks

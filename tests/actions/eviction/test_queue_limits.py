@@ -1,0 +1,130 @@
+"""Room that limits of queues leave only once tasks have been evicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.clusters import evicted, job, node, places
+
+from batchsched import (
+    JobInfo,
+    NodeInfo,
+    Queue,
+    ResourceLimit,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+)
+from batchsched.actions.eviction.make_room import fewest_by_halving, fewest_units
+
+CONFIG = {
+    "actions": "allocate, preempt",
+    "tiers": [
+        {"plugins": ["priority", {"name": "gang", "arguments": {"atMinimum": "whole-job"}}]},
+        {"plugins": ["predicates", "capacity"]},
+    ],
+}
+
+
+def decided(snapshot: Snapshot, *, plain: bool) -> tuple[list[str], dict[str, str], str]:
+    config = SchedulerConfig.from_mapping(CONFIG)
+    result = Scheduler(config, plain=plain).schedule(snapshot)
+    pending = result.pending.get("high-1")
+    return evicted(result), places(result, "high"), "" if pending is None else str(pending)
+
+
+def limited(cpus: int, nodes: Sequence[NodeInfo], *jobs: JobInfo) -> Snapshot:
+    """A queue with a limit; tasks have the priorities of their jobs."""
+    ranked = [
+        evolve(one, tasks=[evolve(task, priority=one.priority) for task in one.tasks])
+        for one in jobs
+    ]
+    queues = [Queue(name="q", limit=ResourceLimit(milli_cpu=cpus * 1000)), Queue(name="other")]
+    return Snapshot(nodes=nodes, jobs=ranked, queues=queues)
+
+
+both = pytest.mark.parametrize("plain", [False, True])
+
+
+@both
+def test_a_queue_at_its_limit_serves_its_own_priorities_although_the_node_has_room(
+    plain: bool,
+) -> None:
+    snapshot = limited(
+        2,
+        [node("n1", "8C8G")],
+        job("low", "1C1G@n1", priority=1),
+        job("mid", "1C1G@n1", priority=5),
+        job("high", "1C1G", priority=9),
+    )
+    assert decided(snapshot, plain=plain)[:2] == (["low-1"], {"high-1": "Pipelined n1"})
+
+
+@both
+def test_whoever_leaves_may_run_on_another_node(plain: bool) -> None:
+    snapshot = limited(
+        1,
+        [node("n1", "1C1G"), node("n2", "1C1G", labels={"fast": "yes"})],
+        job("low", "1C1G@n1", priority=1),
+        _only_on_fast(job("high", "1C1G", priority=9)),
+    )
+    assert decided(snapshot, plain=plain)[:2] == (["low-1"], {"high-1": "Pipelined n2"})
+
+
+def _only_on_fast(one: JobInfo) -> JobInfo:
+    return evolve(one, tasks=[evolve(t, node_selector={"fast": "yes"}) for t in one.tasks])
+
+
+@both
+def test_where_room_has_to_be_freed_only_those_who_free_it_leave(plain: bool) -> None:
+    snapshot = limited(
+        2,
+        [node("n1", "1C1G"), node("n2", "1C1G", labels={"fast": "yes"})],
+        job("least", "1C1G@n1", priority=1),
+        job("low", "1C1G@n2", priority=2),
+        _only_on_fast(job("high", "1C1G", priority=9)),
+    )
+    assert decided(snapshot, plain=plain)[:2] == (["low-1"], {"high-1": "Pipelined n2"})
+
+
+@both
+def test_nobody_leaves_if_the_limit_would_still_be_exceeded(plain: bool) -> None:
+    snapshot = limited(
+        2,
+        [node("n1", "8C8G")],
+        job("low", "1C1G@n1", priority=1),
+        job("high", "3C1G", priority=9),
+    )
+    gone, where, why = decided(snapshot, plain=plain)
+    assert not gone
+    assert where == {"high-1": "Pending"}
+    assert "queue 'q' would hold 4 of cpu, 2 more than its limit" in why
+
+
+@both
+def test_a_whole_gang_leaves_where_a_part_of_it_would_be_enough_for_the_limit(plain: bool) -> None:
+    snapshot = limited(
+        3,
+        [node("n1", "2C2G"), node("n2", "2C2G")],
+        job("gang", "1C1G@n1", "1C1G@n2", "1C1G@n2", priority=1),
+        job("high", "1C1G", priority=9),
+    )
+    gone, where, _ = decided(snapshot, plain=plain)
+    assert gone == ["gang-3", "gang-2", "gang-1"]
+    assert where == {"high-1": "Pipelined n1"}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sets(st.integers(0, 5), min_size=1), max_size=12), st.sets(st.integers(0, 5)))
+def test_by_halving_the_same_units_are_chosen_as_one_by_one(
+    holds: list[set[int]], wanted: set[int]
+) -> None:
+    def is_enough(units: Sequence[set[int]]) -> bool:
+        return wanted <= {each for unit in units for each in unit}
+
+    chosen = fewest_by_halving(holds, is_enough)  # type: ignore[arg-type]
+    assert chosen == fewest_units(holds, is_enough)  # type: ignore[arg-type]
