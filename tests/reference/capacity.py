@@ -1,33 +1,36 @@
-"""The plugin capacity: shares in a tree of queues, limits, and claims between queues."""
+"""The plugin capacity: shares in a tree of queues, limits, cover, and who may preempt whom."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 from fractions import Fraction
 
 from attrs import frozen
 
-from batchsched import JobInfo, NodeInfo, Queue, QueueStatus, Resource, TaskInfo, TaskStatus
+from batchsched import JobInfo, Queue, QueueStatus, Resource, TaskInfo, TaskStatus
 from tests.reference.conf import Arguments
-from tests.reference.groups import HOPED, Groups, Statuses, has_groups
-from tests.reference.plugins import Plugin, ready_count, waiting_count
-from tests.reference.queue_shares import DemandedTree
-from tests.reference.state import State
-
-__all__ = ["Capacity", "Unit", "needed"]
-
-CHARGED = (
-    TaskStatus.ALLOCATED,
-    TaskStatus.BINDING,
-    TaskStatus.BOUND,
-    TaskStatus.RUNNING,
-    TaskStatus.PIPELINED,
-    TaskStatus.CONDITIONAL,
+from tests.reference.groups import HOPED, READY, Groups, Statuses, has_groups
+from tests.reference.holdings import Amounts, Holdings, size_of, total_of_dimension
+from tests.reference.plugins import (
+    Plugin,
+    Verdict,
+    can_start,
+    is_broken,
+    ready_count,
+    waiting_count,
 )
+from tests.reference.queue_shares import UNIT, DemandedTree
+from tests.reference.state import State
+from tests.reference.units import CORE, REPLICA, SURPLUS, Unit, units_of
+
+__all__ = ["Capacity", "Covers", "Right", "needed"]
+
 WANTED = (TaskStatus.PENDING, TaskStatus.RESERVED)
 
-Amounts = dict[str, int]
-"""Amounts by dimension."""
+Quotient = tuple[int, Fraction]
+"""A part of a share: (0, quotient), or (1, part of the total) if the share is 0."""
+TasksInOrder = Callable[[Iterable[TaskInfo]], list[TaskInfo]]
 
 
 def needed(
@@ -40,27 +43,31 @@ def needed(
     return list(tasks[: max(1, lacks)])
 
 
+class Right(Enum):
+    """By which of the three shares something is judged."""
+
+    FAIR = "what is a queue's after dividing what there is (F)"
+    NOMINAL = "what it deserves or is guaranteed (N)"
+    MET = "what it deserves or is guaranteed, and gets (M)"
+
+
 @frozen
-class Unit:
-    """Tasks of a job that are evicted together or not at all."""
+class Covers:
+    """The units of a leaf that each share covers, by UID."""
 
-    job: JobInfo
-    kind: int
-    """0: the minimum of the job (its core); 1: an optional replica; 2: a single surplus task."""
-    tasks: tuple[TaskInfo, ...]
-    """Its own tasks, in task order."""
-    victims: tuple[TaskInfo, ...]
-    """The tasks evicted with it: with a core the whole job, with a replica's core the replica."""
+    fair: frozenset[str]
+    nominal: frozenset[str]
+    met: frozenset[str]
 
-    @property
-    def is_core(self) -> bool:
-        """Whether it is the minimum of the job."""
-        return self.kind == 0
+    def by(self, right: Right) -> frozenset[str]:
+        """Return what one share covers."""
+        return {Right.FAIR: self.fair, Right.NOMINAL: self.nominal, Right.MET: self.met}[right]
 
-    @property
-    def is_surplus(self) -> bool:
-        """Whether it is a single surplus task."""
-        return self.kind == 2
+    def rank(self, unit: Unit) -> int:
+        """Return 0 for what the fair share covers, 1 for what is deserved, 2 for the rest."""
+        if unit.uid in self.fair:
+            return 0
+        return 1 if unit.uid in self.nominal else 2
 
 
 class Capacity(Plugin):
@@ -70,96 +77,111 @@ class Capacity(Plugin):
         self,
         state: State,
         arguments: Arguments,
-        tasks_in_order: Callable[[Iterable[TaskInfo]], list[TaskInfo]],
+        tasks_in_order: TasksInOrder,
+        is_kept: Callable[[TaskInfo], bool],
     ) -> None:
         self._state = state
         self._tasks_in_order = tasks_in_order
+        self._is_kept = is_kept
         self._tolerance = Fraction(str(arguments.values.get("tolerance", 0)))
-        self._levels = arguments.boolean("level")
+        self.levels = arguments.boolean("level")
         self.is_graded = arguments.word("order", ("queue", "graded")) == "graded"
         self._queues = {queue.name: queue for queue in state.snapshot.queues}
         self._inner = {queue.parent for queue in state.snapshot.queues}
         self.dimensions = _dimensions(state)
-        self._jobs_in_session: list[JobInfo] = []
+        self._in_session: set[str] = set()
+        self._total: Amounts = {}
         self.share: dict[str, dict[str, int]] = {}
         """Fair shares by dimension and queue."""
+        self.nominal: dict[str, dict[str, int]] = {}
+        """What queues deserve or are guaranteed, by dimension and queue."""
 
     def jobs_admitted(self, jobs: Sequence[JobInfo]) -> None:
         """Compute the fair shares from the state at the opening of the session."""
-        self._jobs_in_session = list(jobs)
-        wanted: dict[str, Amounts] = {}
+        self._in_session = {job.uid for job in jobs}
+        wanted: dict[str, list[TaskInfo]] = {}
         for job in jobs:
             waiting = [t for t in job.tasks if self._state.status(t) in WANTED]
             if has_groups(job):
                 reserved = [t for t in waiting if t.status is TaskStatus.RESERVED]
                 reserved = [t for t in reserved if self._state.status(t) is t.status]
-                pending = [t for t in waiting if t not in reserved and not self._is_backfill(t)]
+                pending = [
+                    t for t in waiting if t not in reserved and not self._state.is_backfill(t)
+                ]
                 in_order = self._tasks_in_order(pending)
                 waiting = reserved + Groups(self._state, job).within_maxima(in_order)
-            self._add(wanted.setdefault(job.queue, {}), waiting)
-        for dimension in self.dimensions:
-            held = {name: self._held_by_leaf(name, dimension) for name in self._leaves()}
-            requests = {
-                name: amount + wanted.get(name, {}).get(dimension, 0)
-                for name, amount in held.items()
-            }
+            wanted.setdefault(job.queue, []).extend(waiting)
+        holdings = self.holdings()
+        more = {name: self.size(wanted.get(name, ())) for name in self.leaves()}
+        for d in self.dimensions:
+            held = {name: holdings.allocated(name, d) for name in self.leaves()}
             tree = DemandedTree(
-                self._state.snapshot.queues, dimension, requests=requests, allocated=held
+                self._state.snapshot.queues,
+                d,
+                requests={name: held[name] + more[name][d] for name in held},
+                allocated=held,
+                is_whole=self._is_whole(d),
             )
-            self.share[dimension] = tree.fair_shares(self._total(dimension))
+            total = total_of_dimension(self._state, self.leaves(), d)
+            self._total[d] = total
+            self.share[d] = tree.fair_shares(total)
+            self.nominal[d] = {name: tree.nominal_share(name, total) for name in self._queues}
 
-    def _is_backfill(self, task: TaskInfo) -> bool:
-        return self._state.is_backfill(task)
+    def _is_whole(self, dimension: str) -> bool:
+        """Return whether there are only whole units of a scalar."""
+        if dimension in ("cpu", "memory"):
+            return False
+        amounts = [node.allocatable.get(dimension) for node in self._state.snapshot.nodes]
+        amounts += [task.resreq.get(dimension) for task in self._state.tasks.values()]
+        for queue in self._queues.values():
+            for given in (queue.guarantee, queue.deserved, queue.limit):
+                amount = None if given is None else given.get(dimension)
+                if amount is not None:
+                    amounts.append(amount)
+        return all(amount % UNIT == 0 for amount in amounts)
 
-    def _leaves(self) -> list[str]:
+    # What queues are, and hold.
+
+    def leaves(self) -> list[str]:
+        """Return the names of the leaves."""
         return [name for name in self._queues if name not in self._inner]
 
-    def _add(self, amounts: Amounts, tasks: Iterable[TaskInfo]) -> None:
-        for task in tasks:
-            if not self._state.is_backfill(task):
-                for dimension in self.dimensions:
-                    amount = int(task.resreq.get(dimension))
-                    amounts[dimension] = amounts.get(dimension, 0) + amount
+    def queue(self, name: str) -> Queue:
+        """Return a queue by name."""
+        return self._queues[name]
+
+    def children(self, name: str | None) -> list[str]:
+        """Return the children of a queue; None: the top-level queues."""
+        return [queue.name for queue in self._queues.values() if queue.parent == name]
+
+    def path(self, name: str) -> list[str]:
+        """Return a queue and all above it, itself first."""
+        parent = self._queues[name].parent
+        return [name, *([] if parent is None else self.path(parent))]
 
     def size(self, tasks: Iterable[TaskInfo]) -> Amounts:
         """Return what tasks hold, as charged to queues."""
-        amounts = dict.fromkeys(self.dimensions, 0)
-        self._add(amounts, tasks)
-        return amounts
+        return size_of(self._state, self.dimensions, tasks)
 
-    def _held_by_leaf(self, name: str, dimension: str) -> int:
-        return sum(
-            int(task.resreq.get(dimension))
-            for job in self._state.snapshot.jobs
-            if job.queue == name
-            for task in job.tasks
-            if self._state.status(task) in CHARGED and not self._state.is_backfill(task)
-        )
+    def holdings(
+        self, leaving: Iterable[TaskInfo] = (), joining: Iterable[TaskInfo] = ()
+    ) -> Holdings:
+        """Return what queues hold now, without some tasks and with some others."""
+        return Holdings(self._state, self.dimensions, leaving, joining)
 
-    def _tree(self, dimension: str, leaving: Iterable[TaskInfo] = ()) -> DemandedTree:
-        """Return the queues with what they hold now, without some tasks."""
-        held = {name: self._held_by_leaf(name, dimension) for name in self._leaves()}
-        for task in leaving:
-            if not self._state.is_backfill(task):
-                held[self._state.job_of[task.uid].queue] -= int(task.resreq.get(dimension))
-        return DemandedTree(self._state.snapshot.queues, dimension, requests={}, allocated=held)
+    def shares_by(self, right: Right, dimension: str, name: str) -> int:
+        """Return what a queue may have by a right."""
+        fair, nominal = self.share[dimension][name], self.nominal[dimension][name]
+        if right is Right.MET:
+            return min(fair, nominal)
+        return fair if right is Right.FAIR else nominal
 
-    def _total(self, dimension: str) -> int:
-        total = 0
-        for node in self._state.snapshot.nodes:
-            mine, others = 0, 0
-            for task in self._state.tasks_on(node):
-                if self._state.status(task).holds:
-                    job = self._state.job_of.get(task.uid)
-                    if job is not None and job.queue in self._leaves():
-                        mine += int(task.resreq.get(dimension))
-                    else:
-                        others += int(task.resreq.get(dimension))
-            if _takes_no_tasks(node):
-                total += mine
-            else:
-                total += max(0, int(node.allocatable.get(dimension)) - others)
-        return total
+    def quotient(self, amount: int, name: str, dimension: str) -> Quotient:
+        """Return an amount as a part of a queue's fair share, for comparisons."""
+        share = self.share[dimension][name]
+        if share:
+            return 0, Fraction(amount, share)
+        return (1, Fraction(amount, max(self._total[dimension], 1))) if amount else (0, Fraction(0))
 
     # Order.
 
@@ -170,30 +192,27 @@ class Capacity(Plugin):
         """
         if not need:
             return -1
-        size = self.size(need)
+        size, holdings = self.size(need), self.holdings()
         leaf = self._state.job_of[need[0].uid].queue
         return int(
             any(
-                self._tree(d).allocated(name) + size[d] > self.share[d][name]
+                holdings.allocated(name, d) + size[d] > self.share[d][name]
                 for d in self.dimensions
                 if size[d]
-                for name in self._tree(d).path(leaf)
+                for name in self.path(leaf)
             )
         )
 
-    def rank(self, queue: Queue, need: Sequence[TaskInfo]) -> tuple[int, int, int, float]:
+    def rank(self, queue: Queue, need: Sequence[TaskInfo]) -> tuple[int, int, int, Quotient]:
         """Rank a queue among its siblings, by what the next job below it needs."""
-        size = self.size(need)
-        asked = [dimension for dimension in self.dimensions if size[dimension]]
-        parts: list[float] = [0.0]
-        is_within = True
-        for dimension in asked:
-            held = self._tree(dimension).allocated(queue.name)
-            share = self.share[dimension][queue.name]
-            is_within = is_within and held + size[dimension] <= share
-            parts.append(_part(held, share))
+        size, holdings = self.size(need), self.holdings()
+        held = {d: holdings.allocated(queue.name, d) for d in self.dimensions if size[d]}
+        is_within = all(held[d] + size[d] <= self.share[d][queue.name] for d in held)
+        parts = [
+            self.quotient(held[d] + (0 if is_within else size[d]), queue.name, d) for d in held
+        ]
         grade = max(0, self.grade(need)) if self.is_graded else 0
-        return grade, int(not is_within), -queue.priority, max(parts)
+        return grade, int(not is_within), -queue.priority, max(parts, default=(0, Fraction(0)))
 
     # Limits.
 
@@ -201,253 +220,207 @@ class Capacity(Plugin):
         self, queue: Queue, tasks: Sequence[TaskInfo], leaving: Sequence[TaskInfo] = ()
     ) -> bool:
         """Return whether a queue may take tasks, without some others."""
-        above = self._tree(self.dimensions[0]).path(queue.name)
-        if any(self._queues[name].state is not QueueStatus.OPEN for name in above):
+        if any(self._queues[name].state is not QueueStatus.OPEN for name in self.path(queue.name)):
             return False
         return not self.limited(queue, tasks, leaving)
 
+    def limited(
+        self, queue: Queue, tasks: Sequence[TaskInfo], leaving: Sequence[TaskInfo] = ()
+    ) -> list[tuple[str, str | None]]:
+        """Return what keeps tasks out of a queue, without some others.
+
+        Pairs of a dimension and the queue whose limit would be exceeded; None: the room for all.
+        """
+        size = self.size(tasks)
+        now, then = self.holdings(), self.holdings(leaving, tasks)
+        found: list[tuple[str, str | None]] = []
+        for d in self.dimensions:
+            if not size[d]:
+                continue
+            for name in self.path(queue.name):
+                limit, hold = self._limit(name, d), then.hold(name, d)
+                if limit is not None and hold > limit and hold > now.hold(name, d):
+                    found.append((d, name))
+            if then.excess(d) > 0 and then.excess(d) > now.excess(d):
+                found.append((d, None))
+        return found
+
+    def _limit(self, name: str, dimension: str) -> int | None:
+        limit = self._queues[name].limit
+        amount = None if limit is None else limit.get(dimension)
+        return None if amount is None else int(amount)
+
     def lacks_room_alone(self, queue: Queue, tasks: Sequence[TaskInfo]) -> bool:
         """Return whether only what others hold now keeps tasks out of a queue."""
-        path = self._tree(self.dimensions[0]).path(queue.name)
-        if any(self._queues[name].state is not QueueStatus.OPEN for name in path):
+        if any(self._queues[name].state is not QueueStatus.OPEN for name in self.path(queue.name)):
             return False
-        size = self.size(tasks)
-        for dimension in self.limited(queue, tasks, ()):
-            tree = self._tree(dimension)
-            held = {
-                name: tree.allocated(name) + size[dimension] * (name == queue.name)
-                for name in self._leaves()
-            }
-            then = DemandedTree(self._state.snapshot.queues, dimension, requests={}, allocated=held)
-            for name in path:
-                limit, now = then.limit(name), then.hold(name)
-                if limit is not None and now > limit and now > tree.hold(name):
-                    return False
-            if sum(held.values()) <= self._total(dimension):
-                return False
-        return True
-
-    def limited(
-        self, queue: Queue, tasks: Sequence[TaskInfo], leaving: Sequence[TaskInfo]
-    ) -> list[str]:
-        """Return the dimensions in which limits keep tasks out, without some others."""
-        size = self.size(tasks)
-        found: list[str] = []
-        for dimension in self.dimensions:
-            if not size[dimension]:
-                continue
-            before, after = self._tree(dimension), self._tree(dimension, leaving)
-            held = {
-                name: after.allocated(name) + size[dimension] * (name == queue.name)
-                for name in self._leaves()
-            }
-            then = DemandedTree(self._state.snapshot.queues, dimension, requests={}, allocated=held)
-            for name in then.path(queue.name):
-                limit, now = then.limit(name), then.hold(name)
-                if limit is not None and now > limit and now > before.hold(name):
-                    found.append(dimension)
-            top = sum(then.hold(name) for name in then.children(None))
-            if top > self._total(dimension) and top > sum(
-                before.hold(name) for name in before.children(None)
-            ):
-                found.append(dimension)
-        return sorted(set(found), key=self.dimensions.index)
+        then = self.holdings((), tasks)
+        return all(
+            name is None and then.top(d) > then.room(d) for d, name in self.limited(queue, tasks)
+        )
 
     # Cover.
 
     def units(self, job: JobInfo) -> list[Unit]:
         """Return the units of a job."""
-        if has_groups(job):
-            return [
-                Unit(job, kind, tuple(tasks), tuple(victims))
-                for kind, tasks, victims in Groups(self._state, job).units(self._tasks_in_order)
-            ]
-        there = self._tasks_in_order(t for t in job.tasks if self._state.status(t).occupies)
-        succeeded = sum(self._state.status(task) is TaskStatus.SUCCEEDED for task in job.tasks)
-        needed_ = max(0, job.min_available - succeeded)
-        core, surplus = there[:needed_], there[needed_:]
-        units = [Unit(job, 2, (task,), (task,)) for task in surplus]
-        if core:
-            units.insert(0, Unit(job, 0, tuple(core), tuple(there)))
-        return units
+        return units_of(self._state, job, self._tasks_in_order)
+
+    def is_backfill(self, unit: Unit) -> bool:
+        """Return whether a unit has backfill tasks."""
+        return any(self._state.is_backfill(task) for task in unit.tasks)
+
+    def is_fixed(self, unit: Unit) -> bool:
+        """Return whether nobody may evict a unit."""
+        return unit.job.uid not in self._in_session or any(map(self._is_kept, unit.victims))
 
     def in_value_order(self, units: Iterable[Unit]) -> list[Unit]:
-        """Sort units, the most valuable first: cores first, then by their most valuable task."""
+        """Sort units, the most valuable first.
+
+        What nobody may evict; cores of broken jobs; cores; replicas; surplus: each by its most
+        valuable task.
+        """
         listed = list(units)
-        order = self._tasks_in_order(unit.tasks[0] for unit in listed)
+        order = self._tasks_in_order({unit.uid: unit.tasks[0] for unit in listed}.values())
         place = {task.uid: position for position, task in enumerate(order)}
-        return sorted(listed, key=lambda unit: (unit.kind, place[unit.tasks[0].uid]))
+        return sorted(
+            listed,
+            key=lambda unit: (
+                not self.is_fixed(unit),
+                not unit.is_broken,
+                unit.kind,
+                place[unit.uid],
+            ),
+        )
 
     def units_of_leaf(self, name: str) -> list[Unit]:
         """Return all units of a leaf, the most valuable first."""
         jobs = [job for job in self._state.snapshot.jobs if job.queue == name]
         return self.in_value_order(unit for job in jobs for unit in self.units(job))
 
-    def covered(self, name: str) -> list[Unit]:
-        """Return the units that a leaf's share covers, the most valuable first."""
-        used: dict[str, Fraction] = dict.fromkeys(self.dimensions, Fraction(0))
-        found: list[Unit] = []
-        exposed: list[JobInfo] = []
-        for unit in self.units_of_leaf(name):
-            size = self.size(unit.tasks)
-            if self.is_backfill(unit) or (not unit.is_core and unit.job in exposed):
+    def covers(self, name: str, units: Sequence[Unit] | None = None) -> Covers:
+        """Return which units each share of a leaf covers; `units` are all that it has."""
+        if units is None:
+            units = self.units_of_leaf(name)
+
+        def walk(right: Right, among: Sequence[Unit], factor: Fraction) -> frozenset[str]:
+            shares = {d: self.shares_by(right, d, name) * factor for d in self.dimensions}
+            return frozenset(self._walk(among, shares))
+
+        more = 1 + self._tolerance
+        fair = walk(Right.FAIR, units, more)
+        return Covers(
+            fair,
+            walk(Right.NOMINAL, units, Fraction(1)),
+            walk(Right.MET, [unit for unit in units if unit.uid in fair], more),
+        )
+
+    def _walk(self, units: Sequence[Unit], shares: Mapping[str, Fraction]) -> list[str]:
+        used = dict.fromkeys(self.dimensions, 0)
+        found: list[str] = []
+        exposed: set[str] = set()
+        for unit in units:
+            if self.is_backfill(unit) or (not unit.is_core and unit.job.uid in exposed):
                 continue
-            if all(
-                not size[d] or used[d] + size[d] <= self.share[d][name] * (1 + self._tolerance)
-                for d in self.dimensions
-            ):
-                found.append(unit)
+            size = self.size(unit.tasks)
+            if all(not size[d] or used[d] + size[d] <= shares[d] for d in self.dimensions):
+                found.append(unit.uid)
                 for dimension in self.dimensions:
                     used[dimension] += size[dimension]
             elif unit.is_core:
-                exposed.append(unit.job)
+                exposed.add(unit.job.uid)
         return found
 
-    def is_backfill(self, unit: Unit) -> bool:
-        """Return whether a unit has backfill tasks."""
-        return any(self._state.is_backfill(task) for task in unit.tasks)
+    def covered(self, name: str) -> list[Unit]:
+        """Return the units that a leaf's fair share covers, the most valuable first."""
+        covers = self.covers(name)
+        return [unit for unit in self.units_of_leaf(name) if unit.uid in covers.fair]
 
-    def on_loan(self, name: str) -> list[Unit]:
-        """Return the borrowing units that may be reclaimed, the least valuable first."""
-        covered = self.covered(name)
-        return [
-            unit
-            for unit in reversed(self.units_of_leaf(name))
-            if unit not in covered
-            and unit.job in self._jobs_in_session
-            and all(self._state.status(t) is TaskStatus.RUNNING for t in unit.victims)
-        ]
-
-    # Claims.
-
-    def claim(self, job: JobInfo, need: Sequence[TaskInfo]) -> Claim | None:
-        """Return what a job may reclaim for its need; None: nothing."""
-        exposed = [unit for unit in self.units(job) if unit.is_core]
-        if exposed and exposed[0] not in self.covered(job.queue):
-            return None
-        size = self.size(need)
-        reach: list[str] = []
-        for name in self._tree(self.dimensions[0]).path(job.queue):
-            if not all(
-                not size[d] or self._tree(d).allocated(name) + size[d] <= self.share[d][name]
-                for d in self.dimensions
-            ):
-                break
-            reach.append(name)
-        if reach:
-            return Claim(self, job.queue, reach, None)
-        if self._levels:
-            level = max(
-                _part(self._tree(d).allocated(job.queue) + size[d], self.share[d][job.queue])
-                for d in self.dimensions
-            )
-            return Claim(self, job.queue, reach, level)
-        return None
-
-    def after(self, taken: Iterable[Unit]) -> dict[str, DemandedTree]:
-        """Return the queues, by dimension, without some units."""
-        gone = list({task.uid: task for unit in taken for task in unit.victims}.values())
-        return {dimension: self._tree(dimension, gone) for dimension in self.dimensions}
-
-    def leaving(self, unit: Unit, taken: Iterable[Unit]) -> Amounts:
-        """Return what leaves with a unit and has not left with others."""
-        gone = {task.uid for other in taken for task in other.victims}
-        return self.size(task for task in unit.victims if task.uid not in gone)
-
-    def leaves(self) -> list[str]:
-        """Return the names of the leaves."""
-        return self._leaves()
-
-    def queue(self, name: str) -> Queue:
-        """Return a queue by name."""
-        return self._queues[name]
-
-
-@frozen
-class Claim:
-    """What a leaf may reclaim."""
-
-    plugin: Capacity
-    leaf: str
-    reach: list[str]
-    level: float | None
-
-    def chain(self, other: str) -> list[str] | None:
-        """Return a leaf and the queues above it, up to the common one; None: out of reach."""
-        tree = self.plugin.after(())[self.plugin.dimensions[0]]
-        mine, theirs = tree.path(self.leaf), tree.path(other)
-        common = [name for name in mine if name in theirs]
-        below_mine = [name for name in mine if name not in common]
-        below_theirs = [name for name in theirs if name not in common]
-        if not below_mine or not below_theirs:
-            return None
-        if self.level is not None:
-            is_sibling = below_mine == [self.leaf] and below_theirs == [other]
-            return below_theirs if is_sibling else None
-        return below_theirs if below_mine[-1] in self.reach else None
-
-    def is_victim(
-        self, unit: Unit, stage: int, short: Sequence[str], taken: Sequence[Unit]
-    ) -> bool:
-        """Return whether a borrowing unit is a victim, without some others."""
-        plugin = self.plugin
-        name = unit.job.queue
-        chain = self.chain(name)
-        if name == self.leaf or chain is None:
-            return False
-        if plugin.is_backfill(unit):
-            return True
-        trees = plugin.after(taken)
-        size = plugin.leaving(unit, taken)
-        above = [
-            d
-            for d in short
-            if all(trees[d].allocated(queue) > plugin.share[d][queue] for queue in chain)
-        ]
-        if not any(size[d] for d in above):
-            return False
-        if stage == 1 and not unit.is_surplus:
-            return False
-        if stage != 3 and any(
-            size[d] and trees[d].allocated(name) - size[d] < plugin.share[d][name]
-            for d in plugin.dimensions
-        ):
-            return False
-        return self.level is None or self.level < max(
-            _part(trees[d].allocated(name) - size[d], plugin.share[d][name])
-            for d in plugin.dimensions
+    def may_go(self, unit: Unit) -> bool:
+        """Return whether a unit is there to be evicted, whatever plugins say."""
+        return unit.job.uid in self._in_session and all(
+            self._state.status(task) is TaskStatus.RUNNING for task in unit.victims
         )
 
-    def next_victim(
-        self, units: Sequence[Unit], stage: int, short: Sequence[str], taken: Sequence[Unit]
-    ) -> Unit | None:
-        """Follow the fullest queues from the root; return the least valuable victim there."""
-        victims = [unit for unit in units if self.is_victim(unit, stage, short, taken)]
-        if not victims:
-            return None
-        trees = self.plugin.after(taken)
-        tree = trees[self.plugin.dimensions[0]]
+    # Preemption in a queue.
 
-        def fullness(name: str) -> tuple[float, float, str]:
-            parts = [_part(trees[d].allocated(name), self.plugin.share[d][name]) for d in short]
-            queue = self.plugin.queue(name)
-            return max(parts), queue.creation_time, queue.name
+    def preemptable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+        """Protect what the shares of the queue cover from what they would cover less."""
+        need = _Preemption(self, task)
+        surplus: dict[str, int] = {}
+        verdicts: list[Verdict] = []
+        for candidate in candidates:
+            job = self._state.job_of[candidate.uid]
+            units = self.units(job)
+            if has_groups(job):
+                [unit] = [unit for unit in units if candidate in unit.tasks]
+            else:
+                beyond = [unit for unit in units if unit.is_surplus]
+                count = surplus.setdefault(job.uid, len(beyond))
+                surplus[job.uid] = count - 1
+                unit = self.in_value_order(beyond)[-1] if count > 0 else units[0]
+            verdicts.append(Verdict.NO_SAY if need.may_take(unit) else Verdict.PROTECTED)
+        return verdicts
 
-        def below(name: str) -> list[Unit]:
-            return [unit for unit in victims if name in tree.path(unit.job.queue)]
+    def may_preempt_all(self, task: TaskInfo, victims: Sequence[TaskInfo]) -> bool:
+        """Return whether a task may preempt every unit to which some tasks of one job belong."""
+        need = _Preemption(self, task)
+        return all(
+            need.may_take(unit)
+            for unit in self.units(self._state.job_of[victims[0].uid])
+            if any(victim in unit.tasks for victim in victims)
+        )
 
-        here = [name for name in tree.children(None) if below(name)]
-        while True:
-            chosen = max(here, key=fullness)
-            here = [name for name in tree.children(chosen) if below(name)]
-            if not here:
-                return self.plugin.in_value_order(below(chosen))[-1]
+    def need_of(self, task: TaskInfo) -> Unit:
+        """Return the unit that a task would belong to, once all that its job needs is placed."""
+        job = self._state.job_of[task.uid]
+        pending = self._tasks_in_order(
+            other
+            for other in job.tasks
+            if self._state.status(other) is TaskStatus.PENDING and not other.is_best_effort
+        )
+        if not has_groups(job):
+            pending = [task, *(other for other in pending if other is not task)]
+        kind, tasks = SURPLUS, [task]
+        if not can_start(self._state, job, READY):
+            has = [other for other in job.tasks if self._is_or_will_be_there(other)]
+            kind, tasks = CORE, [*has, task, *needed(self._state, job, pending)]
+        elif has_groups(job):
+            replica = Groups(self._state, job).replica_entered(task, pending)
+            if replica:
+                kind, tasks = REPLICA, replica
+        own = tuple(self._tasks_in_order({one.uid: one for one in tasks}.values()))
+        return Unit(job, kind, own, own, kind == CORE and is_broken(self._state, job))
+
+    def _is_or_will_be_there(self, task: TaskInfo) -> bool:
+        status = self._state.status(task)
+        return status.occupies or status is TaskStatus.PIPELINED
 
 
-def _part(held: int, share: int) -> float:
-    if not held:
-        return 0.0
-    return held / share if share else float("inf")
+class _Preemption:
+    """What a need may take of its queue."""
+
+    def __init__(self, plugin: Capacity, task: TaskInfo) -> None:
+        self._plugin = plugin
+        self._need = plugin.need_of(task)
+        leaf = self._need.job.queue
+        self._covers = plugin.covers(leaf)
+        uids = {one.uid for one in self._need.tasks}
+        others = [
+            unit
+            for unit in plugin.units_of_leaf(leaf)
+            if not uids.intersection(one.uid for one in unit.tasks)
+        ]
+        placed = plugin.in_value_order([*others, self._need])
+        self._covers_then = plugin.covers(leaf, placed)
+
+    def may_take(self, unit: Unit) -> bool:
+        """Return whether the need may take a unit of the same leaf."""
+        need = self._need
+        if unit.uid in self._covers.met and need.uid not in self._covers_then.met:
+            return False
+        mine, its = self._covers_then.rank(need), self._covers.rank(unit)
+        comes_first = self._plugin.in_value_order([unit, need])[0] is need
+        return mine < its or (mine == its and (mine == 2 or comes_first))
 
 
 def _dimensions(state: State) -> list[str]:
@@ -457,11 +430,3 @@ def _dimensions(state: State) -> list[str]:
     for resource in resources:
         names.update(dict.fromkeys(sorted(resource.scalars)))
     return ["cpu", "memory", *sorted(set(names) - {"cpu", "memory"})]
-
-
-def _takes_no_tasks(node: NodeInfo) -> bool:
-    return (
-        node.unschedulable
-        or node.conditions.get("Ready", "True") != "True"
-        or node.conditions.get("NetworkUnavailable", "False") != "False"
-    )

@@ -18,6 +18,7 @@ def claimant_turn(
     tasks: list[TaskInfo],
     take_a_place: Callable[[TaskInfo], bool],
     may_go_on: Callable[[], bool] = lambda: True,
+    finish: Callable[[], None] = lambda: None,
 ) -> bool:
     """Give a job its turn; return whether it gets another turn.
 
@@ -27,15 +28,23 @@ def claimant_turn(
         tasks: the tasks that it has yet to place; tried ones are removed.
         take_a_place: places a task, evicting others if necessary; returns whether it did.
         may_go_on: returns whether the queue may have more; not called for jobs with groups.
+        finish: called once all that the job needs is placed.
 
     """
+
+    def is_done() -> bool:
+        if not session.tiers.job_pipelined(job):
+            return False
+        finish()
+        return True
+
     if has_groups(job):
         return group_turn(
             session,
             job,
             tasks,
             take_a_place,
-            lambda: session.tiers.job_pipelined(job),
+            is_done,
             substitutes=False,
         )
     placed: list[TaskInfo] = []
@@ -49,6 +58,6 @@ def claimant_turn(
             placed.append(task)
             if session.tiers.job_pipelined(job):
                 break
-        return session.tiers.job_pipelined(job)
+        return is_done()
 
     return session.statement(job, attempt) and bool(placed)

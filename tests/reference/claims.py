@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from attrs import Factory, define, frozen
 
 from batchsched import EPSILON, JobInfo, NodeInfo, TaskInfo, TaskStatus
-from tests.reference.capacity import Capacity, Claim, Unit, needed
+from tests.reference.capacity import Capacity, Covers, Quotient, Right, needed
 from tests.reference.choose import (
     curable_nodes,
     feasible_nodes,
@@ -13,10 +15,15 @@ from tests.reference.choose import (
     place_now,
 )
 from tests.reference.claimant_turn import claimant_turn
+from tests.reference.holdings import Holdings
 from tests.reference.make_room import members
 from tests.reference.session import Session
+from tests.reference.state import Saved
+from tests.reference.units import Unit
 
 __all__ = ["reclaim_by_claims"]
+
+STAGES = (1, 2, 3, 4)
 
 
 def reclaim_by_claims(session: Session, capacity: Capacity) -> None:
@@ -38,104 +45,385 @@ def _of(jobs: Sequence[JobInfo], name: str) -> list[JobInfo]:
 def _turn(session: Session, capacity: Capacity, job: JobInfo, tasks: list[TaskInfo]) -> bool:
     """Give a job its turn; return whether it gets another turn."""
     need = needed(session.state, job, tasks)
-    claim = capacity.claim(job, need) if need else None
-    if claim is None:
+    if not need or any(session.state.is_backfill(task) for task in need):
         return False
-    return claimant_turn(session, job, tasks, lambda task: _take_a_place(session, claim, task))
+    claim = _Claim(session, capacity, job, need, session.state.save())
+    if not claim.begins():
+        return False
+    return claimant_turn(session, job, tasks, claim.take_a_place, finish=claim.spare_whole_units)
 
 
-def _take_a_place(session: Session, claim: Claim, task: TaskInfo) -> bool:
-    feasible = feasible_nodes(session, task)
-    if place_now(session, task, feasible) or place_later(session, task, feasible):
+@frozen
+class _Shortage:
+    """What a task lacks on a node."""
+
+    dimension: str
+    is_on_node: bool = False
+    queue: str | None = None
+    """The queue whose limit it is; None, if not on the node: the room for all."""
+
+
+@frozen
+class _Taken:
+    """A unit that a claim took, for which task, and by what it was judged."""
+
+    unit: Unit
+    task: TaskInfo
+    search: _Search
+
+
+@define
+class _Claim:
+    """The turn of a job in reclaim."""
+
+    session: Session
+    capacity: Capacity
+    job: JobInfo
+    need: list[TaskInfo]
+    at_beginning: Saved
+    levels: bool = False
+    """Whether it may only level with queues beside its own."""
+    taken: list[_Taken] = Factory(list[_Taken])
+
+    @property
+    def asked(self) -> list[str]:
+        """The dimensions of the need."""
+        size = self.capacity.size(self.need)
+        return [d for d in self.capacity.dimensions if size[d]]
+
+    def begins(self) -> bool:
+        """Return whether there is anything to claim at all."""
+        search = _Search(self, self.need[0])
+        if any(search.stays_within(right, [self.job.queue], ()) for right in Right):
+            return True
+        self.levels = self.capacity.levels
+        return self.levels
+
+    def take_a_place(self, task: TaskInfo) -> bool:
+        """Place a task, evicting others if necessary; return whether it was."""
+        session = self.session
+        feasible = feasible_nodes(session, task)
+        if place_now(session, task, feasible) or place_later(session, task, feasible):
+            return True
+        if not session.is_open_for(task):
+            return False
+        curable = curable_nodes(session, task) if session.cures else []
+        search = _Search(self, task, frozenset(node.name for node in curable))
+        for node in curable:
+            if not search.short(node, []):
+                session.place(task, TaskStatus.PIPELINED, node)
+                return True
+        for stage in STAGES:
+            found: list[tuple[NodeInfo, list[Unit]]] = []
+            for node in [*feasible, *curable]:
+                units = search.victims_on(node, stage)
+                if units:
+                    found.append((node, units))
+                    if stage == 1:
+                        break
+            if found:  # the first of equals
+                chosen, units = min(found, key=lambda choice: len(self._tasks_of(choice[1])))
+                for victim in self._tasks_of(units):
+                    session.evict(victim, "reclaim", task)
+                session.place(task, TaskStatus.PIPELINED, chosen)
+                self.taken += [_Taken(unit, task, search) for unit in units]
+                return True
+        return False
+
+    def _tasks_of(self, units: Sequence[Unit]) -> list[TaskInfo]:
+        """Return what leaves with units, in order, each once."""
+        return members([self.session.tiers.victims_in_order(unit.victims) for unit in units])
+
+    def spare_whole_units(self) -> None:
+        """Spare units without which all tasks of the turn find a place, too."""
+        state = self.session.state
+        placed = [
+            task
+            for task in self.session.tiers.tasks_in_order(self.job.tasks)
+            if state.places[task.uid] != self.at_beginning.places[task.uid]
+        ]
+        if len(placed) <= 1 or len({one.task.uid for one in self.taken}) <= 1:
+            return
+        best = state.save()
+        for one in reversed(list(self.taken)):
+            others = [other for other in self.taken if other is not one]
+            if any(set(_uids(one.unit.tasks)) <= set(_uids(o.unit.victims)) for o in others):
+                continue
+            state.restore(self.at_beginning)
+            if self._places_all(placed, others):
+                self.taken = others
+                best = state.save()
+        state.restore(best)
+
+    def _places_all(self, placed: Sequence[TaskInfo], taken: Sequence[_Taken]) -> bool:
+        """Evict units from the state at the beginning, and place tasks; return if all were."""
+        before: list[Unit] = []
+        for one in taken:
+            if not one.search.may_take(one.unit, before):
+                return False
+            before.append(one.unit)
+        gone: set[str] = set()
+        for one in taken:
+            for victim in self._tasks_of([one.unit]):
+                if victim.uid not in gone:
+                    gone.add(victim.uid)
+                    self.session.evict(victim, "reclaim", one.task)
+        for task in placed:
+            feasible = feasible_nodes(self.session, task)
+            if not (
+                place_now(self.session, task, feasible) or place_later(self.session, task, feasible)
+            ):
+                return False
         return True
-    if not session.is_open_for(task):
-        return False
-    curable = curable_nodes(session, task) if session.cures else []
-    refusing = {node.name for node in curable}
-    for node in curable:
-        if not _short(session, claim, task, node, [], is_refused=True):
-            session.place(task, TaskStatus.PIPELINED, node)
-            return True
-    for stage in (1, 2, 3):
-        found: list[tuple[NodeInfo, list[TaskInfo]]] = []
-        for node in [*feasible, *curable]:
-            is_refused = node.name in refusing
-            victims = _victims_on(session, claim, task, node, stage, is_refused=is_refused)
-            if victims:
-                found.append((node, victims))
-                if stage == 1:
-                    break
-        if found:
-            chosen, gone = min(found, key=lambda choice: len(choice[1]))  # the first of equals
-            for victim in gone:
-                session.evict(victim, "reclaim", task)
-            session.place(task, TaskStatus.PIPELINED, chosen)
-            return True
-    return False
 
 
-def _victims_on(
-    session: Session,
-    claim: Claim,
-    task: TaskInfo,
-    node: NodeInfo,
-    stage: int,
-    *,
-    is_refused: bool,
-) -> list[TaskInfo]:
-    """Return the tasks to evict on a node, without unnecessary ones; [] if not enough."""
-    capacity = claim.plugin
-    on_node = {other.uid for other in session.state.tasks_on(node)}
-    units = [
-        unit
-        for name in capacity.leaves()
-        if name != claim.leaf
-        for unit in capacity.on_loan(name)
-        if any(other.uid in on_node for other in unit.tasks)
-        and session.tiers.lets_go(task, list(unit.victims), is_whole_job=not unit.is_surplus)
-    ]
-    taken: list[Unit] = []
-    while short := _short(session, claim, task, node, taken, is_refused=is_refused):
-        gone = {other.uid for unit in taken for other in unit.victims}
-        left = [unit for unit in units if unit.tasks[0].uid not in gone]
-        victim = claim.next_victim(left, stage, short, taken)
-        if victim is None:
-            return []
-        taken.append(victim)
-    for unit in list(reversed(taken)):
-        without = [other for other in taken if other is not unit]
-        if without and not _short(session, claim, task, node, without, is_refused=is_refused):
-            taken = without
-    return members([session.tiers.victims_in_order(unit.victims) for unit in taken])
+class _Search:
+    """The search for victims for one task of a claim, by what is covered before it."""
 
+    def __init__(
+        self, claim: _Claim, task: TaskInfo, refusing: frozenset[str] = frozenset()
+    ) -> None:
+        self._claim = claim
+        self._session = claim.session
+        self._capacity = claim.capacity
+        self._leaf = claim.job.queue
+        self._task = task
+        self._refusing = refusing
+        """The names of the nodes that accept the task only after evictions."""
+        capacity = claim.capacity
+        in_order = {name: capacity.units_of_leaf(name) for name in capacity.leaves()}
+        self._covers: dict[str, Covers] = {
+            name: capacity.covers(name, units) for name, units in in_order.items()
+        }
+        self._place = {
+            unit.uid: place for units in in_order.values() for place, unit in enumerate(units)
+        }
+        """The place of each unit in the value order of its leaf."""
+        self._own_core = [
+            unit for unit in in_order[self._leaf] if unit.is_core and unit.job is claim.job
+        ]
+        self._units = [
+            unit
+            for name, units in in_order.items()
+            if name != self._leaf
+            for unit in units
+            if capacity.may_go(unit)
+            and claim.session.tiers.lets_go(
+                task, list(unit.victims), is_whole_job=not unit.is_surplus
+            )
+        ]
 
-def _short(
-    session: Session,
-    claim: Claim,
-    task: TaskInfo,
-    node: NodeInfo,
-    taken: Sequence[Unit],
-    *,
-    is_refused: bool,
-) -> list[str]:
-    """Return the dimensions that a task lacks on a node without some units.
+    # By what right.
 
-    All that it requests, as long as a node that refuses it would refuse it even then.
-    """
-    capacity = claim.plugin
-    leaving = list({other.uid: other for unit in taken for other in unit.victims}.values())
-    accounts = session.accounts(node)
-    found: set[str] = set()
-    for dimension in capacity.dimensions:
-        wanted = task.start_request.get(dimension)
-        freed = [o for o in leaving if session.state.node_name(o) == node.name]
-        now = accounts.future_idle.get(dimension) + sum(o.resreq.get(dimension) for o in freed)
-        in_the_end = accounts.eventual.get(dimension) + sum(
-            o.resreq.get(dimension) for o in freed if not session.state.is_backfill(o)
+    def stays_within(self, right: Right, names: Sequence[str], taken: Sequence[Unit]) -> bool:
+        """Return whether queues above the claimant stay within what a right gives them."""
+        capacity, state = self._capacity, self._session.state
+        covered = self._covers[self._leaf].by(right)
+        if any(unit.uid not in covered for unit in self._own_core):
+            return False
+        left = [t for t in self._claim.need if state.status(t) is TaskStatus.PENDING]
+        size = capacity.size(left)
+        holdings = self._holdings(taken)
+        return all(
+            holdings.allocated(name, d) + size[d] <= capacity.shares_by(right, d, name)
+            for d in self._claim.asked
+            for name in names
         )
-        if wanted >= EPSILON and wanted - min(now, in_the_end) >= EPSILON:
-            found.add(dimension)
-    found.update(capacity.limited(session.queues[claim.leaf], [task], leaving))
-    if is_refused and not found and not session.accepts_without(task, node, leaving):
-        found = {name for name in capacity.dimensions if task.start_request.get(name) >= EPSILON}
-    return [dimension for dimension in capacity.dimensions if dimension in found]
+
+    def may_take(self, unit: Unit, taken: Sequence[Unit]) -> bool:
+        """Return whether the claimant is within a right that does not cover a unit."""
+        if any(self._is_within(right, unit, taken) for right in Right):
+            return True
+        return self._claim.levels and self._levels_with(unit, taken)
+
+    def _is_within(self, right: Right, unit: Unit, taken: Sequence[Unit]) -> bool:
+        covers = self._covers[unit.job.queue]
+        if right is Right.NOMINAL and unit.uid in covers.fair:
+            return False
+        mine, _ = self._up_to_fork(unit)
+        return unit.uid not in covers.by(right) and self.stays_within(right, mine, taken)
+
+    def _levels_with(self, unit: Unit, taken: Sequence[Unit]) -> bool:
+        """Return whether the claimant stays emptier than the queue of a unit, beside its own."""
+        capacity, other = self._capacity, unit.job.queue
+        if capacity.queue(self._leaf).parent != capacity.queue(other).parent:
+            return False
+        if capacity.is_backfill(unit):
+            return True
+        if unit.uid in self._covers[other].fair | self._covers[other].nominal:
+            return False
+        left = [t for t in self._claim.need if self._session.state.status(t) is TaskStatus.PENDING]
+        size, then = capacity.size(left), self._holdings([*taken, unit])
+
+        def level(name: str, more: dict[str, int]) -> Quotient:
+            return max(
+                capacity.quotient(then.allocated(name, d) + more.get(d, 0), name, d)
+                for d in capacity.dimensions
+            )
+
+        return level(self._leaf, size) < level(other, {})
+
+    def _up_to_fork(self, unit: Unit) -> tuple[list[str], list[str]]:
+        """Return the queues above the claimant, and above a unit, that are not above both."""
+        mine, its = self._capacity.path(self._leaf), self._capacity.path(unit.job.queue)
+        return [n for n in mine if n not in its], [n for n in its if n not in mine]
+
+    def _holdings(self, taken: Sequence[Unit]) -> Holdings:
+        return self._capacity.holdings(members([list(unit.victims) for unit in taken]))
+
+    # What is short, and what helps.
+
+    def short(self, node: NodeInfo, taken: Sequence[Unit]) -> list[_Shortage]:
+        """Return what the task lacks on a node without some units.
+
+        All that it requests, as long as a node that refuses it would refuse it even then.
+        """
+        capacity, session, task = self._capacity, self._session, self._task
+        leaving = members([list(unit.victims) for unit in taken])
+        freed = [other for other in leaving if session.state.node_name(other) == node.name]
+        accounts = session.accounts(node)
+        found: list[_Shortage] = []
+        asked = [d for d in capacity.dimensions if task.start_request.get(d) >= EPSILON]
+        for d in asked:
+            now = accounts.future_idle.get(d) + sum(o.resreq.get(d) for o in freed)
+            in_the_end = accounts.eventual.get(d) + sum(
+                o.resreq.get(d) for o in freed if not session.state.is_backfill(o)
+            )
+            if task.start_request.get(d) - min(now, in_the_end) >= EPSILON:
+                found.append(_Shortage(d, is_on_node=True))
+        found += [
+            _Shortage(d, queue=name)
+            for d, name in capacity.limited(session.queues[self._leaf], [task], leaving)
+        ]
+        refuses = node.name in self._refusing
+        if refuses and not found and not session.accepts_without(task, node, leaving):
+            found = [_Shortage(d, is_on_node=True) for d in asked]
+        return found
+
+    def _helps(
+        self, unit: Unit, shortage: _Shortage, node: NodeInfo, taken: Sequence[Unit]
+    ) -> bool:
+        """Return whether something that is short leaves with a unit, after some others."""
+        gone = {other.uid for one in taken for other in one.victims}
+        leaving = [other for other in unit.victims if other.uid not in gone]
+        d = shortage.dimension
+        if shortage.is_on_node:
+            state = self._session.state
+            return any(o.resreq.get(d) > 0 for o in leaving if state.node_name(o) == node.name)
+        if shortage.queue is not None:
+            is_below = shortage.queue in self._capacity.path(unit.job.queue)
+            return is_below and self._capacity.size(leaving)[d] > 0
+        return self._holdings([*taken, unit]).excess(d) < self._holdings(taken).excess(d)
+
+    # Whom from.
+
+    def _is_victim(
+        self,
+        unit: Unit,
+        stage: int,
+        node: NodeInfo,
+        short: Sequence[_Shortage],
+        taken: Sequence[Unit],
+    ) -> bool:
+        capacity, leaf = self._capacity, unit.job.queue
+        if not self.may_take(unit, taken):
+            return False
+        if capacity.is_backfill(unit):
+            return any(s.is_on_node and self._helps(unit, s, node, taken) for s in short)
+        now, then = self._holdings(taken), self._holdings([*taken, unit])
+        if stage == 1 and not unit.is_surplus:
+            return False
+        if stage <= 2 and any(
+            then.allocated(leaf, d) < capacity.share[d][leaf]
+            for d in capacity.dimensions
+            if then.allocated(leaf, d) < now.allocated(leaf, d)
+        ):
+            return False
+        if stage <= 3 and unit.uid in self._covers[leaf].fair:
+            return False
+        _, its = self._up_to_fork(unit)
+
+        def all_above(right: Right, d: str) -> bool:
+            return all(now.hold(name, d) > capacity.shares_by(right, d, name) for name in its)
+
+        helped = {s.dimension for s in short if self._helps(unit, s, node, taken)}
+        for d in helped:
+            if self._is_within(Right.FAIR, unit, taken) and all_above(Right.FAIR, d):
+                return True
+            if (
+                self._is_within(Right.NOMINAL, unit, taken)
+                and all_above(Right.FAIR, d)
+                and all_above(Right.NOMINAL, d)
+            ):
+                return True
+            if self._is_within(Right.MET, unit, taken) and all_above(Right.MET, d):
+                return True
+            if self._claim.levels and self._levels_with(unit, taken) and all_above(Right.FAIR, d):
+                return True
+        return False
+
+    def victims_on(self, node: NodeInfo, stage: int) -> list[Unit]:
+        """Return the units to evict on a node, without unnecessary ones; [] if not enough."""
+        left_out: set[str] = set()
+        while True:
+            taken: list[Unit] = []
+            while short := self.short(node, taken):
+                unit = self._next_victim(node, stage, short, taken, left_out)
+                if unit is None:
+                    break
+                taken.append(unit)
+            if not short:
+                break
+            if not taken:
+                return []
+            left_out.add(taken[0].uid)
+        for unit in list(reversed(taken)):
+            without = [other for other in taken if other is not unit]
+            if without and not self.short(node, without) and self._may_take_all(without):
+                taken = without
+        return taken
+
+    def _may_take_all(self, units: Sequence[Unit]) -> bool:
+        return all(self.may_take(unit, units[:place]) for place, unit in enumerate(units))
+
+    def _next_victim(
+        self,
+        node: NodeInfo,
+        stage: int,
+        short: Sequence[_Shortage],
+        taken: Sequence[Unit],
+        left_out: Collection[str],
+    ) -> Unit | None:
+        """Follow the fullest queues from the root; return the least valuable victim there."""
+        capacity, state = self._capacity, self._session.state
+        gone = {other.uid for unit in taken for other in unit.victims}
+        everywhere = not any(shortage.is_on_node for shortage in short)
+        victims = [
+            unit
+            for unit in self._units
+            if unit.uid not in gone
+            and unit.uid not in left_out
+            and (everywhere or any(state.node_name(t) == node.name for t in unit.tasks))
+            and self._is_victim(unit, stage, node, short, taken)
+        ]
+        if not victims:
+            return None
+        holdings = self._holdings(taken)
+        dimensions = {shortage.dimension for shortage in short}
+
+        def fullness(name: str) -> tuple[Quotient, float, str]:
+            parts = [capacity.quotient(holdings.allocated(name, d), name, d) for d in dimensions]
+            return max(parts), capacity.queue(name).creation_time, name
+
+        def below(name: str) -> list[Unit]:
+            return [unit for unit in victims if name in capacity.path(unit.job.queue)]
+
+        parent = None
+        while children := [name for name in capacity.children(parent) if below(name)]:
+            parent = max(children, key=fullness)
+        assert parent is not None
+        return max(below(parent), key=lambda unit: self._place[unit.uid])
+
+
+def _uids(tasks: Sequence[TaskInfo]) -> list[str]:
+    return [task.uid for task in tasks]

@@ -254,6 +254,23 @@ class Groups:
                 return [task for task in tasks if task in pursued]
         return []
 
+    def replica_entered(self, task: TaskInfo, pending: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Return the optional group that a task of a ready job begins or completes; [] if none.
+
+        What it has, and what it lacks.
+        """
+        incomplete = [n for n in self.path(task.group) if not self.is_satisfied(n, HOPED)]
+        if not incomplete:
+            return []
+        name = incomplete[-1]
+        there = (*OCCUPYING, TaskStatus.PIPELINED)
+        has = [
+            other
+            for other in self.job.tasks
+            if name in self.path(other.group) and self.state.status(other) in there
+        ]
+        return [*has, task, *(self._pursued(name, pending, HOPED) or [])]
+
     def within_maxima(self, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return the tasks, in order, that the maximums of leaves and of the job allow."""
         found: list[TaskInfo] = []

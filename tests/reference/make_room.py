@@ -73,9 +73,12 @@ def make_room(
     Single tasks are evicted on the first node where that is enough; only if there is none, whole
     jobs too, broken ones last, on the node where the fewest tasks are evicted. Nodes that accept
     the task only after evictions come after feasible ones, but first of all if no eviction is
-    needed there.
+    needed there. With capacity, limits must allow the task, too; where they alone keep it out, the
+    tasks on all nodes are candidates.
     """
     request = task.start_request
+    capacity = session.tiers.capacity
+    queue = session.queue_of(session.job_of(task))
     curable: Sequence[NodeInfo] = curable_nodes(session, task) if session.cures else []
     if in_order is not None:
         feasible, curable = in_order(feasible), in_order(curable)
@@ -95,13 +98,23 @@ def make_room(
                 and request.fits(accounts.eventual + new)
                 and (may_use_idle or request.fits(freed))
                 and (node not in curable or session.accepts_without(task, node, gone))
+                and (capacity is None or capacity.allows(queue, [task], gone))
             )
 
         taken = enough_victims(units, is_enough)
         return None if taken is None else members(taken)
 
+    def fits_as_it_is(node: NodeInfo) -> bool:
+        return session.accounts(node).fits_later(request) and (
+            node not in curable or session.accepts_without(task, node, [])
+        )
+
     def units_on(node: NodeInfo) -> tuple[list[Unit], list[Unit]]:
-        victims = victims_of(task, running_on(session, node, is_candidate))
+        nodes = [node]
+        if capacity is not None and may_use_idle and fits_as_it_is(node):
+            nodes = list(session.nodes)  # only a limit keeps the task out, wherever it is used up
+        candidates = [other for one in nodes for other in running_on(session, one, is_candidate)]
+        victims = victims_of(task, session.tiers.victims_in_order(candidates))
         whole = whole_jobs(session, victims)
         return [[victim] for victim in victims.alone], [*victims.replicas, *whole]
 

@@ -23,6 +23,7 @@ __all__ = [
     "Priority",
     "RawScore",
     "Verdict",
+    "can_start",
     "compare",
     "is_broken",
     "ready_count",
@@ -56,6 +57,7 @@ class Verdict(Enum):
     PASS = "not for this plugin's reason"
     WITH_JOB = "it may be evicted, but only together with all that its job has"
     PROTECTED = "it must not be evicted"
+    NO_SAY = "others decide, as if the plugin had not been asked"
 
 
 @frozen

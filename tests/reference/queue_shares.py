@@ -8,13 +8,20 @@ from math import floor
 
 from batchsched import Queue, QueueStatus, ResourceLimit
 
-__all__ = ["DemandedTree", "reference_fill"]
+__all__ = ["UNIT", "DemandedTree", "reference_fill"]
+
+UNIT = 1000
+"""One of a scalar, in thousandths."""
 
 
 def reference_fill(
-    amount: int, caps: Sequence[int], weights: Sequence[int]
+    amount: int, caps: Sequence[int], weights: Sequence[int], *, is_whole: bool = False
 ) -> tuple[list[int], int]:
-    """Raise one level for all until everything is dealt out; return the shares and the rest."""
+    """Raise one level for all until everything is dealt out; return the shares and the rest.
+
+    With `is_whole`, shares are multiples of `UNIT`, and what rounding leaves is dealt too, one
+    unit each: the largest rest first, the first of equals.
+    """
     takers = [n for n, weight in enumerate(weights) if weight > 0]
     # Raise the level until the next taker reaches its cap, or nothing is left.
     level = Fraction(0)
@@ -30,9 +37,18 @@ def reference_fill(
             break
         left -= (next_cap - level) * together
         level = next_cap
-    return [
-        min(caps[n], floor(level * weights[n])) if n in takers else 0 for n in range(len(caps))
-    ], 0
+    exact = [
+        min(Fraction(caps[n]), level * weights[n]) if n in takers else Fraction(0)
+        for n in range(len(caps))
+    ]
+    if not is_whole:
+        return [floor(share) for share in exact], 0
+    shares = [floor(share / UNIT) * UNIT for share in exact]
+    below = [n for n in takers if shares[n] < caps[n]]
+    by_rest = sorted(below, key=lambda n: shares[n] - exact[n])
+    for n in by_rest[: (amount - sum(shares)) // UNIT]:
+        shares[n] += UNIT
+    return shares, 0
 
 
 class DemandedTree:
@@ -45,15 +61,18 @@ class DemandedTree:
         *,
         requests: Mapping[str, int],
         allocated: Mapping[str, int],
+        is_whole: bool = False,
     ) -> None:
         self.queues = {queue.name: queue for queue in queues}
         self._dimension = dimension
         self._requests = requests
         self._allocated = allocated
+        self._is_whole = is_whole
 
     def children(self, name: str | None) -> list[str]:
-        """Return the children of a queue; None: the top-level queues."""
-        return [queue.name for queue in self.queues.values() if queue.parent == name]
+        """Return the children of a queue, the oldest first; None: the top-level queues."""
+        found = [queue for queue in self.queues.values() if queue.parent == name]
+        return [q.name for q in sorted(found, key=lambda q: (q.creation_time, q.name))]
 
     def path(self, name: str) -> list[str]:
         """Return a queue and all above it, itself first."""
@@ -107,6 +126,13 @@ class DemandedTree:
         below = sum(map(self.hold, children)) if children else self.allocated(name)
         return max(self.guarantee(name), below)
 
+    def nominal_share(self, name: str, total: int) -> int:
+        """Return what a queue deserves, whatever there is to have and whoever wants it."""
+        own = self.deserved(name, total)
+        if self.children(name) and not own:
+            own = min(total, sum(self.nominal_share(c, total) for c in self.children(name)))
+        return max(self.guarantee(name), own)
+
     def fair_shares(self, total: int) -> dict[str, int]:
         """Return the fair share of every queue."""
         shares: dict[str, int] = {}
@@ -120,7 +146,7 @@ class DemandedTree:
 
         def give(members: list[str], caps: list[int], weights: list[int]) -> None:
             nonlocal left
-            given, left = reference_fill(left, caps, weights)
+            given, left = reference_fill(left, caps, weights, is_whole=self._is_whole)
             for member, amount in zip(members, given, strict=True):
                 got[member] += amount
 

@@ -42,7 +42,12 @@ class Victims:
     """Replicas that may be evicted whole, the least valuable first, in victim order."""
 
 
-def _open(conf: PluginConf, state: State, tasks_in_order: TasksInOrder) -> Plugin:
+def _open(
+    conf: PluginConf,
+    state: State,
+    tasks_in_order: TasksInOrder,
+    is_kept: Callable[[TaskInfo], bool],
+) -> Plugin:
     match conf.name:
         case "priority":
             return Priority(state)
@@ -55,7 +60,7 @@ def _open(conf: PluginConf, state: State, tasks_in_order: TasksInOrder) -> Plugi
         case "proportion":
             return Proportion(state, tasks_in_order)
         case "capacity":
-            return Capacity(state, conf.arguments, tasks_in_order)
+            return Capacity(state, conf.arguments, tasks_in_order, is_kept)
         case "predicates":
             return Predicates(state, conf.arguments)
         case "nodeorder":
@@ -78,7 +83,10 @@ class Tiers:
     def __init__(self, conf: Conf, state: State) -> None:
         self._state = state
         self._tiers = [
-            [(plugin.disabled, _open(plugin, state, self.tasks_in_order)) for plugin in tier]
+            [
+                (plugin.disabled, _open(plugin, state, self.tasks_in_order, self.is_kept))
+                for plugin in tier
+            ]
             for tier in conf.tiers
         ]
         self.min_runtime: float = 0
@@ -197,6 +205,15 @@ class Tiers:
             for said in [plugin.reclaimable(task, [victim])]
         )
 
+    def is_kept(self, task: TaskInfo) -> bool:
+        """Return whether a plugin other than gang keeps a task from being reclaimed by anybody."""
+        return any(
+            said is not None and said[0] is Verdict.PROTECTED
+            for plugin in self._all("enableReclaimable")
+            if not isinstance(plugin, Gang)
+            for said in [plugin.reclaimable(task, [task])]
+        )
+
     # Nodes.
 
     def accepted(self, task: TaskInfo, nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
@@ -239,12 +256,15 @@ class Tiers:
 
     def preemptable(self, task: TaskInfo, candidates: list[TaskInfo]) -> Victims:
         """Return which of the candidates may be evicted for a task of the same queue."""
+        capacity = self.capacity
+        ranks = capacity is not None and capacity in self._all("enablePreemptable")
         return self._victims(
             candidates,
             lambda asked: [
                 [plugin.preemptable(task, asked) for plugin in tier]
                 for tier in self._enabled("enablePreemptable")
             ],
+            lambda tasks: not ranks or capacity is None or capacity.may_preempt_all(task, tasks),
         )
 
     def reclaimable(self, task: TaskInfo, candidates: list[TaskInfo]) -> Victims:
@@ -264,7 +284,12 @@ class Tiers:
             lambda asked: [[plugin.revocable(task, asked) for plugin in self._all()]],
         )
 
-    def _victims(self, candidates: list[TaskInfo], ask: Ask) -> Victims:
+    def _victims(
+        self,
+        candidates: list[TaskInfo],
+        ask: Ask,
+        may_take_all: Callable[[list[TaskInfo]], bool] = lambda _tasks: True,
+    ) -> Victims:
         left = [
             one
             for one in candidates
@@ -287,7 +312,7 @@ class Tiers:
         chosen = chosen_by_tier[number]
 
         def may_go_whole(tasks: list[TaskInfo]) -> bool:
-            return all(
+            return may_take_all(tasks) and all(
                 self._state.status(task) is TaskStatus.RUNNING
                 and not self.has_just_started(task)
                 and not _is_protected(ask([task]), 0)
@@ -398,4 +423,5 @@ def _is_protected(answers: Answers, position: int) -> bool:
 
 def _all_agree(tier: list[list[Verdict] | None], position: int) -> bool:
     said = [verdicts[position] for verdicts in tier if verdicts is not None]
+    said = [verdict for verdict in said if verdict is not Verdict.NO_SAY]
     return bool(said) and all(v in (Verdict.VICTIM, Verdict.WITH_JOB) for v in said)
