@@ -21,9 +21,9 @@ class Arguments:
 
     values: Mapping[str, object] = MappingProxyType({})
 
-    def boolean(self, name: str) -> bool:
-        """Return a boolean argument; False if it is not given."""
-        return _boolean(self.values.get(name, False))
+    def boolean(self, name: str, *, default: bool = False) -> bool:
+        """Return a boolean argument."""
+        return _boolean(self.values.get(name, default))
 
     def integer(self, name: str, default: int) -> int:
         """Return an argument that is a whole number."""
@@ -68,6 +68,33 @@ class Conf:
 
     actions: tuple[ActionConf, ...]
     tiers: tuple[tuple[PluginConf, ...], ...]
+    names_tiers: bool
+    """Whether the tiers are given, rather than the default ones."""
+
+    def cures(self, action: ActionConf) -> bool:
+        """Return whether an action also searches nodes that accept a task only after evictions."""
+        evicts = action.name in ("preempt", "reclaim")
+        return evicts and action.arguments.boolean("curable", default=not self.names_tiers)
+
+
+DEFAULT_TIERS = (
+    {
+        "plugins": [
+            "priority",
+            {"name": "gang", "arguments": {"atMinimum": "whole-job"}},
+            "conformance",
+        ]
+    },
+    {
+        "plugins": [
+            {"name": "drf", "enablePreemptable": False},
+            "predicates",
+            "capacity",
+            "nodeorder",
+        ]
+    },
+)
+"""The tiers of a configuration that names none."""
 
 
 def read_conf(conf: Mapping[str, object]) -> Conf:
@@ -78,8 +105,9 @@ def read_conf(conf: Mapping[str, object]) -> Conf:
         actions=tuple(_action(action) for action in names),
         tiers=tuple(
             tuple(_plugin(plugin) for plugin in _list(_mapping(tier).get("plugins", [])))
-            for tier in _list(conf.get("tiers", []))
+            for tier in _list(conf.get("tiers", DEFAULT_TIERS))
         ),
+        names_tiers="tiers" in conf,
     )
 
 

@@ -51,16 +51,16 @@ def reference_schedule(snapshot: Snapshot, conf: Mapping[str, object]) -> CycleR
     keep_promises(session)
     start_promised_jobs(session)
     for action in read.actions:
-        _run(session, action)
+        _run(session, action, cures=read.cures(action))
     drop_useless_reservations(session)
     end_promises(session)
     return _result(session)
 
 
-def _run(session: Session, action: ActionConf) -> None:
+def _run(session: Session, action: ActionConf, *, cures: bool) -> None:
     session.most_evictions = NO_BOUND
     session.tiers.min_runtime = 0
-    session.cures = False
+    session.cures = cures
     match action.name:
         case "allocate":
             allocate(session, action.arguments)
@@ -83,7 +83,6 @@ def _run(session: Session, action: ActionConf) -> None:
 def _read_limits(session: Session, action: ActionConf) -> None:
     session.most_evictions = action.arguments.integer("maxEvictions", NO_BOUND)
     session.tiers.min_runtime = action.arguments.number("minRuntime", 0)
-    session.cures = action.arguments.boolean("curable")
 
 
 def _result(session: Session) -> CycleResult:

@@ -39,7 +39,7 @@ class Session:
         self.now = snapshot.now
         self.nodes = snapshot.nodes
         self.queues = {queue.name: queue for queue in snapshot.queues}
-        promises_repel = any(action.arguments.boolean("curable") for action in conf.actions)
+        promises_repel = any(map(conf.cures, conf.actions))
         self.state = State(snapshot, promises_repel=promises_repel)
         self.tiers = Tiers(conf, self.state)
         self.failed_tasks: set[str] = set()

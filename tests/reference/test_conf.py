@@ -1,6 +1,7 @@
 import pytest
+from attrs import evolve
 
-from batchsched import JobInfo, NodeInfo, Queue, Resource, Snapshot, TaskInfo
+from batchsched import JobInfo, NodeInfo, Queue, Resource, Snapshot, TaskInfo, TaskStatus
 from tests.reference import reference_schedule
 
 SNAPSHOT = Snapshot(
@@ -37,6 +38,40 @@ def test_flags_and_arguments_are_texts_or_of_their_own_types(value):
     allocate = {"name": "allocate", "arguments": {"evictBackfill": value}}
     result = reference_schedule(SNAPSHOT, {"actions": [allocate], "tiers": [{"plugins": [gang]}]})
     assert [bind.task_uid for bind in result.binds] == ["a"]
+
+
+TOLD_TO_CURE = {"name": "preempt", "arguments": {"curable": True}}
+TOLD_NOT_TO = {"name": "preempt", "arguments": {"curable": False}}
+
+
+@pytest.mark.parametrize(("preempt", "goes"), [("preempt", ["low"]), (TOLD_NOT_TO, [])])
+def test_evicting_cures_what_it_can_where_no_tiers_are_named(preempt, goes):
+    assert _evicted_for_the_only_place({"actions": ["allocate", preempt]}) == goes
+
+
+@pytest.mark.parametrize(("preempt", "goes"), [("preempt", []), (TOLD_TO_CURE, ["low"])])
+def test_evicting_cures_only_if_told_to_where_tiers_are_named(preempt, goes):
+    gang = {"name": "gang", "arguments": {"atMinimum": "whole-job"}}
+    tiers = [{"plugins": ["priority", gang, "predicates"]}]
+    conf = {"actions": ["allocate", preempt], "tiers": tiers}
+    assert _evicted_for_the_only_place(conf) == goes
+
+
+def _evicted_for_the_only_place(conf):
+    """Of a node with room for one pod, where one of low priority runs and another waits."""
+    low, high = (
+        TaskInfo(uid=uid, name=uid, resreq=Resource(milli_cpu=1000)) for uid in ("low", "high")
+    )
+    low = evolve(low, status=TaskStatus.RUNNING, node_name="n1")
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=4000), max_tasks=1)],
+        queues=[Queue(name="q")],
+        jobs=[
+            JobInfo(name="low", queue="q", min_available=1, priority=1, tasks=[low]),
+            JobInfo(name="high", queue="q", min_available=1, priority=100, tasks=[high]),
+        ],
+    )
+    return [eviction.task_uid for eviction in reference_schedule(snapshot, conf).evictions]
 
 
 @pytest.mark.parametrize(
