@@ -15,7 +15,7 @@ from tests.support.engines import VectorisedPlacement, arrays
 from batchsched import CycleResult, Scheduler, SchedulerConfig, Snapshot
 
 FILES = check.golden_files()
-HOW_MANY = 2824
+HOW_MANY = 3124
 LARGE = ("backfill", "evict", "medium", "mixed", "preempt", "reclaim", "reserve")
 """The families of cases that take long."""
 

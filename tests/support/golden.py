@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 if TYPE_CHECKING:
-    from batchsched import CycleResult, JobOutcome, Snapshot
+    from batchsched import CycleResult, Snapshot
 
 KubernetesObjects = list[dict[str, object]]
 
@@ -128,7 +128,7 @@ def differences(case: Case, result: CycleResult, snapshot: Snapshot) -> list[str
     compare(
         "phase",
         expected["phases"],
-        {uid: _phase(snapshot, uid, outcome) for uid, outcome in result.jobs.items()},
+        {uid: outcome.phase.value for uid, outcome in result.jobs.items()},
     )
     if "backfilled" in expected:
         backfilled = sorted(names[bind.task_uid] for bind in result.binds if bind.is_backfill)
@@ -136,13 +136,6 @@ def differences(case: Case, result: CycleResult, snapshot: Snapshot) -> list[str
             wanted = sorted(expected["backfilled"])
             found.append(f"backfilled: expected {wanted}, got {backfilled}")
     return found
-
-
-def _phase(snapshot: Snapshot, uid: str, outcome: JobOutcome) -> str:
-    # kube-batch's pod groups, by which the cases are decided, have no phase for finished jobs.
-    if outcome.phase.value != "Completed":
-        return outcome.phase.value
-    return "Pending" if snapshot.job(uid).min_available else "Running"
 
 
 def _standing(status: str, node: str | None) -> str:
