@@ -147,13 +147,20 @@ class _Claim:
         best = state.save()
         for one in reversed(list(self.taken)):
             others = [other for other in self.taken if other is not one]
-            if any(set(_uids(one.unit.tasks)) <= set(_uids(o.unit.victims)) for o in others):
-                continue
             state.restore(self.at_beginning)
+            if any(self._takes_along(other.unit, one.unit) for other in others):
+                continue
             if self._places_all(placed, others):
                 self.taken = others
                 best = state.save()
         state.restore(best)
+
+    def _takes_along(self, unit: Unit, other: Unit) -> bool:
+        """Return whether one unit cannot be evicted without another, by the state at the moment."""
+        goes = [
+            o for one in self.capacity.units(unit.job) if one.uid == unit.uid for o in one.victims
+        ]
+        return set(_uids(other.tasks)) <= set(_uids(goes))
 
     def _places_all(self, placed: Sequence[TaskInfo], taken: Sequence[_Taken]) -> bool:
         """Evict units from the state at the beginning, and place tasks; return if all were."""
