@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
+from itertools import repeat
 
 from batchsched.model.cluster import QueueStatus, TaskStatus
-from batchsched.model.rules import out_of_service
-from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.queues import QueueTree, Use, sum_of_requests
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.shares import (
@@ -20,12 +19,68 @@ from batchsched.plugins.capacity.shares import (
     nominal_shares,
 )
 from batchsched.state.needs import Need
-from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.records import JobState, TaskState
 from batchsched.state.units import EvictionUnit
-from batchsched.state.vectors import Vector, minus, plus
+from batchsched.state.vectors import Vector, plus
+
+ROOT = -1
+"""The position of the root, which has no name: all queues together."""
 
 Excess = tuple[int, int, int, int]
-"""A queue (-1: the whole cluster), a dimension, the amount that would be held, and its limit."""
+"""A queue (or `ROOT`), a dimension, the amount that would be held, and its limit (or the room)."""
+
+RoomOfQueues = Callable[[Collection[TaskState]], Vector]
+"""Returns the most that all queues may hold together, once some tasks have left."""
+
+
+class Quotient:
+    """A quotient of two amounts, compared exactly: as floats, unequal ones could be equal."""
+
+    __slots__ = ("denominator", "numerator")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, numerator: int, denominator: int) -> None:
+        """Create it from an amount of 0 or more and one above 0."""
+        self.numerator = numerator
+        self.denominator = denominator
+
+    def __lt__(self, other: Quotient) -> bool:
+        return self.numerator * other.denominator < other.numerator * self.denominator
+
+    def __le__(self, other: Quotient) -> bool:
+        return self.numerator * other.denominator <= other.numerator * self.denominator
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Quotient):
+            return NotImplemented
+        return self.numerator * other.denominator == other.numerator * self.denominator
+
+    def __repr__(self) -> str:
+        return f"{self.numerator}/{self.denominator}"
+
+
+Fullness = tuple[bool, Quotient]
+"""How full a queue is; the emptier is less. See `fullness`."""
+
+EMPTY: Fullness = False, Quotient(0, 1)
+"""The fullness of a queue that holds nothing."""
+
+
+def fullness(held: int, share: int, total: int) -> Fullness:
+    """Return which part of its share a queue holds.
+
+    A queue that holds something of a share of 0 is fuller than all others; two such are compared
+    by the part of the total that they hold.
+
+    >>> fullness(0, 0, 8), fullness(3, 4, 8), fullness(3, 0, 8)
+    ((False, 0/1), (False, 3/4), (True, 3/8))
+    >>> fullness(0, 0, 8) < fullness(3, 4, 8) < fullness(9, 4, 8) < fullness(1, 0, 8)
+    True
+    """
+    if not held:
+        return EMPTY
+    return (False, Quotient(held, share)) if share else (True, Quotient(held, max(total, 1)))
+
 
 SurplusWeights = Callable[[Sequence[int], int], Sequence[int]]
 """Returns a weight for each sibling, given their positions and a dimension."""
@@ -71,6 +126,18 @@ def use_of(view: SessionView, jobs: Collection[JobState]) -> Use:
     return Use(held, plus(held, sum_of_requests(wanted, view.dimensions.zero)) if wanted else held)
 
 
+class Departure:
+    """What changes once some tasks have left: what leaves hold, and the room of all queues."""
+
+    __slots__ = ("held", "room")
+
+    def __init__(self, held: Sequence[tuple[int, Vector]], room: Vector) -> None:
+        self.held = held
+        """The amounts that leaves would no longer hold: positions and vectors."""
+        self.room = room
+        """The room of all queues then."""
+
+
 class Accounts:
     """Fair shares, and what queues hold; all lists are by dimension, then by position.
 
@@ -87,6 +154,7 @@ class Accounts:
             "_kept_below",
             "_met",
             "_nominal",
+            "_room",
             "_roomy",
             "demand",
             "dimensions",
@@ -107,6 +175,8 @@ class Accounts:
         total: Vector,
         held: Mapping[int, Vector],
         requests: Mapping[int, Vector],
+        room: RoomOfQueues | None = None,
+        units: Sequence[int] | None = None,
         before: Accounts | None = None,
         weights: SurplusWeights | None = None,
     ) -> None:
@@ -120,6 +190,8 @@ class Accounts:
             total: the resources of all queues together.
             held: what leaves hold, by position.
             requests: what leaves hold and wait for together, by position.
+            room: returns the most that all queues may hold together; None: the total.
+            units: the unit in which the shares of each dimension are dealt; None: 1.
             before: accounts of the same tree and dimensions whose shares may be reused.
             weights: returns the weights by which siblings share the surplus in a dimension; shares
                 are then never reused. None: the weights of the queues.
@@ -145,10 +217,13 @@ class Accounts:
         self._granted: list[Entitlements] = []
         self._nominal: list[list[int]] | None = None
         self._met: list[list[int]] | None = None
+        self._room: RoomOfQueues = room or (lambda _: total)
         self._roomy: set[tuple[int, Vector]] = set()
         """Leaves and requests for which there is room, as long as nothing is charged."""
-        self._basis: list[tuple[int, list[int], list[int] | None]] = []
-        for dimension, name in enumerate(dimensions):
+        self._basis: list[tuple[int, int, list[int], list[int] | None]] = []
+        for dimension, (name, unit) in enumerate(
+            zip(dimensions, repeat(1) if units is None else units, strict=False)
+        ):
             of_leaves = [0] * count
             wanted = [0] * count
             for position, vector in held.items():
@@ -156,7 +231,7 @@ class Accounts:
             for position, vector in requests.items():
                 wanted[position] = vector[dimension]
             # For leaves that are not open, the shares also depend on what they hold.
-            basis = total[dimension], wanted, None if is_open else list(of_leaves)
+            basis = total[dimension], unit, wanted, None if is_open else list(of_leaves)
             self._basis.append(basis)
             if before is not None and weights is None and before._basis[dimension] == basis:
                 self.share.append(before.share[dimension])
@@ -184,6 +259,7 @@ class Accounts:
                     guarantees=guarantees,
                     deserved=granted.deserved,
                     weights=None if weights is None else partial(_of, weights, dimension),
+                    unit=unit,
                 )
             )
             self.demand.append(demand)
@@ -278,31 +354,30 @@ class Accounts:
                 return False
         return True
 
-    def fullness(self, position: int, more: Vector) -> float:
-        """Return the largest fraction of its share that a queue would hold. O(dimensions)."""
-        largest = 0.0
-        for dimension, amount in enumerate(more):
-            held = self.held[dimension][position] + amount
-            share = self.share[dimension][position]
-            largest = max(largest, _part(held, share))
-        return largest
+    def fullness(self, position: int, more: Vector) -> Fullness:
+        """Return how full a queue would be, in the fullest dimension. O(dimensions)."""
+        return max(
+            fullness(held[position] + amount, share[position], total)
+            for held, amount, share, total in zip(
+                self.held, more, self.share, self.total, strict=True
+            )
+        )
 
-    def standing(
-        self, position: int, request: Vector, dimensions: Iterable[int]
-    ) -> tuple[bool, float]:
-        """Return whether a queue is within its share with a request, and the fraction held now.
+    def standing(self, need: Need, position: int) -> tuple[bool, Fullness]:
+        """Return whether a queue stays within its share with a need, and how full it is.
 
-        That is the largest fraction in the given dimensions.
+        In the fullest dimension of the need: as it is now, or, if it would not stay within its
+        share, with the need. O(dimensions).
         """
-        is_within = True
-        largest = 0.0
-        for dimension in dimensions:
-            held, share = self.held[dimension][position], self.share[dimension][position]
-            if held + request[dimension] > share:
-                is_within = False
+        request, is_within = need.request, self.is_within_share(position, need)
+        fullest = EMPTY
+        for d in need.dimensions:
+            held, share = self.held[d][position], self.share[d][position]
+            if not is_within:
+                held += request[d]
             if held:
-                largest = max(largest, _part(held, share))
-        return is_within, largest
+                fullest = max(fullest, fullness(held, share, self.total[d]))
+        return is_within, fullest
 
     def closed_on_path(self, leaf: int) -> int | None:
         """Return the first queue on a leaf's path that is not open, if any."""
@@ -311,6 +386,10 @@ class Accounts:
         queues = self.tree.queues
         path = self.tree.path(leaf)
         return next(p for p in path if queues[p].state is not QueueStatus.OPEN)
+
+    def room_changed(self) -> None:
+        """Record that tasks that are charged to no queue moved."""
+        self._roomy.clear()
 
     def has_room(self, leaf: int, request: Vector, dimensions: Iterable[int]) -> bool:
         """Return whether a leaf may hold a request besides what all hold.
@@ -322,47 +401,57 @@ class Accounts:
             return True
         path = self.tree.path(leaf)
         for dimension in dimensions:
-            if self._excess_alone(dimension, path, request[dimension]) is not None:
+            if next(self._excesses_alone(dimension, path, request[dimension]), None) is not None:
                 return False
         self._roomy.add(asked)
         return True
+
+    def once_gone(self, tasks: Collection[TaskState]) -> Departure:
+        """Return what changes for queues once some tasks have left."""
+        position = self.tree.position
+        held = [
+            (position[task.job.queue.name], task.resreq)
+            for task in tasks
+            if not task.is_backfill and task.job is not None and task.job.queue is not None
+        ]
+        return Departure(held, self._room(tasks))
 
     def excesses(
         self,
         leaf: int,
         request: Vector,
         dimensions: Iterable[int],
-        leaving: Iterable[tuple[int, Vector]] = (),
+        departure: Departure | None = None,
     ) -> Iterator[Excess]:
-        """Yield the first limit that a leaf would exceed with a request, in each dimension.
+        """Yield all limits that would be exceeded if a leaf held a request in addition.
+
+        By dimension: of the queues on its path, upward, and then the room of all together, in
+        which a guarantee counts as held. What is exceeded no more than now is left out.
 
         Args:
             leaf: its position.
             request: what it would hold in addition.
             dimensions: the dimensions of the request to check.
-            leaving: amounts that leaves would no longer hold: positions and vectors.
+            departure: what changes by tasks that would leave; None: there are none.
 
         O(dimensions x depth) for the request and for each leaving amount.
 
         """
-        gone: tuple[tuple[int, Vector], ...] | None = None
         path = self.tree.path(leaf)
+        is_less_room = departure is not None and departure.room != self._room(())
         for dimension in dimensions:
-            found = self._excess_alone(dimension, path, request[dimension])
-            if found is None:
-                continue  # nor would it exceed a limit after others have left
-            if gone is None:
-                gone = tuple(leaving)
-            if gone:
+            found = self._excesses_alone(dimension, path, request[dimension])
+            if departure is None:
+                yield from found
+            # What is not exceeded before tasks leave is not exceeded after, with as much room.
+            elif is_less_room or next(found, None) is not None:
                 change = {leaf: request[dimension]}
-                for other, vector in gone:
+                for other, vector in departure.held:
                     change[other] = change.get(other, 0) - vector[dimension]
-                found = self._excess_in(dimension, leaf, change)
-            if found is not None:
-                yield found
+                yield from self._excesses_in(dimension, path, change, departure.room[dimension])
 
-    def _excess_alone(self, dimension: int, path: Sequence[int], amount: int) -> Excess | None:
-        """Return the limit that a leaf would exceed with more, without leaving amounts."""
+    def _excesses_alone(self, dimension: int, path: Sequence[int], amount: int) -> Iterator[Excess]:
+        """Yield the limits that a leaf would exceed with more, if no tasks leave."""
         kept, limits = self.kept[dimension], self.limit[dimension]
         guarantees = self.guarantee[dimension]
         below = self.held[dimension]  # for the leaf what it holds; above, what is kept below
@@ -372,29 +461,33 @@ class Accounts:
             now = max(now, guarantees[position])
             more = now - kept[position]
             if more <= 0:
-                return None
+                return
             limit = limits[position]
             if limit is not None and now > limit:
-                return position, dimension, now, limit
+                yield position, dimension, now, limit
             below = self._kept_below[dimension]
-        now = self._kept_at_top[dimension] + more
-        return (-1, dimension, now, self.total[dimension]) if now > self.total[dimension] else None
+        now, room = self._kept_at_top[dimension] + more, self._room(())[dimension]
+        if now > room:
+            yield ROOT, dimension, now, room
 
-    def _excess_in(self, dimension: int, leaf: int, change: Mapping[int, int]) -> Excess | None:
+    def _excesses_in(
+        self, dimension: int, path: Sequence[int], change: Mapping[int, int], room: int
+    ) -> Iterator[Excess]:
+        """Yield the limits that queues on a path would exceed if leaves held more or less."""
         kept, limits = self.kept[dimension], self.limit[dimension]
         changes = dict(self._kept_changes(dimension, change))
-        for position in self.tree.path(leaf):
+        for position in path:
             limit, more = limits[position], changes.get(position, 0)
             now = kept[position] + more
             if limit is not None and more > 0 and now > limit:
-                return position, dimension, now, limit
-        now, more = self._kept_at_top[dimension], changes.get(-1, 0)
-        if more > 0 and now + more > self.total[dimension]:
-            return -1, dimension, now + more, self.total[dimension]
-        return None
+                yield position, dimension, now, limit
+        before = self._kept_at_top[dimension] - self._room(())[dimension]
+        then = self._kept_at_top[dimension] + changes.get(ROOT, 0)
+        if then - room > max(0, before):
+            yield ROOT, dimension, then, room
 
     def _kept_changes(self, dimension: int, change: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-        """Yield how much more is kept for each queue if leaves hold more; -1 is the root."""
+        """Yield how much more is kept for each queue, and for `ROOT`, if leaves hold more."""
         tree, guarantees = self.tree, self.guarantee[dimension]
         held, kept, below = self.held[dimension], self.kept[dimension], self._kept_below[dimension]
         levels: dict[int, dict[int, int]] = {}
@@ -412,7 +505,7 @@ class Accounts:
                 sums[parent] = sums.get(parent, 0) + more
             for parent, more in sums.items():
                 if parent < 0:
-                    yield -1, more
+                    yield ROOT, more
                 else:
                     now = max(below[parent] + more, guarantees[parent])
                     above[parent] = now - kept[parent]
@@ -473,13 +566,13 @@ class ProjectedAccounts:
             if amount
         )
 
-    def fullness_without(self, leaf: int, size: Sequence[int]) -> float:
-        """Return the largest part of its share that a leaf would hold without a unit too."""
-        parts = [
-            (self.held(leaf, d) - amount, self._accounts.share[d][leaf])
+    def fullness_without(self, leaf: int, size: Sequence[int]) -> Fullness:
+        """Return how full a leaf would be without a unit too, in the fullest dimension."""
+        share, total = self._accounts.share, self._accounts.total
+        return max(
+            fullness(self.held(leaf, d) - amount, share[d][leaf], total[d])
             for d, amount in enumerate(size)
-        ]
-        return max((_part(held, share) for held, share in parts), default=0.0)
+        )
 
     def fullest(self, leaves: Iterable[int], dimensions: Collection[int]) -> int:
         """Walk down from the root to the leaf of the fullest queues, in some dimensions.
@@ -492,103 +585,15 @@ class ProjectedAccounts:
         step = 1
         while len(paths) > 1 or step <= len(next(iter(paths.values()))):
             branches = {path[-step] for path in paths.values()}
-            best = max(branches, key=lambda position: self._fullness(position, dimensions))
+            best = max(branches, key=lambda position: self._rank(position, dimensions))
             paths = {leaf: path for leaf, path in paths.items() if path[-step] == best}
             step += 1
         return next(iter(paths))
 
-    def _fullness(self, position: int, dimensions: Collection[int]) -> tuple[float, float, str]:
-        share = self._accounts.share
-        fullness = max(_part(self.held(position, d), share[d][position]) for d in dimensions)
+    def _rank(self, position: int, dimensions: Collection[int]) -> tuple[Fullness, float, str]:
+        share, total = self._accounts.share, self._accounts.total
+        fullest = max(
+            fullness(self.held(position, d), share[d][position], total[d]) for d in dimensions
+        )
         queue = self._accounts.tree.queues[position]
-        return fullness, queue.creation_time, queue.name
-
-
-class Supply:
-    """The supply of queues: nodes in service, without what tasks of no queue hold there."""
-
-    def __init__(self, view: SessionView) -> None:
-        """Compute the supply. O(nodes + tasks of no queue + tasks on nodes out of service)."""
-        self._view = view
-        self._zero = view.dimensions.zero
-        self._out_of_service: dict[str, NodeState] = {}
-        self._of_node: dict[str, Vector] = {}
-        """The supply of each node in service, by name."""
-        self._sum = self._zero
-        self._without_queue = {job.uid: job for job in view.jobs.values() if job.queue is None}
-        self._others = self._held_by_others()
-        for node in view.nodes:
-            self._enter(node)
-
-    def catch_up(self, changes: Changes) -> None:
-        """Update the supply. O(changed nodes), or O(nodes) if tasks of no queue changed."""
-        touched = {node.name: node for node in changes.nodes}
-        for node in changes.nodes_gone:
-            self._leave(node.name)
-        before = self._others
-        if self._others_changed(changes):
-            self._others = self._held_by_others()
-        if before != self._others:
-            known = before.keys() | self._others.keys()
-            concerned = (node for node in self._view.nodes if node.name in known)
-            touched.update((node.name, node) for node in concerned)
-        for name, node in touched.items():
-            self._leave(name)
-            self._enter(node)
-
-    def _others_changed(self, changes: Changes) -> bool:
-        found = changes.other_tasks or bool(changes.nodes or changes.nodes_gone)
-        for job in changes.jobs_gone:
-            found |= self._without_queue.pop(job.uid, None) is not None
-        for job in changes.jobs:
-            if job.queue is None:
-                self._without_queue[job.uid] = job
-                found = True
-        return found
-
-    def total(self) -> Vector:
-        """Return the supply. O(nodes out of service + tasks there)."""
-        total = self._sum
-        for node in self._out_of_service.values():
-            for task in node.tasks.values():
-                if task.status.holds and _is_of_queue(task):
-                    total = plus(total, task.resreq)
-        return total
-
-    def _held_by_others(self) -> dict[str, Vector]:
-        """Return what tasks of no queue hold on nodes, by name."""
-        held: dict[str, Vector] = {}
-        of_jobs = (task for job in self._without_queue.values() for task in job.tasks)
-        for task in (*self._view.other_tasks.values(), *of_jobs):
-            if task.node is not None and task.status.holds:
-                name = task.node.name
-                held[name] = plus(held.get(name, self._zero), task.resreq)
-        return held
-
-    def _enter(self, node: NodeState) -> None:
-        if out_of_service(node.info) is not None:
-            self._out_of_service[node.name] = node
-            return
-        left = node.allocatable
-        others = self._others.get(node.name)
-        if others is not None:
-            left = tuple([max(0, amount) for amount in minus(left, others)])
-        self._of_node[node.name] = left
-        self._sum = plus(self._sum, left)
-
-    def _leave(self, name: str) -> None:
-        self._out_of_service.pop(name, None)
-        known = self._of_node.pop(name, None)
-        if known is not None:
-            self._sum = minus(self._sum, known)
-
-
-def _is_of_queue(task: TaskState) -> bool:
-    return task.job is not None and task.job.queue is not None
-
-
-def _part(held: int, share: int) -> float:
-    """Return the part of a share that is held; infinite if the share is 0."""
-    if not held:
-        return 0.0
-    return held / share if share else float("inf")
+        return fullest, queue.creation_time, queue.name

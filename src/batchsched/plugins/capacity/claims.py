@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from attrs import define, field
 
 from batchsched.plugin.extension_points import ClaimStage, Shortage
-from batchsched.plugins.capacity.accounts import Accounts, ProjectedAccounts, Share
+from batchsched.plugins.capacity.accounts import Accounts, Fullness, ProjectedAccounts, Share
 from batchsched.plugins.capacity.loans import Loans
 from batchsched.state.needs import Need
 from batchsched.state.records import NodeState, TaskState
@@ -38,7 +38,7 @@ class QueueClaim:
     """Returns what protects a unit from the claimant, if anything."""
     dimensions: tuple[int, ...]
     """The dimensions of the need."""
-    level: float | None
+    level: Fullness | None
     """The fullness of the leaf with the need, if it would exceed its share and levels."""
     _lenders: Mapping[int, Collection[int]] = field(
         init=False, factory=dict[int, "Collection[int]"]
@@ -89,9 +89,9 @@ class QueueClaim:
 
     def short_of_limits(self, need: Need, /) -> tuple[int, ...]:
         """Return the dimensions in which limits forbid a need, after `need.leaving` have left."""
-        leaving = charged_to(self.accounts, need.leaving)
-        found = self.accounts.excesses(self.leaf, need.request, need.dimensions, leaving)
-        return tuple([dimension for _, dimension, _, _ in found])
+        departure = self.accounts.once_gone(need.leaving) if need.leaving else None
+        found = self.accounts.excesses(self.leaf, need.request, need.dimensions, departure)
+        return tuple(dict.fromkeys(dimension for _, dimension, _, _ in found))
 
     # Whom
 
@@ -270,10 +270,3 @@ def lenders_above_shares(
         elif not siblings_alone:
             below += [(child, above) for child in children]
     return found
-
-
-def charged_to(accounts: Accounts, tasks: Iterable[TaskState]) -> Iterator[tuple[int, Vector]]:
-    """Yield the leaf and the amount charged for each task that is charged to a leaf."""
-    for task in tasks:
-        if not task.is_backfill and task.job is not None and task.job.queue is not None:
-            yield accounts.tree.position[task.job.queue.name], task.resreq

@@ -26,10 +26,11 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, Claim, ClaimTerms
 from batchsched.plugin.queues import QueueTree, QueueUses
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugins.capacity.accounts import Accounts, Excess, Supply, use_of
-from batchsched.plugins.capacity.claims import QueueClaim, charged_to
+from batchsched.plugins.capacity.accounts import EMPTY, ROOT, Accounts, Excess, use_of
+from batchsched.plugins.capacity.claims import QueueClaim
 from batchsched.plugins.capacity.loans import Loans
 from batchsched.plugins.capacity.remembered_loans import RememberedLoans
+from batchsched.plugins.capacity.supply import RememberedSupply, Supply, WholeDevices
 from batchsched.state.doors import Door
 from batchsched.state.needs import Need
 from batchsched.state.records import QueueState, SortKey, TaskState
@@ -183,7 +184,9 @@ class _Capacity:
         self._plugin = plugin
         self._dimensions = view.dimensions.names
         self._tree = QueueTree(queue.info for queue in view.queues.values())
-        self._supply = Supply(view)
+        make = Supply if Door.LOANS in view.plain else RememberedSupply
+        self._supply = make(view)
+        self._devices = WholeDevices(view, self._tree)
         self._uses: QueueUses | None = None
         """What each job holds and requests; None until the state is kept from cycle to cycle."""
         self._held: dict[int, Vector] = {}
@@ -220,6 +223,7 @@ class _Capacity:
             if changes.nodes or changes.nodes_gone:
                 self._loans.forget_nodes()
         self._supply.catch_up(changes)
+        self._devices.catch_up(changes)
         if self._uses is None:
             self._uses = QueueUses(partial(use_of, self._view), self._view.jobs.values())
             # The last job of a leaf may have left since this was opened.
@@ -247,6 +251,8 @@ class _Capacity:
             total=self._supply.total(),
             held=self._held,
             requests=self._requests,
+            room=self._supply.room,
+            units=self._devices.units(),
             before=self._accounts,
             weights=self._surplus_weights if self._view.knows_past else None,
         )
@@ -257,14 +263,12 @@ class _Capacity:
 
     # Order
 
-    def queue_order_key(self, queue: QueueState, need: Need | None, /) -> tuple[float, ...]:
-        accounts = self.accounts
-        position = self._tree.position[queue.name]
+    def queue_order_key(self, queue: QueueState, need: Need | None, /) -> SortKey:
         used = self._view.past_use_key(queue, need)
         if need is None:
-            return 0, -queue.info.priority, used, 0.0
-        is_within, saturation = accounts.standing(position, need.request, need.dimensions)
-        return int(not is_within), -queue.info.priority, used, saturation
+            return 0, -queue.info.priority, used, EMPTY
+        is_within, full = self.accounts.standing(need, self._tree.position[queue.name])
+        return int(not is_within), -queue.info.priority, used, full
 
     # Limits
 
@@ -276,9 +280,9 @@ class _Capacity:
         is_plain = Door.LOANS in self._view.plain
         if not is_plain and accounts.has_room(leaf, need.request, need.dimensions):
             return None
-        leaving = charged_to(accounts, need.leaving) if need.leaving else ()
+        departure = accounts.once_gone(need.leaving) if need.leaving else None
         refusal: Unfit | None = None
-        for excess in accounts.excesses(leaf, need.request, need.dimensions, leaving):
+        for excess in accounts.excesses(leaf, need.request, need.dimensions, departure):
             refusal = self._over_limit(excess, need)
             if refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
                 break  # a limit applies whatever becomes free
@@ -295,12 +299,12 @@ class _Capacity:
     def _over_limit(self, excess: Excess, need: Need) -> Unfit:
         position, dimension, wanted, most = excess
         name = self._dimensions[dimension]
-        if position < 0:
+        if position == ROOT:
             held = self.accounts.held[dimension]
             used = sum(held[top] for top in self._tree.tops)
             if used + need.request[dimension] > most:  # even without guarantees
                 return Unfit(UnfitReason.INSUFFICIENT_RESOURCE, plugin="capacity", detail=name)
-        queue = "" if position < 0 else self._tree.names[position]
+        queue = "" if position == ROOT else self._tree.names[position]
         over = QueueExcess(dimension=name, would_hold=wanted, most=most, queue=queue)
         return over_limit(over, "capacity")
 
@@ -392,7 +396,10 @@ class _Capacity:
         if task.job is None or task.job.queue is None:
             return
         leaf = self._tree.position[task.job.queue.name]
-        if not task.is_backfill:
+        self._supply.record_move(task)
+        if task.is_backfill:
+            self.accounts.room_changed()
+        else:
             self.accounts.charge(leaf, task.resreq, sign)
         if isinstance(self._loans, RememberedLoans):
             self._loans.record_change(leaf, task.job)
@@ -412,7 +419,7 @@ class _GradedCapacity(_Capacity):
         path = self._tree.path(self._tree.position[queue.name])
         return int(not all(accounts.is_within_share(above, need) for above in path))
 
-    def queue_order_key(self, queue: QueueState, need: Need | None, /) -> tuple[float, ...]:
+    def queue_order_key(self, queue: QueueState, need: Need | None, /) -> SortKey:
         # Rank siblings by this too: otherwise the job of another subtree could come first.
         grade = 0 if need is None else self.need_order_key(need)
         return grade, *super().queue_order_key(queue, need)

@@ -150,6 +150,7 @@ def fair_shares(
     guarantees: Sequence[int],
     deserved: Sequence[int | None],
     weights: Callable[[Sequence[int]], Sequence[int]] | None = None,
+    unit: int = 1,
 ) -> list[int]:
     """Return the fair share of each queue, from the top down.
 
@@ -166,6 +167,8 @@ def fair_shares(
         deserved: what each deserves; None: everything that its parent has.
         weights: returns the weights by which siblings, by position, share the surplus. None:
             their own weights.
+        unit: the unit in which shares are dealt, of which all amounts are multiples. Above 1, what
+            rounding leaves is dealt too; among equal rests, to the older queue, then by name.
 
     O(queues log queues).
 
@@ -174,6 +177,8 @@ def fair_shares(
     queues = tree.queues
 
     def deal(budget: int, children: Sequence[int]) -> None:
+        if unit > 1:
+            children = sorted(children, key=lambda child: queues[child].creation_time)
         kept = [guarantees[child] for child in children]
         left = give(children, budget, kept, kept) if any(kept) else budget
         granted = {
@@ -192,7 +197,7 @@ def fair_shares(
     def give(members: Sequence[int], left: int, caps: Sequence[int], by: Sequence[int]) -> int:
         if not left:
             return 0
-        given, left = fill(left, caps, by)
+        given, left = fill(left, caps, by, unit)
         for member, amount in zip(members, given, strict=True):
             shares[member] += amount
         return left
@@ -218,20 +223,27 @@ def fair_shares(
     return shares
 
 
-def fill(amount: int, caps: Sequence[int], weights: Sequence[int]) -> tuple[list[int], int]:
+def fill(
+    amount: int, caps: Sequence[int], weights: Sequence[int], unit: int = 1
+) -> tuple[list[int], int]:
     """Divide an amount by weight, without exceeding the caps.
 
     There is one level for all: each gets ``level * weight``, rounded down, or its cap, whichever
     is less. A weight of 0 gets nothing.
 
+    With a unit of more than 1, such as a device of 1000 thousandths, all get multiples of it. What
+    rounding down leaves goes to those below their caps, one unit each, by largest remainder
+    (Hamilton's method); among equal remainders, the first in order.
+
     Args:
         amount: the amount to divide, 0 or more.
         caps: the most that each may get, 0 or more.
         weights: the weight of each, 0 or more; as many as there are caps.
+        unit: what parts are multiples of; the amount and the caps are, too.
 
     Returns:
         The parts, and the remainder. If any part with a weight is below its cap, the remainder is
-        0: the rounding loss, less than one unit for each such part, is not assigned.
+        0: with a unit of 1 the rounding loss, less than 1 for each such part, is not assigned.
 
     O(n log n); O(n) if there is enough for all.
 
@@ -239,6 +251,8 @@ def fill(amount: int, caps: Sequence[int], weights: Sequence[int]) -> tuple[list
     ([2, 2, 5], 0)
     >>> fill(10, [2, 3, 8], [1, 1, 0])
     ([2, 3, 0], 5)
+    >>> fill(8000, [9000, 9000], [2, 1], 1000)
+    ([5000, 3000], 0)
 
     """
     given = [cap if weight else 0 for cap, weight in zip(caps, weights, strict=True)]
@@ -258,8 +272,15 @@ def fill(amount: int, caps: Sequence[int], weights: Sequence[int]) -> tuple[list
         left -= caps[position]
         weight_left -= weights[position]
         step += 1
-    for position in takers[step:]:
-        given[position] = left * weights[position] // weight_left
+    below = takers[step:]
+    for position in below:
+        given[position] = left * weights[position] // weight_left // unit * unit
+    if unit > 1:
+        remainder = left - sum(given[position] for position in below)
+        # All remainders are fractions of `unit * weight_left`.
+        below.sort(key=lambda each: (-(left * weights[each] % (unit * weight_left)), each))
+        for position in below[: remainder // unit]:
+            given[position] += unit
     return given, 0
 
 
