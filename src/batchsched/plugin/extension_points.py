@@ -37,6 +37,10 @@ class Verdict(Enum):
     """The plugin neither makes it a victim nor protects it."""
     PROTECTED = "protected"
     """It must not be evicted, whatever other plugins say."""
+    NO_SAY = "no say"
+    """The plugin leaves it to the others: the verdicts count as if it had given none."""
+    ALONE = "alone"
+    """The same for the task alone; but its job must not be evicted as a whole."""
 
 
 class Vote(Enum):

@@ -37,7 +37,17 @@ WholeJobs = dict[tuple[JobState | EvictionUnit, int], bool]
 """Whether a job or replica, with the number of a tier, may be evicted as a whole."""
 
 _PASS, _PROTECTED, _WITH_JOB = Verdict.PASS, Verdict.PROTECTED, Verdict.WITH_JOB
-_SEVERITY = {_PROTECTED: 0, _PASS: 1, _WITH_JOB: 2, Verdict.VICTIM: 3}
+_ALONE = Verdict.ALONE
+_GRANTS = frozenset({Verdict.VICTIM, _WITH_JOB})
+"""A tier chooses a candidate to which any of its plugins gives such a verdict, and none passes."""
+_SEVERITY = {
+    _PROTECTED: 0,
+    _PASS: 1,
+    _WITH_JOB: 2,
+    Verdict.VICTIM: 3,
+    Verdict.ALONE: 4,
+    Verdict.NO_SAY: 5,
+}
 """The order in which verdicts explain why a candidate is not a victim."""
 
 
@@ -250,7 +260,9 @@ class Judges:
             chosen = [
                 position
                 for position, verdicts in enumerate(zip(*tier, strict=True))
-                if not protected[position] and _PASS not in verdicts
+                if not protected[position]
+                and _PASS not in verdicts
+                and not _GRANTS.isdisjoint(verdicts)
             ]
             if chosen:
                 return self._with_jobs(claimant, left, answers, chosen, number, whole_jobs, recent)
@@ -317,7 +329,11 @@ class Judges:
         for number, judges in enumerate(self._tiers):
             for judge in judges:
                 verdicts = self._of_each(judge, claimant, tasks)
-                if _PROTECTED in verdicts or (number == tier and _PASS in verdicts):
+                if (
+                    _PROTECTED in verdicts
+                    or _ALONE in verdicts
+                    or (number == tier and _PASS in verdicts)
+                ):
                     return False
         return True
 

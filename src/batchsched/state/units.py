@@ -102,6 +102,39 @@ def units_of(
     return units
 
 
+def unit_once_placed(
+    job: JobState,
+    tasks: Sequence[TaskState],
+    task_order_key: Callable[[TaskState], SortKey],
+    /,
+) -> EvictionUnit:
+    """Return the unit that waiting tasks of a job would be, or be in, once they are placed.
+
+    For a job that is not ready that is its core, with all that it has and is promised; for a ready
+    one it is a replica, with what is there of it, or else a surplus task.
+
+    Args:
+        job: the job.
+        tasks: what it needs next, Pending.
+        task_order_key: ranks tasks; the task with the smallest key is the most valuable.
+
+    """
+    group = None
+    if job.groups is not None:
+        group = job.groups.leaf_of(tasks[0]).entered(Counting.HOPED)
+    there = [t for t in job.tasks if t.status.occupies or t.status is TaskStatus.PIPELINED]
+    if not job.has_minimum():
+        kind = _BROKEN if job.is_broken else _CORE
+    elif job.groups is not None and group is not None:
+        leaves = set(group.leaves())
+        there = [task for task in there if job.groups.leaf_of(task) in leaves]
+        kind = _REPLICA
+    else:
+        there, kind = [], _SURPLUS
+    members = sorted([*there, *tasks], key=task_order_key)
+    return EvictionUnit(job, members, members, (kind, task_order_key(members[0])))
+
+
 def _units_by_group(
     job: JobState,
     groups: JobGroups,

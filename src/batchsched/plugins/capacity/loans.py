@@ -120,6 +120,27 @@ class Loans:
         """Return whether a share covers a unit of a leaf."""
         return any(other.tasks == unit.tasks for other in self.covered(leaf, share))
 
+    def would_cover(self, leaf: int, unit: EvictionUnit, share: Share) -> bool:
+        """Return whether a share of a leaf would cover a unit that is not there yet.
+
+        It is asked at its place in value order; a core counts instead of what its job has now.
+        """
+        units = [
+            other for other in self.units(leaf) if not (unit.is_core and other.job is unit.job)
+        ]
+        units = sorted([*units, unit], key=by_value)
+        if share is Share.MET:
+            units = covered_units(self._most(leaf, Share.FAIR), units)
+        return unit in covered_units(self._most(leaf, share), units)
+
+    def units_of(self, leaf: int, job: JobState) -> list[EvictionUnit]:
+        """Return the units of a job of a leaf in value order."""
+        return [unit for unit in self.units(leaf) if unit.job is job]
+
+    def fixes(self, unit: EvictionUnit) -> bool:
+        """Return whether nobody may evict a unit: a plugin protects a task that goes with it."""
+        return any(map(self._protects, unit.victims))
+
     def covers_core(self, leaf: int, job: JobState, share: Share = Share.FAIR) -> bool:
         """Return whether a share covers the core of a job; True if it has none on nodes."""
         cores = [unit for unit in self.units(leaf) if unit.is_core and unit.job is job]
@@ -157,7 +178,7 @@ class Loans:
         """Return the units of a job; it is known of each whether nobody may evict it."""
         units = units_of(job, self._key)
         for unit in units:
-            if not job.in_session or any(map(self._protects, unit.victims)):
+            if not job.in_session or self.fixes(unit):
                 unit.fix()
         return units
 

@@ -23,17 +23,19 @@ from batchsched.model.reasons import (
 from batchsched.model.resources import Resource
 from batchsched.model.result import QueueOutcome, QueueOutcomes
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.extension_points import Changes, Claim, ClaimTerms
+from batchsched.plugin.extension_points import Changes, Claim, ClaimTerms, Verdict
+from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.queues import QueueTree, QueueUses
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.accounts import EMPTY, ROOT, Accounts, Excess, use_of
 from batchsched.plugins.capacity.claims import QueueClaim
 from batchsched.plugins.capacity.loans import Loans
+from batchsched.plugins.capacity.ranks import Preemption
 from batchsched.plugins.capacity.remembered_loans import RememberedLoans
 from batchsched.plugins.capacity.supply import RememberedSupply, Supply, WholeDevices
 from batchsched.state.doors import Door
 from batchsched.state.needs import Need
-from batchsched.state.records import QueueState, SortKey, TaskState
+from batchsched.state.records import JobState, QueueState, SortKey, TaskState
 from batchsched.state.vectors import Vector, minus, plus
 
 _Rows = tuple[list[int], ...]
@@ -198,6 +200,7 @@ class _Capacity:
         self._accounts: Accounts | None = None
         self._loans: Loans | None = None
         self._outcomes = OutcomesOfQueues(view.dimensions.resource)
+        self._preemption = Preemption(view, self._leaf_of, lambda: self.loans)
 
     @property
     def accounts(self) -> Accounts:
@@ -208,6 +211,7 @@ class _Capacity:
 
     def jobs_admitted(self) -> None:
         self._accounts = self._opened()
+        self._preemption.forget()
         if isinstance(self._loans, RememberedLoans) and self._loans.is_sorted:
             self._loans.follow(self._accounts)
         else:
@@ -362,6 +366,29 @@ class _Capacity:
             )
         return self._loans
 
+    # Preemption within a queue
+
+    def preemptable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        return self._preemption.verdicts(claimant, candidates)
+
+    def verdict_reasons(
+        self, claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict, /
+    ) -> Sequence[str]:
+        if verdict is not Verdict.PROTECTED:
+            return [""] * len(candidates)
+        return self._preemption.reasons(claimant, candidates)
+
+    def hints(self) -> EvictionHints:
+        if Door.LOANS in self._view.plain:
+            return EvictionHints()
+        return EvictionHints(claimant_key=self._preemption.key)
+
+    def _leaf_of(self, job: JobState) -> int:
+        assert job.queue is not None
+        return self._tree.position[job.queue.name]
+
     # Outcomes
 
     def queue_share(self, queue: QueueState, /) -> tuple[Vector, Vector] | None:
@@ -395,6 +422,7 @@ class _Capacity:
     def _charge(self, task: TaskState, sign: int) -> None:
         if task.job is None or task.job.queue is None:
             return
+        self._preemption.forget()
         leaf = self._tree.position[task.job.queue.name]
         self._supply.record_move(task)
         if task.is_backfill:

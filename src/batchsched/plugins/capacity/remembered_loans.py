@@ -46,6 +46,36 @@ class Cover:
         place = bisect_left(self._units, unit.order, key=by_value)
         return place < len(self._units) and self._units[place] is unit
 
+    def would_cover(self, unit: EvictionUnit, share: Vector) -> bool:
+        """Return whether a unit that is not there would be covered at its place.
+
+        All units must be up to date. O(units between its place and the first not covered).
+        """
+        units, covered = self._units, self._covered
+        place = bisect_left(units, unit.order, key=by_value)
+        taken = self._held
+        for other in islice(units, place, self._sure):
+            taken = minus(taken, other.size)
+        for other in islice(units, self._sure, place):
+            if other in covered:
+                taken = plus(taken, other.size)
+        return all(
+            not amount or there + amount <= most
+            for amount, there, most in zip(unit.size, taken, share, strict=True)
+        )
+
+    def first_behind(
+        self, order: tuple[int, int, SortKey], but: Cover | None = None
+    ) -> EvictionUnit | None:
+        """Return the most valuable unit behind a place that is covered, and not by another share.
+
+        O(units up to that one).
+        """
+        place = bisect_left(self._units, order, key=by_value)
+        behind = islice(self._units, place, None)
+        found = (unit for unit in behind if unit in self and (but is None or unit not in but))
+        return next(found, None)
+
     def add(self, unit: EvictionUnit) -> None:
         """Add a unit."""
         if unit.is_backfill:
@@ -136,6 +166,7 @@ class _Leaf:
             "nodes_of",
             "others",
             "units",
+            "version",
         ),
     )
 
@@ -151,6 +182,8 @@ class _Leaf:
         """The jobs that have changed since, by UID; None: it is gone."""
         self.is_current = False
         """Whether no job has changed since, and neither has the share."""
+        self.version = 0
+        """How often the covers of units have changed although their jobs have not."""
         self.nodes_of: dict[EvictionUnit, Collection[int]] | None = None
         """The units on loan, with the indices of the nodes where they run; None: unknown."""
         self.nodes: set[int] = set()
@@ -249,6 +282,41 @@ class RememberedLoans(Loans):
     def covers(self, leaf: int, unit: EvictionUnit, share: Share = Share.FAIR) -> bool:
         return unit in self._cover(leaf, share)
 
+    def would_cover(self, leaf: int, unit: EvictionUnit, share: Share) -> bool:
+        units = self.units_of(leaf, unit.job)
+        if unit.is_core and units:  # without these, others may be covered
+            return super().would_cover(leaf, unit, share)
+        if unit.is_backfill:
+            return False
+        cores = [one for one in units if one.is_core and one.order < unit.order]
+        if any(not (core.is_backfill or self.covers(leaf, core, share)) for core in cores):
+            return False  # it is of no use without the core of its job
+        if share is Share.MET and not self.would_cover(leaf, unit, Share.FAIR):
+            return False
+        return self._cover(leaf, share).would_cover(unit, self._most(leaf, share))
+
+    def units_of(self, leaf: int, job: JobState) -> list[EvictionUnit]:
+        return self._up_to_date(leaf).units.get(job.uid, [])
+
+    def first_covered_behind(
+        self,
+        leaf: int,
+        order: tuple[int, int, SortKey],
+        share: Share,
+        *,
+        but: Share | None = None,
+    ) -> EvictionUnit | None:
+        """Return the most valuable unit behind a place that a share covers, and another does not.
+
+        O(units up to that one).
+        """
+        out = None if but is None else self._cover(leaf, but)
+        return self._cover(leaf, share).first_behind(order, out)
+
+    def version(self, leaf: int) -> int:
+        """Return a number that changes with the covers of units whose jobs do not change."""
+        return self._up_to_date(leaf).version
+
     def covers_core(self, leaf: int, job: JobState, share: Share = Share.FAIR) -> bool:
         if not job.backfilling and self._accounts.is_covered(leaf, share):
             return True  # where a leaf is within its share, everything is covered
@@ -300,8 +368,11 @@ class RememberedLoans(Loans):
         elif known.is_current:
             return known
         came, went = self._enter_changes(known)
-        touched = [*came, *known.cover.update(self._most(leaf, Share.FAIR))]
-        self._update_others(leaf, known, came, went, touched)
+        changed = known.cover.update(self._most(leaf, Share.FAIR))
+        touched = [*came, *changed]
+        changed += self._update_others(leaf, known, came, went, touched)
+        if set(changed) - set(came):
+            known.version += 1
         if known.nodes_of is None:
             known.nodes_of = {}
             touched = sorted((u for found in known.units.values() for u in found), key=by_value)
@@ -336,15 +407,21 @@ class RememberedLoans(Loans):
         came: Sequence[EvictionUnit],
         went: Sequence[EvictionUnit],
         touched: Iterable[EvictionUnit],
-    ) -> None:
-        """Bring the covers by other shares up to date, as far as they were asked for."""
+    ) -> list[EvictionUnit]:
+        """Bring the covers by other shares up to date, as far as they were asked for.
+
+        Returns:
+            The units for which an answer has changed; units that came need not be among them.
+
+        """
+        changed: list[EvictionUnit] = []
         nominal, met = known.others.get(Share.NOMINAL), known.others.get(Share.MET)
         if nominal is not None:
             for unit in went:
                 nominal.remove(unit)
             for unit in came:
                 nominal.add(unit)
-            nominal.update(self._most(leaf, Share.NOMINAL))
+            changed += nominal.update(self._most(leaf, Share.NOMINAL))
         if met is not None:  # it covers only what the fair share covers too
             for unit in went:
                 if met.has(unit):
@@ -354,7 +431,8 @@ class RememberedLoans(Loans):
                     met.add(unit)
                 elif unit not in known.cover and met.has(unit):
                     met.remove(unit)
-            met.update(self._most(leaf, Share.MET))
+            changed += met.update(self._most(leaf, Share.MET))
+        return changed
 
     def _enter_changes(self, known: _Leaf) -> tuple[list[EvictionUnit], list[EvictionUnit]]:
         """Replace the units of changed jobs; return those that came, and those that went.

@@ -1,0 +1,215 @@
+"""Whom preempt may evict within a queue: never what a share covers for what it would not cover.
+
+Otherwise a preemption could put something on loan in the place of what is covered, a claim of
+another queue could evict that, and so on for ever. With this rule each preemption for what a share
+covers makes more, or more valuable, things covered, as claims do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from enum import IntEnum
+from functools import partial
+
+from attrs import define, field, frozen
+
+from batchsched.model.cluster import TaskStatus
+from batchsched.plugin.extension_points import Verdict
+from batchsched.plugin.session_view import SessionView
+from batchsched.plugins.capacity.accounts import Share
+from batchsched.plugins.capacity.loans import Loans, by_value
+from batchsched.plugins.capacity.remembered_loans import RememberedLoans
+from batchsched.state.groups import Counting
+from batchsched.state.needs import needed_tasks
+from batchsched.state.records import JobState, SortKey, TaskState
+from batchsched.state.units import EvictionUnit, unit_once_placed
+
+
+class Rank(IntEnum):
+    """Which share of its queue covers a unit; the lowest is the best."""
+
+    FAIR = 0
+    """Its fair share does."""
+    NOMINAL = 1
+    """What it deserves does."""
+    ON_LOAN = 2
+    """Neither does."""
+
+
+@frozen
+class Standing:
+    """What covers a unit that is there, or one that waits once it is placed."""
+
+    rank: Rank
+    is_met: bool
+    """Whether it is covered by what its queue deserves and can get."""
+    order: tuple[int, int, SortKey]
+    """Its place in value order; see `EvictionUnit.order`."""
+
+    def may_replace(self, other: Standing) -> bool:
+        """Return whether a unit that waits may take the place of another of its queue."""
+        if other.is_met and not self.is_met:
+            return False
+        if self.rank != other.rank:
+            return self.rank < other.rank
+        return self.rank is Rank.ON_LOAN or self.order < other.order
+
+
+def needed_unit(view: SessionView, claimant: TaskState) -> EvictionUnit:
+    """Return the unit that a task would be in with what its job needs next.
+
+    The job needs the task, and as many others as it lacks with that one to start, or to complete
+    the replica that the task enters.
+    """
+    job = claimant.job
+    assert job is not None
+    waiting = view.in_task_order(
+        task for task in job.having(TaskStatus.PENDING) if not task.is_best_effort
+    )
+    needed: Sequence[TaskState] = waiting
+    count = 1 if job.has_minimum() else job.lacks(Counting.PROMISED)
+    if job.groups is not None:
+        needed = needed_tasks(job.groups, waiting)
+        count = len(needed)
+    others = [task for task in needed if task is not claimant]
+    return unit_once_placed(job, [claimant, *others[: max(1, count) - 1]], view.task_order_key)
+
+
+@define(eq=False)
+class Preemption:
+    """What capacity says of preemption within a queue."""
+
+    _view: SessionView
+    _leaf_of: Callable[[JobState], int]
+    _loans: Callable[[], Loans]
+    """Returns what is covered and what is on loan now."""
+    _needs: dict[tuple[str, int], Standing] = field(
+        init=False, factory=dict[tuple[str, int], Standing]
+    )
+    """What covers the need of a claimant, as long as nothing changes.
+
+    By its UID and the number of Pending tasks of its job.
+    """
+
+    def forget(self) -> None:
+        """Forget what covers needs: something was placed or evicted, or shares are new."""
+        self._needs.clear()
+
+    # Verdicts
+
+    def verdicts(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Sequence[Verdict]:
+        """Return PROTECTED for candidates that the claimant's need may not replace.
+
+        Of the others it says at most that they may not be evicted with their jobs. As many tasks of
+        a job as it has beyond its minimum count as its least valuable surplus unit, in the order
+        given; the others as its core.
+        """
+        job = claimant.job
+        assert job is not None
+        need = self.need(claimant)
+        left: dict[str, int] = {}
+        verdicts: list[Verdict] = []
+        for candidate in candidates:
+            other = candidate.job
+            assert other is not None
+            if other.queue is not job.queue:
+                verdicts.append(Verdict.NO_SAY)  # queues have their own shares
+                continue
+            leaf = self._leaf_of(other)
+            units = self._loans().units_of(leaf, other)
+            spare = left.get(other.uid, other.ready_count - other.min_available)
+            left[other.uid] = spare - 1
+            unit = _counted_as(candidate, units, is_spare=spare > 0)
+            if not need.may_replace(self._standing(leaf, unit)):
+                verdicts.append(Verdict.PROTECTED)
+            elif all(need.may_replace(self._standing(leaf, each)) for each in units):
+                verdicts.append(Verdict.NO_SAY)
+            else:
+                verdicts.append(Verdict.ALONE)
+        return verdicts
+
+    def reasons(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Sequence[str]:
+        """Return for each candidate that is protected what covers it."""
+        need = self.need(claimant)
+        reasons: list[str] = []
+        for candidate in candidates:
+            job = candidate.job
+            assert job is not None
+            leaf = self._leaf_of(job)
+            units = self._loans().units_of(leaf, job)
+            is_spare = job.ready_count > job.min_available
+            unit = self._standing(leaf, _counted_as(candidate, units, is_spare=is_spare))
+            if need.may_replace(unit):  # alone it may go, but not with others of its job
+                unit = self._standing(leaf, _counted_as(candidate, units, is_spare=False))
+            reasons.append(_why_not(need, unit))
+        return reasons
+
+    # What covers units and needs
+
+    def need(self, claimant: TaskState) -> Standing:
+        """Return what would cover the need of a task's job if it were placed now."""
+        assert claimant.job is not None
+        asked = claimant.uid, claimant.job.count(TaskStatus.PENDING)
+        known = self._needs.get(asked)
+        if known is None:
+            unit, loans = needed_unit(self._view, claimant), self._loans()
+            if loans.fixes(unit):
+                unit.fix()
+            covers = partial(loans.would_cover, self._leaf_of(claimant.job), unit)
+            known = self._needs[asked] = _standing(unit, covers)
+        return known
+
+    def _standing(self, leaf: int, unit: EvictionUnit) -> Standing:
+        return _standing(unit, partial(self._loans().covers, leaf, unit))
+
+    # Hints
+
+    def key(self, claimant: TaskState) -> Hashable:
+        """Return what verdicts depend on, besides the candidates and what their jobs hold."""
+        assert claimant.job is not None
+        leaf, need, loans = self._leaf_of(claimant.job), self.need(claimant), self._loans()
+        assert isinstance(loans, RememberedLoans)
+        first: EvictionUnit | None = None
+        if need.rank is Rank.FAIR:
+            first = loans.first_covered_behind(leaf, need.order, Share.FAIR)
+        elif need.rank is Rank.NOMINAL:
+            first = loans.first_covered_behind(leaf, need.order, Share.NOMINAL, but=Share.FAIR)
+        # Of its own rank, a need may replace the units from that one on.
+        place = None if first is None else first.order
+        return leaf, loans.version(leaf), need.rank, need.is_met, place
+
+
+def _standing(unit: EvictionUnit, covers: Callable[[Share], bool]) -> Standing:
+    rank = Rank.ON_LOAN
+    if covers(Share.FAIR):
+        rank = Rank.FAIR
+    elif covers(Share.NOMINAL):
+        rank = Rank.NOMINAL
+    return Standing(rank, covers(Share.MET), unit.order)
+
+
+def _counted_as(task: TaskState, units: Sequence[EvictionUnit], *, is_spare: bool) -> EvictionUnit:
+    """Return the unit of its job as which a task counts where it may be evicted alone.
+
+    With groups that is its own; else the least valuable surplus unit if its job can spare it.
+    """
+    assert task.job is not None
+    if task.job.groups is not None:
+        return next(unit for unit in units if task in unit.tasks)
+    if is_spare:
+        return max((unit for unit in units if unit.is_surplus), key=by_value)
+    return next(unit for unit in units if unit.is_core)
+
+
+_COVERED_BY = {
+    Rank.FAIR: "covered by the fair share of its queue",
+    Rank.NOMINAL: "covered by what its queue deserves",
+}
+
+
+def _why_not(need: Standing, other: Standing) -> str:
+    """Return why a need may not replace a unit."""
+    if other.is_met and not need.is_met:
+        return "covered by what its queue deserves and can get"
+    reason = _COVERED_BY[other.rank]
+    return reason if other.rank < need.rank else f"{reason}, and more valuable"
