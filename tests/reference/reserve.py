@@ -40,6 +40,7 @@ def reserve(session: Session, arguments: Arguments) -> None:
     while waiting:
         job = session.tiers.next_job(waiting)
         waiting.remove(job)
+        before = session.state.save()
         if session.tasks_with(job, TaskStatus.RESERVED):
             _choose_anew(session, job, in_order=in_order)
             if not session.to_place(job):
@@ -47,11 +48,10 @@ def reserve(session: Session, arguments: Arguments) -> None:
         is_starving = session.is_starving(job, threshold)
         if is_starving and job.queue not in session.overused_at_open:
             attempt = partial(_try_to_reserve, session, job, limit, in_order=in_order)
-            if (
-                not session.statement(job, attempt)
-                and in_order
-                and _waits_for_other_reservations(session, job, attempt)
-            ):
+            if session.statement(job, attempt):
+                continue
+            session.state.restore(before)  # what it moved goes back
+            if in_order and _waits_for_other_reservations(session, job, attempt):
                 return
         elif not session.tiers.overused(session.queue_of(job)) and _could_be_scheduled(
             session, job

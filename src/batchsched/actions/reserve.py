@@ -5,7 +5,7 @@ Follows the design document "Reserve Action".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from math import ceil
 
@@ -73,45 +73,59 @@ class ReserveAction:
             job = waiting.pop()
             queue = job.queue
             assert queue is not None
+            moved_from: dict[TaskState, NodeState] = {}
             if job.count(TaskStatus.RESERVED):
-                self._choose_anew(session, job, reservable)
+                moved_from = self._choose_anew(session, job, reservable)
                 if not has_task_to_place(job):
                     continue
             if (
                 session.is_starving(job, self.starving_job_time_threshold)
                 and queue.name not in session.overused_at_open
             ):
-                if (
-                    not self._try_to_reserve(session, job, limit, reservable)
-                    and self.in_order
-                    and self._waits_for_other_reservations(session, job, limit, reservable)
+                if self._try_to_reserve(session, job, limit, reservable):
+                    continue
+                if moved_from:
+                    _move(session, moved_from)
+                if self.in_order and self._waits_for_other_reservations(
+                    session, job, limit, reservable
                 ):
                     return
             elif not session.overused(queue) and _could_be_scheduled(session, job):
                 return
 
-    def _choose_anew(self, session: Session, job: JobState, reservable: ReservableNodes) -> None:
+    def _choose_anew(
+        self, session: Session, job: JobState, reservable: ReservableNodes
+    ) -> dict[TaskState, NodeState]:
         """Move reservations from nodes where tasks do not fit now to nodes where they do.
 
         Only if that does not increase the number of reserved nodes. Other reservations stay: the
         longer a node has been reserved, the sooner it is free.
+
+        Returns:
+            The tasks whose reservations were moved, with the nodes where they were.
+
         """
         better = self._better_nodes(session, job, reservable)
         if not better:
-            return
-        by_node: dict[NodeState | None, list[TaskState]] = {}
+            return {}
+        by_node: dict[NodeState, list[TaskState]] = {}
         for task in better:
+            assert task.node is not None
             by_node.setdefault(task.node, []).append(task)
+        moved_from: dict[TaskState, NodeState] = {}
         most = reservable.count_reserved()
         with session.statement(is_trial=True) as statement:
-            for tasks in by_node.values():
+            for node, tasks in by_node.items():
                 before = len(statement)
                 for task in tasks:
                     statement.unallocate(task)
                     statement.reserve(task, better[task])
                 if reservable.count_reserved() > most:
                     statement.rollback(before)
+                else:
+                    moved_from.update((task, node) for task in tasks)
             statement.commit()
+        return moved_from
 
     def _better_nodes(
         self, session: Session, job: JobState, reservable: ReservableNodes
@@ -192,6 +206,15 @@ class ReserveAction:
             return reservable
         # Which nodes can be kept for one job alone differs from job to job.
         return ReservableNodes(session, can_keep_for_one_job)
+
+
+def _move(session: Session, reservations: Mapping[TaskState, NodeState]) -> None:
+    """Reserve other nodes for tasks that are Reserved."""
+    with session.statement(is_trial=True) as statement:
+        for task, node in reservations.items():
+            statement.unallocate(task)
+            statement.reserve(task, node)
+        statement.commit()
 
 
 def _starts_on_its_node(session: Session, statement: Statement, task: TaskState) -> bool:

@@ -149,6 +149,22 @@ def test_a_more_important_job_that_could_be_scheduled_comes_first() -> None:
     assert reserved(decide(snapshot, mapping())) == {"s-1": "n1"}
 
 
+@pytest.mark.parametrize("in_order", [True, False])
+def test_what_was_moved_goes_back_where_the_rest_of_the_job_gets_no_place(in_order: bool) -> None:
+    """n2 is free: s-1 would move there, but for s-2 there is no node. So t has it."""
+    snapshot = cluster(
+        [node("n1", "1C1G"), node("n2", "1C1G")],
+        job("r", "1C1G@n1"),
+        job("s", "1C1G>n1", "5C5G"),
+        job("t", "1C1G", priority=-1),
+        now=100,
+    )
+    result = decide(snapshot, mapping(inOrder=in_order))
+    assert places(result, "t") == {"t-1": "Binding n2"}
+    assert reserved(result) == {}
+    assert [(p.task_uid, p.node_name) for p in result.dropped_reservations] == [("s-1", "n1")]
+
+
 def history(seed: int) -> tuple[int, int]:
     """Let gangs come and go on nodes; return how many cycles moved reservations, and how many ran.
 
