@@ -107,6 +107,8 @@ They are those of kube-batch with three exceptions. With gang's default for `atM
 one task could never be evicted. capacity replaces proportion: it also lends unused resources and
 supports trees of queues. drf's preemptable is disabled: it would let preempt evict tasks within
 their queue's share, and preempt and reclaim might then evict in an endless cycle.
+
+With these tiers preempt and reclaim also have `curable` by default.
 """
 
 
@@ -262,7 +264,7 @@ def checked(
         paths: see `Paths`. None: the paths are those within a `SchedulerConfig`.
 
     """
-    check = _Check(registry, names_too=names_too)
+    check = _Check(registry, names_too=names_too, has_default_tiers=tiers == DEFAULT_TIERS)
     for position, action in enumerate(check.each("actions", actions, "ActionOption")):
         check.action(f"actions[{position}]" if paths is None else paths[0][position], action)
     for tier_position, tier in enumerate(check.each("tiers", tiers, "Tier")):
@@ -305,7 +307,8 @@ def _not_a(value: object, wanted: str) -> str:
 class _Check:
     """Checks the parts of a configuration one by one and collects the faults."""
 
-    def __init__(self, registry: object, *, names_too: bool) -> None:
+    def __init__(self, registry: object, *, names_too: bool, has_default_tiers: bool) -> None:
+        self._has_default_tiers = has_default_tiers
         self.faults: list[Fault] = []
         self.actions: list[Action] = []
         self.plugins: list[Plugin] = []
@@ -399,7 +402,7 @@ class _Check:
             return
         if factory is None:
             return
-        arguments = Arguments(given, below)
+        arguments = Arguments(given, below, has_default_tiers=self._has_default_tiers)
         named = f"{what} {option.name!r}"
         try:
             made = factory(arguments)

@@ -39,8 +39,9 @@ class SchedulerConfig:
     drf, predicates, capacity, nodeorder. This is kube-batch's default with three exceptions:
     capacity replaces proportion, drf does not decide which tasks preempt may evict
     (``enablePreemptable: false``), and gang lets a job at its minimum be evicted as a whole
-    (``atMinimum: whole-job``). In a configuration that names tiers, gang protects jobs at their
-    minimum unless `atMinimum` says otherwise.
+    (``atMinimum: whole-job``). Besides, preempt and reclaim have the argument ``curable`` then. In
+    a configuration that names other tiers, gang protects jobs at their minimum unless `atMinimum`
+    says otherwise, and `curable` is false unless it is given.
     """
 
     actions: tuple[ActionOption, ...] = field(default=DEFAULT_ACTIONS, converter=_actions)

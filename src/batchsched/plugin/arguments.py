@@ -38,9 +38,28 @@ class Arguments:
 known: strategy, weight"]
     """
 
-    def __init__(self, given: Mapping[str, ArgumentValue], path: str = "arguments") -> None:
+    def __init__(
+        self,
+        given: Mapping[str, ArgumentValue],
+        path: str = "arguments",
+        *,
+        has_default_tiers: bool = False,
+    ) -> None:
+        """Read arguments.
+
+        Args:
+            given: the arguments by name.
+            path: where they are in the configuration.
+            has_default_tiers: whether the configuration has the default tiers.
+
+        """
         self._given = frozen_map(given)
         self._path = path
+        self.has_default_tiers = has_default_tiers
+        """Whether the configuration has the default tiers, as one that names none.
+
+        Some arguments have other defaults there.
+        """
         self._known: set[str] = set()
         self._faults: list[Fault] = []
 

@@ -7,7 +7,7 @@ from enum import Enum
 from itertools import chain
 from typing import cast
 
-from batchsched.config.options import ActionOption, PluginOption
+from batchsched.config.options import DEFAULT_TIERS, ActionOption, PluginOption
 from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.plugin.arguments import ArgumentValue
@@ -207,7 +207,8 @@ class Policy:
     @property
     def cures(self) -> bool:
         """Whether tasks may be pipelined to nodes that accept them only once others have left."""
-        curable = (self.given(action, "curable", False) for action in ("preempt", "reclaim"))
+        default = self.config.tiers == DEFAULT_TIERS
+        curable = (self.given(action, "curable", default) for action in ("preempt", "reclaim"))
         return any(map(_is_true, chain(*curable)))
 
     @property
