@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from attrs import Factory, define, frozen
 
-from batchsched.actions.eviction.make_room import FreedResources, choose_units
+from batchsched.actions.eviction.make_room import FreedResources, choose_units, lacking
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
 from batchsched.plugin.arguments import Arguments
@@ -23,7 +23,7 @@ from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turns, has_task_to_place
 from batchsched.state.memory import RecentlyUsed
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-from batchsched.state.vectors import Vector, minus
+from batchsched.state.vectors import Vector
 
 
 @frozen(kw_only=True)
@@ -309,11 +309,11 @@ class _Displacing:
 
 def _enough_on(node: NodeState, request: Vector) -> Callable[[FreedResources], bool]:
     """Return a predicate: does `request` fit on a node once Allocated tasks are displaced?"""
-    missing = minus(request, node.idle)
+    missing = lacking(request, node.idle)
     if not node.divergence_count:
         return lambda freed: freed.covers(missing)
-    missing_later = minus(request, node.future_idle)
-    missing_for_good = (minus(request, node.accessible), minus(request, node.eventual))
+    missing_later = lacking(request, node.future_idle)
+    missing_for_good = (lacking(request, node.accessible), lacking(request, node.eventual))
     return lambda freed: (
         freed.covers(missing)
         and freed.covers(missing_later)
