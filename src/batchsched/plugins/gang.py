@@ -65,9 +65,10 @@ class _Gang:
         return not_enough_tasks(lacking, "gang")
 
     def job_order_key(self, job: JobState, /) -> int:
-        # Jobs that are not ready go first; those with more tasks than their groups need go last.
+        # Jobs that have lost tasks of their minimum go first: what they still hold is of no use.
+        # Then those that are not ready; those with more tasks than their groups need go last.
         if not job.has_minimum():
-            return 0
+            return -1 if job.is_broken else 0
         return 1 if job.groups is None else 1 + self._has_more(job, job.groups)
 
     def _has_more(self, job: JobState, groups: JobGroups) -> bool:
@@ -108,9 +109,10 @@ class _Gang:
     def revocable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
-        # The rest of a gang would be of no use; without whole jobs, loans are still revoked.
-        at_minimum = Verdict.WITH_JOB if self._evicts_whole_jobs else Verdict.VICTIM
-        return self._verdicts(_job(claimant), candidates, lambda _job: at_minimum)
+        if not self._evicts_whole_jobs:  # loans are revoked even so
+            return [Verdict.VICTIM] * len(candidates)
+        # The rest of a gang would be of no use.
+        return self._verdicts(_job(claimant), candidates, lambda _job: Verdict.WITH_JOB)
 
     def _at_minimum(self, is_evictable: bool) -> Verdict:
         return Verdict.WITH_JOB if is_evictable and self._evicts_whole_jobs else Verdict.PROTECTED

@@ -62,7 +62,8 @@ class EvictionRules:
     curable: bool = False
     """Whether to search also nodes that refuse the claimant only for reasons evicting can cure.
 
-    See `batchsched.plugin.Predicate.curable`.
+    See `batchsched.plugin.Predicate.curable`. By default, only in configurations that name no
+    tiers.
     """
 
     @classmethod
@@ -72,7 +73,7 @@ class EvictionRules:
         return cls(
             most=most if arguments.is_given("maxEvictions") else inf,
             min_runtime=arguments.number("minRuntime", default=0, minimum=0),
-            curable=arguments.boolean("curable", default=False),
+            curable=arguments.boolean("curable", default=arguments.has_default_tiers),
         )
 
     def recent(self, session: Session) -> RecentStarts | None:
@@ -91,6 +92,19 @@ DEFAULT_RULES = EvictionRules()
 
 Unit = Sequence[TaskState]
 """Tasks that are evicted together or not at all, on any nodes."""
+
+
+def units_in_order(session: Session, victims: Victims) -> list[Unit]:
+    """Return what may be evicted: single tasks, then replicas, then whole jobs, broken ones last.
+
+    Broken jobs are the last ones because they lost tasks already, and wait to be completed.
+    """
+    whole_jobs = sorted(victims.whole_jobs, key=lambda job: job.is_broken)
+    return [
+        *([victim] for victim in victims.alone),
+        *(session.in_victim_order(unit.victims) for unit in victims.replicas),
+        *map(session.whole_job, whole_jobs),
+    ]
 
 
 @frozen
@@ -180,15 +194,6 @@ class Claimant:
         in_order = self.session.in_victim_order(candidates)
         return self.judges.victims(self.task, in_order, self.whole_jobs, self.recent)
 
-    def units(self, victims: Victims) -> list[Unit]:
-        """Return what may be evicted: single tasks, then replicas, then whole jobs."""
-        session = self.session
-        return [
-            *([victim] for victim in victims.alone),
-            *(session.in_victim_order(unit.victims) for unit in victims.replicas),
-            *map(session.whole_job, victims.whole_jobs),
-        ]
-
     def shortfall(self, node: NodeState) -> Shortfall:
         """Return what it lacks on a node."""
         return Shortfall(self.task.init_resreq, node, may_use_idle=self.may_use_idle)
@@ -239,9 +244,9 @@ class Shortfall:
     __slots__ = ("_missing", "_missing_for_good", "_request")
 
     def __init__(self, request: Vector, node: NodeState, *, may_use_idle: bool) -> None:
-        self._missing = _missing(request, node.future_idle if node.divergence_count else node.idle)
+        self._missing = lacking(request, node.future_idle if node.divergence_count else node.idle)
         self._missing_for_good = (
-            _missing(request, node.eventual) if node.divergence_count else self._missing
+            lacking(request, node.eventual) if node.divergence_count else self._missing
         )
         self._request = None if may_use_idle else request
 
@@ -257,13 +262,12 @@ class Shortfall:
             and freed.covers_for_good(self._missing_for_good)
         )
 
-    def is_enough_for_now_with(self, freed: FreedResources) -> bool:
-        """Return whether there is room without the victims, ignoring conditional promises."""
-        return freed.covers(self._missing)
 
+def lacking(request: Vector, there: Vector) -> Vector:
+    """Return what a request lacks; 0 in dimensions that it does not request.
 
-def _missing(request: Vector, there: Vector) -> Vector:
-    """Return what a request lacks; 0 in dimensions that it does not request."""
+    What a task does not ask for it does not lack, even where others hold more than there is.
+    """
     return tuple(
         wanted - amount if wanted >= EPSILON else 0
         for wanted, amount in zip(request, there, strict=True)
@@ -445,7 +449,7 @@ class RoomOn:
     def with_jobs(self) -> Room | None:
         """Return the first of the nodes where, with whole jobs, the fewest tasks are evicted."""
         return _cheapest(
-            self._fewest(node, self._claimant.units(self._victims_on(node)))
+            self._fewest(node, units_in_order(self._claimant.session, self._victims_on(node)))
             for node in self._nodes
             if not self._victims_on(node).is_all_alone
         )
@@ -654,7 +658,7 @@ class RememberedRoom:
         fewest: Room | None = None
         for node, victims in self._with_jobs:
             shortfall = self._claimant.shortfall(node)
-            units = self._claimant.units(victims)
+            units = units_in_order(self._claimant.session, victims)
             chosen = choose_units(units, node, shortfall.is_enough_with)
             if chosen is not None:
                 if fewest is None or len(chosen) < fewest.cost:
@@ -831,16 +835,12 @@ def _backfill_to_evict(
     session: Session, task: TaskState, node: NodeState
 ) -> Sequence[TaskState] | None:
     """Return the backfill tasks that leave for a task; None: not even all of them are enough."""
-    # `eventual` already includes what backfill tasks hold, so evicting them does not change it.
-    if not fits(task.init_resreq, node.eventual):
-        return None
     candidates = session.in_victim_order(
         other for other in node.tasks.values() if _is_lent_to(other)
     )
-    victims = session.plugin_set.revocable(task, candidates)
-    units = _units_in_order(session, candidates, victims)
+    units = units_in_order(session, session.plugin_set.revocable(task, candidates))
     room = Shortfall(task.init_resreq, node, may_use_idle=True)
-    return choose_units(units, node, room.is_enough_for_now_with)
+    return choose_units(units, node, room.is_enough_with)
 
 
 def _is_lent_to(task: TaskState) -> bool:
@@ -853,21 +853,3 @@ def _is_lent_to(task: TaskState) -> bool:
         and job.in_session
         and not job.has_bind
     )
-
-
-def _units_in_order(
-    session: Session, candidates: Sequence[TaskState], victims: Victims
-) -> list[Unit]:
-    """Return the units that may be evicted, in victim order: single tasks, replicas, whole jobs."""
-    alone = {victim.uid for victim in victims.alone}
-    replica_of = {task.uid: unit for unit in victims.replicas for task in unit.victims}
-    units: list[Unit] = []
-    for candidate in candidates:
-        job = candidate.job
-        if job is not None and job in victims.whole_jobs:
-            units.append(session.whole_job(job))
-        elif candidate.uid in alone:
-            units.append([candidate])
-        elif candidate.uid in replica_of:
-            units.append(session.in_victim_order(replica_of[candidate.uid].victims))
-    return units
