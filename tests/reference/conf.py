@@ -68,13 +68,13 @@ class Conf:
 
     actions: tuple[ActionConf, ...]
     tiers: tuple[tuple[PluginConf, ...], ...]
-    names_tiers: bool
-    """Whether the tiers are given, rather than the default ones."""
+    has_default_tiers: bool
+    """Whether it names no tiers, or the default ones."""
 
     def cures(self, action: ActionConf) -> bool:
         """Return whether an action also searches nodes that accept a task only after evictions."""
         evicts = action.name in ("preempt", "reclaim")
-        return evicts and action.arguments.boolean("curable", default=not self.names_tiers)
+        return evicts and action.arguments.boolean("curable", default=self.has_default_tiers)
 
 
 DEFAULT_TIERS = (
@@ -101,13 +101,18 @@ def read_conf(conf: Mapping[str, object]) -> Conf:
     """Read a parsed kube-batch configuration."""
     actions = conf.get("actions", "allocate, backfill")
     names: list[object] = list(actions.split(",")) if isinstance(actions, str) else _list(actions)
+    tiers = _tiers(conf.get("tiers", DEFAULT_TIERS))
     return Conf(
         actions=tuple(_action(action) for action in names),
-        tiers=tuple(
-            tuple(_plugin(plugin) for plugin in _list(_mapping(tier).get("plugins", [])))
-            for tier in _list(conf.get("tiers", DEFAULT_TIERS))
-        ),
-        names_tiers="tiers" in conf,
+        tiers=tiers,
+        has_default_tiers=tiers == _tiers(DEFAULT_TIERS),
+    )
+
+
+def _tiers(tiers: object) -> tuple[tuple[PluginConf, ...], ...]:
+    return tuple(
+        tuple(_plugin(plugin) for plugin in _list(_mapping(tier).get("plugins", [])))
+        for tier in _list(tiers)
     )
 
 
