@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -9,7 +11,7 @@ from tests.reference.queue_shares import DemandedTree
 
 from batchsched import Queue
 from batchsched.plugin.queues import QueueTree
-from batchsched.plugins.capacity.accounts import ROOT, Accounts, Departure
+from batchsched.plugins.capacity.accounts import ROOT, Accounts, Departure, fullness
 from batchsched.testing import queue_trees
 
 DIMENSIONS = ("cpu", "memory")
@@ -164,3 +166,38 @@ def test_what_is_let_in_never_breaks_the_limits_nor_the_total(
         assert sum(accounts.kept[d][top] for top in tree.tops) <= max(total[d], begun[d])
         for kept, limit in zip(accounts.kept[d], accounts.limit[d], strict=True):
             assert limit is None or kept <= limit
+
+
+class TestFullness:
+    """How queues are compared: exactly, and also where a share is 0."""
+
+    def test_quotients_that_are_one_float_are_told_apart(self) -> None:
+        huge = 1 << 60
+        emptier, fuller = (huge, huge + 2), (huge, huge + 1)
+        assert emptier[0] / emptier[1] == fuller[0] / fuller[1]
+        assert fullness(*emptier, 0) < fullness(*fuller, 0)
+
+    def test_equal_quotients_are_equal(self) -> None:
+        assert fullness(1, 3, 0) == fullness(2, 6, 0)
+        assert fullness(0, 0, 5) == fullness(0, 7, 5)
+
+    def test_what_is_held_of_no_share_comes_after_all_and_is_compared_by_the_total(self) -> None:
+        assert fullness(99, 1, 0) < fullness(1, 0, 8) < fullness(2, 0, 8)
+        assert fullness(2, 0, 8) < fullness(1, 0, 2)  # in another dimension
+        assert fullness(1, 0, 0) == fullness(1, 0, 1)
+
+
+AMOUNT = st.integers(0, 9)
+
+
+@given(
+    st.lists(st.tuples(AMOUNT, AMOUNT, AMOUNT), min_size=1),
+)
+def test_fullness_orders_like_rational_numbers(given_: list[tuple[int, int, int]]) -> None:
+    def rank(one: tuple[int, int, int]) -> tuple[bool, Fraction]:
+        held, share, total = one
+        if held and not share:
+            return True, Fraction(held, max(total, 1))
+        return False, Fraction(held, share) if held else Fraction()
+
+    assert sorted(given_, key=lambda one: fullness(*one)) == sorted(given_, key=rank)

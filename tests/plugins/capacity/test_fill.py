@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.reference.queue_shares import reference_fill
@@ -34,6 +35,49 @@ class TestExamples:
         caps, weights = [HUGE, HUGE - 1], [HUGE, HUGE]
         assert caps[0] / weights[0] == caps[1] / weights[1]
         assert fill(2 * HUGE - 2, caps, weights) == ([HUGE - 1, HUGE - 1], 0)
+
+
+@pytest.mark.parametrize(
+    ("amount", "caps", "weights", "expected"),
+    [
+        (7, [9, 9], [2, 1], [5, 2]),
+        (8, [9, 9], [2, 1], [5, 3]),
+        (10, [9, 9, 9], [1, 1, 1], [4, 3, 3]),  # among equals the first
+        (10, [2, 9, 9], [1, 1, 1], [2, 4, 4]),
+        (1, [9, 9, 9], [2, 3, 3], [0, 1, 0]),
+    ],
+)
+def test_whole_devices_by_largest_remainder(
+    amount: int, caps: list[int], weights: list[int], expected: list[int]
+) -> None:
+    parts, left = fill(1000 * amount, [1000 * cap for cap in caps], weights, 1000)
+    assert parts == [1000 * part for part in expected]
+    assert left == 0
+
+
+@given(AMOUNTS, ITEMS)
+def test_whole_devices_are_dealt_out_to_the_last_within_one_of_the_exact_parts(
+    amount: int, items: list[tuple[int, int]]
+) -> None:
+    caps, weights = [1000 * cap for cap, _ in items], [weight for _, weight in items]
+    parts, left = fill(1000 * amount, caps, weights, 1000)
+    exact, _ = fill(10**9 * amount, [10**6 * cap for cap in caps], weights)
+    assert all(part % 1000 == 0 for part in parts)
+    for part, near, cap in zip(parts, exact, caps, strict=True):
+        assert 0 <= part <= cap
+        assert abs(10**6 * part - near) < 10**9
+    wanted = sum(cap for cap, weight in zip(caps, weights, strict=True) if weight)
+    assert sum(parts) == min(1000 * amount, wanted)
+    assert left == 1000 * amount - sum(parts)
+
+
+@given(AMOUNTS, ITEMS)
+def test_whole_devices_as_the_reference_deals_them(
+    amount: int, items: list[tuple[int, int]]
+) -> None:
+    caps, weights = [1000 * cap for cap, _ in items], [weight for _, weight in items]
+    expected = reference_fill(1000 * amount, caps, weights, is_whole=True)
+    assert fill(1000 * amount, caps, weights, 1000) == expected
 
 
 @given(AMOUNTS, ITEMS)

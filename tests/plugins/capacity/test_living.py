@@ -41,7 +41,7 @@ def disturbed(snapshot: Snapshot, random: Random, number: int) -> Snapshot:
     nodes, jobs = list(snapshot.nodes), list(snapshot.jobs)
     one = random.randrange(len(nodes))
     there: NodeInfo = nodes[one]
-    match random.randrange(7):
+    match random.randrange(9):
         case 0:
             nodes[one] = evolve(there, unschedulable=not there.unschedulable)
         case 1:
@@ -59,6 +59,12 @@ def disturbed(snapshot: Snapshot, random: Random, number: int) -> Snapshot:
             where = random.randrange(len(jobs))
             tasks = [evolve(task, priority=task.priority + 1) for task in jobs[where].tasks]
             jobs[where] = evolve(jobs[where], tasks=tasks, queue=random.choice(jobs).queue)
+        case 7:
+            lost = random.choice((amount(0), amount(1), amount(9, 1), amount(9, 0.5)))
+            nodes[one] = evolve(there, allocatable=lost)
+        case 8 if jobs:
+            part = job(random.choice(jobs).queue, f"part-{number}", gpus=0.5)
+            jobs.append(part)
         case _:
             pass
     return evolve(snapshot, nodes=nodes, jobs=jobs)

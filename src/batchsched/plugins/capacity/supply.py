@@ -107,6 +107,8 @@ class RememberedSupply(Supply):
         self._beyond: dict[str, Vector] = {}
         """What the room on odd nodes is more than the total, as far as it is known."""
         self._room: Vector | None = None
+        self._where: dict[str, str] = {}
+        """The odd nodes where tasks are, or were, by UID."""
         self._without_queue = {job.uid: job for job in view.jobs.values() if job.queue is None}
         self._others = self._held_by_others()
         for node in view.nodes:
@@ -116,6 +118,7 @@ class RememberedSupply(Supply):
         """Update the sums. O(changed nodes and tasks), or O(nodes) if tasks of no queue changed."""
         for node in changes.nodes_gone:
             self._leave(node.name)
+        self._where.clear()
         # Any other node becomes overcommitted, or ceases to be, only by tasks that changed.
         touched = dict(self._odd)
         for job in changes.jobs:
@@ -136,8 +139,13 @@ class RememberedSupply(Supply):
 
     def record_move(self, task: TaskState, /) -> None:
         """Take note of a task that was charged or refunded. O(1)."""
-        if self._odd and task.node is not None and task.node.name in self._odd:
-            self._beyond.pop(task.node.name, None)
+        if not self._odd:
+            return
+        if task.node is not None and task.node.name in self._odd:
+            self._where[task.uid] = task.node.name
+        where = self._where.get(task.uid)  # a task that is refunded is on no node just then
+        if where is not None:
+            self._beyond.pop(where, None)
             self._room = None
 
     def total(self) -> Vector:
@@ -201,7 +209,7 @@ class RememberedSupply(Supply):
     def _enter(self, node: NodeState) -> None:
         self._room = None
         if out_of_service(node.info) is not None:
-            self._odd[node.name] = node
+            self._enter_odd(node)
             return
         left = node.allocatable
         others = self._others.get(node.name)
@@ -210,7 +218,11 @@ class RememberedSupply(Supply):
         self._of_node[node.name] = left
         self._sum = plus(self._sum, left)
         if min(node.idle) < 0:
-            self._odd[node.name] = node
+            self._enter_odd(node)
+
+    def _enter_odd(self, node: NodeState) -> None:
+        self._odd[node.name] = node
+        self._where.update(dict.fromkeys(node.tasks, node.name))
 
     def _leave(self, name: str) -> None:
         self._room = None

@@ -1,0 +1,171 @@
+"""What there is for queues: the total, the room, and the units in which devices are shared."""
+
+from __future__ import annotations
+
+from random import Random
+
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.plugins.capacity.worlds import amount, job, node
+from tests.support.books import opened
+
+from batchsched import (
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    ResourceLimit,
+    Session,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+)
+from batchsched.plugin import SessionView, TaskState
+from batchsched.plugin.queues import QueueTree
+from batchsched.plugins.capacity.supply import RememberedSupply, Supply, WholeDevices
+from batchsched.testing import snapshots
+
+GPU = "gpu"
+
+
+class Supplies:
+    """Keeps both forms of the supply in a session."""
+
+    def __init__(self, view: SessionView) -> None:
+        self.view = view
+        self.plain, self.remembered = Supply(view), RememberedSupply(view)
+
+    def on_allocate(self, task: TaskState, /) -> None:
+        self.remembered.record_move(task)
+
+    on_deallocate = on_allocate
+
+
+def session_with_supplies(snapshot: Snapshot) -> tuple[Session, Supplies]:
+    found: list[Supplies] = []
+
+    def supplies(view: SessionView) -> Supplies:
+        found.append(Supplies(view))
+        return found[-1]
+
+    return opened(snapshot, [("supplies", supplies)]), found[0]
+
+
+def supplies_of(*nodes: NodeInfo, jobs: list[JobInfo], **more: object) -> Supplies:
+    queues = [Queue(name="a"), Queue(name="b")]
+    snapshot = Snapshot(nodes=nodes, queues=queues, jobs=jobs, **more)  # type: ignore[arg-type]
+    return session_with_supplies(snapshot)[1]
+
+
+def gpus(vector: tuple[int, ...]) -> int:
+    return vector[2] // 1000
+
+
+def on(name: str, count: int, status: TaskStatus = TaskStatus.RUNNING) -> JobInfo:
+    """A job whose tasks of one gpu each are on a node."""
+    one = job("a", f"on-{name}-{status.value}", count, size=1, gpus=1, on=name)
+    return evolve(one, tasks=[evolve(task, status=status) for task in one.tasks])
+
+
+class TestTotalAndRoom:
+    LOST = (node("n1", 99, 0), node("n2", 99, 8))
+    """The first had devices, too."""
+
+    def test_lost_devices_are_no_part_of_what_is_shared_and_keep_no_others_idle(self) -> None:
+        supplies = supplies_of(*self.LOST, jobs=[on("n1", 8)])
+        assert gpus(supplies.plain.total()) == 8
+        assert gpus(supplies.plain.room()) == 16
+
+    def test_a_node_out_of_service_has_what_runs_there(self) -> None:
+        nodes = evolve(node("n1", 99, 8), unschedulable=True), node("n2", 99, 8)
+        supplies = supplies_of(*nodes, jobs=[on("n1", 3), on("n1", 2, TaskStatus.RELEASING)])
+        assert gpus(supplies.plain.total()) == 13
+        assert gpus(supplies.plain.room()) == 11  # what is leaving it is no room
+
+    def test_room_leaves_lost_devices_with_the_tasks(self) -> None:
+        supplies = supplies_of(*self.LOST, jobs=[on("n1", 8), on("n2", 4)])
+        tasks = supplies.view.tasks
+        for which in (supplies.plain, supplies.remembered):
+            assert gpus(which.room([tasks["on-n1-Running-00"]])) == 15
+            assert gpus(which.room([tasks["on-n2-Running-00"]])) == 16
+
+    def test_others_take_away_from_both(self) -> None:
+        other = TaskInfo(
+            uid="other",
+            name="other",
+            resreq=amount(1, 6),
+            status=TaskStatus.RUNNING,
+            node_name="n2",
+        )
+        supplies = supplies_of(*self.LOST, jobs=[on("n2", 4)], other_tasks=[other])
+        assert gpus(supplies.plain.total()) == 2
+        assert gpus(supplies.plain.room()) == 4  # n2 is overcommitted
+
+
+@settings(max_examples=150)
+@given(
+    snapshots(always=["overcommitted", "running"], min_jobs=2, groups=False),
+    st.integers(0, 1 << 32),
+)
+def test_what_is_remembered_is_what_the_definition_says(snapshot: Snapshot, seed: int) -> None:
+    """After any evictions, and with any of the rest gone."""
+    random = Random(seed)
+    nodes = [evolve(each, unschedulable=random.random() < 0.3) for each in snapshot.nodes]
+    session, supplies = session_with_supplies(evolve(snapshot, nodes=nodes))
+    assert supplies.remembered.total() == supplies.plain.total()
+    tasks = [task for each in session.jobs.values() for task in each.tasks if each.in_session]
+    claimants = [task for task in tasks if task.status is TaskStatus.PENDING]
+    running = [task for task in tasks if task.status is TaskStatus.RUNNING]
+    random.shuffle(running)
+    for task in running[: 4 if claimants else 0]:
+        leaving = random.sample(running, random.randint(0, len(running)))
+        staying = [each for each in leaving if each.status is TaskStatus.RUNNING]
+        assert supplies.remembered.room() == supplies.plain.room()
+        assert supplies.remembered.room(staying) == supplies.plain.room(staying)
+        with session.statement() as statement:
+            statement.evict(task, claimant=claimants[0])
+            if random.random() < 0.7:
+                statement.commit()
+    assert supplies.remembered.room() == supplies.plain.room()
+
+
+WHOLE_WORLD = (
+    Queue(name="a", guarantee=amount(0, 1), deserved=amount(0, 2), limit=ResourceLimit()),
+    job("a", "whole", gpus=1, size=0.5),
+    node("n1", 4, 4),
+)
+
+
+class TestWholeDevices:
+    def units(
+        self, queue: Queue, of_job: JobInfo, of_node: NodeInfo, *others: TaskInfo
+    ) -> list[int]:
+        snapshot = Snapshot(nodes=[of_node], queues=[queue], jobs=[of_job], other_tasks=others)
+        view = session_with_supplies(snapshot)[1].view
+        return list(WholeDevices(view, QueueTree(snapshot.queues)).units())
+
+    def test_devices_are_shared_out_whole_but_never_cpu_and_memory(self) -> None:
+        assert self.units(*WHOLE_WORLD) == [1, 1, 1000]
+
+    def test_half_a_device_anywhere_makes_thousandths_of_all(self) -> None:
+        queue, of_job, of_node = WHOLE_WORLD
+        half = Resource(scalars={GPU: 500})
+        other = TaskInfo(uid="o", name="o", resreq=half)
+        limit = ResourceLimit(scalars={GPU: 2500})
+        assert self.units(queue, evolve(of_job, tasks=[other]), of_node) == [1, 1, 1]
+        assert self.units(queue, of_job, of_node, other) == [1, 1, 1]
+        assert self.units(queue, of_job, evolve(of_node, allocatable=half)) == [1, 1, 1]
+        for granted in ({"guarantee": half}, {"deserved": half}, {"limit": limit}):
+            assert self.units(evolve(queue, **granted), of_job, of_node) == [1, 1, 1]
+
+    def test_what_a_task_needs_to_start_does_not_count(self) -> None:
+        queue, of_job, of_node = WHOLE_WORLD
+        task = evolve(of_job.tasks[0], init_resreq=amount(0.5, 1.5))
+        assert self.units(queue, evolve(of_job, tasks=[task]), of_node) == [1, 1, 1000]
+
+
+def test_tasks_of_which_nothing_is_known_stay() -> None:
+    nodes = evolve(node("n1", 99, 8), unschedulable=True), node("n2", 99, 8)
+    supplies = supplies_of(*nodes, jobs=[on("n1", 2, TaskStatus.UNKNOWN)])
+    assert gpus(supplies.plain.room()) == gpus(supplies.remembered.room()) == 10
