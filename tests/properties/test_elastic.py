@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference import reference_schedule
 from tests.reference.groups import Groups, has_groups
+from tests.reference.plugins import is_broken
 from tests.reference.state import State
 from tests.support.elastic import configuration, scheduler
 from tests.support.elastic_worlds import elastic_jobs, elastic_worlds
@@ -99,7 +100,10 @@ def is_placed(status: TaskStatus) -> bool:
 @settings(max_examples=40)
 @given(elastic_jobs("e", nodes=1, tasks=6), elastic_jobs("f", nodes=1, tasks=4))
 def test_e3_surplus_goes_first_then_a_replica_then_a_job(one: JobInfo, other: JobInfo) -> None:
-    """A claim of the smallest size takes one unit of a queue that has all on loan: the last."""
+    """A claim of the smallest size takes one unit of a queue that has all on loan: the last.
+
+    Of jobs, one that has lost a part of what it needs goes after those that have not.
+    """
     jobs = [
         evolve(
             job,
@@ -139,6 +143,9 @@ def units_by_hand(
     snapshot: Snapshot, job: JobInfo
 ) -> list[tuple[int, list[TaskInfo], list[TaskInfo]]]:
     """Kind (the larger, the less valuable), tasks, and what goes with them."""
+    if is_broken(State(snapshot), job):
+        there = [task for task in by_value(job.tasks) if task.status is TaskStatus.RUNNING]
+        return [(-1, there, there)]
     if has_groups(job):
         return Groups(State(snapshot), job).units(by_value)
     there = [task for task in by_value(job.tasks) if task.status is TaskStatus.RUNNING]
