@@ -1,4 +1,7 @@
-"""The scenarios D1 to D26: whoever is entitled gets it, and nobody is evicted for nothing."""
+"""The scenarios D1 to D16 and D23 to D25: whoever is entitled gets it, nobody goes for nothing.
+
+The others are in `test_broken_gangs.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from attrs import field, frozen
 from tests.support.clusters import bound, evicted, places
 
 from batchsched import (
+    CycleResult,
     JobInfo,
     NodeInfo,
     Queue,
@@ -59,14 +63,14 @@ def job(
 ) -> JobInfo:
     """A job of the tasks NAME-1, NAME-2, ...
 
-    "2" waits for 2 cpus, "2>n1" does so and fits n1 alone, "2@n1" runs on n1, "2@n1*" is marked as
-    backfill there. "2@n1 (5)" has the priority 5; the others have that of the job.
+    "2" waits for 2 cpus, "2>n1" does so and fits n1 alone, "2@n1" runs on n1. "2@n1 (5)" has the
+    priority 5; the others have that of the job.
     """
     found = []
     for number, text in enumerate(tasks, start=1):
-        match = re.fullmatch(r"([\d.]+)(?:>(\w+))?(?:@(\w+)(\*?))?(?: \((\d+)\))?", text)
+        match = re.fullmatch(r"([\d.]+)(?:>(\w+))?(?:@(\w+))?(?: \((\d+)\))?", text)
         assert match is not None, text
-        size, only, place, mark, own_priority = match.groups()
+        size, only, place, own_priority = match.groups()
         found.append(
             TaskInfo(
                 uid=f"{name}-{number}",
@@ -74,7 +78,6 @@ def job(
                 resreq=amount(float(size), gpus),
                 status=TaskStatus.RUNNING if place else TaskStatus.PENDING,
                 node_name=place,
-                is_backfill=bool(mark),
                 priority=int(own_priority or priority),
                 priority_class_name=priority_class,
                 node_selector={"name": only} if only else {},
@@ -96,17 +99,12 @@ def singles(name: str, queue: str, count: int, task: str, **more: Any) -> list[J
     return [job(f"{name}{number}", queue, task, **more) for number in range(1, count + 1)]
 
 
-def deciding(
-    *actions: object,
-    at_minimum: str = "whole-job",
-    shares: str = "capacity",
-    drf: bool = False,
-) -> Scheduler:
-    gang = {"name": "gang", "arguments": {"atMinimum": at_minimum}}
-    second: list[object] = ["predicates", shares, "nodeorder"]
-    if drf:
-        second.insert(0, {"name": "drf", "enablePreemptable": False})
-    tiers = [{"plugins": ["priority", gang, "conformance"]}, {"plugins": second}]
+def deciding(*actions: str) -> Scheduler:
+    gang = {"name": "gang", "arguments": {"atMinimum": "whole-job"}}
+    tiers = [
+        {"plugins": ["priority", gang, "conformance"]},
+        {"plugins": ["predicates", "capacity", "nodeorder"]},
+    ]
     conf = {"actions": list(actions or ALL), "tiers": tiers}
     return Scheduler(SchedulerConfig.from_mapping(conf))
 
@@ -124,7 +122,7 @@ class World:
     def snapshot(self) -> Snapshot:
         return Snapshot(nodes=self.nodes, queues=self.queues, jobs=self.jobs)
 
-    def first(self) -> Any:
+    def first(self) -> CycleResult:
         """What the first cycle decides."""
         return self.scheduler.schedule(self.snapshot)
 
@@ -148,19 +146,13 @@ class End:
 
     def cpus(self, queue: str) -> float:
         """How many cpus a queue's tasks have at the end."""
-        return sum(task.resreq.milli_cpu for task in self._running(queue)) / 1000
-
-    def count(self, queue: str) -> int:
-        """How many of a queue's tasks run at the end."""
-        return len(self._running(queue))
-
-    def _running(self, queue: str) -> list[TaskInfo]:
-        return [
+        running = [
             task
             for job in self.snapshot.jobs
             for task in job.tasks
             if job.queue == queue and task.status is TaskStatus.RUNNING
         ]
+        return sum(task.resreq.milli_cpu for task in running) / 1000
 
 
 def gpus_of_shares(world: World, names: Iterable[str]) -> list[float]:
@@ -264,3 +256,26 @@ class TestClaims:
         jobs = [*singles("b", "b", 8, "1@n1"), *singles("a", "a", 8, "1")]
         end = World([node("n1", 10)], [queue("a", 8), queue("b", 8)], jobs).end()
         assert (end.cpus("a"), end.cpus("b")) == (5, 5)
+
+
+class TestPreemptionInAQueue:
+    """Priorities do not put what no share covers in the place of what one covers."""
+
+    def test_d16_a_need_that_would_not_be_covered_takes_nothing_that_is(self) -> None:
+        jobs = [
+            job("a2", "a", "2@n1"),
+            job("a4", "a", "4", priority=10),
+            job("b", "b", "3>nowhere"),
+        ]
+        queues = [queue("a", weight=3), queue("b", weight=2)]
+        world = World([node("n1", 5), node("n2", 1)], queues, jobs)
+        assert world.end().evictions == []
+
+    def test_d25_one_of_a_job_may_go_alone_but_not_two_of_its_covered_core(self) -> None:
+        jobs = [
+            job("x", "a", "1@n1 (5)", "1@n1 (5)", "1@n2 (4)", minimum=2),
+            job("y", "a", "2>n1 (1)", priority=100),
+            job("p", "p", "1>nowhere"),
+        ]
+        world = World([node("n1", 2), node("n2", 1)], [queue("a"), queue("p", 1)], jobs)
+        assert world.end().evictions == []
