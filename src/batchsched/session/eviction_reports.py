@@ -25,6 +25,8 @@ _REASONS = {
     Verdict.PASS: "not a victim of {plugin}",
     Verdict.WITH_JOB: "only with its job, which may not be evicted as a whole",
     Verdict.VICTIM: "victims of an earlier tier come first",
+    Verdict.ALONE: "not a victim of any plugin",
+    Verdict.NO_SAY: "not a victim of any plugin",
 }
 """Why a candidate is not a victim, where the plugin does not say it."""
 _JUST_STARTED = "protected by minRuntime"
