@@ -305,8 +305,9 @@ class Allocatable(Protocol):
 
         Called before a node is searched: for a job that is not ready, with everything that it
         needs, and for each task. `Need.leaving` are tasks that would be evicted for it. More
-        leaving tasks must never turn None into a refusal, and a queue that may allocate tasks
-        together must be allowed each of them: they are not asked about again one by one.
+        leaving tasks must not turn None into a refusal, unless they leave a node that is out of
+        service or where tasks hold more than there is. A queue that may allocate tasks together
+        must be allowed each of them: they are not asked about again one by one.
         """
         ...
 

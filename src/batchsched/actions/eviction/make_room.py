@@ -27,6 +27,7 @@ from attrs import define, frozen
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.model.resources import EPSILON
+from batchsched.model.rules import out_of_service
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.curing import accepts_without, curable_nodes
 from batchsched.session.session import Session, Statement
@@ -141,7 +142,19 @@ class Claimant:
 
     def is_within_limits(self, gone: Sequence[TaskState]) -> bool:
         """Return whether the limits of queues allow it once some tasks have left."""
-        return self.limit is None or self.session.limit_on(self.task, leaving=gone) is None
+        if self.limit is None and not self.may_tighten_limits(gone):
+            return True
+        return self.session.limit_on(self.task, leaving=gone) is None
+
+    def may_tighten_limits(self, gone: Iterable[TaskState]) -> bool:
+        """Return whether limits may forbid it once tasks have left, though they allow it now.
+
+        That is so only on nodes that are out of service, or have lost devices under these tasks:
+        there is less to be had then.
+        """
+        return self.session.plugin_set.limits_queues and any(
+            task.node is not None and _has_lost(task.node) for task in gone
+        )
 
     def feasible(self, among: Collection[int] | None = None) -> Iterable[NodeState]:
         """Return the nodes that accept it: best first, or in node order for other queues."""
@@ -197,6 +210,11 @@ class Claimant:
     def shortfall(self, node: NodeState) -> Shortfall:
         """Return what it lacks on a node."""
         return Shortfall(self.task.init_resreq, node, may_use_idle=self.may_use_idle)
+
+
+def _has_lost(node: NodeState) -> bool:
+    """Return whether a node is out of service, or tasks hold more than it has. O(dimensions)."""
+    return min(node.idle) < 0 or out_of_service(node.info) is not None
 
 
 # Resources
@@ -624,6 +642,8 @@ class RememberedRoom:
             Reads.NODES,
         )
         self._too_small: list[int] = []
+        self._undecided: set[int] = set()
+        """The nodes where it depends on limits too whether the victims are enough."""
         self._with_jobs: list[tuple[NodeState, Victims]] = []
         """The nodes where single tasks were not enough, but whole jobs may be."""
 
@@ -642,11 +662,11 @@ class RememberedRoom:
                 break
             if not victims.is_all_alone:
                 self._with_jobs.append((node, victims))
-            elif node.slot not in self._own_nodes:
-                self._closed.add(node.slot)
+            else:
+                self._close({node.slot})
         else:
             # Infeasible nodes are left out too, until they change.
-            self._closed |= among - self._own_nodes - {node.slot for node, _ in self._with_jobs}
+            self._close(among - {node.slot for node, _ in self._with_jobs})
         self._open.difference_update(self._too_small)
         return room
 
@@ -665,9 +685,13 @@ class RememberedRoom:
                     fewest = Room(node, chosen)
                     if len(chosen) == 1:
                         break
-            elif node.slot not in self._own_nodes:
-                self._closed.add(node.slot)
+            else:
+                self._close({node.slot})
         return fewest
+
+    def _close(self, slots: AbstractSet[int]) -> None:
+        """Leave nodes out of like searches, where what all claimants may evict is not enough."""
+        self._closed |= slots - self._own_nodes - self._undecided
 
     def _single_tasks(self, node: NodeState, victims: Victims) -> Room | None:
         if not victims.alone:
@@ -760,7 +784,9 @@ class RoomWithinLimits(RoomOn):
     @staticmethod
     def _worth_searching(claimant: Claimant) -> Iterator[NodeState]:
         everybody = claimant.candidates_everywhere()
-        if not everybody or not claimant.is_within_limits(everybody):
+        if not everybody or not (
+            claimant.is_within_limits(everybody) or claimant.may_tighten_limits(everybody)
+        ):
             return
         shares_search = False
         for node in claimant.feasible():
@@ -774,6 +800,8 @@ class RoomWithinLimits(RoomOn):
     def _choose(
         self, units: Sequence[Unit], is_enough: Callable[[Sequence[Unit]], bool]
     ) -> list[Unit] | None:
+        if self._claimant.may_tighten_limits(task for unit in units for task in unit):
+            return fewest_units(units, is_enough)
         return fewest_by_halving(units, is_enough)
 
 
