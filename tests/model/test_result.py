@@ -216,6 +216,7 @@ class TestToDict:
                             "detail": "cpu",
                             "queue": "",
                             "excess": None,
+                            "beyond_deserved": None,
                         },
                         5,
                     ],

@@ -228,6 +228,8 @@ class QueueExcess:
     """What may be held of it."""
     queue: str = ""
     """The name of the queue; empty: all queues together, where guarantees count as held."""
+    held: int | None = None
+    """What the queue holds of it now, for claims."""
 
     def text(self, than: str) -> str:
         """Return the excess in one line; `than` says what it exceeds."""
@@ -256,6 +258,8 @@ class Unfit:
     """The queue that may not take the task, where one queue is the reason."""
     excess: QueueExcess | None = None
     """The amount that is more than a limit, a fair share or the guarantees leave."""
+    beyond_deserved: QueueExcess | None = None
+    """For a claim that exceeds the fair share: what is more than the queue deserves."""
 
     @property
     def text(self) -> str:
@@ -274,10 +278,35 @@ def over_limit(excess: QueueExcess, plugin: str) -> Unfit:
     return Unfit(UnfitReason.QUEUE_LIMIT, plugin, detail, excess.queue, excess)
 
 
-def over_share(excess: QueueExcess, plugin: str) -> Unfit:
-    """Return the refusal of a claim by which a queue would exceed its fair share."""
-    detail = excess.text("its share")
-    return Unfit(UnfitReason.ABOVE_FAIR_SHARE, plugin, detail, excess.queue, excess)
+def over_share(excess: QueueExcess, plugin: str, deserved: QueueExcess | None = None) -> Unfit:
+    """Return the refusal of a claim by which a queue would exceed its fair share.
+
+    Args:
+        excess: what is more than its share.
+        plugin: the plugin that refuses.
+        deserved: what is more than it deserves, if it deserves anything of that dimension.
+
+    >>> share = QueueExcess(queue="a", dimension="gpu", would_hold=5000, most=4000, held=4000)
+    >>> print(over_share(share, "capacity", share).text)
+    queue 'a' would hold 5 of gpu, 1 more than its share of 4; what it deserves, 4, is met
+
+    """
+    detail = excess.text(f"its share of {shown_amount(excess.dimension, excess.most)}")
+    if deserved is not None:
+        detail += f"; {_beyond_deserved_text(excess, deserved)}"
+    return Unfit(
+        UnfitReason.ABOVE_FAIR_SHARE, plugin, detail, excess.queue, excess, beyond_deserved=deserved
+    )
+
+
+def _beyond_deserved_text(excess: QueueExcess, deserved: QueueExcess) -> str:
+    name, most = deserved.dimension, deserved.most
+    what = f"what it deserves, {shown_amount(name, most)}"
+    if name != excess.dimension:
+        what += f" of {name}"
+    if deserved.held is not None and deserved.held >= most:
+        return f"{what}, is met"
+    return f"{what}, would be exceeded by {shown_amount(name, deserved.would_hold - most)}"
 
 
 def minimum_on_loan(queue: str, plugin: str) -> Unfit:

@@ -119,11 +119,47 @@ class TestExamplesOnWhichSchedulersDiffer:
         assert gone == []
         reason = result.pending["more-a00-00"]
         assert reason.why is WhyPending.ABOVE_FAIR_SHARE
-        assert "queue 'a' would hold 4 of cpu, 0.667 more than its share" in reason.text
+        assert "queue 'a' would hold 4 of cpu, 0.667 more than its share of 3.333" in reason.text
         assert reason.refusal is not None
         assert reason.refusal.queue == "a"
         assert reason.refusal.excess is not None
         assert reason.refusal.excess.most == 3333
+
+
+class TestWhatAQueueIsToldThatMayNotClaim:
+    """Which right is lacking, and by how much."""
+
+    @staticmethod
+    def told(gpus: int, *, deserved: tuple[float, float], more: float = 1) -> str:
+        """What a hears that has some gpus of 8, b having the others, and asks for more."""
+        weight = 0 if any(deserved) else 1  # with nothing of the surplus, or half of it
+        queues = [Queue(name="a", deserved=amount(*deserved), weight=weight), Queue(name="b")]
+        jobs = [
+            *singles("a", "runs", gpus, size=0, gpus=1, on="n1"),
+            *singles("b", "b", 8 - gpus, size=0, gpus=1, on="n1"),
+            *singles("b", "more", 9, size=0, gpus=1, at=1),
+            job("a", "a", size=0, gpus=more),
+        ]
+        _, result = evicted([node("n1", 4, 8)], queues, jobs)
+        refusal = result.pending["a-00"].refusal
+        assert refusal is not None
+        return refusal.text
+
+    def test_what_it_deserves_is_met(self) -> None:
+        assert self.told(4, deserved=(0, 4)) == (
+            "queue 'a' would hold 5 of gpu, 1 more than its share of 4; what it deserves, 4, is met"
+        )
+
+    def test_what_it_deserves_would_be_exceeded(self) -> None:
+        assert self.told(3, deserved=(0, 4), more=2) == (
+            "queue 'a' would hold 5 of gpu, 1 more than its share of 4; "
+            "what it deserves, 4, would be exceeded by 1"
+        )
+
+    def test_it_deserves_nothing(self) -> None:
+        assert self.told(4, deserved=(0, 0)) == (
+            "queue 'a' would hold 5 of gpu, 1 more than its share of 4"
+        )
 
 
 class TestCover:

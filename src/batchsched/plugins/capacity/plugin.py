@@ -27,7 +27,7 @@ from batchsched.plugin.extension_points import Changes, Claim, ClaimTerms, Verdi
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.queues import QueueTree, QueueUses
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugins.capacity.accounts import EMPTY, ROOT, Accounts, Excess, use_of
+from batchsched.plugins.capacity.accounts import EMPTY, ROOT, Accounts, Excess, Share, use_of
 from batchsched.plugins.capacity.claims import QueueClaim
 from batchsched.plugins.capacity.loans import Loans
 from batchsched.plugins.capacity.ranks import Preemption
@@ -341,18 +341,32 @@ class _Capacity:
         )
 
     def _would_exceed_share(self, leaf: int, need: Need) -> Unfit:
+        """Return the refusal of a claim for which a leaf has no right, by fair or nominal share."""
+        fair = self._beyond(Share.FAIR, leaf, need)
+        nominal = self._beyond(Share.NOMINAL, leaf, need)
+        lacking = {each.dimension: each for each in nominal}
+        excess = next((each for each in fair if each.dimension in lacking), fair[0])
+        deserved = lacking.get(excess.dimension, next(iter(nominal), None))
+        if deserved is not None and not deserved.most:
+            deserved = None
+        return over_share(excess, "capacity", deserved)
+
+    def _beyond(self, share: Share, leaf: int, need: Need) -> list[QueueExcess]:
+        """Return what a leaf would hold beyond a share, in each dimension of a need."""
+        found: list[QueueExcess] = []
         for dimension in need.dimensions:
-            wanted = self.accounts.held[dimension][leaf] + need.request[dimension]
-            share = self.accounts.share[dimension][leaf]
-            if wanted > share:
-                over = QueueExcess(
+            held = self.accounts.held[dimension][leaf]
+            most = self.accounts.amounts(share)[dimension][leaf]
+            if held + need.request[dimension] > most:
+                excess = QueueExcess(
                     dimension=self._dimensions[dimension],
-                    would_hold=wanted,
-                    most=share,
+                    would_hold=held + need.request[dimension],
+                    most=most,
                     queue=self._tree.names[leaf],
+                    held=held,
                 )
-                return over_share(over, "capacity")
-        raise AssertionError("a leaf that is not within its share exceeds it in some dimension")
+                found.append(excess)
+        return found
 
     @property
     def loans(self) -> Loans:
