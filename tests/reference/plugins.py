@@ -305,9 +305,10 @@ class Gang(Plugin):
         return self._victims(candidates, at_minimum, claimant)
 
     def revocable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
-        """Evict a job at its minimum as a whole, if allowed, because the rest would be useless."""
-        at_minimum = Verdict.WITH_JOB if self._may_go_whole else Verdict.VICTIM
-        return self._victims(candidates, lambda _job: at_minimum, self._state.job_of[task.uid])
+        """Call in loans one by one, or as units where whole jobs may be evicted."""
+        if not self._may_go_whole:
+            return [Verdict.VICTIM for _ in candidates]
+        return self._victims(candidates, lambda _: Verdict.WITH_JOB, self._state.job_of[task.uid])
 
     def unschedulable(self, job: JobInfo) -> JobCondition | None:
         """Report a job that is not ready at close."""
