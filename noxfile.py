@@ -39,7 +39,10 @@ WITHOUT_NUMPY = (
     "--ignore=tests/placement/test_arrays.py",
 )
 """What could decide otherwise where NumPy is not installed."""
-NIGHTLY = ("tests/seeded_bugs", "tests/quality", "tests/test_determinism.py", "tests/properties")
+NIGHTLY = (
+    *("tests/seeded_bugs", "tests/quality", "tests/properties"),
+    *("tests/test_determinism.py", "tests/test_bad_input.py"),
+)
 """What takes long, with other examples each night."""
 
 nox.needs_version = ">=2025.5.1"

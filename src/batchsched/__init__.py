@@ -14,6 +14,7 @@ from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import (
     ActionError,
+    ArgumentError,
     BatchschedError,
     ConfigError,
     EventError,
@@ -134,6 +135,7 @@ __all__ = [
     "Action",
     "ActionError",
     "ActionOption",
+    "ArgumentError",
     "Arguments",
     "BatchschedError",
     "Bind",

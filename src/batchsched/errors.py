@@ -14,6 +14,7 @@ from attrs import frozen
 
 __all__ = [
     "ActionError",
+    "ArgumentError",
     "BatchschedError",
     "ConfigError",
     "EventError",
@@ -91,6 +92,10 @@ class SnapshotError(FaultsError):
 
 class ConfigError(FaultsError):
     """A configuration with unknown names or values of the wrong type."""
+
+
+class ArgumentError(FaultsError):
+    """Arguments of the wrong type, functions among them that raised, or iterables that did."""
 
 
 class EventError(FaultsError):

@@ -11,6 +11,7 @@ from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import (
     ActionError,
+    ArgumentError,
     BatchschedError,
     ConfigError,
     Fault,
@@ -21,7 +22,7 @@ from batchsched.errors import (
 from batchsched.live.attached import AttachedScheduler, KeptState, WarmCycles
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import is_of, is_text, shown, truth_problems
+from batchsched.model.validation.values import is_of, is_text, items_in, shown, truth_problems
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.session.cycle import (
@@ -178,6 +179,8 @@ predicates, priority, proportion, sjf, sla, usage
             ActionError: an action raised an exception.
 
         """
+        if type(reasons) is not bool:
+            raise ArgumentError([Fault(*each) for each in truth_problems("reasons", reasons)])
         if self._warm is None or not is_of(snapshot, Snapshot):
             return self.run(self._open(snapshot), reasons=reasons)
         return self._warm.schedule(snapshot, reasons=reasons)
@@ -312,7 +315,7 @@ def _doors_of(plain: bool | Collection[str]) -> tuple[frozenset[Door], list[Faul
         return frozenset(), [Fault("plain", f"{expected}, got {shown(given)}")]
     doors: set[Door] = set()
     faults: list[Fault] = []
-    for name in cast("Collection[object]", given):
+    for name in items_in(cast("Collection[object]", given)):
         if is_text(name) and name in known:
             doors.add(known[name])
         else:

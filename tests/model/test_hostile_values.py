@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from batchsched import (
+    ArgumentError,
     FaultsError,
     JobInfo,
     NodeInfo,
@@ -75,8 +76,9 @@ def test_what_an_iterator_raises_is_not_hidden() -> None:
         yield NodeInfo(name="n1")
         raise LookupError("mine")
 
-    with pytest.raises(LookupError, match="mine"):
+    with pytest.raises(ArgumentError, match="nodes: raised LookupError: mine") as caught:
         Snapshot(nodes=nodes())
+    assert isinstance(caught.value.__cause__, LookupError)
 
 
 @pytest.mark.parametrize("value", ["x" * 1_000_000, [0] * 1_000_000])

@@ -13,6 +13,7 @@ from tests.support.snapshot_content import (
 )
 
 from batchsched import Snapshot
+from batchsched.errors import ArgumentError
 
 
 class TestWrongCollections:
@@ -68,5 +69,6 @@ class TestWrongCollections:
             yield N1
             raise TypeError("from inside")
 
-        with pytest.raises(TypeError, match="from inside"):
+        with pytest.raises(ArgumentError, match=f"{name}: raised TypeError: from") as caught:
             Snapshot(**{name: failing()})
+        assert isinstance(caught.value.__cause__, TypeError)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from batchsched.errors import UnknownNameError
 from batchsched.simulation import (
     Consolidated,
     DecidingPolicy,
@@ -362,7 +363,7 @@ def test_the_queue_of_an_example() -> None:
         "When it started, job 1 had just ended."
     )
     assert run.why(3).endswith("started when it was submitted.")
-    with pytest.raises(KeyError, match="expected the id of a job of this run, got 9"):
+    with pytest.raises(UnknownNameError, match="expected the id of a job of this run, got 9"):
         run.why(9)
     comparison = run.compare({1: 0, 2: 100, 3: 200, 4: 3, 5: 0})
     assert (comparison.equal, comparison.compared) == (2, 4)
@@ -407,7 +408,7 @@ def test_ties_decide_and_are_named() -> None:
     assert sensitivity.orders == 8
     assert sensitivity["wait"].least <= sensitivity["wait"].here <= sensitivity["wait"].greatest
     assert str(sensitivity).startswith("8 random orders of ties")
-    with pytest.raises(SimulationError, match="orders: expected 1 or more, got 0"):
+    with pytest.raises(SimulationError, match="orders: expected a whole number, 1 or more, got 0"):
         simulate(workload, Easy()).tie_sensitivity(orders=0)
     with pytest.raises(SimulationError, match="got 'waits'"):
         simulate(workload, Easy()).tie_sensitivity(metrics=["waits"])

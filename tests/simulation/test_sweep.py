@@ -196,7 +196,7 @@ def test_weeks_are_drawn_whole() -> None:
         assert here in [sorted(each) for each in by_week.values()]
     with pytest.raises(WorkloadError, match="expected a log of a week or more"):
         resampled_by_weeks(log.first(3), weeks=1, seed=1)
-    with pytest.raises(WorkloadError, match="weeks: expected 1 or more"):
+    with pytest.raises(WorkloadError, match="weeks: expected a whole number, 1 or more"):
         resampled_by_weeks(log, weeks=0, seed=1)
 
 
@@ -210,7 +210,7 @@ def test_users_keep_their_hours() -> None:
     double = resampled_by_users(log, seed=4, users=2 * len(set(log.users)))
     assert len(double) > len(made)
     assert made != resampled_by_users(log, seed=5)
-    with pytest.raises(WorkloadError, match="users: expected 1 or more"):
+    with pytest.raises(WorkloadError, match="users: expected a whole number, 1 or more"):
         resampled_by_users(log, seed=1, users=0)
     with pytest.raises(WorkloadError, match="a week or more whose jobs have users"):
         resampled_by_users(log.first(1), seed=1)

@@ -26,6 +26,7 @@ from batchsched import (
     schedule,
     shrink,
 )
+from batchsched.errors import ArgumentError
 from batchsched.testing import snapshots
 from batchsched.tools.shrinking import neutral_names
 
@@ -151,8 +152,9 @@ def test_what_the_question_raises_is_not_hidden() -> None:
     def fails(snapshot: Snapshot) -> bool:
         raise KeyError(len(snapshot.jobs))
 
-    with pytest.raises(KeyError):
+    with pytest.raises(ArgumentError, match="holds: the function raised KeyError: 0") as caught:
         shrink(Snapshot(), fails)
+    assert isinstance(caught.value.__cause__, KeyError)
 
 
 def test_two_go_at_once_where_neither_goes_alone() -> None:

@@ -15,7 +15,14 @@ from batchsched.config.registry import Registry, default_registry, unknown_name
 from batchsched.errors import Fault, problem_of
 from batchsched.model.immutable import EMPTY, FrozenMap, kept_map, kept_tuple
 from batchsched.model.texts import did_you_mean
-from batchsched.model.validation.values import is_mapping, is_text, is_tuple, shown, tuple_problems
+from batchsched.model.validation.values import (
+    is_mapping,
+    is_of,
+    is_text,
+    is_tuple,
+    shown,
+    tuple_problems,
+)
 from batchsched.plugin.arguments import Arguments, ArgumentValue
 from batchsched.plugin.extension_points import Plugin
 
@@ -48,7 +55,7 @@ def _flags(given: Mapping[str, bool]) -> Mapping[str, bool]:
 
 
 def _plugins(given: Iterable[PluginOption]) -> tuple[PluginOption, ...]:
-    return kept_tuple(given)
+    return kept_tuple(given, "plugins")
 
 
 @frozen(kw_only=True)
@@ -312,7 +319,7 @@ class _Check:
         self.faults: list[Fault] = []
         self.actions: list[Action] = []
         self.plugins: list[Plugin] = []
-        if isinstance(registry, Registry):
+        if is_of(registry, Registry):
             self._registry, self._names_too = registry, names_too
         else:
             message = (

@@ -29,7 +29,14 @@ from batchsched.config.options import (
 from batchsched.config.registry import Registry
 from batchsched.errors import Fault
 from batchsched.model.notice import NoticeCode, NoticeCollector
-from batchsched.model.validation.values import is_mapping, is_of, is_text, join_path, shown
+from batchsched.model.validation.values import (
+    is_mapping,
+    is_of,
+    is_text,
+    items_of,
+    join_path,
+    shown,
+)
 from batchsched.plugin.arguments import Arguments, ArgumentValue, as_boolean
 
 
@@ -192,7 +199,7 @@ class ConfigReader:
 
     def _mapping(self, path: str, given: object) -> Mapping[str, object]:
         if is_mapping(given):
-            return {key if is_text(key) else shown(key): item for key, item in given.items()}
+            return {key if is_text(key) else shown(key): item for key, item in items_of(given)}
         self._fault(path, f"expected a mapping, got {shown(given)}")
         return {}
 

@@ -15,7 +15,8 @@ from batchsched.actions.reclaim import ReclaimAction
 from batchsched.actions.reserve import ReserveAction
 from batchsched.errors import RegistryError
 from batchsched.model.texts import did_you_mean
-from batchsched.model.validation.values import shown
+from batchsched.model.validation.arguments import checks_arguments
+from batchsched.model.validation.values import is_text, shown
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin
 from batchsched.plugins.by_time import FcfsPlugin, LasPlugin, SjfPlugin, SlaPlugin
@@ -87,10 +88,12 @@ class Registry:
         self._check("action", name, factory, self._actions)
         self._actions[name] = _maker(factory)
 
+    @checks_arguments()
     def plugin_factory(self, name: str, /) -> PluginFactory | None:
         """Return the factory of the plugin with this name, or None."""
         return self._plugins.get(name)
 
+    @checks_arguments()
     def action_factory(self, name: str, /) -> ActionFactory | None:
         """Return the factory of the action with this name, or None."""
         return self._actions.get(name)
@@ -138,7 +141,7 @@ def _maker(factory: Callable[[Arguments], MadeT] | type[MadeT]) -> Callable[[Arg
 
 
 def _is_name(name: object) -> bool:
-    return isinstance(name, str) and bool(name.strip()) and "," not in name
+    return is_text(name) and bool(name.strip()) and "," not in name
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:

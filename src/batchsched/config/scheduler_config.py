@@ -20,15 +20,15 @@ from batchsched.errors import ConfigError, Fault
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.notice import Notice, NoticeCollector
 from batchsched.model.serialisation import Format, JsonValue
-from batchsched.model.validation.values import is_of, shown
+from batchsched.model.validation.values import is_of, is_text, shown
 
 
 def _actions(given: Iterable[ActionOption]) -> tuple[ActionOption, ...]:
-    return kept_tuple(given)
+    return kept_tuple(given, "actions")
 
 
 def _tiers(given: Iterable[Tier]) -> tuple[Tier, ...]:
-    return kept_tuple(given)
+    return kept_tuple(given, "tiers")
 
 
 @frozen(kw_only=True)
@@ -98,7 +98,7 @@ did you mean 'unready'? known: evictBackfill, retry, starvationThreshold, unread
         1 x plugin tdm: left out: all nodes count as permanent (tiers[0].plugins[0])
 
         """
-        if unknown not in ("fault", "notice"):
+        if not is_text(unknown) or unknown not in ("fault", "notice"):
             message = f"expected 'fault' or 'notice', got {shown(unknown)}"
             raise ConfigError([Fault("unknown", message)])
         collector = NoticeCollector() if unknown == "notice" else None

@@ -10,11 +10,13 @@ from batchsched.kubernetes.annotations import BACKFILL, PLANNED_NODE, PLANNED_ST
 from batchsched.model.cluster import Plan, TaskInfo, TaskStatus
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.arguments import checks_arguments
 from batchsched.transition.decisions import reservations_to_keep
 
 PlaceT = TypeVar("PlaceT")
 
 
+@checks_arguments()
 def binding_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
     """Return a v1 Binding for every bind of `result`, in the same order. O(size of the snapshot).
 
@@ -53,6 +55,7 @@ def binding_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str
     return bindings
 
 
+@checks_arguments()
 def eviction_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
     """Return a policy/v1 Eviction for every eviction of `result`, in the same order. O(snapshot).
 
@@ -77,6 +80,7 @@ def eviction_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[st
     return evictions
 
 
+@checks_arguments()
 def reservation_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
     """Return a patch for every pod whose reservation changes, in order of UID. O(snapshot).
 
@@ -116,6 +120,7 @@ def reservation_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict
     return patches
 
 
+@checks_arguments()
 def nomination_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
     """Return a patch for every pod whose promise changes, in order of UID. O(snapshot).
 
@@ -160,6 +165,7 @@ def nomination_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[
     return patches
 
 
+@checks_arguments()
 def plan_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
     """Return a patch for every pod whose planned start changes, in order of UID. O(snapshot).
 

@@ -12,6 +12,7 @@ from batchsched.kubernetes.pods import Pod, PriorityClasses
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import JobInfo, TaskGroup, TaskInfo, TaskStatus
 from batchsched.model.notice import NoticeCode
+from batchsched.model.validation.values import shown
 
 # Pod groups
 
@@ -240,7 +241,7 @@ class JobBuilder:
             pod.object.note(
                 NoticeCode.WITHOUT_GROUP,
                 "",
-                f"belongs to no pod group: a separate job in queue {self.default_queue!r}",
+                f"belongs to no pod group: a separate job in queue {shown(self.default_queue)}",
             )
         job = JobInfo(
             name=task.name,
@@ -294,7 +295,7 @@ class JobBuilder:
                     NoticeCode.OTHER_SCHEDULER,
                     "spec.schedulerName",
                     f"left out: it is for the scheduler {pod.scheduler_name!r}, "
-                    f"not {self.scheduler_name!r}",
+                    f"not {shown(self.scheduler_name)}",
                 )
         elif pod.group:
             pod.object.note(

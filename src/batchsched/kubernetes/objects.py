@@ -19,7 +19,13 @@ from batchsched.errors import Fault, QuantityError
 from batchsched.kubernetes.quantities import milli_value, value
 from batchsched.model.immutable import EMPTY, FrozenMap
 from batchsched.model.notice import NoticeCode, NoticeCollector
-from batchsched.model.validation.values import join_path, shown
+from batchsched.model.validation.arguments import shown_problem
+from batchsched.model.validation.values import (
+    is_collection,
+    items_of,
+    join_path,
+    shown,
+)
 
 Objects = Iterable[Mapping[str, object]] | Mapping[str, object]
 """Objects of one kind: a collection of them, or a ``List`` object with ``items``."""
@@ -140,13 +146,19 @@ _snake_case = _SnakeCase()
 def _is_mapping(given: object) -> TypeGuard[Mapping[str, object]]:
     # Keys read from JSON are strings; `text_map` checks them where it matters.
     # `dict` is tested first, as the test against the abstract class takes much longer.
-    return isinstance(given, (dict, Mapping))
+    try:
+        return isinstance(given, (dict, Mapping))
+    except Exception:  # a property `__class__` may raise anything
+        return False
 
 
 def _is_sequence(given: object) -> TypeGuard[Sequence[object]]:
-    return isinstance(given, (list, tuple)) or (
-        isinstance(given, Sequence) and not isinstance(given, (str, bytes))
-    )
+    try:
+        return isinstance(given, (list, tuple)) or (
+            isinstance(given, Sequence) and not isinstance(given, (str, bytes))
+        )
+    except Exception:  # a property `__class__` may raise anything
+        return False
 
 
 def look_up(given: object, key: str, /) -> object:
@@ -196,8 +208,12 @@ class Reader:
 
     def get(self, key: str) -> object:
         """Return the unconverted value at `key`, or None."""
-        found = self.content.get(key)
-        return self.content.get(_snake_case[key]) if found is None else found
+        try:
+            found = self.content.get(key)
+            return self.content.get(_snake_case[key]) if found is None else found
+        except Exception as error:  # a mapping of the caller's may raise anything
+            self.fault(f".{key}", f"cannot be read: {shown_problem(error)}")
+            return None
 
     def text(self, key: str, *, required: bool = False) -> str:
         """Return a string, empty if it is not given."""
@@ -422,14 +438,22 @@ def named_objects(
 
 def _contents(reading: Reading, argument: str, given: object) -> Iterable[object]:
     if _is_mapping(given):
-        items = given.get("items")
+        content = dict(items_of(cast("Mapping[object, object]", given)))
+        items = content.get("items")
         if _is_sequence(items):
             return items
-        if items is not None or not str(given.get("kind") or "").endswith("List"):
+        if items is not None or not str(Reader(given, reading, argument).get("kind")).endswith(
+            "List"
+        ):
             message = "expected a list of objects or a List object with items, got one mapping"
             reading.fault(argument, message)
         return ()
-    if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
-        return cast("Iterable[object]", given)
+    if is_collection(given):
+        try:
+            return list(given)
+        except Exception as error:  # an iterable of the caller's may raise anything
+            message = f"raised {shown_problem(error)} when its objects were read"
+            reading.fault(argument, message)
+            return ()
     reading.fault(argument, f"expected a collection of objects, got {shown(given)}")
     return ()

@@ -11,6 +11,7 @@ import re
 from fractions import Fraction
 
 from batchsched.errors import QuantityError
+from batchsched.model.validation.values import is_text, shown
 
 QuantityInput = str | int | float
 """The accepted types of a quantity: a string, or a number as read from YAML or JSON."""
@@ -60,7 +61,7 @@ an optional suffix (n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei) or expone
 1Gi, 0.5 or 2e3
 
     """
-    if isinstance(quantity, str):
+    if is_text(quantity):
         return _parse_text(quantity)
     if type(quantity) is int:
         return Fraction(quantity)
@@ -68,7 +69,7 @@ an optional suffix (n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei) or expone
         # The shortest decimal that reads as this float is what the user wrote. "nan" and "inf"
         # are not quantities and are rejected.
         return _parse_text(repr(quantity))
-    raise QuantityError(f"expected a quantity, got {quantity!r}; {_NOTATION}")
+    raise QuantityError(f"expected a quantity, got {shown(quantity)}; {_NOTATION}")
 
 
 def milli_value(quantity: QuantityInput, /) -> int:
@@ -104,7 +105,7 @@ def _parse_text(text: str) -> Fraction:
         raise QuantityError(f"expected at most {_LONGEST} characters, got {len(text)}")
     match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise QuantityError(f"expected a quantity, got {text!r}; {_NOTATION}")
+        raise QuantityError(f"expected a quantity, got {shown(text)}; {_NOTATION}")
     part = match["part"] or match["only_part"] or ""
     digits = int((match["whole"] or "") + part)
     if match["sign"] == "-":

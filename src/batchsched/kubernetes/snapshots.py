@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import cast
 
 from attrs import evolve
 
@@ -30,7 +31,7 @@ from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import shown
+from batchsched.model.validation.values import is_of, is_text, shown, text_problems, truth_problems
 
 
 def snapshot_from_objects(
@@ -102,6 +103,9 @@ def snapshot_from_objects(
     ('default/p', 'default', Resource(milli_cpu=250, memory=0))
 
     """
+    if notices is not None and not is_of(notices, list):
+        message = f"expected a list to add notices to, or None, got {shown(notices)}"
+        raise KubernetesObjectError.at("notices", message)
     snapshot, found = read_objects(
         nodes=nodes,
         pods=pods,
@@ -152,6 +156,16 @@ def read_objects(
     1 x Pod spec.schedulingGates: not scheduled until the gates are removed (team/p)
     """
     reading = Reading()
+    problems = [
+        *text_problems("scheduler_name", scheduler_name, may_be_empty=True),
+        *text_problems("default_queue", default_queue),
+        *truth_problems("leader_worker_sets", leader_worker_sets),
+        *truth_problems("strict", strict),
+    ]
+    for path, message in problems:
+        reading.fault(path, message)
+    if problems:
+        raise KubernetesObjectError(reading.faults)
     priorities = read_priority_classes(
         named_objects(
             reading, "priority_classes", "PriorityClass", priority_classes, namespaced=False
@@ -259,15 +273,15 @@ def _note_overcommitted(
 def _present_time(reading: Reading, now: object) -> float:
     if now is None:
         return reading.latest or 0.0
-    if isinstance(now, (str, datetime)):
+    if is_text(now) or is_of(now, datetime):
         try:
             return seconds_of(now)
-        except ValueError as error:
+        except Exception as error:  # a string or a datetime of a class of its own may raise
             reading.fault("now", str(error))
-    elif not isinstance(now, (int, float)) or isinstance(now, bool):
+    elif type(now) not in (int, float):
         reading.fault(
             "now", f"expected a time, got {shown(now)}; use RFC 3339, a datetime or seconds"
         )
     else:
-        return now
+        return cast("float", now)
     return 0.0

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from attrs import evolve, fields_dict
 
+from batchsched.errors import ArgumentError, Fault
 from batchsched.model.cluster import JobInfo, Queue, TaskInfo
 from batchsched.model.immutable import LazyMap
 from batchsched.model.reasons import JobCondition
 from batchsched.model.result import CycleResult, JobOutcome, TaskOutcome
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.values import truth_problems
 from batchsched.plugin.extension_points import Changes
 from batchsched.session.cycle import (
     PlacementFactory,
@@ -459,6 +461,8 @@ class AttachedScheduler:
             ActionError: an action raised an exception; its effect is the same.
 
         """
+        if type(reasons) is not bool:
+            raise ArgumentError([Fault(*each) for each in truth_problems("reasons", reasons)])
         if not self._policy.keeps:
             return self._policy.run(self._policy.open(self._cluster.snapshot()), reasons=reasons)
         kept_state = self._take_kept_state()

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from typing import cast
 
-from batchsched.errors import Fault, SnapshotError
+from batchsched.errors import EventError, Fault, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import is_mapping, is_of, shown
+from batchsched.model.validation.values import (
+    is_collection,
+    is_of,
+    shown,
+)
+from batchsched.transition.arguments import Unreadable
 from batchsched.transition.content import Content
 from batchsched.transition.event_rules import apply_events, as_new, keep_plans, set_eligible_times
 from batchsched.transition.events import Event
@@ -88,7 +94,7 @@ class Cluster:
                 ("other_tasks", other_tasks, ()),
                 ("now", now, None),
             ):
-                if given != nothing:
+                if given is not nothing and not (type(given) is tuple and not given):
                     faults.append(Fault(name, "expected a snapshot or its parts, got both"))
             if faults:
                 raise SnapshotError(faults)
@@ -155,11 +161,14 @@ class Cluster:
                 task was neither bound nor evicted; all faults at once, and nothing has changed.
 
         """
+        if not is_of(cycle, CycleResult):
+            raise EventError.at("cycle", f"expected a CycleResult, got {shown(cycle)}")
         content = self._content
         not_started, still_releasing = _listed(not_started), _listed(still_releasing)
         if (
             type(cycle) is CycleResult
-            and not (content.unsettled or not_started or still_releasing)
+            and not content.unsettled
+            and not_started == still_releasing == []
             and callable(replacement)
             and type(keep_reservations) is bool
         ):
@@ -179,17 +188,15 @@ class Cluster:
                 return
         named: dict[str, None] = dict(content.unsettled)
         nodes: dict[str, None] = {}
-        part: object = cycle
-        if is_of(cycle, CycleResult):
-            part = part_of_result(cycle, content, named, nodes)
+        part = part_of_result(cycle, content, named, nodes)
         for uids in (not_started, still_releasing):
-            if not isinstance(uids, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not is_collection(uids):
                 continue  # rejected below, with all other faults
             named.update(dict.fromkeys(uid for uid in uids if is_of(uid, str)))
         before = content.part([uid for uid in named if uid in content.tasks], nodes)
         after = next_snapshot(
             before,
-            part,  # type: ignore[arg-type]  # anything else is rejected there
+            part,
             now=before.now,
             not_started=not_started,
             still_releasing=still_releasing,
@@ -258,10 +265,13 @@ class Cluster:
 
 def _listed(uids: Iterable[str]) -> Iterable[str]:
     """Return UIDs as a list, so that they can be iterated twice; invalid values are unchanged."""
-    return list(uids) if _is_list(uids) else uids
+    try:
+        return list(uids) if _is_list(uids) else uids
+    except Exception as cause:  # an iterable of the caller's may raise anything
+        return cast("Iterable[str]", Unreadable(cause))
 
 
 def _is_list(given: object) -> bool:
     if type(given) in (tuple, list):
         return True
-    return not isinstance(given, str) and not is_mapping(given) and isinstance(given, Iterable)
+    return is_collection(given)

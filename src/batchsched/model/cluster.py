@@ -283,11 +283,11 @@ class ScoringRequest:
 
 
 def _tolerations(items: Iterable[Toleration], /) -> tuple[Toleration, ...]:
-    return items if isinstance(items, tuple) else kept_tuple(items)
+    return items if type(items) is tuple else kept_tuple(items, "tolerations")
 
 
 def _host_ports(items: Iterable[HostPort], /) -> tuple[HostPort, ...]:
-    return items if isinstance(items, tuple) else kept_tuple(items)
+    return items if type(items) is tuple else kept_tuple(items, "host_ports")
 
 
 @frozen(kw_only=True)
@@ -392,19 +392,21 @@ class TaskInfo:
 
 
 def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
-    return kept_in_order(items, attrgetter("uid"))
+    return kept_in_order(items, attrgetter("uid"), "tasks")
 
 
 def _dependencies(items: Iterable[Dependency], /) -> tuple[Dependency, ...]:
     return (
-        _NO_DEPENDENCIES if items is _NO_DEPENDENCIES else kept_in_order(items, _dependency_order)
+        _NO_DEPENDENCIES
+        if items is _NO_DEPENDENCIES
+        else kept_in_order(items, _dependency_order, "depends_on")
     )
 
 
 def _groups(items: Iterable[TaskGroup], /) -> tuple[TaskGroup, ...]:
-    if isinstance(items, (tuple, set, frozenset)):
+    if type(items) in (tuple, set, frozenset):
         return cast("tuple[TaskGroup, ...]", items)  # a set has no order: validation rejects it
-    return kept_tuple(items)
+    return kept_tuple(items, "groups")
 
 
 def _dependency_order(dependency: Dependency) -> str:
@@ -465,7 +467,11 @@ class JobInfo:
     """``namespace/name``."""
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "uid", f"{self.namespace}/{self.name}")
+        try:
+            uid = f"{self.namespace}/{self.name}"
+        except Exception:  # what is no text may raise anything; the snapshot tells it
+            uid = "?"
+        object.__setattr__(self, "uid", uid)
 
     @property
     def waits_since(self) -> float:
@@ -512,7 +518,7 @@ class JobInfo:
 
 
 def _taints(items: Iterable[Taint], /) -> tuple[Taint, ...]:
-    return kept_tuple(items)
+    return kept_tuple(items, "taints")
 
 
 @frozen(kw_only=True)

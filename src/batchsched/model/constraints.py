@@ -12,7 +12,7 @@ from enum import Enum
 
 from attrs import field, frozen
 
-from batchsched.model.immutable import EMPTY, kept_text_map, kept_texts, kept_tuple
+from batchsched.model.immutable import EMPTY, kept_text_map, kept_tuple
 
 _INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
 _INT64 = 1 << 63
@@ -42,6 +42,14 @@ def integer_of(text: str, /) -> int | None:
     return value if -_INT64 <= value < _INT64 else None
 
 
+def _values(items: Iterable[str], /) -> tuple[str, ...]:
+    return kept_tuple(items, "values")
+
+
+def _namespaces(items: Iterable[str], /) -> tuple[str, ...]:
+    return kept_tuple(items, "namespaces")
+
+
 @frozen(kw_only=True)
 class Requirement:
     """One expression over labels: a key, an operator and values.
@@ -56,7 +64,7 @@ class Requirement:
 
     key: str
     operator: Operator
-    values: tuple[str, ...] = field(default=(), converter=kept_texts)
+    values: tuple[str, ...] = field(default=(), converter=_values)
 
     def matches(self, labels: Mapping[str, str], /) -> bool:
         """Return whether `labels` meet the requirement. O(values)."""
@@ -79,9 +87,12 @@ class Requirement:
                 return have > bound if self.operator is Operator.GT else have < bound
 
 
-def kept_requirements(items: Iterable[Requirement], /) -> tuple[Requirement, ...]:
-    """Return `items` as a tuple, or unchanged if it is not a collection. O(n)."""
-    return kept_tuple(items)
+def _expressions(items: Iterable[Requirement], /) -> tuple[Requirement, ...]:
+    return kept_tuple(items, "match_expressions")
+
+
+def _fields(items: Iterable[Requirement], /) -> tuple[Requirement, ...]:
+    return kept_tuple(items, "match_fields")
 
 
 @frozen(kw_only=True)
@@ -98,7 +109,7 @@ class LabelSelector:
     """
 
     match_labels: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
-    match_expressions: tuple[Requirement, ...] = field(default=(), converter=kept_requirements)
+    match_expressions: tuple[Requirement, ...] = field(default=(), converter=_expressions)
 
     def matches(self, labels: Mapping[str, str], /) -> bool:
         """Return whether `labels` meet every part. O(size of the selector)."""
@@ -118,9 +129,9 @@ class NodeSelectorTerm:
     True
     """
 
-    match_expressions: tuple[Requirement, ...] = field(default=(), converter=kept_requirements)
+    match_expressions: tuple[Requirement, ...] = field(default=(), converter=_expressions)
     """Requirements on the node's labels."""
-    match_fields: tuple[Requirement, ...] = field(default=(), converter=kept_requirements)
+    match_fields: tuple[Requirement, ...] = field(default=(), converter=_fields)
     """Requirements on the node's fields; the only field is ``metadata.name``."""
 
     def is_empty(self) -> bool:
@@ -149,11 +160,11 @@ class PreferredNodeTerm:
 def _required_nodes(
     terms: Iterable[NodeSelectorTerm] | None, /
 ) -> tuple[NodeSelectorTerm, ...] | None:
-    return None if terms is None else kept_tuple(terms)
+    return None if terms is None else kept_tuple(terms, "required")
 
 
 def _preferred_nodes(terms: Iterable[PreferredNodeTerm], /) -> tuple[PreferredNodeTerm, ...]:
-    return kept_tuple(terms)
+    return kept_tuple(terms, "preferred")
 
 
 @frozen(kw_only=True)
@@ -190,7 +201,7 @@ class PodAffinityTerm:
     """Selects tasks by label. None matches no task; an empty selector matches all."""
     topology_key: str
     """The node label whose value names a domain; a node without it is in no domain."""
-    namespaces: tuple[str, ...] = field(default=(), converter=kept_texts)
+    namespaces: tuple[str, ...] = field(default=(), converter=_namespaces)
     """The namespaces of selected tasks; empty: the namespace of the task with the term."""
 
     def selects(self, *, own_namespace: str, namespace: str, labels: Mapping[str, str]) -> bool:
@@ -223,11 +234,11 @@ class WeightedPodTerm:
 
 
 def _required_terms(terms: Iterable[PodAffinityTerm], /) -> tuple[PodAffinityTerm, ...]:
-    return kept_tuple(terms)
+    return kept_tuple(terms, "required")
 
 
 def _preferred_terms(terms: Iterable[WeightedPodTerm], /) -> tuple[WeightedPodTerm, ...]:
-    return kept_tuple(terms)
+    return kept_tuple(terms, "preferred")
 
 
 @frozen(kw_only=True)

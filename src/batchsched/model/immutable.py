@@ -8,6 +8,8 @@ from typing import NoReturn, Protocol, TypeGuard, TypeVar, cast
 
 from attrs import evolve, fields
 
+from batchsched.errors import ArgumentError, problem_of
+
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
@@ -171,7 +173,10 @@ def kept_map(content: Mapping[K, V], /) -> Mapping[K, V]:
     if issubclass(kind, (FrozenMap, LazyMap)):
         return content
     if _is_mapping(content):
-        return FrozenMap(content) if content else cast("FrozenMap[K, V]", EMPTY)
+        try:
+            return FrozenMap(content) if content else cast("FrozenMap[K, V]", EMPTY)
+        except Exception:  # its items may raise anything when they are read
+            return content
     return content
 
 
@@ -180,16 +185,27 @@ def kept_text_map(content: Mapping[str, str], /) -> Mapping[str, str]:
     return kept_map(content)
 
 
-def kept_tuple(items: Iterable[T], /) -> tuple[T, ...]:
+def kept_tuple(items: Iterable[T], /, name: str = "items") -> tuple[T, ...]:
     """Return `items` as a tuple, or unchanged if it is not a collection of items. O(n).
 
     Strings and mappings do not count as collections.
+
+    Raises:
+        ArgumentError: an iterator raised; what it had yielded is lost. It names the argument.
 
     >>> kept_tuple([1, 2]), kept_tuple("ab"), kept_tuple({"a": 1}), kept_tuple(None)
     ((1, 2), 'ab', {'a': 1}, None)
     """
     if _is_iterator(items):
-        return tuple(items)  # an exception of the caller's iterator is passed on
+        kept: list[T] = []
+        try:
+            for item in items:
+                kept.append(item)  # noqa: PERF402 - how many there were is told
+        except Exception as cause:
+            count = len(kept)
+            after = f"after {count} item{'s' if count != 1 else ''}"
+            raise ArgumentError.at(name, f"raised {problem_of(cause)} {after}") from cause
+        return tuple(kept)
     try:
         if isinstance(items, tuple) or not isinstance(items, (str, bytes, dict, Mapping)):
             return tuple(items)
@@ -198,24 +214,21 @@ def kept_tuple(items: Iterable[T], /) -> tuple[T, ...]:
     return cast("tuple[T, ...]", items)
 
 
-def kept_in_order(items: Iterable[T], key: Callable[[T], str], /) -> tuple[T, ...]:
+def kept_in_order(
+    items: Iterable[T], key: Callable[[T], str], /, name: str = "items"
+) -> tuple[T, ...]:
     """Return `items` as a tuple, sorted by `key` if possible. O(n log n).
 
     >>> kept_in_order(["bb", "a", "ccc"], str), kept_in_order(None, str)
     (('a', 'bb', 'ccc'), None)
     """
-    kept = kept_tuple(items)
+    kept = kept_tuple(items, name)
     if type(kept) is not tuple:
         return kept
     try:
         return tuple(sorted(kept, key=key))
     except Exception:  # invalid items or keys may raise anything
         return kept
-
-
-def kept_texts(items: Iterable[str], /) -> tuple[str, ...]:
-    """Return `items` as a tuple, or unchanged if it is not a collection, such as a string. O(n)."""
-    return kept_tuple(items)
 
 
 KindT = TypeVar("KindT")

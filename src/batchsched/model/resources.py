@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import expm1, log
 from operator import add, sub
+from sys import float_info
 
 from attrs import field, frozen
 
-from batchsched.errors import ResourceError
-from batchsched.model.immutable import EMPTY, FrozenMap, kept_map
+from batchsched.errors import ArgumentError, Fault, ResourceError
+from batchsched.model.immutable import EMPTY, kept_map
 
 Amount = int | float
 """A quantity of one dimension, in its unit: whole, except for past use and computed shares."""
@@ -242,22 +243,29 @@ def _each_scalar(
 def sum_resources(resources: Iterable[Resource], /) -> Resource:
     """Return the sum of all `resources`, an empty one if there are none.
 
+    Raises:
+        ArgumentError: they are no resources with numbers, or the iterable raised.
+
     >>> sum_resources([Resource(milli_cpu=1), Resource(milli_cpu=2, memory=3)])
     Resource(milli_cpu=3, memory=3)
     """
     milli_cpu: Amount = 0
     memory: Amount = 0
     scalars: dict[str, Amount] = {}
-    for resource in resources:
-        milli_cpu += resource.milli_cpu
-        memory += resource.memory
-        for name, amount in resource.scalars.items():
-            scalars[name] = scalars.get(name, 0) + amount
+    try:
+        for resource in resources:
+            milli_cpu += resource.milli_cpu
+            memory += resource.memory
+            for name, amount in resource.scalars.items():
+                scalars[name] = scalars.get(name, 0) + amount
+    except Exception as cause:
+        message = f"expected valid Resources, got others: {type(cause).__name__}"
+        raise ArgumentError.at("resources", message) from cause
     return Resource(milli_cpu=milli_cpu, memory=memory, scalars=scalars)
 
 
 def _kept_limits(content: Mapping[str, Amount], /) -> Mapping[str, Amount]:
-    return content if isinstance(content, FrozenMap) else kept_map(content)
+    return kept_map(content)
 
 
 @frozen(kw_only=True)
@@ -300,6 +308,10 @@ class ResourceLimit:
 _LN_2 = log(2)
 
 
+def _number_text(given: object) -> str:
+    return repr(given) if type(given) is float else f"a {type(given).__name__}"
+
+
 def decayed(usage: Resource, held: Resource, seconds: float, *, half_life: float) -> Resource:
     """Return the decayed use after an amount has been held for some more seconds.
 
@@ -316,7 +328,8 @@ def decayed(usage: Resource, held: Resource, seconds: float, *, half_life: float
         half_life: the time after which past use counts half, in seconds.
 
     Raises:
-        ValueError: `seconds` is negative, or `half_life` is not positive.
+        ArgumentError: `seconds` is negative, `half_life` is not positive, or an argument has the
+            wrong type; all faults at once.
 
     >>> used = decayed(Resource(), Resource(milli_cpu=4000), 3600, half_life=3600)
     >>> round(used.milli_cpu / 4000)
@@ -324,10 +337,18 @@ def decayed(usage: Resource, held: Resource, seconds: float, *, half_life: float
     >>> round(decayed(used, Resource(), 3600, half_life=3600).milli_cpu / 4000, 1)
     1298.4
     """
-    if not seconds >= 0:
-        raise ValueError(f"seconds: expected 0 or more, got {seconds!r}")
-    if not half_life > 0:
-        raise ValueError(f"half_life: expected more than 0 seconds, got {half_life!r}")
+    faults = [
+        Fault(name, f"expected a Resource, got {type(given).__name__}")
+        for name, given in (("usage", usage), ("held", held))
+        if type(given) is not Resource
+    ]
+    if type(seconds) not in (int, float) or not 0 <= seconds <= float_info.max:
+        faults.append(Fault("seconds", f"expected 0 or more, got {_number_text(seconds)}"))
+    if type(half_life) not in (int, float) or not 0 < half_life <= float_info.max:
+        text = _number_text(half_life)
+        faults.append(Fault("half_life", f"expected more than 0 seconds, got {text}"))
+    if faults:
+        raise ArgumentError(faults)
     if not seconds:
         return usage
     half_lives = seconds / half_life

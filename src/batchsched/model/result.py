@@ -9,11 +9,18 @@ from attrs import evolve, frozen
 
 from batchsched.errors import FormatError, UnknownNameError
 from batchsched.model.cluster import JobPhase, Plan, TaskStatus
-from batchsched.model.immutable import EMPTY, FrozenMap, LazyMap, kept_map
+from batchsched.model.immutable import (
+    EMPTY,
+    FrozenMap,
+    LazyMap,
+    is_frozen_map,
+    kept_map,
+)
 from batchsched.model.reasons import JobCondition, PendingReason
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.texts import html_table, shown_amount
+from batchsched.model.validation.values import is_of, shown
 
 _NOTHING = Resource()
 
@@ -236,7 +243,7 @@ class CycleResult:
         # Type checkers cannot follow one converter for mappings of several types.
         for name in _MAPS:
             object.__setattr__(self, name, kept_map(getattr(self, name)))
-        if not isinstance(self.queues, QueueOutcomes):
+        if not is_of(self.queues, QueueOutcomes) and is_frozen_map(kept_map(self.queues)):
             object.__setattr__(self, "queues", QueueOutcomes(self.queues))
 
     @property
@@ -253,16 +260,24 @@ class CycleResult:
         """
         try:
             return self.tasks[task_uid]
-        except KeyError:
-            message = f"expected the UID of a task of a job in the session, got {task_uid!r}"
+        except Exception:  # no such task, or a UID whose hash or comparison raises anything
+            message = f"expected the UID of a task of a job in the session, got {shown(task_uid)}"
             raise UnknownNameError(message) from None
 
     def why(self, task_uid: str, /) -> PendingReason | None:
         """Return why a task is pending; None if it is not.
 
         O(1); on a live cluster the first look-up is O(pending tasks).
+
+        Raises:
+            UnknownNameError: `task_uid` is no string.
+
         """
-        return self.pending.get(task_uid)
+        try:
+            return self.pending.get(task_uid)
+        except Exception:  # its hash or its comparison may raise anything
+            message = f"expected the UID of a task, got {shown(task_uid)}"
+            raise UnknownNameError(message) from None
 
     @property
     def changed_tasks(self) -> Mapping[str, TaskOutcome]:

@@ -24,7 +24,14 @@ from attrs import NOTHING, Attribute, AttrsInstance, fields, has
 
 from batchsched.errors import Fault, FaultsError
 from batchsched.model.texts import did_you_mean
-from batchsched.model.validation.values import is_integer, is_mapping, join_path, shown
+from batchsched.model.validation.values import (
+    is_integer,
+    is_mapping,
+    is_text,
+    items_of,
+    join_path,
+    shown,
+)
 
 JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
 """A JSON value."""
@@ -606,6 +613,7 @@ class Format(Generic[ValueT]):
         if not is_mapping(given):
             reading.refuse("", f"expected an object of the format {self._name}, got {shown(given)}")
             raise self._error(reading.faults)
+        given = dict(items_of(given))  # what raises when it is read becomes an unknown field
         self._check_header(given, reading)
         if reading.faults:
             raise self._error(reading.faults)  # it is useless to check fields of another format
@@ -629,7 +637,7 @@ class Format(Generic[ValueT]):
         if reading.faults:
             return
         kind, version = given["format"], given["version"]
-        if kind != self._name:
+        if not is_text(kind) or kind != self._name:
             reading.refuse("format", f"expected {self._name!r}, got {shown(kind)}")
         elif not is_integer(version) or version < 1:
             reading.refuse("version", f"expected {self._version}, got {shown(version)}")

@@ -44,24 +44,24 @@ def _found(what: str, parts: Mapping[str, PartT], name: str) -> PartT:
     """
     try:
         return parts[name]
-    except (KeyError, TypeError):
+    except Exception:  # no such name, or one whose hash or comparison raises anything
         raise UnknownNameError(f"the snapshot has no {what} {shown(name)}") from None
 
 
 def _nodes(items: Iterable[NodeInfo], /) -> tuple[NodeInfo, ...]:
-    return kept_in_order(items, attrgetter("name"))
+    return kept_in_order(items, attrgetter("name"), "nodes")
 
 
 def _jobs(items: Iterable[JobInfo], /) -> tuple[JobInfo, ...]:
-    return kept_in_order(items, attrgetter("uid"))
+    return kept_in_order(items, attrgetter("uid"), "jobs")
 
 
 def _queues(items: Iterable[Queue], /) -> tuple[Queue, ...]:
-    return kept_in_order(items, attrgetter("name"))
+    return kept_in_order(items, attrgetter("name"), "queues")
 
 
 def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
-    return kept_in_order(items, attrgetter("uid"))
+    return kept_in_order(items, attrgetter("uid"), "other_tasks")
 
 
 @frozen(kw_only=True, repr=False)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf, isfinite
 
-from batchsched.errors import Fault
+from batchsched.errors import ArgumentError, Fault
 from batchsched.model.immutable import frozen_map
 from batchsched.model.texts import did_you_mean
+from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_text, shown
 
 ArgumentValue = str | int | float | bool
@@ -52,8 +53,14 @@ known: strategy, weight"]
             path: where they are in the configuration.
             has_default_tiers: whether the configuration has the default tiers.
 
+        Raises:
+            ArgumentError: `given` is not a mapping.
+
         """
-        self._given = frozen_map(given)
+        try:
+            self._given = frozen_map(given)
+        except TypeError as error:
+            raise ArgumentError.at("given", str(error)) from None
         self._path = path
         self.has_default_tiers = has_default_tiers
         """Whether the configuration has the default tiers, as one that names none.
@@ -63,6 +70,7 @@ known: strategy, weight"]
         self._known: set[str] = set()
         self._faults: list[Fault] = []
 
+    @checks_arguments()
     def integer(
         self, name: str, *, default: int, minimum: int | None = None, maximum: int | None = None
     ) -> int:
@@ -73,6 +81,7 @@ known: strategy, weight"]
         self._fault(name, f"expected an integer, got {shown(self._given[name])}")
         return default
 
+    @checks_arguments()
     def number(
         self,
         name: str,
@@ -97,6 +106,7 @@ known: strategy, weight"]
             return number
         return default
 
+    @checks_arguments()
     def integer_or_all(self, name: str, *, default: float, minimum: int) -> float:
         """Return an integer, or infinity for ``all``."""
         if isinstance(self._given.get(name), str) and self._given[name] == "all":
@@ -106,6 +116,7 @@ known: strategy, weight"]
             return default
         return self.integer(name, default=minimum, minimum=minimum)
 
+    @checks_arguments()
     def boolean(self, name: str, *, default: bool) -> bool:
         """Return a boolean, given as a boolean or as a string such as ``true`` or ``false``."""
         self._known.add(name)
@@ -118,6 +129,7 @@ known: strategy, weight"]
             return default
         return truth
 
+    @checks_arguments()
     def text(self, name: str, *, default: str) -> str:
         """Return a string."""
         self._known.add(name)
@@ -127,6 +139,7 @@ known: strategy, weight"]
             return default
         return value
 
+    @checks_arguments()
     def ascending(self, name: str) -> tuple[float, ...]:
         """Return ascending numbers, given as a string with commas."""
         self._known.add(name)
@@ -140,6 +153,7 @@ known: strategy, weight"]
             return ()
         return tuple(found)
 
+    @checks_arguments()
     def choice(self, name: str, choices: Sequence[str], *, default: str) -> str:
         """Return one of `choices`."""
         value = self.text(name, default=default)
@@ -148,6 +162,7 @@ known: strategy, weight"]
             return default
         return value
 
+    @checks_arguments()
     def is_given(self, name: str) -> bool:
         """Return whether the configuration has this argument."""
         self._known.add(name)

@@ -13,11 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from math import isfinite, nan
+from math import inf, isfinite, nan
 from typing import Final, Literal
 
+from batchsched.errors import Fault
+from batchsched.model.validation.arguments import gone_through, shown_problem
+from batchsched.model.validation.values import is_collection, is_mapping, is_text, shown
 from batchsched.simulation.record import Record
-from batchsched.simulation.workload import Job, JobId, Machine, Problem, Workload, WorkloadError
+from batchsched.simulation.workload import (
+    Job,
+    JobId,
+    Machine,
+    Problem,
+    Workload,
+    WorkloadError,
+    is_number,
+)
 
 FIELDS = 18
 (
@@ -55,13 +66,16 @@ def read_swf(lines: Iterable[str]) -> tuple[Workload, list[Problem]]:
     Raises:
         WorkloadError: The argument is one string instead of lines, or a line is not a string.
     """
-    if isinstance(lines, str):
+    if is_text(lines):
         message = "expected lines, got one string; give text.splitlines(), or an open file"
         raise WorkloadError.at("lines", message)
+    if not is_collection(lines):
+        message = f"expected lines, got {shown(lines)}; give text.splitlines(), or an open file"
+        raise WorkloadError.at("lines", message)
     reader = _Reader()
-    for number, line in enumerate(lines, 1):
-        if not isinstance(line, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            message = f"expected text, got {line!r}; open the file as text, not as bytes"
+    for number, line in enumerate(gone_through("lines", lines, WorkloadError), 1):
+        if not is_text(line):
+            message = f"expected text, got {shown(line)}; open the file as text, not as bytes"
             raise WorkloadError.at(f"lines[{number - 1}]", message)
         reader.read(number, line)
     return reader.finish()
@@ -221,7 +235,8 @@ class _Reader:
         version = self.header.get("Version")
         if version is not None and not version.startswith("2"):
             self.problem(
-                self.header_lines["Version"], f"expected version 2 of the format, got {version!r}"
+                self.header_lines["Version"],
+                f"expected version 2 of the format, got {shown(version)}",
             )
         if machine is None:
             return
@@ -427,6 +442,13 @@ def read_muri(
             the `duration` of the trace.
         start: The submission time of the first job, in seconds.
     """
+    faults: list[Fault] = []
+    if not is_text(run) or run not in ("iterations", "duration"):
+        faults.append(Fault("run", f"expected 'iterations' or 'duration', got {shown(run)}"))
+    if not is_number(start, least=-inf):
+        faults.append(Fault("start", f"expected a time in seconds, got {shown(start)}"))
+    if faults:
+        raise WorkloadError(faults)
 
     def job(_: int, row: Row) -> Job:
         milliseconds = _number(row["duration"])
@@ -481,15 +503,18 @@ def _read(
     problems: list[Problem] = []
     seen = set[object]()
     # The first line names the columns.
-    if isinstance(rows, str):
+    if is_text(rows):
         message = "expected rows, got one string; give csv.DictReader(file)"
         raise WorkloadError.at("rows", message)
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            message = f"expected a mapping, as csv.DictReader gives it, got {row!r}"
+    if not is_collection(rows):
+        message = f"expected rows, got {shown(rows)}; give csv.DictReader(file)"
+        raise WorkloadError.at("rows", message)
+    for number, row in enumerate(gone_through("rows", rows, WorkloadError), 1):
+        if not is_mapping(row):
+            message = f"expected a mapping, as csv.DictReader gives it, got {shown(row)}"
             raise WorkloadError.at(f"rows[{number - 1}]", message)
         try:
-            job = make(number, row)
+            job = make(number, row)  # type: ignore[arg-type]  # what is no text is told
         except KeyError as missing:
             problems.append(
                 Problem(number + 1, f"expected a column {missing}, got none", left_out=True)
@@ -497,6 +522,10 @@ def _read(
             continue
         except ValueError as error:
             problems.append(Problem(number + 1, str(error), left_out=True))
+            continue
+        except Exception as error:  # values that are not text, or cannot be read, raise anything
+            message = f"expected text in all columns: {shown_problem(error)}"
+            problems.append(Problem(number + 1, message, left_out=True))
             continue
         faults = list(_faults(job, seen))
         problems += [

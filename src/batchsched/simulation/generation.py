@@ -8,13 +8,22 @@ and Computation 26(12), 2014.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import cos, exp, log2, pi
 
 from batchsched.errors import Fault
+from batchsched.model.validation.values import is_of, shown
 from batchsched.simulation.randomness import RandomNumbers
-from batchsched.simulation.workload import JobId, Machine, Workload, WorkloadError, is_number
+from batchsched.simulation.workload import (
+    JobId,
+    Machine,
+    Workload,
+    WorkloadError,
+    faults_of_count,
+    faults_of_seed,
+    is_number,
+)
 
 DAY = 86400
 LONGEST = 60 * 3600
@@ -48,7 +57,7 @@ def generate(
         jobs: The number of jobs.
         nodes: The number of processors.
         seed: The seed of all random choices.
-        load: The share of the machine that the jobs keep busy; see `Workload.load`.
+        load: The share of the machine that the jobs keep busy, 0.001 to 1000; see `Workload.load`.
         users: The number of users; the first submits the most jobs (Zipf's law).
         serial: The share of jobs with one processor.
         power_of_two: The share of the other jobs whose size is a power of two.
@@ -86,21 +95,23 @@ def _check(
     jobs: int, nodes: int, seed: int, users: int, load: float, shares: Sequence[float]
 ) -> None:
     faults: list[Fault] = []
-    if type(jobs) is not int or jobs < 0:
-        faults.append(Fault("jobs", f"expected a whole number, 0 or more, got {jobs!r}"))
-    if type(nodes) is not int or nodes < 1:
-        faults.append(Fault("nodes", f"expected a whole number, 1 or more, got {nodes!r}"))
-    if type(users) is not int or users < 1:
-        faults.append(Fault("users", f"expected a whole number, 1 or more, got {users!r}"))
-    if type(seed) is not int:
-        faults.append(Fault("seed", f"expected a whole number, got {seed!r}"))
-    if not is_number(load, least=0, above=True):
-        faults.append(Fault("load", f"expected a number above 0, got {load!r}"))
+    faults += faults_of_count("jobs", jobs, 0)
+    faults += faults_of_count("nodes", nodes, 1)
+    faults += faults_of_count("users", users, 1)
+    faults += faults_of_seed(seed)
+    if not is_number(load, least=_LEAST_LOAD, most=_MOST_LOAD):
+        message = f"expected a number from {_LEAST_LOAD} to {_MOST_LOAD:,}, got {shown(load)}"
+        faults.append(Fault("load", message))
     for name, share in zip(("serial", "power_of_two", "daily_cycle"), shares, strict=True):
         if not is_number(share, least=0, most=1):
-            faults.append(Fault(name, f"expected a share from 0 to 1, got {share!r}"))
+            faults.append(Fault(name, f"expected a share from 0 to 1, got {shown(share)}"))
     if faults:
         raise WorkloadError(faults)
+
+
+_LEAST_LOAD = 0.001
+_MOST_LOAD = 1000
+"""Shares of the machine that jobs can be spread for: times stay numbers that mean something."""
 
 
 def _size(numbers: RandomNumbers, nodes: int, serial: float, power_of_two: float) -> int:
@@ -143,7 +154,8 @@ def _submits(numbers: RandomNumbers, jobs: int, time: float, cycle: float) -> li
                 break
     times.sort()
     # Stretch the times from the first to the last submission, so that the load is as requested.
-    first, scale = times[0], time / (times[-1] - times[0])
+    first, span = times[0], times[-1] - times[0]
+    scale = time / span if span else 0.0
     return [round((moment - first) * scale) for moment in times]
 
 
@@ -170,8 +182,13 @@ def resampled_by_weeks(workload: Workload, *, weeks: int, seed: int) -> Workload
     >>> resampled_by_weeks(log, weeks=3, seed=2).submits[-1] < 3 * 7 * 86400
     True
     """
-    if weeks < 1:
-        raise WorkloadError.at("weeks", f"expected 1 or more, got {weeks!r}")
+    faults = [
+        *_faults_of_log(workload),
+        *faults_of_count("weeks", weeks, 1),
+        *faults_of_seed(seed),
+    ]
+    if faults:
+        raise WorkloadError(faults)
     whole = _weeks(workload)
     if whole < 1:
         raise WorkloadError.at("workload", "expected a log of a week or more, got a shorter one")
@@ -209,6 +226,11 @@ def resampled_by_users(workload: Workload, *, seed: int, users: int | None = Non
     Raises:
         WorkloadError: The log has no complete week or no users, or `users` is less than 1.
     """
+    faults = [*_faults_of_log(workload), *faults_of_seed(seed)]
+    if users is not None:
+        faults += faults_of_count("users", users, 1)
+    if faults:
+        raise WorkloadError(faults)
     whole = _weeks(workload)
     by_user: dict[JobId, list[int]] = {}
     for job, user in enumerate(workload.users):
@@ -216,8 +238,6 @@ def resampled_by_users(workload: Workload, *, seed: int, users: int | None = Non
             by_user.setdefault(user, []).append(job)
     if whole < 1 or not by_user:
         raise WorkloadError.at("workload", "expected a log of a week or more whose jobs have users")
-    if users is not None and users < 1:
-        raise WorkloadError.at("users", f"expected 1 or more, got {users!r}")
     numbers = RandomNumbers(seed)
     names = list(by_user)
     first, length = workload.submits[0], whole * WEEK
@@ -230,6 +250,11 @@ def resampled_by_users(workload: Workload, *, seed: int, users: int | None = Non
             if since < length:
                 chosen.append((job, (since + moved) % length, number))
     return _assembled(workload, chosen)
+
+
+def _faults_of_log(workload: object) -> Iterator[Fault]:
+    if not is_of(workload, Workload):
+        yield Fault("workload", f"expected a Workload, got {shown(workload)}")
 
 
 def _weeks(workload: Workload) -> int:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import exp, fsum, lgamma, log, sqrt
-from typing import Literal, final
+from typing import Literal, final, get_args
 
 from attrs import evolve, frozen
 
 from batchsched.errors import Fault
+from batchsched.model.validation.values import (
+    is_of,
+    is_text,
+    shown,
+)
 from batchsched.simulation.policy import Ties
 from batchsched.simulation.record import Record
-from batchsched.simulation.workload import JobId, SimulationError, is_number
+from batchsched.simulation.workload import (
+    JobId,
+    SimulationError,
+    faults_of_count,
+    faults_of_seed,
+    is_number,
+)
 
 # Statistics
 
@@ -131,7 +142,7 @@ class Percent:
 
     def __attrs_post_init__(self) -> None:
         if not is_number(self.share, least=0, most=100):
-            message = f"expected a number from 0 to 100, got {self.share!r}"
+            message = f"expected a number from 0 to 100, got {shown(self.share)}"
             raise SimulationError.at("Percent.share", message)
 
 
@@ -154,7 +165,7 @@ Part = Jobs | Percent | Seconds
 
 def _check(value: float, name: str) -> None:
     if not is_number(value, least=0):
-        raise SimulationError.at(name, f"expected a number, 0 or more, got {value!r}")
+        raise SimulationError.at(name, f"expected a number, 0 or more, got {shown(value)}")
 
 
 _ABOUT: Mapping[str, str] = {
@@ -233,11 +244,10 @@ def metrics_of(
     """Return the metrics of a run, or of the jobs of a queue and of the queues below it."""
     faults: list[Fault] = []
     if not is_number(tau, least=0, above=True):
-        faults.append(Fault("tau", f"expected a number of seconds above 0, got {tau!r}"))
+        faults.append(Fault("tau", f"expected a number of seconds above 0, got {shown(tau)}"))
     for name, part in (("warm_up", warm_up), ("cool_down", cool_down)):
-        is_part = part is None or isinstance(part, Part)  # pyright: ignore[reportUnnecessaryIsInstance]
-        if not is_part:
-            message = f"expected Jobs(...), Percent(...), Seconds(...) or None, got {part!r}"
+        if part is not None and not any(is_of(part, kind) for kind in get_args(Part)):
+            message = f"expected Jobs(...), Percent(...), Seconds(...) or None, got {shown(part)}"
             faults.append(Fault(name, message))
     if faults:
         raise SimulationError(faults)
@@ -356,7 +366,8 @@ def _length(
 
 def series_of(run: Record, step: float | None, queue: str | None = None) -> dict[str, list[float]]:
     """Return the waiting and running jobs over time, as columns."""
-    _check_step(step)
+    if step is not None:
+        _check_step(run, step)
     jobs = run.jobs_below(queue)
     changes: dict[float, list[int]] = {}
     sizes = run.workload.processors
@@ -430,9 +441,9 @@ def shares_of(run: Record, by: Literal["user", "queue"], step: float) -> dict[st
 
     A queue includes the queues below it.
     """
-    _check_step(step)
+    _check_step(run, step)
     if by not in ("user", "queue"):
-        raise SimulationError.at("by", f"expected 'user' or 'queue', got {by!r}")
+        raise SimulationError.at("by", f"expected 'user' or 'queue', got {shown(by)}")
     holders: Sequence[tuple[str, ...]] = run.queue_paths
     if by == "user":
         holders = [() if user is None else (str(user),) for user in run.workload.users]
@@ -457,9 +468,19 @@ def shares_of(run: Record, by: Literal["user", "queue"], step: float) -> dict[st
     }
 
 
-def _check_step(step: float | None) -> None:
-    if step is not None and not is_number(step, least=0, above=True):
-        raise SimulationError.at("step", f"expected seconds above 0, got {step!r}")
+def _check_step(run: Record, step: float) -> None:
+    if not is_number(step, least=0, above=True):
+        raise SimulationError.at("step", f"expected seconds above 0, got {shown(step)}")
+    ends = [end for _, _, end in run.intervals]
+    length = max(ends) - run.workload.submits[0] if ends else 0
+    least = length / _MOST_ROWS
+    if step < least:
+        message = f"expected {least:g} seconds or more, for {_MOST_ROWS:,} rows, got {step!r}"
+        raise SimulationError.at("step", message)
+
+
+_MOST_ROWS = 10_000_000
+"""The most rows of a table over time."""
 
 
 # Sensitivity to the order of ties
@@ -515,16 +536,24 @@ class TieSensitivity:
         return "\n".join(lines)
 
 
+_MOST_ORDERS = 1_000_000
+"""The most random orders of ties; each is a simulation."""
+
+
 def sensitivity_of(run: Record, orders: int, seed: int, metrics: Sequence[str]) -> TieSensitivity:
     """Simulate again with random orders of ties, and collect the metrics."""
-    if orders < 1:
-        raise SimulationError.at("orders", f"expected 1 or more, got {orders!r}")
+    faults = [
+        *faults_of_count("orders", orders, 1, most=_MOST_ORDERS),
+        *faults_of_seed(seed),
+    ]
+    if faults:
+        raise SimulationError(faults)
     here = metrics_of(run)
-    unknown = [name for name in metrics if name not in here]
+    unknown = [name for name in metrics if not is_text(name) or name not in here]
     if unknown:
         raise SimulationError(
             [
-                Fault("metrics", f"expected one of {', '.join(here)}; got {name!r}")
+                Fault("metrics", f"expected one of {', '.join(here)}; got {shown(name)}")
                 for name in unknown
             ]
         )

@@ -13,6 +13,12 @@ from typing import Final, Literal, Protocol
 from attrs import field, frozen
 
 from batchsched.errors import Fault
+from batchsched.model.validation.values import (
+    is_of,
+    is_text,
+    items_in,
+    shown,
+)
 from batchsched.simulation.workload import SimulationError, Workload
 
 EVENTS: Final = ("correction", "arrival", "end", "promise")
@@ -43,13 +49,19 @@ class Ties:
     """If given, the seed of a random order of all events of an instant."""
 
     def __attrs_post_init__(self) -> None:
-        if sorted(self.order) != sorted(EVENTS):
+        order: object = self.order
+        is_right = (
+            is_of(order, tuple)
+            and all(map(is_text, items_in(order)))
+            and sorted(self.order) == sorted(EVENTS)
+        )
+        if not is_right:
             raise SimulationError.at(
-                "Ties.order", f"expected each of {EVENTS} once, got {self.order!r}"
+                "Ties.order", f"expected each of {EVENTS} once, got {shown(self.order)}"
             )
         if self.seed is not None and type(self.seed) is not int:
             raise SimulationError.at(
-                "Ties.seed", f"expected a whole number or None, got {self.seed!r}"
+                "Ties.seed", f"expected a whole number or None, got {shown(self.seed)}"
             )
 
     def __str__(self) -> str:
@@ -77,15 +89,17 @@ class Settings:
 
     def __attrs_post_init__(self) -> None:
         faults: list[Fault] = []
-        if not isinstance(self.ties, Ties):  # pyright: ignore[reportUnnecessaryIsInstance]
-            faults.append(Fault("ties", f"expected Ties(...), got {self.ties!r}"))
-        if self.passes not in ("event", "instant"):
-            faults.append(Fault("passes", f"expected 'event' or 'instant', got {self.passes!r}"))
+        if not is_of(self.ties, Ties):
+            faults.append(Fault("ties", f"expected Ties(...), got {shown(self.ties)}"))
+        if not is_text(self.passes) or self.passes not in ("event", "instant"):
+            faults.append(
+                Fault("passes", f"expected 'event' or 'instant', got {shown(self.passes)}")
+            )
         if type(self.end_at_request) is not bool:
-            message = f"expected True or False, got {self.end_at_request!r}"
+            message = f"expected True or False, got {shown(self.end_at_request)}"
             faults.append(Fault("end_at_request", message))
         if self.progress is not None and not callable(self.progress):
-            message = f"expected a function of two numbers, or None, got {self.progress!r}"
+            message = f"expected a function of two numbers, or None, got {shown(self.progress)}"
             faults.append(Fault("progress", message))
         if faults:
             raise SimulationError(faults)

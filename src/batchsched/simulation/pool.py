@@ -12,6 +12,7 @@ from math import inf
 from typing import Final, Protocol
 
 from batchsched.errors import Fault
+from batchsched.model.validation.values import shown
 from batchsched.simulation.policy import Outcome, Settings
 from batchsched.simulation.predictors import Corrector, Prediction, Predictor
 from batchsched.simulation.randomness import RandomNumbers
@@ -217,7 +218,7 @@ class Pool:
         if not estimate > last:
             raise PolicyError(
                 f"expected the corrector {self._corrector} to return more than the {last!r} s that "
-                f"the job has run, got {estimate!r} s"
+                f"the job has run, got {shown(estimate)} s"
             )
         del self.running[bisect_left(self.running, (self.expected[job], job))]
         self.estimate[job] = estimate
@@ -350,6 +351,6 @@ def _checked(prediction: Prediction, job: int, workload: Workload) -> float:
     if not seconds >= 0:
         raise SimulationError.at(
             f"jobs[{workload.ids[job]!r}]",
-            f"expected a predicted run time of 0 s or more, got {seconds!r}",
+            f"expected a predicted run time of 0 s or more, got {shown(seconds)}",
         )
     return seconds

@@ -12,6 +12,7 @@ from typing import Literal
 from attrs import field, frozen
 
 from batchsched.errors import Fault
+from batchsched.model.validation.values import is_text, shown
 from batchsched.simulation.nodes import Placement
 from batchsched.simulation.policy import Outcome, Policy, Settings
 from batchsched.simulation.pool import Pool, run_on_pool
@@ -156,12 +157,12 @@ class Easy(Policy):
 
     def __attrs_post_init__(self) -> None:
         faults = [
-            Fault(f"Easy.{name}", f"expected {known[0]!r} or {known[1]!r}, got {value!r}")
+            Fault(f"Easy.{name}", f"expected {known[0]!r} or {known[1]!r}, got {shown(value)}")
             for name, value, known in (
                 ("backfill", self.backfill, ("arrival", "shortest")),
                 ("on_arrival", self.on_arrival, ("always", "if-it-fits")),
             )
-            if value not in known
+            if not is_text(value) or value not in known
         ]
         if faults:
             raise SimulationError(faults)

@@ -10,12 +10,20 @@ Reis, Trystram, "Improving Backfilling by Using Machine Learning to Predict Runn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from attrs import field, frozen
 
-from batchsched.simulation.workload import JobId, SimulationError, Workload
+from batchsched.model.immutable import kept_tuple
+from batchsched.model.validation.values import shown
+from batchsched.simulation.workload import (
+    JobId,
+    SimulationError,
+    Workload,
+    are_rising,
+    is_number,
+)
 
 
 class Prediction(Protocol):
@@ -100,9 +108,9 @@ class Scaled:
     of: Predictor = field(factory=Requested)
 
     def __attrs_post_init__(self) -> None:
-        if not 0 < self.factor < float("inf"):
+        if not is_number(self.factor, least=0, above=True):
             raise SimulationError.at(
-                "Scaled.factor", f"expected a number above 0, got {self.factor!r}"
+                "Scaled.factor", f"expected a number above 0, got {shown(self.factor)}"
             )
 
     def begin(self, workload: Workload, runs: Sequence[float]) -> Prediction:
@@ -161,6 +169,10 @@ class ToRequest:
         return "requested time"
 
 
+def _seconds(items: Iterable[float], /) -> tuple[float, ...]:
+    return kept_tuple(items, "seconds")
+
+
 @frozen
 class Increments:
     """The first prediction plus an increment, at most the requested time.
@@ -171,14 +183,13 @@ class Increments:
 
     seconds: tuple[float, ...] = field(
         default=(60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000, 360000),
-        converter=tuple[float, ...],
+        converter=_seconds,
     )
 
     def __attrs_post_init__(self) -> None:
-        rising = all(a < b for a, b in zip((0, *self.seconds), self.seconds, strict=False))
-        if not self.seconds or not rising:
+        if not are_rising(self.seconds) or not self.seconds:
             raise SimulationError.at(
-                "Increments.seconds", f"expected rising numbers above 0, got {self.seconds}"
+                "Increments.seconds", f"expected rising numbers above 0, got {shown(self.seconds)}"
             )
 
     def correct(self, first: float, last: float, count: int, requested: float) -> float:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from math import ceil, floor, inf
 from operator import itemgetter
 
 from attrs import field, frozen
 
+from batchsched.model.immutable import kept_tuple
+from batchsched.model.validation.values import shown
 from batchsched.simulation.nodes import (
     ByDistance,
     Consolidated,
@@ -21,7 +22,12 @@ from batchsched.simulation.nodes import (
     Placement,
 )
 from batchsched.simulation.policy import Outcome, Policy, Settings
-from batchsched.simulation.workload import SimulationError, Workload, is_number
+from batchsched.simulation.workload import (
+    SimulationError,
+    Workload,
+    are_rising,
+    is_number,
+)
 
 # At each event
 
@@ -75,6 +81,10 @@ class Srsf(_Preemptive):
         return "SRSF"
 
 
+def _limits(items: Iterable[float], /) -> tuple[float, ...]:
+    return kept_tuple(items, "limits")
+
+
 @frozen(kw_only=True)
 class LeastAttainedService(_Preemptive):
     """Least attained service first, in levels, as in Tiresias; it does not use run times.
@@ -87,14 +97,15 @@ class LeastAttainedService(_Preemptive):
     """
 
     placement: Placement | None = None
-    limits: tuple[float, ...] = field(default=(3250, 7200), converter=tuple[float, ...])
+    limits: tuple[float, ...] = field(default=(3250, 7200), converter=_limits)
     """The processor seconds that end each level except the last. (The defaults are those of
     Muri's simulator.)"""
 
     def __attrs_post_init__(self) -> None:
-        steps = pairwise((0, *self.limits))
-        if not all(is_number(limit, least=last, above=True) for last, limit in steps):
-            message = f"expected rising numbers of processor seconds above 0, got {self.limits!r}"
+        if not are_rising(self.limits):
+            message = (
+                f"expected rising numbers of processor seconds above 0, got {shown(self.limits)}"
+            )
             raise SimulationError.at("LeastAttainedService.limits", message)
 
     def order(self, workload: Workload, jobs: _Progress) -> _Order:
@@ -303,9 +314,9 @@ class SrtfInRounds(Policy):
     placement: Placement = field(factory=Consolidated)
 
     def __attrs_post_init__(self) -> None:
-        if not 0 < self.length < inf:
+        if not is_number(self.length, least=0, above=True):
             raise SimulationError.at(
-                "SrtfInRounds.length", f"expected seconds above 0, got {self.length!r}"
+                "SrtfInRounds.length", f"expected seconds above 0, got {shown(self.length)}"
             )
 
     def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from math import inf
 
 from attrs import field, frozen
 
+from batchsched.errors import Fault, UnknownNameError
+from batchsched.model.validation.values import (
+    is_integer,
+    is_mapping,
+    is_text,
+    items_of,
+    shown,
+)
 from batchsched.simulation.policy import Interval, Outcome, Policy, Settings
-from batchsched.simulation.workload import JobId, Machine, SimulationError, Workload
+from batchsched.simulation.workload import (
+    JobId,
+    Machine,
+    SimulationError,
+    Workload,
+    is_number,
+)
 
 
 @frozen(kw_only=True, slots=False, repr=False)
@@ -82,7 +97,7 @@ class Record:
         if not jobs:
             known = sorted({name for path in self.queue_paths for name in path})
             named = ", ".join(known) or "no job has any"
-            message = f"expected a queue of some job ({named}), got {queue!r}"
+            message = f"expected a queue of some job ({named}), got {shown(queue)}"
             raise SimulationError.at("queue", message)
         return jobs
 
@@ -153,8 +168,8 @@ def state_at(run: Record, time: float, starts: Mapping[JobId, float]) -> State:
 def explained(run: Record, job: JobId) -> str:
     """Explain why a job of a run waited as long as it did."""
     ids = run.workload.ids
-    if job not in ids:
-        raise KeyError(f"expected the id of a job of this run, got {job!r}")
+    if not (is_text(job) or is_integer(job)) or job not in ids:
+        raise UnknownNameError(f"expected the id of a job of this run, got {shown(job)}")
     index = ids.index(job)
     start, submit = run.outcome.starts[index], run.submitted[index]
     size = run.workload.processors[index]
@@ -273,9 +288,18 @@ def _time(time: float | None) -> str:
 
 def compared(run: Record, others: Mapping[JobId, float]) -> Comparison:
     """Compare the starts of a run with others."""
-    if not isinstance(others, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        message = f"expected a Run, or a mapping from job ids to starts, got {others!r}"
+    given: object = others
+    if not is_mapping(given):
+        message = f"expected a Run, or a mapping from job ids to starts, got {shown(given)}"
         raise SimulationError.at("starts", message)
+    starts = list(items_of(given))
+    faults = [
+        Fault(f"starts[{shown(each)}]", f"expected the start of a job in seconds, got {shown(at)}")
+        for each, at in starts
+        if not (is_text(each) or is_integer(each)) or not is_number(at, least=-inf)
+    ]
+    if faults:
+        raise SimulationError(faults)
     ours = run.starts_by_id()
     known = set(run.workload.ids)
     equal = both = 0

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Literal, cast
 
 from attrs import frozen
 
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import Fault
+from batchsched.model.validation.arguments import asked, checks_arguments
+from batchsched.model.validation.values import is_of, shown
 from batchsched.simulation.files import swf_lines
 from batchsched.simulation.metrics import (
     Metrics,
@@ -135,16 +137,21 @@ class Run(Record):
 
     def compare(self, starts: Mapping[JobId, float] | Run) -> Comparison:
         """Compare the starts with those of another run, or with given starts by job id."""
-        return compared(self, starts.starts_by_id() if isinstance(starts, Run) else starts)
+        given: object = starts
+        if is_of(given, Run):
+            return compared(self, given.starts_by_id())
+        return compared(self, cast("Mapping[JobId, float]", given))
 
+    @checks_arguments(SimulationError)
     def why(self, job: JobId) -> str:
         """Explain why a job waited as long as it did.
 
         Raises:
-            KeyError: No job of the run has this id.
+            UnknownNameError: No job of the run has this id.
         """
         return explained(self, job)
 
+    @checks_arguments(SimulationError)
     def tie_sensitivity(
         self, orders: int = 20, seed: int = 1, metrics: Iterable[str] = ("bsld", "wait", "response")
     ) -> TieSensitivity:
@@ -217,17 +224,17 @@ def simulate(
     >>> simulate(Workload(jobs).on(nodes=4), Easy()).jobs["start"]
     [0, 100, 2]
     """
-    if not isinstance(workload, Workload):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise SimulationError.at("workload", f"expected a Workload, got {workload!r}")
+    if not is_of(workload, Workload):
+        raise SimulationError.at("workload", f"expected a Workload, got {shown(workload)}")
     if isinstance(policy, SchedulerConfig):
         policy = Scheduled(config=policy)
-    if not isinstance(policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise SimulationError.at("policy", f"expected a policy such as Easy(), got {policy!r}")
+    if not is_of(policy, Policy):  # type: ignore[type-abstract]
+        raise SimulationError.at("policy", f"expected a policy such as Easy(), got {shown(policy)}")
     settings = Settings(
         ties=Ties() if ties is None else ties,
         passes=passes,
         end_at_request=end_at_request,
-        progress=progress,
+        progress=asked("progress", progress, SimulationError) if callable(progress) else progress,
     )
     _check_sizes(workload)
     runs = _run_times(workload, settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from math import isfinite
-from typing import Final
+from typing import Final, get_args
 
 from attrs import evolve, field, frozen
 
@@ -25,8 +25,10 @@ from batchsched.live import (
     TimePassed,
 )
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.immutable import kept_tuple
 from batchsched.model.resources import Resource
 from batchsched.model.result import CycleResult
+from batchsched.model.validation.values import is_of, shown
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugins.usage import UsagePlugin
 from batchsched.scheduler import Scheduler
@@ -41,6 +43,7 @@ from batchsched.simulation.workload import (
     SimulationError,
     Workload,
     faults_of_part,
+    is_number,
 )
 
 # Incidents
@@ -111,6 +114,14 @@ _MOST_FAULTS: Final = 20
 """The most faults that a message lists."""
 
 
+def _queues(items: Iterable[Queue], /) -> tuple[Queue, ...]:
+    return kept_tuple(items, "queues")
+
+
+def _incidents(items: Iterable[Incident], /) -> tuple[Incident, ...]:
+    return kept_tuple(items, "incidents")
+
+
 @frozen(kw_only=True)
 class Scheduled(Policy):
     """A configuration of `batchsched.Scheduler`, with all its plugins and actions.
@@ -127,7 +138,7 @@ class Scheduled(Policy):
     """
 
     config: SchedulerConfig = field(factory=SchedulerConfig)
-    queues: tuple[Queue, ...] = field(default=(), converter=tuple[Queue, ...])
+    queues: tuple[Queue, ...] = field(default=(), converter=_queues)
     """The queues, including all that jobs name. Empty: the queues that jobs name, with weight 1.
     Jobs that name no queue belong to `default`."""
     checkpoint: float | None = None
@@ -135,7 +146,7 @@ class Scheduled(Policy):
     the last one. 0: continuously. None: never."""
     restart_cost: Cost = field(factory=NoCost)
     """The seconds that a restarted job runs before it continues its work."""
-    incidents: tuple[Incident, ...] = field(default=(), converter=tuple[Incident, ...])
+    incidents: tuple[Incident, ...] = field(default=(), converter=_incidents)
     """Incidents: nodes fail, are drained or come back; jobs are cancelled or fail; queues
     change."""
     resubmit_failed: bool = False
@@ -167,18 +178,28 @@ def _queue_of(queue: object) -> str:
 
 def _check(workload: Workload, policy: Scheduled) -> None:
     faults: list[Fault] = []
-    if policy.checkpoint is not None and not 0 <= policy.checkpoint < float("inf"):
+    if policy.checkpoint is not None and not is_number(policy.checkpoint, least=0):
         faults.append(
-            Fault("checkpoint", f"expected seconds, 0 or more, got {policy.checkpoint!r}")
+            Fault("checkpoint", f"expected seconds, 0 or more, got {shown(policy.checkpoint)}")
         )
-    if not isinstance(policy.config, SchedulerConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
-        message = f"expected a SchedulerConfig, got {policy.config!r}"
+    if not is_of(policy.config, SchedulerConfig):
+        message = f"expected a SchedulerConfig, got {shown(policy.config)}"
         raise SimulationError.at("config", message)
+    shapes = [
+        Fault(name, f"expected a collection of {what}, got {shown(given)}; use a list")
+        for name, given, what in (
+            ("queues", policy.queues, "queues"),
+            ("incidents", policy.incidents, "incidents"),
+        )
+        if not is_of(given, tuple)
+    ]
+    if shapes:
+        raise SimulationError([*faults, *shapes])
     faults += faults_of_part("restart_cost", policy.restart_cost, "seconds", "ByDistance()")
     faults += [
-        Fault(f"queues[{number}]", f"expected a Queue, got {queue!r}")
+        Fault(f"queues[{number}]", f"expected a Queue, got {shown(queue)}")
         for number, queue in enumerate(policy.queues)
-        if not isinstance(queue, Queue)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not is_of(queue, Queue)
     ]
     plugins = {option.name for tier in policy.config.tiers for option in tier.plugins}
     faults += _faults_of_incidents(
@@ -210,18 +231,18 @@ def _faults_of_incidents(
     nodes = 0 if workload.machine is None else workload.machine.nodes
     for number, each in enumerate(incidents):
         where = f"incidents[{number}]"
-        if not isinstance(each, Incident):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not any(is_of(each, kind) for kind in get_args(Incident)):
             yield Fault(
-                where, f"expected an incident such as NodeDown(at=60, node=0), got {each!r}"
+                where, f"expected an incident such as NodeDown(at=60, node=0), got {shown(each)}"
             )
             continue
         time: object = each.at
         if type(time) not in (int, float) or not (isfinite(each.at) and each.at >= 0):
-            yield Fault(f"{where}.at", f"expected a time in seconds, 0 or later, got {time!r}")
+            yield Fault(f"{where}.at", f"expected a time in seconds, 0 or later, got {shown(time)}")
         if isinstance(each, NodeDown | NodeDrained | NodeUp):
             node: object = each.node
             if type(node) is not int or not 0 <= each.node < nodes:
-                message = f"expected the number of a node, 0 to {nodes - 1}, got {node!r}"
+                message = f"expected the number of a node, 0 to {nodes - 1}, got {shown(node)}"
                 yield Fault(f"{where}.node", message)
             if isinstance(each, NodeDrained) and not knows_drained:
                 message = (
@@ -231,11 +252,11 @@ def _faults_of_incidents(
                 yield Fault(where, message)
         elif isinstance(each, QueueSet):
             queue: object = each.queue
-            if not isinstance(queue, Queue):  # pyright: ignore[reportUnnecessaryIsInstance]
-                yield Fault(f"{where}.queue", f"expected a Queue, got {queue!r}")
+            if not is_of(queue, Queue):
+                yield Fault(f"{where}.queue", f"expected a Queue, got {shown(queue)}")
         elif each.job not in ids:
             yield Fault(
-                f"{where}.job", f"expected the id of a job in this workload, got {each.job!r}"
+                f"{where}.job", f"expected the id of a job in this workload, got {shown(each.job)}"
             )
 
 

@@ -8,6 +8,8 @@ from typing import Protocol, TypeVar, cast, final
 
 from attrs import frozen
 
+from batchsched.model.validation.arguments import checks_arguments
+from batchsched.model.validation.values import shown
 from batchsched.simulation.metrics import confidence_interval, mean
 from batchsched.simulation.policy import Passes, Policy, Ties
 from batchsched.simulation.run import simulate
@@ -104,6 +106,7 @@ class SweepTable:
             columns[name] = [row.metrics.get(name, float("nan")) for row in self.rows]
         return columns
 
+    @checks_arguments(SimulationError)
     def values(self, metric: str, policy: str) -> list[float]:
         """Return the values of a metric of a policy, one for each workload.
 
@@ -112,15 +115,16 @@ class SweepTable:
         """
         if policy not in self.policies:
             raise SimulationError.at(
-                "policy", f"expected one of {', '.join(self.policies)}; got {policy!r}"
+                "policy", f"expected one of {', '.join(self.policies)}; got {shown(policy)}"
             )
         rows = [self._by_names[policy, variant] for variant in self.variants]
         missing = [row for row in rows if metric not in row.metrics]
         if missing:
             known = ", ".join(missing[0].metrics)
-            raise SimulationError.at("metric", f"expected one of {known}; got {metric!r}")
+            raise SimulationError.at("metric", f"expected one of {known}; got {shown(metric)}")
         return [row.metrics[metric] for row in rows]
 
+    @checks_arguments(SimulationError)
     def paired(self, metric: str, *, baseline: str) -> list[Pair]:
         """Compare each policy with a baseline, workload by workload.
 
@@ -159,6 +163,7 @@ class SweepTable:
         return "\n".join(lines)
 
 
+@checks_arguments(SimulationError)
 def sweep(
     workload: Workload | None = None,
     *,

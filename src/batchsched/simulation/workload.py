@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from math import inf, isfinite
+from math import inf
+from sys import float_info
 from typing import cast, final
 
 from attrs import field, frozen
 
-from batchsched.errors import BatchschedError, Fault, FaultsError
+from batchsched.errors import BatchschedError, Fault, FaultsError, UnknownNameError
+from batchsched.model.validation.arguments import asked, checks_arguments, gone_through
+from batchsched.model.validation.values import (
+    is_collection,
+    is_mapping,
+    is_of,
+    is_text,
+    items_of,
+    shown,
+)
 
 
 class WorkloadError(FaultsError):
@@ -45,17 +55,31 @@ class Problem:
 
 def is_number(value: object, *, least: float, above: bool = False, most: float = inf) -> bool:
     """Return whether a value is a finite number from `least` (excluded if `above`) to `most`."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    if type(value) not in (int, float):
         return False
-    return (value > least if above else value >= least) and value <= most and value < inf
+    assert isinstance(value, int | float)
+    return (value > least if above else value >= least) and value <= min(most, float_info.max)
+
+
+def are_rising(numbers: object) -> bool:
+    """Return whether a value is a tuple of finite numbers above 0, each larger than the last."""
+    if not is_of(numbers, tuple):
+        return False
+    steps = pairwise((0, *numbers))
+    return all(is_number(each, least=last, above=True) for last, each in steps)
 
 
 def faults_of_part(path: str, part: object, method: str, example: str) -> Iterator[Fault]:
     """Yield a fault if a part of a policy lacks a method that it must have."""
-    if not callable(getattr(part, method, None)):
+    try:
+        has_method = callable(getattr(part, method, None))
+    except Exception:  # its attributes may raise anything
+        has_method = False
+    if not has_method:
         yield Fault(
             path,
-            f"expected an object with the method {method}(...), such as {example}, got {part!r}",
+            f"expected an object with the method {method}(...), such as {example}, "
+            f"got {shown(part)}",
         )
 
 
@@ -70,10 +94,21 @@ def _faults_of(
         if name not in columns
     ]
     shapes += [
-        Fault(str(name), f"unknown column; expected one of {', '.join(known)}")
+        Fault(
+            name if is_text(name) else f"columns[{shown(name)}]",
+            f"unknown column; expected one of {', '.join(known)}",
+        )
         for name in columns
-        if name not in known
+        if not is_of(name, str) or name not in known
     ]
+    shapes += [
+        Fault(name, f"expected a column such as a list, got {shown(column)}")
+        for name, column in columns.items()
+        if not any(is_of(column, kind) for kind in (list, tuple, range))
+    ]
+    if shapes:
+        yield from shapes
+        return
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         shapes.append(
@@ -90,9 +125,14 @@ def _faults_of(
     for name, rule in _NUMBER_COLUMNS.items():
         for index, value in enumerate(columns.get(name, ())):
             if not rule.allows(value):
-                yield Fault(f"jobs[{ids[index]!r}].{name}", f"expected {rule.what}, got {value!r}")
+                message = f"expected {rule.what}, got {shown(value)}"
+                yield Fault(f"jobs[{ids[index]!r}].{name}", message)
     if "after" in columns:
         yield from _faults_of_dependencies(ids, columns["after"])
+
+
+LATEST = 10**15
+"""The latest time in seconds, and the most processors: sums of many of these are exact enough."""
 
 
 class _Number:
@@ -111,8 +151,7 @@ class _Number:
         if type(value) in self._types:
             assert isinstance(value, int | float)
             if value > self._least:
-                # Integers are always finite, and large ones do not fit into a float.
-                return type(value) is int or isfinite(value)
+                return value <= LATEST
             return value == self._least and not self._above
         return value is None and not self._known
 
@@ -143,13 +182,15 @@ def _faults_of_ids(ids: Sequence[object]) -> Iterator[Fault]:
 
 
 def _faults_of_dependencies(ids: Sequence[object], after: Sequence[object]) -> Iterator[Fault]:
-    before = {each: other for each, other in zip(ids, after, strict=True) if other is not None}
+    given = {each: other for each, other in zip(ids, after, strict=True) if other is not None}
     known = set(ids)
-    for each, other in before.items():
-        if other not in known:
-            yield Fault(
-                f"jobs[{each!r}].after", f"expected the id of a job in this workload, got {other!r}"
-            )
+    before: dict[object, object] = {}
+    for each, other in given.items():
+        if type(other) in (int, str):
+            before[each] = other
+        if each not in before or other not in known:
+            message = f"expected the id of a job in this workload, got {shown(other)}"
+            yield Fault(f"jobs[{each!r}].after", message)
     # Each job depends on at most one other, so a path that never ends is a cycle.
     safe = known - before.keys()
     for each in before:
@@ -171,6 +212,26 @@ def _faults_of_dependencies(ids: Sequence[object], after: Sequence[object]) -> I
 JobId = int | str
 
 
+LARGEST = 10**8
+"""The most nodes of a machine, processors of a node, and jobs to be drawn."""
+
+
+def faults_of_count(
+    name: str, count: object, least: int, *, most: int = LARGEST
+) -> Iterator[Fault]:
+    """Yield what is wrong with a number of things."""
+    if type(count) is not int or count < least:
+        yield Fault(name, f"expected a whole number, {least} or more, got {shown(count)}")
+    elif count > most:
+        yield Fault(name, f"expected at most {most:,}, got {shown(count)}")
+
+
+def faults_of_seed(seed: object) -> Iterator[Fault]:
+    """Yield what is wrong with the seed of random choices."""
+    if type(seed) is not int:
+        yield Fault("seed", f"expected a whole number, got {shown(seed)}")
+
+
 @frozen
 class Machine:
     """Equal nodes with the same number of processors each; in traces of GPU jobs, GPUs.
@@ -186,9 +247,8 @@ class Machine:
 
     def __attrs_post_init__(self) -> None:
         faults = [
-            Fault(name, f"expected a whole number, 1 or more, got {value!r}")
-            for name, value in (("nodes", self.nodes), ("per_node", self.per_node))
-            if type(value) is not int or value < 1
+            *faults_of_count("nodes", self.nodes, 1),
+            *faults_of_count("per_node", self.per_node, 1),
         ]
         if faults:
             raise WorkloadError(faults)
@@ -236,6 +296,16 @@ class Job:
     """Other known properties, such as the model that a job trains."""
 
 
+def _jobs(given: Iterable[Job]) -> Iterator[Job]:
+    """Yield the jobs of an argument."""
+    if not is_collection(given):
+        raise WorkloadError.at("jobs", f"expected jobs, got {shown(given)}; use a list")
+    for number, job in enumerate(gone_through("jobs", given, WorkloadError)):
+        if not is_of(job, Job):
+            raise WorkloadError.at(f"jobs[{number}]", f"expected a Job, got {shown(job)}")
+        yield job
+
+
 REQUIRED = ("id", "submit", "run", "processors")
 OPTIONAL = (
     "requested", "user", "group", "queue", "partition", "application", "status", "after", "labels"
@@ -274,7 +344,7 @@ class Workload:
             WorkloadError: Invalid jobs: negative or infinite times, fewer than one processor,
                 duplicate ids, jobs that depend on each other. All faults at once.
         """
-        listed = list(jobs)
+        listed = list(_jobs(jobs))
         columns: dict[str, Sequence[object]] = {
             name: [getattr(job, name) for job in listed] for name in (*REQUIRED, *OPTIONAL, "think")
         }
@@ -305,17 +375,35 @@ class Workload:
         workload._fill(columns, machine, header)
         return workload
 
-    def _fill(
+    def _fill(  # the columns and the rest have not been checked
         self,
         columns: Mapping[str, Sequence[object]],
         machine: Machine | None,
         header: Mapping[str, str] | None,
     ) -> None:
+        if not is_mapping(columns):
+            message = f"expected a mapping of columns such as a dict, got {shown(columns)}"
+            raise WorkloadError.at("columns", message)
+        try:
+            columns = dict(columns)  # type: ignore[arg-type]  # names are checked below
+        except Exception as cause:
+            raise WorkloadError.at("columns", f"raised {cause!r} when it was read") from cause
         faults = list(_faults_of(columns, REQUIRED, (*OPTIONAL, "think")))
+        if machine is not None and not is_of(machine, Machine):
+            faults.append(Fault("machine", f"expected a Machine or None, got {shown(machine)}"))
+        kept_header: dict[str, str] = {}
+        if header is not None and not is_mapping(header):
+            faults.append(Fault("header", f"expected a mapping or None, got {shown(header)}"))
+        for key, text in items_of({} if not is_mapping(header) else header):
+            if is_text(key) and is_text(text):
+                kept_header[key] = text
+            else:
+                message = f"expected strings, got {shown(text)} for {shown(key)}"
+                faults.append(Fault(f"header[{shown(key)}]", message))
         if faults:
             raise WorkloadError(faults)
         self._machine = machine
-        self._header = dict(header or {})
+        self._header = kept_header
         keys = list(zip(columns["submit"], columns["id"], strict=True))
         in_order = all(one < other for one, other in pairwise(keys))
         order = range(len(keys)) if in_order else sorted(range(len(keys)), key=keys.__getitem__)
@@ -419,11 +507,11 @@ class Workload:
         """Return a column by the name of a field of `Job`.
 
         Raises:
-            KeyError: There is no column of this name.
+            UnknownNameError: There is no column of this name.
         """
-        if name not in (*REQUIRED, *OPTIONAL, "think"):
-            raise KeyError(
-                f"expected one of {', '.join((*REQUIRED, *OPTIONAL, 'think'))}; got {name!r}"
+        if not is_of(name, str) or name not in (*REQUIRED, *OPTIONAL, "think"):
+            raise UnknownNameError(
+                f"expected one of {', '.join((*REQUIRED, *OPTIONAL, 'think'))}; got {shown(name)}"
             )
         return self.think if name == "think" else self._column(name)
 
@@ -467,6 +555,7 @@ class Workload:
         changed._columns = self._columns
         return changed
 
+    @checks_arguments(WorkloadError)
     def where(self, keeps: Callable[[Job], bool]) -> Workload:
         """Return a workload of the jobs for which `keeps` is true.
 
@@ -476,8 +565,10 @@ class Workload:
         >>> Workload(jobs).where(lambda job: job.run > 0).ids
         (1, 2, 3)
         """
-        return self._selected([index for index, job in enumerate(self) if keeps(job)])
+        asks = asked("keeps", keeps, WorkloadError)
+        return self._selected([index for index, job in enumerate(self) if asks(job)])
 
+    @checks_arguments(WorkloadError)
     def between(self, start: float, end: float) -> Workload:
         """Return a workload of the jobs submitted from `start` (included) to `end` (excluded)."""
         return self._selected(
@@ -491,7 +582,7 @@ class Workload:
             WorkloadError: The count is not a whole number, 0 or more.
         """
         if type(count) is not int or count < 0:
-            message = f"expected a whole number, 0 or more, got {count!r}"
+            message = f"expected a whole number, 0 or more, got {shown(count)}"
             raise WorkloadError.at("count", message)
         return self._selected(range(min(count, len(self))))
 
@@ -504,20 +595,22 @@ class Workload:
         Raises:
             WorkloadError: The factor is not a number above 0.
         """
-        if not 0 < factor < float("inf"):
-            raise WorkloadError.at("factor", f"expected a number above 0, got {factor!r}")
+        if not is_number(factor, least=0, above=True):
+            raise WorkloadError.at("factor", f"expected a number above 0, got {shown(factor)}")
         first = self.submits[0] if len(self) else 0
         return self._selected(
             range(len(self)), submit=[first + (at - first) / factor for at in self.submits]
         )
 
+    @checks_arguments(WorkloadError)
     def with_requests(self, request: Callable[[Job], float]) -> Workload:
         """Return the same jobs with other time limits.
 
         Raises:
             WorkloadError: A limit is not a number above 0.
         """
-        return self._selected(range(len(self)), requested=[request(job) for job in self])
+        asks = asked("request", request, WorkloadError)
+        return self._selected(range(len(self)), requested=[asks(job) for job in self])
 
     @property
     def load(self) -> float:

@@ -8,7 +8,7 @@ for ever.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 from attrs import evolve, frozen
 
@@ -16,13 +16,19 @@ from batchsched.config.options import ENABLE_FLAGS, ActionOption, PluginOption, 
 from batchsched.config.reading import without_unknown
 from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.errors import BatchschedError, ConfigError
+from batchsched.errors import ArgumentError, BatchschedError, ConfigError
 from batchsched.model.cluster import Queue
 from batchsched.model.notice import NoticeCode, NoticeCollector
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import is_mapping, is_text, is_tuple
+from batchsched.model.validation.values import (
+    is_mapping,
+    is_of,
+    is_text,
+    is_tuple,
+    shown,
+)
 from batchsched.plugin.queues import QueueTree
 from batchsched.scheduler import Scheduler
 from batchsched.tools.config_rules import (
@@ -114,6 +120,9 @@ def check_config(
             get.
         registry: the plugins and actions that the configuration may name.
 
+    Raises:
+        ArgumentError: `snapshot` or `registry` has the wrong type.
+
     >>> config = SchedulerConfig.from_mapping({
     ...     "actions": "allocate, backfill",
     ...     "tiers": [{"plugins": ["priority", "gang", "drf", "nodeorder"]}],
@@ -124,12 +133,17 @@ def check_config(
 'predicates' ; shown by 1 job
 
     """
+    if registry is not None and not is_of(registry, Registry):
+        raise ArgumentError.at("registry", f"expected a Registry or None, got {shown(registry)}")
+    if snapshot is not None and not is_of(snapshot, Snapshot):
+        raise ArgumentError.at("snapshot", f"expected a Snapshot or None, got {shown(snapshot)}")
     read: SchedulerConfig | None = None
     try:
-        if isinstance(config, Mapping):
-            read = SchedulerConfig.from_mapping(config, registry=registry, unknown="notice")
+        if is_mapping(config):
+            mapping = cast("Mapping[str, object]", config)
+            read = SchedulerConfig.from_mapping(mapping, registry=registry, unknown="notice")
         else:
-            read = config
+            read = cast("SchedulerConfig", config)  # anything else is refused here
         scheduler = Scheduler(read, registry)
     except ConfigError as error:
         return tuple(_what_cannot_be_built(read, error, registry))
@@ -456,7 +470,7 @@ def _without_flags(plugin: PluginOption, path: str, codes: dict[str, str]) -> Pl
 
 def _is_sound(config: object) -> bool:
     """Return whether all parts of a configuration have the right types."""
-    if not isinstance(config, SchedulerConfig):
+    if not is_of(config, SchedulerConfig):
         return False
     return (
         all(_is_option(action, ActionOption) for action in _items(config.actions))

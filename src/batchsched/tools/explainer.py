@@ -16,7 +16,7 @@ from batchsched.model.reasons import Unfit
 from batchsched.model.resources import EPSILON, Amount, Resource
 from batchsched.model.result import CycleResult, QueueOutcome
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import is_of, shown
+from batchsched.model.validation.values import is_of, is_text, shown
 from batchsched.placement import Fit
 from batchsched.plugin.extension_points import Verdict
 from batchsched.scheduler import Scheduler
@@ -91,6 +91,9 @@ def explain(
     for name, given, kind in (("snapshot", snapshot, Snapshot), ("result", result, CycleResult)):
         if not is_of(given, kind):
             raise ConfigError.at(name, f"expected a {kind.__name__}, got {shown(given)}")
+    if not is_text(job_or_task):
+        message = f"expected the UID of a job or task, got {shown(job_or_task)}"
+        raise ConfigError.at("job_or_task", message)
     job = _job_of(snapshot, job_or_task)
     trials = Trials(snapshot, config, registry)
     with trials.session(without_evictions(trials.config)) as session:

@@ -14,13 +14,14 @@ from batchsched.model.immutable import kept_tuple
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.arguments import checks_arguments
 from batchsched.scheduler import Scheduler
 from batchsched.tools.comparison import Comparison, compare
 from batchsched.tools.config_check import decisions
 
 
 def _events(items: Iterable[Event], /) -> tuple[Event, ...]:
-    return kept_tuple(items)
+    return kept_tuple(items, "events")
 
 
 @frozen
@@ -66,7 +67,7 @@ class RecordedCycle:
 
 
 def _cycles(items: Iterable[RecordedCycle], /) -> tuple[RecordedCycle, ...]:
-    return kept_tuple(items)
+    return kept_tuple(items, "cycles")
 
 
 @frozen(kw_only=True)
@@ -173,6 +174,7 @@ class Replay:
         return f"cycle {self.differs_at} is the first that differs\n{self.difference}"
 
 
+@checks_arguments()
 def replay(
     record: Record, *, config: SchedulerConfig | None = None, registry: Registry | None = None
 ) -> Replay:
@@ -187,6 +189,7 @@ def replay(
         registry: the plugins and actions that the configuration may name.
 
     Raises:
+        ArgumentError: an argument has the wrong type; all faults at once.
         EventError: an event of the record does not fit the cluster.
 
     """

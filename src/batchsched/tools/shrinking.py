@@ -18,6 +18,7 @@ from batchsched.errors import FaultsError, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.arguments import asked, checks_arguments
 from batchsched.tools.amounts import (
     dimensions_used,
     evolved,
@@ -46,6 +47,7 @@ _STARTS = 4
 """The most parts of a large snapshot to start from, until a result is small."""
 
 
+@checks_arguments()
 def shrink(
     snapshot: Snapshot, holds: Callable[[Snapshot], bool], *, neutral: bool = False
 ) -> Snapshot:
@@ -64,12 +66,13 @@ def shrink(
     Args:
         snapshot: the snapshot to reduce.
         holds: whether a snapshot has the property of interest, such as a reason or a wrong
-            decision. It gets only valid snapshots; its exceptions are not caught.
+            decision. It gets only valid snapshots.
         neutral: whether to replace names with neutral ones in the end (``n1``, ``q1``, ``j1``,
             ``t1``, ``a1``), so that they reveal nothing. If `holds` is not true with neutral names,
             nothing is renamed.
 
     Raises:
+        ArgumentError: an argument has the wrong type, or `holds` raised.
         SnapshotError: `holds` is not true for `snapshot` (nor, if it is large, for the first
             parts of it that are tried).
 
@@ -90,6 +93,7 @@ def shrink(
     (0, [('j1', 1)])
 
     """
+    holds = asked("holds", holds)
     best: Snapshot | None = None
     for start in islice(_starts(snapshot, holds), _STARTS):
         search = _Search(start, holds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from typing import cast
 
 from attrs import Attribute, AttrsInstance, fields, frozen
 
@@ -15,7 +16,8 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import shown
+from batchsched.model.validation.arguments import asked, checks_arguments
+from batchsched.model.validation.values import is_of, is_text, shown
 from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
 from batchsched.tools.amounts import resource_text
@@ -205,7 +207,7 @@ class Trials:
                 f"expected an event, a SchedulerConfig or a CycleRun, got {shown(change)}",
             )
             for position, change in enumerate(changes)
-            if not isinstance(change, _KINDS)
+            if not any(is_of(change, kind) for kind in _KINDS)
         ]
         if faults:
             raise EventError(faults)
@@ -232,10 +234,12 @@ Goal = Callable[[CycleResult], bool]
 """Whether a result is good enough."""
 
 
+@checks_arguments()
 def starts(snapshot: Snapshot, uid: str, /) -> Goal:
     """Return the goal that a task, or any task of a job, starts; given by UID.
 
     Raises:
+        ArgumentError: an argument has the wrong type.
         UnknownNameError: there is no such job or task.
 
     """
@@ -259,6 +263,7 @@ class Cheapest:
         return f"change number {self.position + 1} is enough\n{self.answer}"
 
 
+@checks_arguments()
 def cheapest(
     snapshot: Snapshot,
     goal: Goal | str,
@@ -280,6 +285,7 @@ def cheapest(
         registry: the plugins and actions that configurations may name.
 
     Raises:
+        ArgumentError: an argument has the wrong type, or `goal` raised.
         EventError: a change cannot be applied.
         UnknownNameError: there is no job or task with the UID of the goal.
 
@@ -297,7 +303,7 @@ def cheapest(
     2
 
     """
-    reached = starts(snapshot, goal) if isinstance(goal, str) else goal
+    reached = starts(snapshot, goal) if is_text(goal) else asked("goal", cast("Goal", goal))
     trials = Trials(snapshot, config, registry)
     for position, candidate in enumerate(candidates):
         changes = tuple(candidate) if isinstance(candidate, Sequence) else (candidate,)

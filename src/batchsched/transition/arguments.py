@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from batchsched.errors import Fault, SnapshotError
 from batchsched.model.cluster import NodeInfo, Plan, TaskInfo, TaskStatus
 from batchsched.model.result import Bind, CycleResult, Eviction, Promise, TaskOutcome
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.arguments import shown_problem
 from batchsched.model.validation.tasks import plan_problems
 from batchsched.model.validation.values import (
     Problems,
+    is_collection,
     is_mapping,
     is_of,
     is_text,
@@ -24,6 +26,16 @@ from batchsched.model.validation.values import (
 )
 
 T = TypeVar("T")
+
+
+class Unreadable:
+    """In place of an iterable that raised, which is told together with all other faults."""
+
+    def __init__(self, cause: Exception) -> None:
+        self.cause = cause
+
+    def __repr__(self) -> str:
+        return f"an iterable that raised {shown_problem(self.cause)}"
 
 
 class ArgumentReader:
@@ -49,11 +61,10 @@ class ArgumentReader:
             # Iterating over it would yield its letters.
             self.refuse(name, f"expected a list, got {shown(given)}; use [{shown(given)}]")
             return ()
-        if not isinstance(given, Iterable):
+        if not is_collection(given):
             self.refuse(name, f"expected a collection, got {shown(given)}; use a list")
             return ()
-        items = cast("Iterable[object]", given)
-        return self._sound(name, items, str, "UID (a string)", lambda _uid: ())
+        return self._sound(name, given, str, "UID (a string)", lambda _uid: ())
 
     def each(
         self,
@@ -63,12 +74,12 @@ class ArgumentReader:
         problems: Callable[[T], Iterable[tuple[str, str]]] = lambda _item: (),
     ) -> tuple[T, ...]:
         """Return the items that have the type and no problems, and report the others."""
-        if is_text(given) or is_mapping(given) or not isinstance(given, Iterable):
+        if is_mapping(given) or is_text(given) or not is_of(given, Iterable):  # type: ignore[type-abstract]
             self.refuse(
                 name, (f"expected a collection of {kind.__name__}, got {shown(given)}; use a list")
             )
             return ()
-        return self._sound(name, cast("Iterable[object]", given), kind, kind.__name__, problems)
+        return self._sound(name, given, kind, kind.__name__, problems)
 
     def only_sound(self, nodes: tuple[NodeInfo, ...] | None) -> tuple[NodeInfo, ...] | None:
         """Return the nodes if all of them are valid, else None."""
@@ -107,7 +118,12 @@ class ArgumentReader:
         problems: Callable[[T], Iterable[tuple[str, str]]],
     ) -> tuple[T, ...]:
         sound: list[T] = []
-        for position, item in enumerate(given):
+        try:
+            listed = given if type(given) in (tuple, list) else list(given)
+        except Exception as cause:  # an iterable of the caller's may raise anything
+            self.refuse(name, f"raised {shown_problem(cause)} when its items were read")
+            return ()
+        for position, item in enumerate(listed):
             if not is_of(item, kind):
                 self.refuse(f"{name}[{position}]", f"expected a {what}, got {shown(item)}")
                 continue

@@ -17,6 +17,7 @@ from batchsched.model.resources import Amount, Resource, decayed, exact
 from batchsched.model.result import CycleResult
 from batchsched.model.rules import unmet_dependencies
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.snapshot import is_sound_job, queue_problems
 from batchsched.model.validation.values import (
     is_mapping,
@@ -38,6 +39,7 @@ _with_service = copier(TaskInfo, "attained_service", "start_time")
 _ended = copier(TaskInfo, "status", "node_name", "start_time", "attained_service")
 
 
+@checks_arguments()
 def as_new(task: TaskInfo) -> TaskInfo | None:
     """Return the task that a controller creates in place of one that is gone.
 

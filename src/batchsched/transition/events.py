@@ -59,7 +59,7 @@ class EndedJobsRemoved:
 
 
 def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
-    return kept_tuple(items)
+    return kept_tuple(items, "tasks")
 
 
 @frozen

@@ -17,6 +17,7 @@ from batchsched.model.immutable import FrozenMap, LazyMap, is_frozen_map
 from batchsched.model.result import Bind, CycleResult, TaskOutcome
 from batchsched.model.snapshot import Snapshot, keep_tables, take_tables
 from batchsched.model.validation.values import (
+    is_collection,
     is_mapping,
     is_of,
     is_usual_resource,
@@ -25,6 +26,7 @@ from batchsched.model.validation.values import (
 )
 from batchsched.transition.arguments import (
     ArgumentReader,
+    Unreadable,
     check_claimants,
     outcome_faults,
     read_result,
@@ -95,6 +97,7 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
         replacement = as_new
     for path, message in truth_problems("keep_reservations", keep_reservations):
         given.refuse(path, message)
+        keep_reservations = True
     given.check_now(now, before=None if before is None else before.now)
     if before is None:
         # Nothing else can be checked.
@@ -504,15 +507,26 @@ def next_snapshot(
         keep_reservations=keep_reservations,
         events=_kept(events),
     )
-    return take_step_in_part(snapshot, step) or take_step(snapshot, step)
+    try:
+        return take_step_in_part(snapshot, step) or take_step(snapshot, step)
+    except EventError as error:
+        given: list[object] = [*step.happened.values(), step.new_jobs, step.removed_jobs]
+        given += [step.nodes, step.queues, step.other_tasks, step.events]
+        cause = next((each.cause for each in given if type(each) is Unreadable), None)
+        if cause is not None:
+            raise error from cause
+        raise
 
 
 def _kept(items: Iterable[T]) -> Iterable[T]:
     """Return items as a list, so that they can be iterated twice; invalid values are unchanged."""
-    return list(items) if _is_gone_through_once(items) else items
+    if not _is_gone_through_once(items):
+        return items
+    try:
+        return list(items)
+    except Exception as cause:  # an iterable of the caller's may raise anything
+        return cast("Iterable[T]", Unreadable(cause))
 
 
 def _is_gone_through_once(given: object) -> bool:
-    if isinstance(given, (str, tuple, list)) or is_mapping(given):
-        return False
-    return isinstance(given, Iterable)
+    return type(given) not in (tuple, list) and is_collection(given)

@@ -95,6 +95,13 @@ def is_tuple(value: object, /) -> TypeGuard[tuple[object, ...]]:
         return False
 
 
+def is_collection(value: object, /) -> TypeGuard[Iterable[object]]:
+    """Return whether `value` is a collection of items, which strings and mappings are not."""
+    if is_text(value) or is_of(value, bytes) or is_mapping(value):
+        return False
+    return is_of(value, Iterable)  # type: ignore[type-abstract]
+
+
 def member_problems(path: str, value: object, kind: type[Enum], /) -> Problems:
     """Yield the problem of a value that is not a member of an enum.
 
@@ -125,7 +132,7 @@ def text_problems(path: str, value: object, /, *, may_be_empty: bool = False) ->
 
 def truth_problems(path: str, value: object, /) -> Problems:
     """Yield the problem of a value that is not a boolean."""
-    if not isinstance(value, bool):
+    if not is_of(value, bool):
         yield path, f"expected True or False, got {shown(value)}"
 
 
@@ -187,12 +194,28 @@ def time_problems(path: str, time: object, /) -> Problems:
         yield path, f"expected a time (a finite number of seconds), got {shown(time)}"
 
 
+def items_of(content: Mapping[object, object], /) -> Iterator[tuple[object, object]]:
+    """Yield the items of a mapping; what it raises instead of them is an item that is wrong."""
+    try:
+        yield from list(content.items())
+    except Exception as error:
+        yield error, error
+
+
+def items_in(collection: Iterable[object], /) -> Iterator[object]:
+    """Yield the items of a collection; what it raises instead of them is an item that is wrong."""
+    try:
+        yield from list(collection)
+    except Exception as error:
+        yield error
+
+
 def text_map_problems(path: str, texts: object, /) -> Problems:
     """Yield the problems of labels and the like: a mapping of strings to strings."""
     if not is_mapping(texts):
         yield path, f"expected a mapping such as a dict, got {shown(texts)}"
         return
-    for key, value in texts.items():
+    for key, value in items_of(texts):
         if not is_text(key) or not is_text(value):
             message = f"expected strings, got {shown(value)} for {shown(key)}"
             yield f"{path}[{shown(key)}]", message
@@ -203,9 +226,9 @@ def amount_map_problems(path: str, amounts: object, /, *, is_whole: bool = True)
     if not is_mapping(amounts):
         yield path, f"expected a mapping such as a dict, got {shown(amounts)}"
         return
-    for name, amount in amounts.items():
+    for name, amount in items_of(amounts):
         yield from amount_problems(f"{path}[{shown(name)}]", amount, is_whole=is_whole)
-    for name in amounts:
+    for name, _ in items_of(amounts):
         if not is_text(name) or name in ("", "cpu", "memory"):
             message = "expected the name of a scalar, other than cpu and memory, got"
             yield f"{path}[{shown(name)}]", f"{message} {shown(name)}"

@@ -1,0 +1,266 @@
+"""Checks of the arguments that callers give to public functions, by the types that these declare.
+
+What is right costs little; what is wrong is told all at once, before anything is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, wraps
+from inspect import Parameter, Signature, signature
+from types import NoneType, UnionType
+from typing import (
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from batchsched.errors import ArgumentError, Fault, FaultsError, problem_of
+from batchsched.model.validation.values import Problems, is_integer, is_of, is_text, shown
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+def checks_arguments(
+    error: type[FaultsError] = ArgumentError, /
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function check its arguments by its annotations, and raise `error` for wrong ones.
+
+    Items of collections are checked too, not what is in these. What can be gone through only once
+    becomes a list.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        of = cache(lambda: _Parameters(function))  # when first called: some names come later
+
+        @wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            parameters = of()
+            bound = parameters.signature.bind(*args, **kwargs)
+            faults: list[Fault] = []
+            raised: list[Exception] = []
+            for name, value in bound.arguments.items():
+                for place, each, annotation in parameters.given(name, value):
+                    kept = _listed(place, each, annotation, faults, raised)
+                    if kept is not each:
+                        bound.arguments[name] = kept
+                    faults += [Fault(*problem) for problem in problems_of(place, kept, annotation)]
+            if faults:
+                raise error(faults) from (raised[0] if raised else None)
+            return function(*bound.args, **bound.kwargs)
+
+        return checked
+
+    return decorate
+
+
+class _Parameters:
+    """The parameters of a function, and their types."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.signature: Signature = signature(function)
+        self._types: dict[str, object] = get_type_hints(function)
+
+    def given(self, name: str, value: object) -> Iterator[tuple[str, object, object]]:
+        """Yield each value that was given for a parameter: its place, itself, and its type."""
+        annotation = self._types.get(name, object)
+        if self.signature.parameters[name].kind is Parameter.VAR_POSITIONAL:
+            for position, each in enumerate(cast("tuple[object, ...]", value)):
+                yield f"{name}[{position}]", each, annotation
+        else:
+            yield name, value, annotation
+
+
+def gone_through(
+    name: str, items: Iterable[T], error: type[FaultsError] = ArgumentError
+) -> Iterator[T]:
+    """Yield the items of an argument; what goes wrong on the way is an error that names it.
+
+    Raises:
+        FaultsError: `error`, if the iterable raises.
+
+    """
+    count = 0
+    try:
+        for item in items:
+            count += 1
+            yield item
+    except Exception as cause:
+        after = f"after {count} item{'s' if count != 1 else ''}"
+        raise error.at(name, f"raised {shown_problem(cause)} {after}") from cause
+
+
+def shown_problem(error: Exception, /) -> str:
+    """Return an exception's type and message in one line, and not too long."""
+    try:
+        text = problem_of(error)
+    except Exception:  # its `__str__` may raise anything
+        text = type(error).__name__
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+_LONGEST = 200
+
+
+def asked(
+    name: str, function: Callable[P, R], error: type[FaultsError] = ArgumentError
+) -> Callable[P, R]:
+    """Return a function of the caller's such that what it raises is an error that names it."""
+
+    @wraps(function, updated=())
+    def ask(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except Exception as cause:
+            raise error.at(name, f"the function raised {shown_problem(cause)}") from cause
+
+    return ask
+
+
+def _listed(
+    place: str, value: object, annotation: object, faults: list[Fault], raised: list[Exception]
+) -> object:
+    """Return what can be gone through only once as a list, if the parameter takes a collection."""
+    if not hasattr(type(value), "__next__") or not any(
+        _is_collection(kind) for kind in _members(annotation)
+    ):
+        return value
+    try:
+        return list(gone_through(place, cast("Iterable[object]", value)))
+    except FaultsError as error:
+        faults += error.faults
+        raised.append(cast("Exception", error.__cause__))
+        return ()
+
+
+def _members(annotation: object) -> tuple[object, ...]:
+    """Return the members of a union, or the type itself."""
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+def _is_collection(annotation: object) -> bool:
+    origin = get_origin(annotation)
+    return isinstance(origin, type) and issubclass(origin, Iterable) and not _is_map(origin)
+
+
+def _is_map(origin: object) -> bool:
+    return isinstance(origin, type) and issubclass(origin, Mapping)
+
+
+def problems_of(path: str, value: object, annotation: object, /) -> Problems:
+    """Yield what is wrong with a value of a declared type; nothing if the type says nothing."""
+    kinds = _members(annotation)
+    fitting = [kind for kind in kinds if _fits(value, kind)]
+    if not fitting:
+        words = list(dict.fromkeys(words_of(kind) for kind in kinds))
+        expected = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+        yield path, f"expected {expected}, got {shown(value)}"
+        return
+    # The member that fits best: the one with the fewest problems within.
+    found = [list(_problems_within(path, value, kind)) for kind in fitting]
+    yield from min(found, key=len)
+
+
+def _problems_within(path: str, value: object, annotation: object) -> Problems:
+    """Yield what is wrong with the items of a collection, or with how a function can be called."""
+    arguments = get_args(annotation)
+    origin = get_origin(annotation)
+    try:
+        if origin is Callable and arguments and arguments[0] is not Ellipsis:
+            yield from _call_problems(path, cast("Callable[..., object]", value), arguments[0])
+        elif _is_map(origin) and len(arguments) == 2:  # noqa: PLR2004 - a key and a value
+            for key, item in cast("Mapping[object, object]", value).items():
+                if not _fits(key, arguments[0]):
+                    yield path, f"expected {words_of(arguments[0])} as key, got {shown(key)}"
+                yield from problems_of(f"{path}[{shown(key)}]", item, arguments[1])
+        elif _is_collection(annotation) and arguments:
+            for position, item in enumerate(cast("Iterable[object]", value)):
+                yield from problems_of(f"{path}[{position}]", item, arguments[0])
+    except Exception as cause:
+        yield path, f"raised {shown_problem(cause)} when its items were read"
+
+
+def _call_problems(path: str, function: Callable[..., object], takes: object) -> Problems:
+    count = len(cast("list[object]", takes))
+    try:
+        parameters = signature(function)
+    except Exception:  # some built-in functions do not tell
+        return
+    try:
+        parameters.bind(*[None] * count)
+    except TypeError as error:
+        what = f"{count} argument{'s' if count != 1 else ''}"
+        yield path, f"expected a function of {what}, got {shown(function)}: {error}"
+
+
+_SCALARS: Mapping[object, tuple[str, Callable[[object], bool]]] = {
+    str: ("a string", is_text),
+    int: ("an integer", is_integer),
+    float: ("a number", lambda value: is_integer(value) or is_of(value, float)),
+    bool: ("True or False", lambda value: type(value) is bool),
+    NoneType: ("None", lambda value: value is None),
+    None: ("None", lambda value: value is None),
+}
+
+
+def _fits(value: object, annotation: object) -> bool:
+    if annotation in _SCALARS:
+        return _SCALARS[annotation][1](value)
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return any(type(value) is type(each) and value == each for each in get_args(annotation))
+    if origin is Callable:
+        return callable(value)
+    if isinstance(origin, type):
+        if is_text(value) or is_of(value, bytes) or is_of(value, Mapping) is not _is_map(origin):  # type: ignore[type-abstract]
+            return False
+        return is_of(value, origin)
+    if not isinstance(annotation, type) or annotation is object:
+        return True
+    if getattr(annotation, "_is_protocol", False):
+        return all(_has_method(value, name) for name in _methods(annotation))
+    return is_of(value, annotation)
+
+
+def _methods(protocol: type) -> list[str]:
+    return [n for n in dir(protocol) if not n.startswith("_") and callable(getattr(protocol, n))]
+
+
+def _has_method(value: object, name: str) -> bool:
+    try:
+        return callable(getattr(value, name, None))
+    except Exception:
+        return False
+
+
+def words_of(annotation: object, /) -> str:
+    """Return what a type expects, in words.
+
+    >>> words_of(tuple[str, ...]), words_of(Callable[[int], bool]), words_of(Literal["a", "b"])
+    ('a collection such as a list', 'a function', "'a' or 'b'")
+    """
+    if annotation in _SCALARS:
+        return _SCALARS[annotation][0]
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return " or ".join(map(repr, get_args(annotation)))
+    if origin is Callable:
+        return "a function"
+    if _is_map(origin):
+        return "a mapping such as a dict"
+    if isinstance(origin, type):
+        return "a collection such as a list"
+    if isinstance(annotation, type):
+        if getattr(annotation, "_is_protocol", False):
+            return f"an object with the method {', '.join(_methods(annotation))}"
+        name = annotation.__name__
+        return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+    return "something else"
