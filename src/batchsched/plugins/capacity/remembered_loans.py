@@ -218,16 +218,33 @@ class RememberedLoans(Loans):
         self._sums: dict[tuple[int, int], tuple[Vector, Vector]] = {}
         """By leaf and node, what surplus and all units on loan hold there, until they change."""
         self._changes: list[int] = []
+        self._incomplete: dict[int, dict[str, JobState]] = {}
+        """By leaf, the jobs of which nothing but Allocated tasks, too few, was on nodes, by UID."""
         self._backfilling: frozenset[int] | None = None
 
     # What changes
 
     def record_change(self, leaf: int, job: JobState, *, is_gone: bool = False) -> None:
         """Record that a task of a job was placed or evicted, or that the job came or went."""
+        if job.allocated and not (job.has_minimum() or job.is_broken):
+            self._incomplete.setdefault(leaf, {})[job.uid] = job
         known = self._leaves.get(leaf)
         if known is not None:
             known.changed[job.uid] = None if is_gone else job
             known.is_current = False
+
+    def _begun(self, leaf: int) -> Sequence[JobState]:
+        """Return the jobs that have become broken as tasks of them were bound: no charge tells it.
+
+        Only where jobs below their minimum count as ready, as without the plugin gang.
+        """
+        incomplete = self._incomplete.get(leaf)
+        if not incomplete:
+            return ()
+        begun = [job for job in incomplete.values() if job.is_broken]
+        for job in begun:
+            del incomplete[job.uid]
+        return begun
 
     def forget_nodes(self) -> None:
         """Record that nodes came or went, so that others have their indices."""
@@ -242,6 +259,7 @@ class RememberedLoans(Loans):
         self._accounts = accounts
         self._backfilling = None
         self._changes.clear()
+        self._incomplete.clear()
         self._listed.clear()
         self._sums.clear()
         for known in self._leaves.values():
@@ -360,6 +378,8 @@ class RememberedLoans(Loans):
 
         O(units log units) the first time, then O(changed jobs and their effects).
         """
+        for job in self._begun(leaf):
+            self.record_change(leaf, job)
         known = self._leaves.get(leaf)
         if known is None:
             units = {job.uid: self._units_of(job) for job in self._queues[leaf].jobs}
