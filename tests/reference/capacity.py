@@ -378,8 +378,7 @@ class Capacity(Plugin):
             for other in job.tasks
             if self._state.status(other) is TaskStatus.PENDING and not other.is_best_effort
         )
-        if not has_groups(job):
-            pending = [task, *(other for other in pending if other is not task)]
+        pending = [task, *(other for other in pending if other is not task)]
         kind, tasks = SURPLUS, [task]
         if not can_start(self._state, job, READY):
             has = [other for other in job.tasks if self._is_or_will_be_there(other)]
