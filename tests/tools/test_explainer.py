@@ -269,7 +269,7 @@ def test_it_tells_which_queue_keeps_others_out_of_reach_or_is_not_above_its_shar
     verdicts, reasons = said_by_capacity(snapshot)
     assert verdicts == {"protected": 6, "victim": 2}
     assert reasons == {
-        "out of reach, as queue 'X' would exceed its fair share": 4,
+        "covered by the fair share of queue 'y'": 4,
         "covered by the fair share of queue 'x2'": 2,
     }
     queues = [

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from attrs import frozen
 
-from batchsched.actions.eviction.claims import make_room_by_claim
+from batchsched.actions.eviction.claims import ClaimTurn, why_not_victims
 from batchsched.actions.eviction.make_room import (
     DEFAULT_RULES,
     EvictionRules,
@@ -79,8 +81,13 @@ class ReclaimAction:
         may_stop = claim is None and job.groups is None
         for goal in attempts.goals(turn):
             with session.statement() as statement:
+                by_claim = (
+                    None
+                    if claim is None
+                    else ClaimTurn(session, statement, claim, curable=self.rules.curable)
+                )
                 for task in goal:
-                    if not self._place(session, statement, task, claim):
+                    if not self._place(session, statement, task, by_claim):
                         goal.found_none(task)
                         break
                     goal.found_place(task)
@@ -88,24 +95,23 @@ class ReclaimAction:
                         break
                 if may_stop and turn.left:
                     session.passes_over(turn.queue)
-                if (
-                    goal.is_complete
-                    and session.job_pipelined(job)
-                    and self.rules.allow(session, statement)
-                ):
-                    statement.commit()
-                    goal.is_kept = True
+                if goal.is_complete and session.job_pipelined(job):
+                    if by_claim is not None:
+                        by_claim.spare_units(goal.placed)
+                    if self.rules.allow(session, statement):
+                        statement.commit()
+                        goal.is_kept = True
             is_served = goal.is_kept and bool(goal.placed)
         return is_served
 
     def _place(
-        self, session: Session, statement: Statement, task: TaskState, claim: Claim | None
+        self, session: Session, statement: Statement, task: TaskState, by_claim: ClaimTurn | None
     ) -> bool:
         if place(session, statement, task, NOW_OR_LATER):
             return True
         recent, curable = self.rules.recent(session), self.rules.curable
         scope = EvictionScope.OTHER_QUEUES
-        if claim is None:
+        if by_claim is None:
             return make_room(
                 session,
                 statement,
@@ -115,7 +121,7 @@ class ReclaimAction:
                 recent=recent,
                 curable=curable,
             )
-        if make_room_by_claim(session, statement, task, claim, curable=curable):
+        if by_claim.make_room(task):
             return True
         session.record_eviction_search(
             EvictionSearch(
@@ -125,7 +131,7 @@ class ReclaimAction:
                 may_use_idle=True,
                 recent=recent,
                 curable=curable,
-                claim=claim,
+                why_not=partial(why_not_victims, session, task, by_claim.claim, curable=curable),
             )
         )
         return False

@@ -309,6 +309,12 @@ def _beyond_deserved_text(excess: QueueExcess, deserved: QueueExcess) -> str:
     return f"{what}, would be exceeded by {shown_amount(name, deserved.would_hold - most)}"
 
 
+def claims_no_backfill(queue: str, plugin: str) -> Unfit:
+    """Return the refusal of a claim for backfill tasks, which no share is charged for."""
+    detail = f"queue {queue!r} claims nothing for backfill tasks"
+    return Unfit(UnfitReason.ABOVE_FAIR_SHARE, plugin, detail, queue)
+
+
 def minimum_on_loan(queue: str, plugin: str) -> Unfit:
     """Return the refusal of a claim by a queue to which the job's own minimum is lent."""
     detail = f"queue {queue!r} has the minimum of the job on loan"

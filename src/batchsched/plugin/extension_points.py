@@ -9,9 +9,9 @@ Inspired by the extension points of the "Kube-batch scheduler framework" documen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum, IntEnum
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from attrs import frozen
 
@@ -58,8 +58,24 @@ class ClaimStage(IntEnum):
     """Tasks that their jobs do not need and that are beyond their queues' fair shares."""
     BEYOND_SHARE = 2
     """Also replicas and whole jobs that are beyond their queues' fair shares."""
-    ALL = 3
-    """All tasks that may be evicted."""
+    ON_LOAN = 3
+    """All tasks on loan."""
+    ALL = 4
+    """Also what fair shares cover, as far as it may be evicted."""
+
+    @property
+    def keeps_shares(self) -> bool:
+        """Whether queues must hold their fair shares without what is evicted."""
+        return self <= ClaimStage.BEYOND_SHARE
+
+
+class Lack(NamedTuple):
+    """Something that keeps a task from a node."""
+
+    dimension: int
+    queue: int | None
+    """None: the task does not fit on the node. Else a queue, as its plugin numbers it, whose
+    limit would be exceeded."""
 
 
 @frozen(eq=False)
@@ -77,18 +93,14 @@ class ClaimTerms:
 
 
 class Shortage(Protocol):
-    """What a task lacks on a node, of room and of what limits let its queue have."""
+    """What a task lacks on a node: room there, and what limits let its queue have."""
 
-    def __call__(self, taken: Sequence[EvictionUnit], /) -> Collection[int]:
-        """Return the dimensions in which the task is short once some units are gone."""
-        ...
-
-    def may_be(self) -> Collection[int]:
-        """Return the dimensions in which it may be short, whoever is gone."""
+    def __call__(self, taken: Sequence[EvictionUnit], /) -> Collection[Lack]:
+        """Return what the task lacks once some units are gone."""
         ...
 
     def may_end_with(self, units: Iterable[EvictionUnit], /) -> bool:
-        """Return False if the task is short whichever of some units are gone."""
+        """Return False if the task lacks something whichever of some units are gone."""
         ...
 
 
@@ -125,27 +137,33 @@ class Claim(Protocol):
         """
         ...
 
-    def short_of_limits(self, need: Need, /) -> tuple[int, ...]:
-        """Return the dimensions in which limits forbid a need, after `need.leaving` have left."""
+    def short_of_limits(self, need: Need, /) -> Collection[Lack]:
+        """Return which limits forbid a need, after `need.leaving` have left."""
         ...
 
     def victims(
-        self,
-        node: NodeState,
-        stage: ClaimStage,
-        short: Shortage,
-        /,
-    ) -> Iterator[EvictionUnit]:
-        """Yield the units to evict on a node, one by one, as long as the task is short.
+        self, node: NodeState, stage: ClaimStage, short: Shortage, /
+    ) -> Sequence[EvictionUnit]:
+        """Return the units to evict, in the order in which they were found.
 
-        `short` is called with those that have been yielded.
+        Nothing is short once all of them are gone. Empty: there are no such units.
         """
         ...
 
-    def why_not(self, tasks: Sequence[TaskState], /) -> Sequence[str | None]:
-        """Return, for each running task, a text why it is not a victim now; None: it may be.
+    def allows(self, units: Iterable[EvictionUnit], /) -> bool:
+        """Return whether some of the units that `victims` returned may be taken without the others.
 
-        Called at the end of the cycle, for reports.
+        They are in the order in which they were returned. Asked while none of them is evicted.
+        """
+        ...
+
+    def why_not(
+        self, node: NodeState, tasks: Sequence[TaskState], short: Shortage, /
+    ) -> Sequence[str | None]:
+        """Return, for each running task on a node, why it is not evicted for a task there now.
+
+        None: it would be evicted, though all such tasks are not enough. Called at the end of the
+        cycle, for reports, after `nodes`.
         """
         ...
 

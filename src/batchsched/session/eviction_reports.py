@@ -30,6 +30,7 @@ _REASONS = {
 }
 """Why a candidate is not a victim, where the plugin does not say it."""
 _JUST_STARTED = "protected by minRuntime"
+_NOT_ENOUGH = "taken and not enough"
 
 
 def add_eviction_reports(session: Session, reasons: dict[str, PendingReason]) -> None:
@@ -102,9 +103,9 @@ class EvictionReports:
         if kind is None:
             return task.uid
         key = session.plugin_set.judges[search.scope.point].claimant_key(task)
-        if key is None and search.claim is None:
+        if key is None and search.why_not is None:
             return task.uid  # verdicts may depend on anything about it
-        if search.claim is not None or job.count(TaskStatus.RUNNING):
+        if search.why_not is not None or job.count(TaskStatus.RUNNING):
             # Its own running tasks are candidates too, but differently for itself and for others.
             return kind, job.uid
         return kind, job.queue.name, key
@@ -125,7 +126,7 @@ class EvictionReports:
         if recent is not None:
             groups = [[one for one in group if one not in recent] for group in groups]
         started = candidates - sum(map(len, groups))
-        out, is_evictable = self._kept_and_free(search, groups)
+        out, is_evictable = self._kept_and_free(search, searched, groups)
         if started:
             out[_JUST_STARTED] += started
         asked = [(d, amount) for d, amount in enumerate(task.init_resreq) if amount >= EPSILON]
@@ -161,12 +162,15 @@ class EvictionReports:
         )
 
     def _kept_and_free(
-        self, search: EvictionSearch, groups: Sequence[Sequence[TaskState]]
+        self,
+        search: EvictionSearch,
+        searched: Sequence[NodeState],
+        groups: Sequence[Sequence[TaskState]],
     ) -> tuple[Counter[str], list[list[TaskState]]]:
         """Return the number of protected candidates by reason, and the others by node."""
         session = self._session
         out: Counter[str] = Counter()
-        if search.claim is None:
+        if search.why_not is None:
             plugins, claimant = session.plugin_set, search.task
             kept, left = plugins.judges[search.scope.point].kept_and_free(
                 claimant, groups, session.in_victim_order, search.recent
@@ -177,10 +181,11 @@ class EvictionReports:
                     out[text or general] += 1
             return out, left
         free: list[list[TaskState]] = []
-        for candidates in groups:
+        why_not = search.why_not()
+        for node, candidates in zip(searched, groups, strict=True):
             group = session.in_victim_order(candidates)
-            reasons = search.claim.why_not(group)
-            out.update(reason for reason in reasons if reason is not None)
+            reasons = why_not(node, group)
+            out.update(_NOT_ENOUGH if reason is None else reason for reason in reasons)
             free.append([one for one, reason in zip(group, reasons, strict=True) if reason is None])
         return out, free
 

@@ -70,7 +70,7 @@ def _never(_answer: object) -> bool:
 
 
 def _is_claim(answer: object) -> bool:
-    points = ("at_most", "changes", "nodes", "short_of_limits", "victims", "why_not")
+    points = ("allows", "at_most", "changes", "nodes", "short_of_limits", "victims", "why_not")
     return isinstance(answer, Unfit) or all(hasattr(answer, each) for each in points)
 
 

@@ -21,9 +21,9 @@ from attrs import frozen
 
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.cluster import TaskStatus
-from batchsched.plugin.extension_points import Claim, Verdict
+from batchsched.plugin.extension_points import Verdict
 from batchsched.session.tracing import GivesVerdicts, telling_verdicts
-from batchsched.state.records import JobState, RunningTasks, TaskState
+from batchsched.state.records import JobState, NodeState, RunningTasks, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.trace import Teller
 
@@ -130,6 +130,10 @@ class EvictionScope(Enum):
         return found if with_own_job else [other for other in found if other.job is not job]
 
 
+WhyNot = Callable[[NodeState, Sequence[TaskState]], Sequence[str | None]]
+"""Returns why a claim does not evict tasks of a node; None for those that it would evict."""
+
+
 @frozen
 class EvictionSearch:
     """A search for tasks to evict that found none, or too few."""
@@ -146,8 +150,8 @@ class EvictionSearch:
     """The tasks that it may not evict because they started recently."""
     curable: bool = False
     """Whether it also searched nodes that reject the task for reasons evictions can remove."""
-    claim: Claim | None = None
-    """The claim that determined the victims, in place of verdicts."""
+    why_not: Callable[[], WhyNot] | None = None
+    """For a claim, which takes the place of verdicts: returns what explains it as things are."""
 
 
 class _Judge(NamedTuple):

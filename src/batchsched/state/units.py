@@ -24,7 +24,7 @@ class EvictionUnit:
     """Tasks of a job, on any nodes, that are evicted together or not at all."""
 
     __slots__ = (
-        *("is_backfill", "is_broken", "is_core", "is_fixed", "is_surplus", "is_whole"),
+        *("group", "is_backfill", "is_broken", "is_core", "is_fixed", "is_surplus", "is_whole"),
         *("job", "order", "size", "tasks", "value", "victims"),
     )
 
@@ -46,6 +46,8 @@ class EvictionUnit:
         then surplus; then by task."""
         self.order: tuple[int, int, SortKey] = (1, *value)
         """The same, but units that nobody may evict come before all others: value order."""
+        self.group: GroupState | None = None
+        """For a replica, its group."""
         self.is_fixed = False
         """Whether nobody may evict it."""
         self.is_broken = value[0] == _BROKEN
@@ -64,6 +66,17 @@ class EvictionUnit:
                 size = plus(size, task.resreq)
         self.size = size
         """What is charged to the queue for its tasks."""
+
+    def takes_along(self, other: EvictionUnit) -> bool:
+        """Return whether evicting it evicts another unit too, if that is still there."""
+        if self.job is not other.job:
+            return False
+        if self.is_core:
+            return True
+        groups = self.job.groups
+        if self.group is None or groups is None:
+            return False
+        return all(self.group in groups.leaf_of(task).path() for task in other.victims)
 
     def fix(self) -> None:
         """Record that nobody may evict it."""
@@ -161,7 +174,9 @@ def _units_by_group(
         if tasks and not any(task.uid in taken for task in tasks):
             taken.update(task.uid for task in tasks)
             members = _ordered(cores.on_nodes(group), place)
-            replicas.append(unit(_REPLICA, _ordered(tasks, place), members))
+            replica = unit(_REPLICA, _ordered(tasks, place), members)
+            replica.group = group
+            replicas.append(replica)
     units += sorted(replicas, key=_value)
     units += [unit(_SURPLUS, (task,), (task,)) for task in there if task.uid not in taken]
     return units

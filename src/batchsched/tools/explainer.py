@@ -8,6 +8,7 @@ from heapq import nsmallest
 
 from attrs import evolve
 
+from batchsched.actions.eviction.claims import why_not_victims
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError
@@ -521,7 +522,12 @@ def _why_not(
     claim = session.plugin_set.claim(need)
     if isinstance(claim, Unfit):
         return [f"no claim is possible: {claim.text}"] * len(candidates)
-    return claim.why_not(candidates)
+    why_not = why_not_victims(session, need.tasks[0], claim)
+    reasons: dict[str, str | None] = {}
+    for node in session.nodes:
+        there = [task for task in candidates if task.node is node]
+        reasons.update(zip((task.uid for task in there), why_not(node, there), strict=True))
+    return [reasons[task.uid] for task in candidates]
 
 
 def _reasons(

@@ -103,9 +103,15 @@ class TestExamplesOnWhichSchedulersDiffer:
     def test_x5_a_tolerance_spares_what_exceeds_a_share_by_little(
         self, tolerance: float, count: int
     ) -> None:
+        queues = [Queue(name="a"), Queue(name="b")]
         jobs = [job("b", "gang", 20, minimum=20, on="n1"), job("a", "a", 1)]
-        gone, _ = evicted([node("n1", 20)], self.X5, jobs, tolerance=tolerance)
+        gone, _ = evicted([node("n1", 20)], queues, jobs, tolerance=tolerance)
         assert len(gone) == count
+
+    def test_x5_a_tolerance_spares_nobody_from_what_a_queue_deserves_and_can_get(self) -> None:
+        jobs = [job("b", "gang", 20, minimum=20, on="n1"), job("a", "a", 1)]
+        gone, _ = evicted([node("n1", 20)], self.X5, jobs, tolerance=0.1)
+        assert len(gone) == 20
 
     def test_x6_shares_that_do_not_come_out_even_move_nothing(self) -> None:
         queues = [Queue(name="a"), *(Queue(name=name, creation_time=1) for name in "bc")]

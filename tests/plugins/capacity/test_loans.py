@@ -151,16 +151,23 @@ class Compared(RememberedLoans):
         state = self._accounts, self._queues, self._key, self._protects, self._tolerance
         return Loans(*state)
 
-    def on_loan(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
-        found = super().on_loan(leaf, node)
-        expected = self.plain().on_loan(leaf, node)
+    def beyond(
+        self, leaf: int, node: NodeState | None, share: Share = Share.FAIR
+    ) -> list[EvictionUnit]:
+        found = super().beyond(leaf, node, share)
+        expected = self.plain().beyond(leaf, node, share)
         assert [told(unit) for unit in found] == [told(unit) for unit in expected]
         return found
 
-    def nodes(self, leaf: int) -> set[int]:
-        found = set(super().nodes(leaf))
-        assert found == set(self.plain().nodes(leaf))
+    def nodes(self, leaf: int, share: Share = Share.FAIR) -> set[int]:
+        found = set(super().nodes(leaf, share))
+        assert found >= set(self.plain().nodes(leaf, share))
         return found
+
+    def may_lend(self, leaf: int) -> bool:
+        may_lend = super().may_lend(leaf)
+        assert may_lend or not self.plain().beyond(leaf, None)
+        return may_lend
 
     def covered(self, leaf: int, share: Share) -> list[EvictionUnit]:
         found = super().covered(leaf, share)
@@ -191,7 +198,7 @@ class Compared(RememberedLoans):
         if not may_keep:  # then no unit could go without the leaf falling below its share
             assert leaf not in self.backfilling
             share, held = self._accounts.share, self._accounts.held
-            for unit in self.plain().everywhere(leaf):
+            for unit in self.plain().beyond(leaf, None):
                 assert any(
                     amount and held[d][leaf] - amount < share[d][leaf]
                     for d, amount in enumerate(unit.size)
@@ -205,7 +212,7 @@ class Compared(RememberedLoans):
             assert node.index in self.changes[position:]
         self.seen[node.index] = found, len(self.changes)
         if all(known.is_current for known in self._leaves.values()):
-            units = [unit for leaf in self._leaves for unit in self.plain().on_loan(leaf, node)]
+            units = [unit for leaf in self._leaves for unit in self.plain().beyond(leaf, node)]
             surplus = [unit for unit in units if unit.is_surplus or unit.is_backfill]
             for most, among in zip(found, (surplus, units), strict=True):
                 here = {v.uid: v.resreq for unit in among for v in unit.victims if v.node is node}

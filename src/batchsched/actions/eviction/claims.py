@@ -1,10 +1,13 @@
-"""Make room by a claim: evict, where it costs least, from queues that borrow.
+"""Make room by a claim: evict, where it costs least, what queues have on loan.
 
-There are three stages. The first evicts only tasks that no job needs, from queues above their
-shares; the second also evicts whole jobs of such queues; the third evicts all that is borrowed.
-In the first stage the first node with enough victims is taken; in the others, the node with the
-fewest. The claim says whom it takes on a node, one after the other, for as long as the task is
-short of something there (`NodeShortage`).
+There are four stages. The first evicts only tasks that no job needs, from queues above their
+shares; the second also evicts whole jobs of such queues; the third evicts all that is on loan; the
+fourth also what fair shares cover, as far as the claim may take that. In the first stage the first
+node with enough victims is taken; in the others, the node with the fewest. The claim says whom it
+takes for a node, as long as the task is short of something there (`NodeShortage`): of room, or of
+what limits let its queue have.
+
+At the end of a turn, units that the turn can do without are spared (`spare_units`).
 """
 
 from __future__ import annotations
@@ -12,13 +15,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
-from attrs import define, evolve
+from attrs import define, evolve, field, frozen
 
-from batchsched.actions.eviction.make_room import Room
+from batchsched.actions.eviction.make_room import Room, has_lost
+from batchsched.actions.placing import NOW_OR_LATER, place
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.resources import EPSILON
-from batchsched.plugin.extension_points import Claim, ClaimStage
+from batchsched.plugin.extension_points import Claim, ClaimStage, Lack
 from batchsched.session.curing import accepts_without, curable_nodes
 from batchsched.session.session import Session, Statement
+from batchsched.session.victims import WhyNot
 from batchsched.state.doors import Door
 from batchsched.state.memory import Reads, reopening
 from batchsched.state.needs import need_of_task
@@ -27,79 +33,161 @@ from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, plus
 
 
-def make_room_by_claim(
-    session: Session, statement: Statement, task: TaskState, claim: Claim, *, curable: bool = False
-) -> bool:
-    """Evict the tasks that are in the way of a task, and pipeline it to the node.
+@frozen
+class TakenUnit:
+    """A unit that a claim evicts."""
 
-    Nodes are tried in node order. When evicting only surplus tasks, the first node with enough of
-    them is taken; when evicting whole jobs too, the node where the fewest tasks are evicted.
-
-    Args:
-        session: the session.
-        statement: records the evictions and the placement.
-        task: the claimant, Pending.
-        claim: what its queue may reclaim.
-        curable: whether to search also, after the others, nodes that refuse the task only for
-            reasons that evicting can cure.
-
-    Returns:
-        Whether room was made. If not, nothing was changed.
-
-    """
-    room = _find_room(ClaimSearch(session, task, claim), curable=curable)
-    if room is None:
-        return False
-    for victim in room.victims:
-        statement.evict(victim, claimant=task)
-    statement.pipeline(task, room.node)
-    return True
+    unit: EvictionUnit
+    claimant: TaskState
+    """The task for which it was found."""
 
 
-def _find_room(search: ClaimSearch, *, curable: bool) -> Room | None:
+@define
+class ClaimTurn:
+    """A turn in which tasks claim, and what it has taken so far."""
+
+    session: Session
+    statement: Statement
+    """Records the evictions and the placements, and nothing else."""
+    claim: Claim
+    """What the queue may reclaim."""
+    curable: bool = False
+    """Whether to search also, after the others, nodes that refuse a task only for reasons that
+    evicting can cure."""
+    taken: list[TakenUnit] = field(init=False, factory=list[TakenUnit])
+    """The units that were taken, in order."""
+
+    def make_room(self, task: TaskState) -> bool:
+        """Evict the tasks that are in the way of a task, and pipeline it to the node.
+
+        Nodes are tried in node order. When evicting only surplus tasks, the first node with enough
+        of them is taken; when evicting whole jobs too, the node where the fewest tasks are evicted.
+
+        Returns:
+            Whether room was made. If not, nothing was changed.
+
+        """
+        search = ClaimSearch(self.session, task, self.claim)
+        found = _find_room(search, curable=self.curable)
+        if found is None:
+            return False
+        units, room = found
+        self.taken += [TakenUnit(unit, task) for unit in units]
+        for victim in room.victims:
+            self.statement.evict(victim, claimant=task)
+        self.statement.pipeline(task, room.node)
+        return True
+
+    def spare_units(self, placed: Sequence[TaskState]) -> None:
+        """Drop units without which all tasks of the turn find a place, the last taken first.
+
+        A unit that another one takes along is not dropped. The tasks are placed again, where they
+        can start now or later, in task order.
+
+        O(units x tasks) searches for nodes that evict nobody.
+        """
+        if len(placed) < 2 or len({each.claimant.uid for each in self.taken}) < 2:  # noqa: PLR2004
+            return
+        in_order = self.session.in_task_order(placed)
+        places = _places(in_order)
+        kept = self.taken
+        for one in reversed(self.taken):
+            without = [other for other in kept if other is not one]
+            if any(other.unit.takes_along(one.unit) for other in without):
+                continue
+            self.statement.rollback(0)
+            if self.claim.allows([other.unit for other in without]):
+                self._evict(without)
+                if all(place(self.session, self.statement, t, NOW_OR_LATER) for t in in_order):
+                    kept, places = without, _places(in_order)
+        self.statement.rollback(0)
+        self._evict(kept)
+        for task, status, node in places:
+            put = Statement.allocate if status is TaskStatus.ALLOCATED else Statement.pipeline
+            put(self.statement, task, node)
+        self.taken = kept
+
+    def _evict(self, units: Iterable[TakenUnit]) -> None:
+        for each in units:
+            for victim in self.session.in_victim_order(each.unit.victims):
+                if victim.status is TaskStatus.RUNNING:
+                    self.statement.evict(victim, claimant=each.claimant)
+
+
+def _places(tasks: Iterable[TaskState]) -> list[tuple[TaskState, TaskStatus, NodeState]]:
+    found: list[tuple[TaskState, TaskStatus, NodeState]] = []
+    for task in tasks:
+        assert task.node is not None
+        found.append((task, task.status, task.node))
+    return found
+
+
+_Found = tuple[Sequence[EvictionUnit], Room]
+
+
+def _find_room(search: ClaimSearch, *, curable: bool) -> _Found | None:
     """Return the node where least has to be evicted, and whom to evict there."""
     session, task, claim = search.session, search.task, search.claim
     refusing = curable_nodes(session, task) if curable else []
     for node in refusing:
         if not NodeShortage(search, node, is_refused=True)(()):
-            return Room(node, ())  # enough is leaving already
+            return (), Room(node, ())  # enough is leaving already
     refused = {node.slot for node in refusing}
     claim.nodes()  # begins a search
     for stage in ClaimStage:
         feasible = (
-            session.placement.feasible(task)
-            if search.is_plain
-            else nodes_with_loans(session, task, claim, stage)
+            session.placement.feasible(task) if search.is_plain else nodes_with_loans(search, stage)
         )
-        fewest: Room | None = None
+        fewest: _Found | None = None
         for node in chain(feasible, refusing):
-            victims = _victims_on(search, node, stage, is_refused=node.slot in refused)
-            if victims is not None and (fewest is None or len(victims) < fewest.cost):
-                fewest = Room(node, victims)
-                if stage is ClaimStage.SURPLUS_BEYOND_SHARE or len(victims) == 1:
+            short = NodeShortage(search, node, is_refused=node.slot in refused)
+            units = _spared(search, claim.victims(node, stage, short), short)
+            room = Room(node, _members(search, units))
+            if units and (fewest is None or room.cost < fewest[1].cost):
+                fewest = units, room
+                if stage is ClaimStage.SURPLUS_BEYOND_SHARE or room.cost == 1:
                     break
         if fewest is not None:
             return fewest
     return None
 
 
-def _victims_on(
-    search: ClaimSearch, node: NodeState, stage: ClaimStage, *, is_refused: bool
-) -> list[TaskState] | None:
-    """Return the tasks to evict on a node, or None if evicting there is not enough."""
-    short = NodeShortage(search, node, is_refused=is_refused)
-    taken = list(search.claim.victims(node, stage, short))
-    if not taken or short(taken):
-        return None
-    for unit in reversed(taken[:]):
+def _spared(
+    search: ClaimSearch, taken: Sequence[EvictionUnit], short: NodeShortage
+) -> Sequence[EvictionUnit]:
+    """Return units without those that are not needed, the last taken dropped first."""
+    for unit in reversed(taken):
         without = [other for other in taken if other is not unit]
-        if without and not short(without):
+        if without and not short(without) and search.claim.allows(without):
             taken = without
+    return taken
+
+
+def _members(search: ClaimSearch, units: Sequence[EvictionUnit]) -> list[TaskState]:
+    """Return the tasks that are evicted with some units, each once."""
     victims: dict[str, TaskState] = {}
-    for unit in taken:
+    for unit in units:
         for victim in search.session.in_victim_order(unit.victims):
             victims.setdefault(victim.uid, victim)
     return list(victims.values())
+
+
+def why_not_victims(
+    session: Session, task: TaskState, claim: Claim, *, curable: bool = False
+) -> WhyNot:
+    """Return what says why evicting Running tasks of a node does not make room there for a task.
+
+    None: they would be evicted, but are not enough. It describes the present state.
+    """
+    search = ClaimSearch(session, task, claim)
+    refused = {node.slot for node in curable_nodes(session, task)} if curable else set[int]()
+    claim.nodes()
+
+    def why_not(node: NodeState, tasks: Sequence[TaskState]) -> Sequence[str | None]:
+        short = NodeShortage(search, node, is_refused=node.slot in refused)
+        return claim.why_not(node, tasks, short)
+
+    return why_not
 
 
 # What is short
@@ -122,15 +210,25 @@ class ClaimSearch:
         self._alone = need_of_task(task)
         self._limits = claim.short_of_limits(self._alone)
 
-    def limits_once_gone(self, leaving: Collection[TaskState]) -> tuple[int, ...]:
-        """Return the dimensions in which limits keep the task out once some tasks have left."""
-        if not self._limits or not leaving:
-            return self._limits  # evictions make limits no tighter
+    @property
+    def is_limited(self) -> bool:
+        """Whether limits keep the task out if nobody is evicted."""
+        return bool(self._limits)
+
+    def limits_once_gone(self, leaving: Collection[TaskState]) -> Collection[Lack]:
+        """Return the limits that keep the task out once some tasks have left."""
+        may_change = self.is_plain or self._limits or any(map(_is_on_lost, leaving))
+        if not leaving or not may_change:
+            return self._limits
         return self.claim.short_of_limits(evolve(self._alone, leaving=tuple(leaving)))
 
 
+def _is_on_lost(task: TaskState) -> bool:
+    return task.node is not None and has_lost(task.node)
+
+
 class NodeShortage:
-    """The dimensions that a task still lacks on a node, given which units are evicted.
+    """What a task still lacks on a node, given which units are evicted.
 
     While the node would refuse the task even without those units, the task lacks all dimensions
     that it requests.
@@ -147,34 +245,26 @@ class NodeShortage:
             (node.future_idle, node.eventual) if node.divergence_count else (node.idle, node.idle)
         )
 
-    def __call__(self, taken: Sequence[EvictionUnit], /) -> Collection[int]:
-        """Return the dimensions that it lacks once some units are evicted."""
+    def __call__(self, taken: Sequence[EvictionUnit], /) -> Collection[Lack]:
+        """Return what it lacks once some units are evicted."""
         search = self._search
         leaving = {victim.uid: victim for unit in taken for victim in unit.victims}
-        found = self._short_here(leaving.values())
+        here = self._short_here(leaving.values())
         limits = search.limits_once_gone(leaving.values())
-        if limits:
-            found = sorted({*found, *limits})
         if (
-            not found
+            not here
             and self._is_refused
             and not accepts_without(search.session, search.task, self._node, leaving.values())
         ):
-            return search.asked
-        return found
-
-    def may_be(self) -> Collection[int]:
-        """Return the dimensions in which it may be short, whatever is evicted."""
-        return {*self._search.asked, *self(())} if self._is_refused else self(())
+            here = search.asked
+        return [*(Lack(dimension, None) for dimension in here), *limits]
 
     def may_end_with(self, units: Iterable[EvictionUnit], /) -> bool:
-        """Return False if the task is short even if all of some units are evicted."""
+        """Return False if the task is short whichever of some units are evicted."""
         if self._search.is_plain:
             return True
         leaving = {victim.uid: victim for unit in units for victim in unit.victims}
-        return not (
-            self._short_here(leaving.values()) or self._search.limits_once_gone(leaving.values())
-        )
+        return not self._short_here(leaving.values())
 
     def _short_here(self, leaving: Iterable[TaskState]) -> list[int]:
         now, finally_free = self._rooms
@@ -206,22 +296,22 @@ class _OpenToClaims:
     """How many entries of `Claim.changes` were read."""
 
 
-def nodes_with_loans(
-    session: Session, task: TaskState, claim: Claim, stage: ClaimStage
-) -> Iterator[NodeState]:
+def nodes_with_loans(search: ClaimSearch, stage: ClaimStage) -> Iterator[NodeState]:
     """Yield the nodes that accept a task and where what is on loan may be enough, in node order.
 
     O(nodes) for the first request of this size in a session, then O(changes since).
 
     Args:
-        session: the session.
-        task: the claimant.
-        claim: what its queue may reclaim; `Claim.nodes` must have been called.
+        search: the search of a claimant; `Claim.nodes` must have been called.
         stage: which units may be evicted.
 
     """
+    session, task, claim = search.session, search.task, search.claim
     there = claim.nodes_at(stage)
     if not there:
+        return
+    if search.is_limited:
+        yield from _nodes_beside_limits(search, stage, there)
         return
     large_enough = session.node_room.large_enough(task.init_resreq)
     reopen = reopening(large_enough)
@@ -251,6 +341,24 @@ def nodes_with_loans(
                 too_small.append(node.slot)
     finally:
         known.slots.difference_update(too_small)
+
+
+def _nodes_beside_limits(
+    search: ClaimSearch, stage: ClaimStage, there: Collection[int]
+) -> Iterator[NodeState]:
+    """Yield the same nodes for a task that limits keep out, whatever room there is. O(nodes).
+
+    Of the nodes that have room for it, only the first: for all of them, the same units go.
+    """
+    task, zero = search.task, (0,) * len(search.task.init_resreq)
+    has_room = False
+    for node in search.session.placement.feasible(task):
+        if _may_be_enough(task, node, zero):
+            if not has_room:
+                yield node
+            has_room = True
+        elif node.index in there and _may_be_enough(task, node, search.claim.at_most(node, stage)):
+            yield node
 
 
 def _may_be_enough(task: TaskState, node: NodeState, freed: Vector) -> bool:

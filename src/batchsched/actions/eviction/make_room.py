@@ -153,7 +153,7 @@ class Claimant:
         there is less to be had then.
         """
         return self.session.plugin_set.limits_queues and any(
-            task.node is not None and _has_lost(task.node) for task in gone
+            task.node is not None and has_lost(task.node) for task in gone
         )
 
     def feasible(self, among: Collection[int] | None = None) -> Iterable[NodeState]:
@@ -212,7 +212,7 @@ class Claimant:
         return Shortfall(self.task.init_resreq, node, may_use_idle=self.may_use_idle)
 
 
-def _has_lost(node: NodeState) -> bool:
+def has_lost(node: NodeState) -> bool:
     """Return whether a node is out of service, or tasks hold more than it has. O(dimensions)."""
     return min(node.idle) < 0 or out_of_service(node.info) is not None
 

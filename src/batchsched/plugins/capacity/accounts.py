@@ -514,19 +514,23 @@ class Accounts:
 class ProjectedAccounts:
     """What queues would hold once some units are evicted."""
 
-    __slots__ = ("_accounts", "_gone", "_less")
+    __slots__ = ("_accounts", "_gone", "_less", "_less_kept")
 
     def __init__(self, accounts: Accounts) -> None:
         """Create accounts without evicted units."""
         self._accounts = accounts
-        self._gone: set[str] = set()
+        self._gone: dict[str, TaskState] = {}
+        """The tasks that would be gone, by UID."""
         self._less: dict[int, list[int]] = {}
         """By queue position and dimension, how much less would be held."""
+        self._less_kept: dict[int, list[int]] = {}
+        """The same of what would be kept, also for `ROOT`."""
 
     def take(self, leaf: int, unit: EvictionUnit) -> None:
         """Take off a unit of a leaf, with all tasks that are evicted with it."""
         size = self.size_of(unit)
-        self._gone.update(task.uid for task in unit.victims)
+        self._less_kept.update(list(self._kept_without(leaf, size)))
+        self._gone.update((task.uid, task) for task in unit.victims)
         for position in self._accounts.tree.path(leaf):
             less = self._less.setdefault(position, [0] * len(size))
             for dimension, amount in enumerate(size):
@@ -536,13 +540,17 @@ class ProjectedAccounts:
         """Return whether a unit's own tasks were taken off."""
         return unit.tasks[0].uid in self._gone
 
+    def left_of(self, unit: EvictionUnit) -> list[TaskState]:
+        """Return the tasks that are evicted with a unit and were not taken off before."""
+        return [task for task in unit.victims if task.uid not in self._gone]
+
     def size_of(self, unit: EvictionUnit) -> Sequence[int]:
         """Return how much less its queue would hold without a unit too."""
         if unit.victims is unit.tasks and not self._gone:
             return unit.size
         size = [0] * len(unit.size)
-        for task in unit.victims:
-            if task.uid not in self._gone and not task.is_backfill:
+        for task in self.left_of(unit):
+            if not task.is_backfill:
                 for dimension, amount in enumerate(task.resreq):
                     size[dimension] += amount
         return size
@@ -553,9 +561,53 @@ class ProjectedAccounts:
         held = self._accounts.held[dimension][position]
         return held if less is None else held - less[dimension]
 
-    def is_above(self, position: int, dimension: int) -> bool:
-        """Return whether a queue would still hold more than its share."""
-        return self.held(position, dimension) > self._accounts.share[dimension][position]
+    def kept(self, position: int, dimension: int) -> int:
+        """Return what a queue would keep from others: what it holds or is guaranteed."""
+        less = self._less_kept.get(position)
+        kept = self._accounts.kept[dimension][position]
+        return kept if less is None else kept - less[dimension]
+
+    def is_above(self, queues: Iterable[int], dimension: int, shares: Iterable[Share]) -> bool:
+        """Return whether each of some queues would still keep more than each of some shares."""
+        amounts = [self._accounts.amounts(share)[dimension] for share in shares]
+        return all(
+            self.kept(queue, dimension) > of_all[queue] for queue in queues for of_all in amounts
+        )
+
+    def relieves_root(self, leaf: int, unit: EvictionUnit, dimension: int) -> bool:
+        """Return whether, without a unit too, queues would keep less beyond the room of all."""
+        before = self._less_kept.get(ROOT)
+        now = dict(self._kept_without(leaf, self.size_of(unit))).get(ROOT, before)
+        less_kept = (now[dimension] if now else 0) - (before[dimension] if before else 0)
+        gone = list(self._gone.values())
+        room = self._accounts.once_gone(gone).room[dimension]
+        room_then = self._accounts.once_gone([*gone, *self.left_of(unit)]).room[dimension]
+        return less_kept > room - room_then
+
+    def _kept_without(self, leaf: int, size: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+        """Yield how much less queues, and `ROOT`, would keep if a leaf held less too."""
+        accounts = self._accounts
+        less = list(size)  # of what is held, for the leaf; above it, of what is kept below
+        held = [self.held(leaf, d) for d in range(len(less))]
+        for position in accounts.tree.path(leaf):
+            known = self._less_kept.get(position, [0] * len(less))
+            changed = list(known)
+            for d, amount in enumerate(less):
+                if amount:
+                    kept = accounts.kept[d][position] - known[d]
+                    least = max(held[d] - amount, accounts.guarantee[d][position])
+                    less[d] = kept - least
+                    changed[d] += less[d]
+            yield position, changed
+            parent = accounts.tree.parents[position]
+            if parent >= 0:
+                held = [self._kept_below(parent, d) for d in range(len(less))]
+        known = self._less_kept.get(ROOT, [0] * len(less))
+        yield ROOT, [before + amount for before, amount in zip(known, less, strict=True)]
+
+    def _kept_below(self, position: int, dimension: int) -> int:
+        """Return what the children of a queue would keep together."""
+        return sum(self.kept(child, dimension) for child in self._accounts.tree.children[position])
 
     def keeps_share(self, leaf: int, size: Sequence[int]) -> bool:
         """Return whether a leaf would hold its share, in what a unit holds, without it too."""

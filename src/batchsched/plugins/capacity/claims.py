@@ -1,53 +1,102 @@
 """The rules of claims, which guarantee that reclaim terminates.
 
-A queue claims only within its fair share, on every level up to where it reaches, and only
-resources on loan are taken. So each claim increases what is covered of the claimant's queue, and
-covered resources are never lost: the number of claims is finite in a cluster where nothing
-arrives and nothing ends.
+A queue claims by three rights: up to its fair share, up to what it deserves, and up to what it
+deserves and can be met. It must stay within that on every level up to where it reaches, and takes
+nothing that this share covers of others. So each claim within the fair share increases what is
+covered of the claimant's queue, and nothing that is covered is lost; the number of claims is
+finite in a cluster where nothing arrives and nothing ends.
+
+A claim is one walk: always to the fullest queues, from the root down to a leaf, and there to the
+least valuable unit that helps and that any right allows to take.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from attrs import define, field
+from attrs import define, field, frozen
 
-from batchsched.plugin.extension_points import ClaimStage, Shortage
-from batchsched.plugins.capacity.accounts import Accounts, Fullness, ProjectedAccounts, Share
+from batchsched.model.cluster import TaskStatus
+from batchsched.plugin.extension_points import ClaimStage, Lack, Shortage
+from batchsched.plugins.capacity.accounts import ROOT, Accounts, ProjectedAccounts, Share
 from batchsched.plugins.capacity.loans import Loans
 from batchsched.state.needs import Need
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
-from batchsched.state.vectors import Vector
+from batchsched.state.vectors import Vector, total_of
+
+
+@frozen
+class Right:
+    """A right by which a queue claims."""
+
+    within: Share
+    """The share that the claimant's queues may not exceed."""
+    leaves: tuple[Share, ...]
+    """The shares that are left to others: what any of them covers is not taken, and only from
+    queues that hold more than each of them."""
+
+
+RIGHTS = (
+    Right(Share.FAIR, (Share.FAIR,)),
+    Right(Share.NOMINAL, (Share.FAIR, Share.NOMINAL)),
+    Right(Share.MET, (Share.MET,)),
+)
+LEVELLING = Right(Share.FAIR, (Share.FAIR, Share.NOMINAL))
+"""What a queue that levels with its siblings leaves to them; it is within no share itself."""
+
+
+_COVERED = {
+    Share.FAIR: "covered by the fair share of queue {queue}",
+    Share.NOMINAL: "covered by what queue {queue} deserves",
+    Share.MET: "covered by what queue {queue} deserves and can get",
+}
+
+
+@frozen
+class _Walk:
+    """The units that one walk has taken, in order."""
+
+    taken: Sequence[EvictionUnit]
+    after: ProjectedAccounts
+    """What queues would hold without them."""
 
 
 @define(eq=False, kw_only=True)
 class QueueClaim:
-    """What a leaf may reclaim for a need; see `batchsched.plugin.extension_points.Claim`.
-
-    It is valid while no queue on the leaf's path holds more than at its creation, except for
-    the need itself.
-    """
+    """What a leaf may reclaim for a need; see `batchsched.plugin.extension_points.Claim`."""
 
     accounts: Accounts
     loans: Loans
     leaf: int
-    reach: Collection[int]
-    """The queues on the leaf's path that would stay within their shares."""
+    need: Need
+    rights: Sequence[Right]
+    """The rights that the leaf itself has for the need; none: it levels with its siblings."""
     protected_by: Callable[[EvictionUnit], str | None]
     """Returns what protects a unit from the claimant, if anything."""
-    dimensions: tuple[int, ...]
-    """The dimensions of the need."""
-    level: Fullness | None
-    """The fullness of the leaf with the need, if it would exceed its share and levels."""
-    _lenders: Mapping[int, Collection[int]] = field(
+    _pools: dict[tuple[int, ClaimStage], Mapping[int, Sequence[EvictionUnit]]] = field(
+        init=False, factory=dict[tuple[int, ClaimStage], "Mapping[int, Sequence[EvictionUnit]]"]
+    )
+    """Whom leaves may lose, by node (-1: on any) and stage, as far as this search has asked."""
+    _reachable: Mapping[int, Collection[int]] = field(
         init=False, factory=dict[int, "Collection[int]"]
     )
-    """The leaves that may give anything in this search, and in which dimensions."""
-    _sparing: Collection[int] = field(init=False, factory=set[int])
-    """Those that may give something and still hold their shares."""
+    """The leaves that may lose anything in this search, and in which dimensions."""
+    _taken: dict[EvictionUnit, Sequence[Right]] = field(
+        init=False, factory=dict[EvictionUnit, "Sequence[Right]"]
+    )
+    """The units that searches have found, with the rights by which they may be taken."""
+    _open_to: dict[EvictionUnit, Sequence[Right]] = field(
+        init=False, factory=dict[EvictionUnit, "Sequence[Right]"]
+    )
+    """The rights that do not leave a unit to its queue, as of the search that asked."""
     _free: dict[EvictionUnit, bool] = field(init=False, factory=dict[EvictionUnit, bool])
     """Whether nothing protects a unit, as far as it was asked."""
+
+    @property
+    def levels(self) -> bool:
+        """Whether it claims by no right, but from siblings that are fuller."""
+        return not self.rights
 
     # Where
 
@@ -56,25 +105,17 @@ class QueueClaim:
 
         O(queues whose parents may give anything, and nodes).
         """
-        lenders = lenders_above_shares(
-            self.accounts, self.leaf, self.reach, siblings_alone=self.level is not None
-        )
-        for leaf in self.loans.backfilling:
-            if leaf != self.leaf and self._chain(leaf) is not None:
-                lenders[leaf] = range(len(self.accounts.held))  # backfill goes whatever is short
-        self._lenders = lenders
-        self._sparing = {leaf for leaf in lenders if self.loans.may_keep_share(leaf)}
-        return self._nodes_of(lenders)
+        self._pools.clear()
+        self._open_to.clear()
+        self._reachable = self._lenders()
+        return self.nodes_at(ClaimStage.ON_LOAN)
 
     def nodes_at(self, stage: ClaimStage, /) -> Collection[int]:
         """Return those of these nodes where there may be victims at a stage."""
-        return self._nodes_of(self._leaves_at(stage))
-
-    def _leaves_at(self, stage: ClaimStage) -> Collection[int]:
-        return self._lenders if stage is ClaimStage.ALL else self._sparing
-
-    def _nodes_of(self, leaves: Iterable[int]) -> Collection[int]:
-        of_each = [self.loans.nodes(leaf) for leaf in leaves]
+        share = self._beyond(stage)
+        if stage is ClaimStage.ALL and share is Share.FAIR:
+            return ()  # it takes what the stage before has taken
+        of_each = [self.loans.nodes(leaf, share) for leaf in self._lenders_at(stage)]
         return of_each[0] if len(of_each) == 1 else set[int]().union(*of_each)
 
     @property
@@ -83,87 +124,262 @@ class QueueClaim:
         return self.loans.changes
 
     def at_most(self, node: NodeState, stage: ClaimStage, /) -> Vector:
-        """Return what units on loan on a node hold there that may be evicted at a stage."""
-        surplus, everything = self.loans.at_most(node)
-        return surplus if stage is ClaimStage.SURPLUS_BEYOND_SHARE else everything
+        """Return what units on a node hold there that may be evicted at a stage."""
+        surplus, on_loan = self.loans.at_most(node)
+        if stage is ClaimStage.SURPLUS_BEYOND_SHARE:
+            return surplus
+        if stage is not ClaimStage.ALL:
+            return on_loan
+        running = [t.resreq for t in node.tasks.values() if t.status is TaskStatus.RUNNING]
+        return total_of(running, (0,) * len(node.allocatable))
 
-    def short_of_limits(self, need: Need, /) -> tuple[int, ...]:
-        """Return the dimensions in which limits forbid a need, after `need.leaving` have left."""
+    def short_of_limits(self, need: Need, /) -> Collection[Lack]:
+        """Return which limits forbid a need, after `need.leaving` have left."""
         departure = self.accounts.once_gone(need.leaving) if need.leaving else None
         found = self.accounts.excesses(self.leaf, need.request, need.dimensions, departure)
-        return tuple(dict.fromkeys(dimension for _, dimension, _, _ in found))
+        return [Lack(dimension, position) for position, dimension, _, _ in found]
+
+    def _lenders(self) -> Mapping[int, Collection[int]]:
+        """Return the leaves that may lose anything, and in which dimensions; never too few."""
+        tree, held = self.accounts.tree, self.accounts.held
+        dimensions = range(len(held))
+        if not self.loans.foresees:
+            leaves = range(len(tree.names))
+            return dict.fromkeys(
+                (leaf for leaf in leaves if leaf != self.leaf and tree.is_leaf(leaf)), dimensions
+            )
+        share = self._beyond(ClaimStage.ALL)
+        if self.levels:
+            found = dict(lenders_above(self.accounts, self.leaf, share, leaves_alone=True))
+            beside: Collection[int] = (self.leaf,)
+        else:
+            found, beside = self._lenders_in_reach(share)
+        for leaf in self.loans.backfilling:
+            if leaf != self.leaf and self._branches(leaf)[0][-1] in beside:
+                found[leaf] = dimensions  # backfill goes whatever is short
+        return found
+
+    def _lenders_in_reach(self, share: Share) -> tuple[dict[int, Collection[int]], Collection[int]]:
+        """Return the leaves, and the queues on the claimant's path that may come within reach."""
+        found: dict[int, Collection[int]] = {}
+        beside: list[int] = []
+        request, rights = self._still_to_place(), self.rights
+        after = ProjectedAccounts(self.accounts)
+        for position in self.accounts.tree.path(self.leaf):
+            within = [right for right in rights if self._is_within(right, position, request, after)]
+            if not found:  # else what is taken first may bring it within reach
+                rights = within
+            if not rights:
+                break
+            beside.append(position)
+            found.update(lenders_above(self.accounts, position, share))
+        return found, beside
+
+    def _lenders_at(self, stage: ClaimStage) -> Collection[int]:
+        leaves, loans = self._reachable, self.loans
+        if stage is ClaimStage.ALL or not loans.foresees:
+            return leaves
+        if stage.keeps_shares:
+            return [leaf for leaf in leaves if loans.may_keep_share(leaf)]
+        return [leaf for leaf in leaves if loans.may_lend(leaf)]
+
+    def _beyond(self, stage: ClaimStage) -> Share:
+        """Return the share such that what it covers is never taken at a stage."""
+        takes_covered = any(right.within is Share.MET for right in self.rights)
+        return Share.MET if stage is ClaimStage.ALL and takes_covered else Share.FAIR
 
     # Whom
 
     def victims(
         self, node: NodeState, stage: ClaimStage, short: Shortage, /
-    ) -> Iterator[EvictionUnit]:
-        """Yield the units to evict on a node, one by one, as long as something is short.
+    ) -> Sequence[EvictionUnit]:
+        """Return the units to evict so that a task fits on a node; empty: there are none.
 
-        The next is always of the fullest queues, from the root down to a leaf, and there the
-        least valuable unit on loan that helps.
+        If a walk ends short, it is repeated without the unit that it took first.
         """
-        candidates = self._candidates(node, stage, short)
-        after = ProjectedAccounts(self.accounts)
-        taken: list[EvictionUnit] = []
-        while candidates and (dimensions := short(taken)):
-            eligible: dict[int, EvictionUnit] = {}
-            for leaf, units in candidates.items():
-                unit = self._least_valuable(leaf, units, stage, dimensions, after)
-                if unit is not None:
-                    eligible[leaf] = unit
-            if not eligible:
+        everyone = self._everyone(node, stage, short)
+        if everyone and short.may_end_with(everyone):
+            for walk in self._walks(node, stage, short, everyone):
+                if not short(walk.taken):
+                    rights = self._open_to
+                    self._taken.update((unit, rights.get(unit, self.rights)) for unit in walk.taken)
+                    return walk.taken
+        return ()
+
+    def _walks(
+        self,
+        node: NodeState,
+        stage: ClaimStage,
+        short: Shortage,
+        everyone: Sequence[EvictionUnit],
+    ) -> Iterator[_Walk]:
+        """Yield one walk after the other, until one takes nothing or not even all are enough."""
+        left_out: set[str] = set()
+        while (walk := self._walk(node, stage, short, left_out)).taken:
+            yield walk
+            if short(everyone):
                 return
-            leaf = after.fullest(eligible, dimensions)
-            unit = eligible[leaf]
-            after.take(leaf, unit)
-            taken.append(unit)
-            candidates[leaf] = [each for each in candidates[leaf] if not after.has_taken(each)]
-            yield unit
+            left_out.add(walk.taken[0].tasks[0].uid)
 
-    def _candidates(
-        self, node: NodeState, stage: ClaimStage, short: Shortage
-    ) -> dict[int, list[EvictionUnit]]:
-        """Return whom leaves may lose on a node, if all of that could be enough."""
-        may_be_short = short.may_be()
-        leaves = self._leaves_at(stage)
-        candidates: dict[int, list[EvictionUnit]] = {}
-        for leaf in self.loans.leaves_on(node):
-            if leaf in leaves and any(d in self._lenders[leaf] for d in may_be_short):
-                units = [
-                    unit
-                    for unit in self.loans.on_loan(leaf, node)
-                    if (unit.is_surplus or unit.is_backfill or stage != _SURPLUS)
-                    and self._is_free(unit)
-                ]
-                if units:
-                    candidates[leaf] = units
-        everyone = [unit for units in candidates.values() for unit in units]
-        return candidates if everyone and short.may_end_with(everyone) else {}
+    def _walk(
+        self, node: NodeState, stage: ClaimStage, short: Shortage, left_out: Collection[str]
+    ) -> _Walk:
+        """Take one unit after the other, as long as something is short and any unit helps."""
+        after = ProjectedAccounts(self.accounts)
+        request = self._still_to_place()
+        taken: list[EvictionUnit] = []
+        while lacks := short(taken):
+            here = node if any(lack.queue is None for lack in lacks) else None
+            eligible: dict[int, EvictionUnit] = {}
+            for leaf, units in self._candidates(here, stage).items():
+                for unit in units:
+                    if (
+                        unit.tasks[0].uid not in left_out
+                        and not after.has_taken(unit)
+                        and self._may_take(leaf, unit, request, stage, node, lacks, after)
+                    ):
+                        eligible[leaf] = unit
+                        break
+            if not eligible:
+                break
+            leaf = after.fullest(eligible, {lack.dimension for lack in lacks})
+            after.take(leaf, eligible[leaf])
+            taken.append(eligible[leaf])
+        return _Walk(taken, after)
 
-    def _least_valuable(
+    def _may_take(
         self,
         leaf: int,
-        units: Sequence[EvictionUnit],
+        unit: EvictionUnit,
+        request: Vector,
         stage: ClaimStage,
-        dimensions: Collection[int],
+        node: NodeState,
+        lacks: Collection[Lack],
         after: ProjectedAccounts,
-    ) -> EvictionUnit | None:
-        """Return the first unit of a leaf that may go and helps in the short dimensions, if any."""
-        chain = self._chain(leaf)
-        assert chain is not None
-        above = [d for d in dimensions if all(after.is_above(queue, d) for queue in chain)]
+    ) -> bool:
+        """Return whether a unit helps, after others were taken, and any right allows to take it."""
+        size = after.size_of(unit)
+        if unit.is_backfill:  # it is charged to nobody
+            return any(
+                lack.queue is None and any(task.node is node for task in after.left_of(unit))
+                for lack in lacks
+            ) and any(
+                self._reaches(right, leaf, request, after) for right in self.rights or (LEVELLING,)
+            )
+        if stage.keeps_shares and not after.keeps_share(leaf, size):
+            return False
+        helped = {lack.dimension for lack in lacks if self._helps(leaf, unit, node, lack, after)}
+        if not helped:
+            return False
+        chain = self._branches(leaf)[1]
+        return any(
+            self._reaches(right, leaf, request, after)
+            and any(after.is_above(chain, d, right.leaves) for d in helped)
+            for right in self._rights_to(leaf, unit)
+        ) and not (self.levels and not self._is_emptier(leaf, size, request, after))
+
+    def _helps(
+        self, leaf: int, unit: EvictionUnit, node: NodeState, lack: Lack, after: ProjectedAccounts
+    ) -> bool:
+        """Return whether evicting a unit relieves what is lacking."""
+        d = lack.dimension
+        if lack.queue is None:
+            return any(task.resreq[d] for task in after.left_of(unit) if task.node is node)
+        if lack.queue == ROOT:
+            return after.relieves_root(leaf, unit, d)
+        return bool(after.size_of(unit)[d]) and lack.queue in self.accounts.tree.path(leaf)
+
+    def _rights_to(self, leaf: int, unit: EvictionUnit) -> Sequence[Right]:
+        """Return the rights of the claimant that do not leave a unit to its queue."""
+        known = self._open_to.get(unit)
+        if known is None:
+            known = self._open_to[unit] = [
+                right
+                for right in self.rights or (LEVELLING,)
+                if not any(self.loans.covers(leaf, unit, share) for share in right.leaves)
+            ]
+        return known
+
+    def _reaches(self, right: Right, leaf: int, request: Vector, after: ProjectedAccounts) -> bool:
+        """Return whether the claimant stays within a right up to the fork with another leaf."""
+        mine, theirs = self._branches(leaf)
+        if self.levels:
+            return len(mine) == len(theirs) == 1
+        return all(self._is_within(right, queue, request, after) for queue in mine)
+
+    def _is_within(
+        self, right: Right, queue: int, request: Vector, after: ProjectedAccounts
+    ) -> bool:
+        """Return whether a queue on the claimant's path stays within a right."""
+        most = self.accounts.amounts(right.within)
+        return all(
+            after.held(queue, d) + request[d] <= most[d][queue] for d in self.need.dimensions
+        )
+
+    def _is_emptier(
+        self, leaf: int, size: Sequence[int], request: Vector, after: ProjectedAccounts
+    ) -> bool:
+        """Return whether the claimant with its need is emptier than a leaf without a unit."""
+        return self.accounts.fullness(self.leaf, request) < after.fullness_without(leaf, size)
+
+    def _branches(self, leaf: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the queues from the claimant, and from another leaf, up to where they fork."""
+        tree = self.accounts.tree
+        mine, theirs = tree.branches(self.leaf, leaf)
+        path, other = tree.path(self.leaf), tree.path(leaf)
+        return path[: path.index(mine) + 1], other[: other.index(theirs) + 1]
+
+    def _still_to_place(self) -> Vector:
+        """Return what the tasks of the need would hold that have no place yet."""
+        waiting = (task for task in self.need.tasks if task.status is TaskStatus.PENDING)
+        charged = [task.resreq for task in waiting if not task.is_backfill]
+        return total_of(charged, (0,) * len(self.need.request))
+
+    def allows(self, units: Iterable[EvictionUnit], /) -> bool:
+        """Return whether rights allow to take units that were found, in this order alone."""
+        after = ProjectedAccounts(self.accounts)
+        request = self._still_to_place()
         for unit in units:
-            if unit.is_backfill:
-                return unit
-            size = after.size_of(unit)
-            if (
-                any(size[d] for d in above)
-                and (stage is ClaimStage.ALL or after.keeps_share(leaf, size))
-                and (self.level is None or self.level < after.fullness_without(leaf, size))
+            leaf = self._leaf_of(unit)
+            rights = self._taken[unit]
+            if not self.levels and not any(
+                self._reaches(right, leaf, request, after) for right in rights
             ):
-                return unit
-        return None
+                return False
+            after.take(leaf, unit)
+        return True
+
+    def _leaf_of(self, unit: EvictionUnit) -> int:
+        assert unit.job.queue is not None
+        return self.accounts.tree.position[unit.job.queue.name]
+
+    # Candidates
+
+    def _candidates(
+        self, node: NodeState | None, stage: ClaimStage
+    ) -> Mapping[int, Sequence[EvictionUnit]]:
+        """Return whom leaves may lose at a stage, on a node or on any: the least valuable first."""
+        key = -1 if node is None else node.slot, stage
+        pool = self._pools.get(key)
+        if pool is None:
+            leaves = self._lenders_at(stage)
+            if node is not None and stage is not ClaimStage.ALL:
+                leaves = set(self.loans.leaves_on(node)).intersection(leaves)
+            pool = self._pools[key] = {
+                leaf: units for leaf in leaves if (units := list(self._units(leaf, node, stage)))
+            }
+        return pool
+
+    def _units(
+        self, leaf: int, node: NodeState | None, stage: ClaimStage
+    ) -> Iterator[EvictionUnit]:
+        takes_jobs = stage is not ClaimStage.SURPLUS_BEYOND_SHARE
+        for unit in self.loans.beyond(leaf, node, self._beyond(stage)):
+            may_go = unit.is_backfill or (
+                (takes_jobs or unit.is_surplus) and self._rights_to(leaf, unit)
+            )
+            if may_go and self._is_free(unit):
+                yield unit
 
     def _is_free(self, unit: EvictionUnit) -> bool:
         known = self._free.get(unit)
@@ -171,102 +387,136 @@ class QueueClaim:
             known = self._free[unit] = self.protected_by(unit) is None
         return known
 
-    def _chain(self, leaf: int) -> tuple[int, ...] | None:
-        """Return a leaf and its ancestors below the common ancestor; None: it is out of reach."""
-        tree = self.accounts.tree
-        mine, theirs = tree.branches(self.leaf, leaf)
-        is_in_reach = mine in self.reach
-        if self.level is not None:
-            is_in_reach = mine == self.leaf and theirs == leaf
-        path = tree.path(leaf)
-        return path[: path.index(theirs) + 1] if is_in_reach else None
+    def _everyone(self, node: NodeState, stage: ClaimStage, short: Shortage) -> list[EvictionUnit]:
+        """Return all candidates: those on a node, or on any where limits are short too."""
+        is_limited = any(lack.queue is not None for lack in short(()))
+        pool = self._candidates(None if is_limited else node, stage)
+        return [unit for units in pool.values() for unit in units]
 
     # Why not
 
-    def why_not(self, tasks: Sequence[TaskState], /) -> list[str | None]:
-        """Return, for each running task, a text why it is not a victim now; None: it may be."""
-        return [self._why_not(task) for task in tasks]
+    def why_not(
+        self, node: NodeState, tasks: Sequence[TaskState], short: Shortage, /
+    ) -> Sequence[str | None]:
+        """Return why evicting tasks of a node does not help now; None: they would be evicted.
 
-    def _why_not(self, task: TaskState) -> str | None:
-        accounts, names = self.accounts, self.accounts.tree.names
+        It is the first reason that holds when the last walk has ended.
+        """
+        stage = ClaimStage.ALL
+        walk = _Walk((), ProjectedAccounts(self.accounts))
+        tried: set[str] = set()
+        for walk in self._walks(node, stage, short, self._everyone(node, stage, short)):
+            tried.update(victim.uid for unit in walk.taken for victim in unit.victims)
+        lacks = short(walk.taken)
+        return [
+            None if task.uid in tried else self._why_not(task, node, lacks, walk.after)
+            for task in tasks
+        ]
+
+    def _why_not(
+        self, task: TaskState, node: NodeState, lacks: Collection[Lack], after: ProjectedAccounts
+    ) -> str:
         assert task.job is not None
         assert task.job.queue is not None
-        assert task.node is not None
-        leaf = accounts.tree.position[task.job.queue.name]
-        chain = self._chain(leaf) if leaf != self.leaf else None
-        if chain is None:
-            return self._why_out_of_reach(leaf)
-        unit = next((u for u in self.loans.on_loan(leaf, task.node) if task in u.victims), None)
-        if unit is None:
-            if any(task in each.tasks for each in self.loans.covered(leaf, Share.FAIR)):
-                return f"covered by the fair share of queue {names[leaf]!r}"
-            return "on loan, but some of the tasks that would leave with it are not running"
-        if unit.is_backfill:
-            return None
-        left = [d for d in self.dimensions if unit.size[d]]
-        if not left:
-            return "holds nothing of the requested resources"
-        for position in chain:
-            above = [d for d in left if accounts.held[d][position] > accounts.share[d][position]]
-            if not above:
-                asked = ", ".join(accounts.dimensions[d] for d in left)
-                queue = names[position]
-                return f"of queue {queue!r}, which has no more than its fair share of {asked}"
-            left = above
-        if self.level is not None and self.level >= ProjectedAccounts(accounts).fullness_without(
-            leaf, unit.size
-        ):
-            return f"queue {names[leaf]!r} would be no fuller than {names[self.leaf]!r} without it"
-        keeper = self.protected_by(unit)
-        return None if keeper is None else f"protected by {keeper}"
-
-    def _why_out_of_reach(self, leaf: int) -> str:
-        names = self.accounts.tree.names
+        leaf = self.accounts.tree.position[task.job.queue.name]
         if leaf == self.leaf:
             return "of the queue that claims"
-        if self.level is not None:
+        unit = next(unit for unit in self.loans.units(leaf) if task in unit.tasks)
+        if not unit.is_whole:
+            return "some of the tasks that would leave with it are not running"
+        keeper = self.protected_by(unit)
+        if keeper is not None:
+            return f"protected by {keeper}"
+        rights = self.rights or (LEVELLING,)
+        if not unit.is_backfill:
+            rights = self._rights_to(leaf, unit)
+            if not rights:
+                return self._why_covered(leaf, unit)
+            rights, poor = self._rights_above(leaf, rights, lacks, after)
+            if not rights:
+                return poor
+        request = self._still_to_place()
+        if not any(self._reaches(right, leaf, request, after) for right in rights):
+            return self._why_out_of_reach(leaf, rights[0], request, after)
+        helps = any(self._helps(leaf, unit, node, lack, after) for lack in lacks)
+        if helps and self.levels:
+            names = self.accounts.tree.names
+            return f"queue {names[leaf]!r} would be no fuller than {names[self.leaf]!r} without it"
+        return "would not help"
+
+    def _why_covered(self, leaf: int, unit: EvictionUnit) -> str:
+        shares = (share for right in self.rights or (LEVELLING,) for share in right.leaves)
+        share = next(share for share in shares if self.loans.covers(leaf, unit, share))
+        return _COVERED[share].format(queue=repr(self.accounts.tree.names[leaf]))
+
+    def _rights_above(
+        self,
+        leaf: int,
+        rights: Sequence[Right],
+        lacks: Collection[Lack],
+        after: ProjectedAccounts,
+    ) -> tuple[Sequence[Right], str]:
+        """Return the rights by which all queues of a leaf's branch have more than they are left.
+
+        Only what is lacking counts; the text is that for the case that there are none.
+        """
+        chain = self._branches(leaf)[1]
+        lacking = dict.fromkeys(lack.dimension for lack in lacks) or self.need.dimensions
+        above = [
+            right
+            for right in rights
+            if any(after.is_above(chain, d, right.leaves) for d in lacking)
+        ]
+        if above:
+            return above, ""
+        names, leaves = self.accounts.tree.names, rights[0].leaves
+        queue = next(
+            (q for q in chain if not any(after.is_above((q,), d, leaves) for d in lacking)), leaf
+        )
+        asked = ", ".join(self.accounts.dimensions[d] for d in lacking)
+        return [], f"of queue {names[queue]!r}, which has no more than its fair share of {asked}"
+
+    def _why_out_of_reach(
+        self, leaf: int, right: Right, request: Vector, after: ProjectedAccounts
+    ) -> str:
+        names = self.accounts.tree.names
+        if self.levels:
             return f"out of reach, as queue {names[self.leaf]!r} levels with its siblings alone"
-        path = self.accounts.tree.path(self.leaf)
-        first_beyond = next(position for position in path if position not in self.reach)
-        return f"out of reach, as queue {names[first_beyond]!r} would exceed its fair share"
+        mine = self._branches(leaf)[0]
+        first = next(q for q in mine if not self._is_within(right, q, request, after))
+        return f"out of reach, as queue {names[first]!r} would exceed {right.within.value}"
 
 
-_SURPLUS = ClaimStage.SURPLUS_BEYOND_SHARE
+def lenders_above(
+    accounts: Accounts, position: int, share: Share, *, leaves_alone: bool = False
+) -> Iterator[tuple[int, Collection[int]]]:
+    """Yield the leaves below the siblings of a queue that may lose resources to it.
 
-
-def lenders_above_shares(
-    accounts: Accounts, claimant: int, reach: Collection[int], *, siblings_alone: bool = False
-) -> dict[int, Collection[int]]:
-    """Return the leaves that may lose resources to a leaf, each with the dimensions concerned.
-
-    A leaf may lose of a dimension only if it and all queues above it, up to where its path meets
-    the claimant's, hold more of it than their shares. The search does not go below other queues:
-    O(dimensions x children of the queues that are, and of those above the claimant).
+    A leaf may lose of a dimension only if it and all queues above it, up to that sibling, keep
+    more of it than a share. The search does not go below other queues: O(dimensions x children of
+    the queues that do).
 
     Args:
         accounts: what queues hold and are entitled to.
-        claimant: the leaf that claims, by position.
-        reach: the queues of its path that would stay within their shares.
-        siblings_alone: whether only leaves beside the claimant count, whatever its reach.
+        position: the queue.
+        share: the share.
+        leaves_alone: whether only those siblings count that are leaves.
 
     """
-    tree, held, share = accounts.tree, accounts.held, accounts.share
-    dimensions = range(len(held))
-    found: dict[int, Collection[int]] = {}
-    below: list[tuple[int, Collection[int]]] = []
-    for position in (claimant,) if siblings_alone else tree.path(claimant):
-        if siblings_alone or position in reach:
-            parent = tree.parents[position]
-            beside = tree.tops if parent < 0 else tree.children[parent]
-            below += [(other, dimensions) for other in beside if other != position]
+    tree, most = accounts.tree, accounts.amounts(share)
+    dimensions = range(len(most))
+    parent = tree.parents[position]
+    siblings = tree.tops if parent < 0 else tree.children[parent]
+    below: list[tuple[int, Collection[int]]] = [
+        (other, dimensions) for other in siblings if other != position
+    ]
     while below:
-        position, candidates = below.pop()
-        above = [d for d in candidates if held[d][position] > share[d][position]]
+        other, candidates = below.pop()
+        above = [d for d in candidates if accounts.kept[d][other] > most[d][other]]
         if not above:
             continue
-        children = tree.children[position]
+        children = tree.children[other]
         if not children:
-            found[position] = above
-        elif not siblings_alone:
+            yield other, above
+        elif not leaves_alone:
             below += [(child, above) for child in children]
-    return found

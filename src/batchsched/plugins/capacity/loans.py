@@ -46,6 +46,9 @@ def covered_units(share: Vector, units: Iterable[EvictionUnit]) -> list[Eviction
 class Loans:
     """What is covered and what is on loan, by leaf."""
 
+    foresees = False
+    """Whether leaves are left out that have nothing to lose."""
+
     def __init__(
         self,
         accounts: Accounts,
@@ -90,26 +93,27 @@ class Loans:
             units = covered_units(self._most(leaf, Share.FAIR), units)
         return covered_units(most, units)
 
-    def everywhere(self, leaf: int) -> list[EvictionUnit]:
-        """Return the units on loan on all nodes, the most valuable first."""
-        units = self.units(leaf)
-        covered = set(covered_units(self._most(leaf, Share.FAIR), units))
-        return [unit for unit in units if unit.is_whole and unit not in covered]
+    def beyond(
+        self, leaf: int, node: NodeState | None, share: Share = Share.FAIR
+    ) -> list[EvictionUnit]:
+        """Return the units with tasks on a node that a share does not cover, or on any node.
 
-    def on_loan(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
-        """Return the units on loan with tasks on a node, the least valuable first.
-
-        Only those of jobs of the session that can be evicted completely.
+        Beyond the fair share they are on loan. Only those of jobs of the session that can be
+        evicted completely, the least valuable first.
         """
+        covered = {unit.tasks[0].uid for unit in self.covered(leaf, share)}
         return [
             unit
-            for unit in reversed(self.everywhere(leaf))
-            if unit.job.in_session and any(task.node is node for task in unit.tasks)
+            for unit in reversed(self.units(leaf))
+            if unit.job.in_session
+            and unit.is_whole
+            and unit.tasks[0].uid not in covered
+            and (node is None or any(task.node is node for task in unit.tasks))
         ]
 
-    def nodes(self, leaf: int) -> Collection[int]:
-        """Return the indices of the nodes where units on loan run."""
-        units = self.everywhere(leaf)
+    def nodes(self, leaf: int, share: Share = Share.FAIR) -> Collection[int]:
+        """Return the indices of the nodes where units run that a share does not cover."""
+        units = self.beyond(leaf, None, share)
         return {task.node.index for unit in units for task in unit.tasks if task.node is not None}
 
     def leaves_on(self, _node: NodeState, /) -> Iterable[int]:
@@ -169,6 +173,10 @@ class Loans:
         running = [task for task in node.tasks.values() if task.status is TaskStatus.RUNNING]
         held = total_of([task.resreq for task in running], (0,) * len(node.allocatable))
         return held, held
+
+    def may_lend(self, _leaf: int, /) -> bool:
+        """Return False only if a leaf has nothing on loan, nor any backfill tasks."""
+        return True
 
     def may_keep_share(self, _leaf: int, /) -> bool:
         """Return False only if a leaf would hold less than its share without any unit on loan."""

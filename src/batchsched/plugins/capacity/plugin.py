@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial, reduce
-from itertools import compress, count, takewhile
+from itertools import compress, count
 from operator import ne
 
 from attrs import frozen
@@ -15,6 +15,7 @@ from batchsched.model.reasons import (
     QueueExcess,
     Unfit,
     UnfitReason,
+    claims_no_backfill,
     minimum_on_loan,
     over_limit,
     over_share,
@@ -28,7 +29,7 @@ from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.queues import QueueTree, QueueUses
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.accounts import EMPTY, ROOT, Accounts, Excess, Share, use_of
-from batchsched.plugins.capacity.claims import QueueClaim
+from batchsched.plugins.capacity.claims import RIGHTS, QueueClaim
 from batchsched.plugins.capacity.loans import Loans
 from batchsched.plugins.capacity.ranks import Preemption
 from batchsched.plugins.capacity.remembered_loans import RememberedLoans
@@ -315,29 +316,28 @@ class _Capacity:
     # Claims
 
     def claim(self, need: Need, terms: ClaimTerms, /) -> Claim | Unfit:
-        """Return what a job may reclaim: only within its queue's share, unless queues level."""
-        accounts, queue = self.accounts, need.job.queue
+        """Return what a job may reclaim by the rights that its queue has, or by levelling."""
+        accounts, loans, queue = self.accounts, self.loans, need.job.queue
         assert queue is not None
         leaf = self._tree.position[queue.name]
         closed = self._closed(leaf)
         if closed is not None:
             return closed
-        loans = self.loans
-        if not loans.covers_core(leaf, need.job):
-            return minimum_on_loan(queue.name, "capacity")
-        reach = list(
-            takewhile(lambda above: accounts.is_within_share(above, need), self._tree.path(leaf))
-        )
-        if not reach and not self._plugin.levels:
+        if any(task.is_backfill for task in need.tasks):
+            return claims_no_backfill(queue.name, "capacity")
+        within = [each for each in RIGHTS if accounts.is_within_share(leaf, need, each.within)]
+        rights = [each for each in within if loans.covers_core(leaf, need.job, each.within)]
+        if not rights and not self._plugin.levels:
+            if within:
+                return minimum_on_loan(queue.name, "capacity")
             return self._would_exceed_share(leaf, need)
         return QueueClaim(
             accounts=accounts,
             loans=loans,
             leaf=leaf,
-            reach=frozenset(reach),
+            need=need,
+            rights=rights,
             protected_by=terms.protected_by,
-            dimensions=need.dimensions,
-            level=None if reach else accounts.fullness(leaf, need.request),
         )
 
     def _would_exceed_share(self, leaf: int, need: Need) -> Unfit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import islice
 
@@ -157,6 +157,7 @@ class _Leaf:
 
     __slots__ = (
         *(
+            "beyond",
             "changed",
             "cover",
             "is_current",
@@ -178,6 +179,8 @@ class _Leaf:
         """The jobs, by UID, that were not in the session when their units were made."""
         self.others: dict[Share, Cover] = {}
         """The covers by other shares than the fair one, as far as they were asked for."""
+        self.beyond: dict[Share, dict[int, list[EvictionUnit]]] = {}
+        """What these do not cover, as far as it was asked for since anything changed."""
         self.changed: dict[str, JobState | None] = {}
         """The jobs that have changed since, by UID; None: it is gone."""
         self.is_current = False
@@ -200,6 +203,8 @@ class RememberedLoans(Loans):
 
     The plugin says which jobs change. Nodes are known by their index.
     """
+
+    foresees = True
 
     def __init__(
         self,
@@ -279,12 +284,24 @@ class RememberedLoans(Loans):
 
     # What policy asks
 
-    def on_loan(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
-        self._up_to_date(leaf)
-        return self._list(leaf, node)
+    def beyond(
+        self, leaf: int, node: NodeState | None, share: Share = Share.FAIR
+    ) -> list[EvictionUnit]:
+        known = self._up_to_date(leaf)
+        if share is not Share.FAIR:
+            where = -1 if node is None else node.index
+            return self._beyond(leaf, known, share).get(where, [])
+        if node is not None:
+            return self._list(leaf, node)
+        assert known.nodes_of is not None
+        units = sorted(known.nodes_of, key=by_value, reverse=True)
+        return [unit for unit in units if unit.job.in_session]
 
-    def nodes(self, leaf: int) -> Collection[int]:
-        return self._up_to_date(leaf).nodes
+    def nodes(self, leaf: int, share: Share = Share.FAIR) -> Collection[int]:
+        known = self._up_to_date(leaf)
+        if share is Share.FAIR:
+            return known.nodes
+        return self._beyond(leaf, known, share).keys() - {-1}
 
     def leaves_on(self, node: NodeState, /) -> Iterable[int]:
         return self._there.get(node.index, ())
@@ -360,6 +377,9 @@ class RememberedLoans(Loans):
         surplus, everything = zip(*of_leaves, strict=True) if of_leaves else ((), ())
         return total_of(surplus, zero), total_of(everything, zero)
 
+    def may_lend(self, leaf: int, /) -> bool:
+        return leaf in self.backfilling or not self._accounts.is_covered(leaf)
+
     def may_keep_share(self, leaf: int, /) -> bool:
         least = self._up_to_date(leaf).least
         if least is None or leaf in self.backfilling:
@@ -387,6 +407,7 @@ class RememberedLoans(Loans):
             known = self._leaves[leaf] = _Leaf(units, len(self._accounts.held))
         elif known.is_current:
             return known
+        known.beyond.clear()
         came, went = self._enter_changes(known)
         changed = known.cover.update(self._most(leaf, Share.FAIR))
         touched = [*came, *changed]
@@ -419,6 +440,19 @@ class RememberedLoans(Loans):
             cover = known.others[share] = Cover(units, len(self._accounts.held))
             cover.update(self._most(leaf, share))
         return cover
+
+    def _beyond(self, leaf: int, known: _Leaf, share: Share) -> Mapping[int, list[EvictionUnit]]:
+        """Return the units that another share does not cover, by node, and all of them as -1."""
+        found = known.beyond.get(share)
+        if found is None:
+            cover = self._cover(leaf, share)
+            found = known.beyond[share] = {}
+            for unit in reversed(self.units(leaf)):
+                if unit.job.in_session and unit.is_whole and unit not in cover:
+                    nodes = {task.node.index for task in unit.tasks if task.node is not None}
+                    for node in (-1, *nodes):
+                        found.setdefault(node, []).append(unit)
+        return found
 
     def _update_others(
         self,
