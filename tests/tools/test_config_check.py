@@ -182,6 +182,15 @@ def test_what_is_advised_is_not_found_again(config: SchedulerConfig) -> None:
             "DrfBesideCapacity",
             "tiers[0].plugins[4]",
         ),
+        (
+            config(
+                "allocate, preempt, reclaim",
+                [{"name": "gang", "arguments": {"atMinimum": "whole-job"}}, "priority"],
+                ["predicates", "capacity"],
+            ),
+            "PreemptBeforeReclaim",
+            "actions[1]",
+        ),
         (config("preempt", ["predicates", "nodeorder"]), "NoVictims", "actions[0]"),
         (config("allocate, backfill, reserve", ALL), "ReservationsMustBeKept", "actions[2]"),
         (

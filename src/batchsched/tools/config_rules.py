@@ -135,6 +135,28 @@ def _drf_beside_capacity(config: SchedulerConfig) -> Iterator[Suspected]:
     )
 
 
+def _preempt_before_reclaim(config: SchedulerConfig) -> Iterator[Suspected]:
+    names = [action.name for action in config.actions]
+    if "preempt" not in names or _find_plugin(config, "capacity") is None:
+        return
+    first = names.index("preempt")
+    if "reclaim" not in names[first:] or "reclaim" in names[:first]:
+        return
+    at = names.index("reclaim")
+    actions = list(config.actions)
+    actions.insert(first, actions.pop(at))
+    yield Suspected(
+        code="PreemptBeforeReclaim",
+        place=f"actions[{first}]",
+        consequence=(
+            "what preempt places beyond the share of its queue, reclaim may evict in the same "
+            "cycle or the next, so that others were evicted for nothing"
+        ),
+        advice="move action 'reclaim' before 'preempt'",
+        instead=evolve(config, actions=actions),
+    )
+
+
 def _shadowed_order(config: SchedulerConfig) -> Iterator[Suspected]:
     fcfs = _find_plugin(config, "fcfs")
     if fcfs is None or not fcfs[1].flags.get("enableJobOrder", True):
@@ -360,6 +382,7 @@ RULES: tuple[Callable[[SchedulerConfig], Iterator[Suspected]], ...] = (
     _switched_off,
     _shadowed,
     _drf_beside_capacity,
+    _preempt_before_reclaim,
     _shadowed_order,
     _nothing_starts,
     _no_victims,

@@ -148,6 +148,12 @@ def small_clusters() -> tuple[Snapshot, ...]:
         _snapshot([_node("n1", 1)], [_job("a", runs="n1"), best_effort]),
         # A job with a running and a waiting task on a full node.
         _snapshot([_node("n1", 2)], [_job("a", runs="n1", waits=1), _job("b", runs="n1")]),
+        # A queue without a share, which also waits for what it holds, and one with a share.
+        _snapshot(
+            [_node("n1", 1)],
+            [_job("a", runs="n1"), _job("b", waits=1, priority=9), _job("c", queue="q2", waits=1)],
+            weights=(0, 1),
+        ),
     )
 
 
