@@ -175,16 +175,16 @@ class TestFullness:
         huge = 1 << 60
         emptier, fuller = (huge, huge + 2), (huge, huge + 1)
         assert emptier[0] / emptier[1] == fuller[0] / fuller[1]
-        assert fullness(*emptier, 0) < fullness(*fuller, 0)
+        assert fullness([(*emptier, 0)]) < fullness([(*fuller, 0)])
 
     def test_equal_quotients_are_equal(self) -> None:
-        assert fullness(1, 3, 0) == fullness(2, 6, 0)
-        assert fullness(0, 0, 5) == fullness(0, 7, 5)
+        assert fullness([(1, 3, 0)]) == fullness([(2, 6, 0)])
+        assert fullness([(0, 0, 5)]) == fullness([(0, 7, 5)])
 
     def test_what_is_held_of_no_share_comes_after_all_and_is_compared_by_the_total(self) -> None:
-        assert fullness(99, 1, 0) < fullness(1, 0, 8) < fullness(2, 0, 8)
-        assert fullness(2, 0, 8) < fullness(1, 0, 2)  # in another dimension
-        assert fullness(1, 0, 0) == fullness(1, 0, 1)
+        assert fullness([(99, 1, 0)]) < fullness([(1, 0, 8)]) < fullness([(2, 0, 8)])
+        assert fullness([(2, 0, 8)]) < fullness([(1, 0, 2)])  # in another dimension
+        assert fullness([(1, 0, 0)]) == fullness([(1, 0, 1)])
 
 
 AMOUNT = st.integers(0, 9)
@@ -200,4 +200,9 @@ def test_fullness_orders_like_rational_numbers(given_: list[tuple[int, int, int]
             return True, Fraction(held, max(total, 1))
         return False, Fraction(held, share) if held else Fraction()
 
-    assert sorted(given_, key=lambda one: fullness(*one)) == sorted(given_, key=rank)
+    assert sorted(given_, key=lambda one: fullness([one])) == sorted(given_, key=rank)
+
+
+@given(st.lists(st.tuples(AMOUNT, AMOUNT, AMOUNT), min_size=1))
+def test_the_fullest_dimension_counts(parts: list[tuple[int, int, int]]) -> None:
+    assert fullness(parts) == max(fullness([part]) for part in parts)

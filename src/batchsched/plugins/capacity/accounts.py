@@ -66,20 +66,32 @@ EMPTY: Fullness = False, Quotient(0, 1)
 """The fullness of a queue that holds nothing."""
 
 
-def fullness(held: int, share: int, total: int) -> Fullness:
-    """Return which part of its share a queue holds.
+def fullness(parts: Iterable[tuple[int, int, int]]) -> Fullness:
+    """Return the largest part of its share that a queue holds in some dimensions.
 
     A queue that holds something of a share of 0 is fuller than all others; two such are compared
     by the part of the total that they hold.
 
-    >>> fullness(0, 0, 8), fullness(3, 4, 8), fullness(3, 0, 8)
+    Args:
+        parts: what is held, the share and the total, by dimension.
+
+    >>> fullness([(0, 0, 8)]), fullness([(3, 4, 8), (1, 2, 8)]), fullness([(3, 4, 8), (3, 0, 8)])
     ((False, 0/1), (False, 3/4), (True, 3/8))
-    >>> fullness(0, 0, 8) < fullness(3, 4, 8) < fullness(9, 4, 8) < fullness(1, 0, 8)
+    >>> fullness([(3, 4, 8)]) < fullness([(9, 4, 8)]) < fullness([(1, 0, 8)])
     True
+
     """
-    if not held:
-        return EMPTY
-    return (False, Quotient(held, share)) if share else (True, Quotient(held, max(total, 1)))
+    is_without_share, most, of = False, 0, 1
+    for held, share, total in parts:
+        if not held or (share and is_without_share):
+            continue
+        if not share:
+            if not is_without_share:
+                is_without_share, most, of = True, 0, 1
+            share = max(total, 1)  # noqa: PLW2901
+        if held * of > most * share:
+            most, of = held, share
+    return is_without_share, Quotient(most, of)
 
 
 SurplusWeights = Callable[[Sequence[int], int], Sequence[int]]
@@ -356,8 +368,8 @@ class Accounts:
 
     def fullness(self, position: int, more: Vector) -> Fullness:
         """Return how full a queue would be, in the fullest dimension. O(dimensions)."""
-        return max(
-            fullness(held[position] + amount, share[position], total)
+        return fullness(
+            (held[position] + amount, share[position], total)
             for held, amount, share, total in zip(
                 self.held, more, self.share, self.total, strict=True
             )
@@ -369,15 +381,18 @@ class Accounts:
         In the fullest dimension of the need: as it is now, or, if it would not stay within its
         share, with the need. O(dimensions).
         """
-        request, is_within = need.request, self.is_within_share(position, need)
-        fullest = EMPTY
-        for d in need.dimensions:
-            held, share = self.held[d][position], self.share[d][position]
-            if not is_within:
-                held += request[d]
-            if held:
-                fullest = max(fullest, fullness(held, share, self.total[d]))
-        return is_within, fullest
+        held, share, total, request = self.held, self.share, self.total, need.request
+        is_within = self.is_within_share(position, need)
+        return is_within, fullness(
+            [
+                (
+                    held[d][position] if is_within else held[d][position] + request[d],
+                    share[d][position],
+                    total[d],
+                )
+                for d in need.dimensions
+            ]
+        )
 
     def closed_on_path(self, leaf: int) -> int | None:
         """Return the first queue on a leaf's path that is not open, if any."""
@@ -621,9 +636,8 @@ class ProjectedAccounts:
     def fullness_without(self, leaf: int, size: Sequence[int]) -> Fullness:
         """Return how full a leaf would be without a unit too, in the fullest dimension."""
         share, total = self._accounts.share, self._accounts.total
-        return max(
-            fullness(self.held(leaf, d) - amount, share[d][leaf], total[d])
-            for d, amount in enumerate(size)
+        return fullness(
+            (self.held(leaf, d) - amount, share[d][leaf], total[d]) for d, amount in enumerate(size)
         )
 
     def fullest(self, leaves: Iterable[int], dimensions: Collection[int]) -> int:
@@ -644,8 +658,8 @@ class ProjectedAccounts:
 
     def _rank(self, position: int, dimensions: Collection[int]) -> tuple[Fullness, float, str]:
         share, total = self._accounts.share, self._accounts.total
-        fullest = max(
-            fullness(self.held(position, d), share[d][position], total[d]) for d in dimensions
+        fullest = fullness(
+            (self.held(position, d), share[d][position], total[d]) for d in dimensions
         )
         queue = self._accounts.tree.queues[position]
         return fullest, queue.creation_time, queue.name
