@@ -127,7 +127,7 @@ def test_what_is_too_much_is_found_as_if_it_were_held(
     then = changed(then, who, request, less=False)
     departure = Departure(gone, room) if gone else None
     found = [*accounts.excesses(tree.position[leaf], request, needed, departure)]
-    expected = []
+    expected: list[tuple[int, int, int, int]] = []
     for d in needed:
         before, after_all = counted(queues, held)[d], counted(queues, then)[d]
         for name in after_all.path(leaf):
@@ -151,7 +151,7 @@ def test_what_is_let_in_never_breaks_the_limits_nor_the_total(
     request: tuple[int, int],
 ) -> None:
     queues, held, total = world
-    nothing = dict.fromkeys(held, (0, 0))
+    nothing: Holdings = dict.fromkeys(held, (0, 0))
     accounts = accounts_of(queues, nothing, total)
     tree = accounts.tree
     begun = [sum(accounts.kept[d][top] for top in tree.tops) for d in range(2)]
