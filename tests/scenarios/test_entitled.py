@@ -252,10 +252,95 @@ class TestClaims:
         end = world.end()
         assert (end.cpus("a"), end.cpus("b")) == (1, 1)
 
+    def test_d9_what_is_deserved_goes_before_the_surplus_of_others(self) -> None:
+        nodes = [node(f"n{number}", 3) for number in range(1, 7)]
+        jobs = [
+            *(job(f"a{number}", "a", f"2@n{number}") for number in range(1, 7)),
+            *singles("more", "a", 3, "2", at=1),
+            job("b", "b", "2"),
+        ]
+        end = World(nodes, [queue("a", 2), queue("b", 2)], jobs).end()
+        assert len(end.evictions) == 1
+        assert (end.cpus("a"), end.cpus("b")) == (10, 2)
+
+    def test_d10_a_deserved_unit_that_is_larger_than_a_cut_share_takes_its_place(self) -> None:
+        jobs = [job("b", "b", "2@n1"), job("a", "a", "2")]
+        end = World([node("n1", 2)], [queue("a", 2), queue("b", 1)], jobs).end()
+        assert end.evictions == ["b-1"]
+        assert (end.cpus("a"), end.cpus("b")) == (2, 0)
+
     def test_d11_where_more_is_deserved_than_there_is_fair_shares_divide_it(self) -> None:
         jobs = [*singles("b", "b", 8, "1@n1"), *singles("a", "a", 8, "1")]
         end = World([node("n1", 10)], [queue("a", 8), queue("b", 8)], jobs).end()
         assert (end.cpus("a"), end.cpus("b")) == (5, 5)
+
+    def test_d12_loans_inside_a_department_do_not_keep_it_from_claiming(self) -> None:
+        queues = [
+            queue("d1", weight=0),
+            queue("a", 1, parent="d1"),
+            queue("d2", 4),
+            queue("b", weight=0, parent="d2"),
+            queue("c", 4, parent="d2"),
+        ]
+        jobs = [job("a", "a", "2@n1"), job("b", "b", "2@n1"), job("c", "c", "4")]
+        world = World([node("n1", 4)], queues, jobs)
+        assert sorted(evicted(world.first())) == ["a-1", "b-1"]
+        assert world.end().cpus("c") == 4
+
+    def test_d13_what_is_deserved_is_claimed_from_whom_it_can_be_had(self) -> None:
+        queues = [
+            queue("d0"),
+            queue("x", 1, parent="d0"),
+            queue("y", parent="d0"),
+            queue("d1", 3),
+            queue("c", parent="d1"),
+        ]
+        jobs = [
+            job("x", "x", "2@n1"),
+            job("x-more", "x", "5", at=1),
+            job("y", "y", "1@n1"),
+            job("c", "c", "1@n0"),
+            job("c-more", "c", "2", at=1),
+        ]
+        result = World([node("n0", 2), node("n1", 3)], queues, jobs).first()
+        assert evicted(result) == ["x-1"]
+        assert places(result, "c-more") == {"c-more-1": "Pipelined n1"}
+
+    def test_d14_only_one_gang_goes_where_one_is_enough(self) -> None:
+        jobs = [
+            job("u1", "b", "3@n0"),
+            job("u2", "b", "4@n1"),
+            job("a", "a", "2", "2", minimum=2),
+        ]
+        queues = [queue("a", 7), queue("b", weight=0)]
+        assert evicted(World([node("n0", 3), node("n1", 4)], queues, jobs).first()) == ["u2-1"]
+
+    def test_d15_what_a_department_keeps_for_a_guarantee_counts_as_had(self) -> None:
+        queues = [
+            queue("d"),
+            queue("d1", parent="d"),
+            Queue(name="d2", parent="d", guarantee=amount(2)),
+            queue("e", 3),
+        ]
+        jobs = [*singles("d1-", "d1", 4, "1@n1"), *singles("e", "e", 3, "1")]
+        end = World([node("n1", 6)], queues, jobs).end()
+        assert (end.cpus("d1"), end.cpus("e")) == (1, 3)
+
+    def test_d23_who_was_taken_and_is_not_enough_is_left_out(self) -> None:
+        queues = [
+            queue("d", 3, weight=0),
+            queue("b", parent="d"),
+            queue("c", 2, weight=0, parent="d"),
+            queue("e", 3, weight=0),
+        ]
+        jobs = [
+            job("L", "b", "3@n1", priority=5),
+            job("s", "b", "2@n1"),
+            job("c", "c", "2>nowhere"),
+            job("e", "e", "3"),
+        ]
+        world = World([node("n1", 5), node("n2", 1)], queues, jobs, deciding("reclaim"))
+        assert evicted(world.first()) == ["L-1"]
 
 
 class TestPreemptionInAQueue:
