@@ -103,8 +103,9 @@ def snapshot_from_objects(
     ('default/p', 'default', Resource(milli_cpu=250, memory=0))
 
     """
-    if notices is not None and not is_of(notices, list):
-        message = f"expected a list to add notices to, or None, got {shown(notices)}"
+    given: object = notices
+    if given is not None and not is_of(given, list):
+        message = f"expected a list to add notices to, or None, got {shown(given)}"
         raise KubernetesObjectError.at("notices", message)
     snapshot, found = read_objects(
         nodes=nodes,

@@ -283,11 +283,15 @@ class ScoringRequest:
 
 
 def _tolerations(items: Iterable[Toleration], /) -> tuple[Toleration, ...]:
-    return items if type(items) is tuple else kept_tuple(items, "tolerations")
+    if type(items) is tuple:
+        return cast("tuple[Toleration, ...]", items)
+    return kept_tuple(items, "tolerations")
 
 
 def _host_ports(items: Iterable[HostPort], /) -> tuple[HostPort, ...]:
-    return items if type(items) is tuple else kept_tuple(items, "host_ports")
+    if type(items) is tuple:
+        return cast("tuple[HostPort, ...]", items)
+    return kept_tuple(items, "host_ports")
 
 
 @frozen(kw_only=True)

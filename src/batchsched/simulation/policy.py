@@ -16,6 +16,7 @@ from batchsched.errors import Fault
 from batchsched.model.validation.values import (
     is_of,
     is_text,
+    is_tuple,
     items_in,
     shown,
 )
@@ -51,7 +52,7 @@ class Ties:
     def __attrs_post_init__(self) -> None:
         order: object = self.order
         is_right = (
-            is_of(order, tuple)
+            is_tuple(order)
             and all(map(is_text, items_in(order)))
             and sorted(self.order) == sorted(EVENTS)
         )

@@ -65,7 +65,7 @@ def are_rising(numbers: object) -> bool:
     """Return whether a value is a tuple of finite numbers above 0, each larger than the last."""
     if not is_of(numbers, tuple):
         return False
-    steps = pairwise((0, *numbers))
+    steps = pairwise((0, *cast("tuple[float, ...]", numbers)))
     return all(is_number(each, least=last, above=True) for last, each in steps)
 
 

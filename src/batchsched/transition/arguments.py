@@ -119,7 +119,7 @@ class ArgumentReader:
     ) -> tuple[T, ...]:
         sound: list[T] = []
         try:
-            listed = given if type(given) in (tuple, list) else list(given)
+            listed = list(given)
         except Exception as cause:  # an iterable of the caller's may raise anything
             self.refuse(name, f"raised {shown_problem(cause)} when its items were read")
             return ()
