@@ -330,7 +330,8 @@ def test_a_reservation_that_is_given_up_and_one_that_is_used() -> None:
         )
 
     assert comes(given_up)
-    assert comes(used)
+    drawn = snapshots(max_nodes=2, always=["reservations"], crowded=False, groups=False, **PLAIN)
+    within(1500, used, drawn, policy("allocate"))
 
 
 def test_a_queue_that_has_all_that_it_deserves() -> None:
@@ -345,6 +346,175 @@ def test_a_job_of_which_running_tasks_are_not_enough() -> None:
         return any(outcome.phase is JobPhase.UNKNOWN for outcome in result.jobs.values())
 
     assert comes(situation)
+
+
+# Those of queues, gangs and nodes that are not as they should be
+
+
+TROUBLED = snapshots(
+    max_nodes=3,
+    max_queues=4,
+    min_jobs=4,
+    always=["crowded", "gangs", "queues", "running", "trees"],
+    **EMPTY,
+)
+WITH_GROUPS = snapshots(
+    max_nodes=2, min_jobs=3, always=["crowded", "gangs", "groups", "running"], **PLAIN
+)
+
+
+def claims(*arguments: object) -> SearchStrategy[SchedulerConfig]:
+    """Actions where capacity says what queues deserve, and gang lets whole jobs go."""
+    gang = {"name": "gang", "arguments": {"atMinimum": "whole-job"}}
+    tier = ["priority", gang, "conformance", "predicates", "capacity"]
+    mapping = {"actions": list(arguments), "tiers": [{"plugins": tier}]}
+    return st.just(SchedulerConfig.from_mapping(mapping))
+
+
+def broken(cycle: Cycle) -> list[str]:
+    """The jobs of the session that lack some of the tasks that they need, and have others."""
+    return [
+        job.uid
+        for job in cycle.snapshot.jobs
+        if cycle.is_in_session(job)
+        and not cycle.ready_groups(job, before=True).can_start()
+        and any(task.status is TaskStatus.RUNNING for task in job.tasks)
+    ]
+
+
+def overcommitted(cycle: Cycle) -> set[str]:
+    """The nodes whose tasks hold more than there is."""
+    return {
+        name
+        for name, accounts in cycle.accounts_before.items()
+        if any(amount < 0 for amount in accounts.idle.values())
+    }
+
+
+@pytest.mark.parametrize("groups", [False, True])
+def test_a_broken_gang_that_becomes_whole(groups: bool) -> None:
+    def situation(snapshot: Snapshot, config: SchedulerConfig, result: CycleResult) -> bool:
+        cycle = Cycle(snapshot, result, config)
+        return any(
+            cycle.is_gang_ready(cycle.jobs[uid]) and bool(cycle.jobs[uid].groups) is groups
+            for uid in broken(cycle)
+        )
+
+    within(1500, situation, WITH_GROUPS if groups else TROUBLED, claims("allocate", "reclaim"))
+
+
+def test_a_broken_gang_for_which_others_are_evicted() -> None:
+    def situation(snapshot: Snapshot, config: SchedulerConfig, result: CycleResult) -> bool:
+        cycle = Cycle(snapshot, result, config)
+        claimants = {cycle.job_of[eviction.for_task_uid].uid for eviction in result.evictions}
+        return bool(claimants & set(broken(cycle)))
+
+    within(3000, situation, TROUBLED, claims("reclaim", "preempt"))
+
+
+def test_a_task_that_displaces_others_beside_an_overcommitted_node() -> None:
+    def situation(snapshot: Snapshot, config: SchedulerConfig, result: CycleResult) -> bool:
+        cycle = Cycle(snapshot, result, config)
+        if not result.binds or not overcommitted(cycle):
+            return False
+        first = SchedulerConfig.from_mapping(
+            {"actions": [{"name": "allocate", "arguments": {"unready": "hold"}}]}
+        )
+        held = Scheduler(evolve(first, tiers=config.tiers)).schedule(snapshot).tasks
+        return any(
+            outcome.status is TaskStatus.ALLOCATED and result.tasks[uid].node_name is None
+            for uid, outcome in held.items()
+        )
+
+    off = ("affinity", "backfill", "best_effort", "constraints", "critical", "crowded", "groups")
+    off += ("dependencies", "endings", "init_requests", "invalid_jobs", "queues", "reservations")
+    drawn = snapshots(
+        min_nodes=2,
+        max_nodes=2,
+        min_jobs=3,
+        min_tasks=2,
+        always=["gangs", "other_tasks", "overcommitted", "scalars"],
+        **dict.fromkeys((*off, "unknown_queues"), False),  # type: ignore[arg-type]
+    )
+    actions = (
+        {"name": "allocate", "arguments": {"unready": "hold"}},
+        {"name": "backfill", "arguments": {"strategy": "displace"}},
+    )
+    within(3000, situation, drawn, policy(*actions))
+
+
+def test_surplus_backfill_tasks_that_are_called_in_beside_their_core() -> None:
+    def situation(snapshot: Snapshot, config: SchedulerConfig, result: CycleResult) -> bool:
+        cycle = Cycle(snapshot, result, config)
+        jobs = [cycle.job_of[e.task_uid] for e in result.evictions if e.action == "allocate"]
+        return any(
+            job.min_available
+            and any(result.tasks[task.uid].status is TaskStatus.RUNNING for task in job.tasks)
+            for job in jobs
+        )
+
+    allocate = {"name": "allocate", "arguments": {"evictBackfill": True}}
+    drawn = snapshots(max_nodes=2, min_jobs=3, always=["backfill", "gangs", "running"], **EMPTY)
+    within(3000, situation, drawn, sharing(allocate))
+
+
+def test_a_queue_above_its_share_whose_tasks_nobody_may_evict() -> None:
+    def situation(snapshot: Snapshot, _: SchedulerConfig, result: CycleResult) -> bool:
+        return any(
+            job.namespace == "kube-system"
+            and job.queue in result.queues
+            and result.queues[job.queue].on_loan.milli_cpu > 0
+            and any(task.status is TaskStatus.RUNNING for task in job.tasks)
+            for job in snapshot.jobs
+        )
+
+    within(1000, situation, TROUBLED, claims("reclaim"))
+
+
+def test_queues_that_deserve_more_than_there_is_and_claim() -> None:
+    def situation(snapshot: Snapshot, _: SchedulerConfig, result: CycleResult) -> bool:
+        there = sum(node.allocatable.milli_cpu for node in snapshot.nodes)
+        inner = {queue.parent for queue in snapshot.queues}
+        deserved = [
+            there if queue.deserved is None else queue.deserved.milli_cpu or 0
+            for queue in snapshot.queues
+            if queue.name not in inner
+        ]
+        return sum(deserved) > there and bool(result.evictions)
+
+    within(1000, situation, TROUBLED, claims("reclaim"))
+
+
+def test_devices_that_vanished_while_others_wait_for_some() -> None:
+    def situation(snapshot: Snapshot, config: SchedulerConfig, result: CycleResult) -> bool:
+        cycle = Cycle(snapshot, result, config)
+        lost = [cycle.accounts_before[name].idle for name in overcommitted(cycle)]
+        gone = {
+            name
+            for idle in lost
+            for name, amount in idle.items()
+            if amount < 0 and name not in ("cpu", "memory")
+        }
+        return any(gone & cycle.resreq[uid].keys() for uid in result.pending)
+
+    drawn = snapshots(max_nodes=3, min_jobs=3, always=["overcommitted", "running", "scalars"])
+    within(1500, situation, drawn, claims("allocate", "reclaim"))
+
+
+def test_a_queue_at_its_limit_that_evicts() -> None:
+    def situation(snapshot: Snapshot, config: SchedulerConfig, result: CycleResult) -> bool:
+        cycle = Cycle(snapshot, result, config)
+        limits = {q.name: q.limit for q in snapshot.queues if q.limit is not None}
+        return any(
+            queue in limits
+            and any(
+                amount == cycle.charged_before(queue).get(name, 0)
+                for name, amount in limits[queue].dimensions()
+            )
+            for queue in (cycle.job_of[each.for_task_uid].queue for each in result.evictions)
+        )
+
+    within(3000, situation, TROUBLED, claims("preempt"))
 
 
 UNDER_PRESSURE = {

@@ -27,7 +27,7 @@ OFF = dict.fromkeys(
     (
         *("affinity", "constraints", "dependencies", "durations", "endings", "init_requests"),
         *("invalid_jobs", "overcommitted", "promises", "reservations", "scalars", "trees"),
-        *("unknown_queues", "other_tasks", "backfill"),
+        *("unknown_queues", "other_tasks", "backfill", "crowded"),
     ),
     False,
 )

@@ -45,7 +45,7 @@ OFF: dict[str, bool] = dict.fromkeys(
     (
         *("gangs", "invalid_jobs", "priorities", "ages", "queues", "unknown_queues"),
         *("best_effort", "scalars", "init_requests", "constraints", "affinity", "running"),
-        *("endings", "backfill", "reservations", "critical", "other_tasks"),
+        *("endings", "backfill", "reservations", "critical", "other_tasks", "crowded"),
     ),
     False,
 )

@@ -155,6 +155,7 @@ def _examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrategy[Snap
         max_nodes=3, max_queues=2, min_jobs=3, max_tasks=3, always=full, labels=labels, **_SIMPLE
     )
     new: Switches = {**_SIMPLE, "running": False, "promises": False, "best_effort": False}
+    new |= {"crowded": False, "unknown_queues": False, "dependencies": False}
     roomy = snapshots(
         min_nodes=2,
         max_queues=2,

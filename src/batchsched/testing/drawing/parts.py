@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from math import ceil
 from typing import TypeVar, Unpack
@@ -11,7 +11,7 @@ from attrs import evolve
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import (
@@ -98,6 +98,9 @@ def with_labels(snapshot: Snapshot, draft: bytes, choices: LabelChoices) -> Snap
 NodeDraft = bytes
 """Labels and size, devices and trouble."""
 
+_SPARE = (Resource(), Resource(milli_cpu=1000, memory=GIB), Resource(), Resource(milli_cpu=500))
+"""What crowded nodes have besides what their tasks hold."""
+
 _SHRINKS_ONE_IN = 7
 """Three of this many nodes have lost resources, if nodes may be overcommitted."""
 
@@ -139,6 +142,36 @@ def shrunk(node: NodeInfo, draft: NodeDraft) -> NodeInfo:
         case _:
             return node
     return evolve(node, allocatable=left)
+
+
+def stranded(before: Sequence[NodeInfo], after: Sequence[NodeInfo]) -> list[TaskInfo]:
+    """Return tasks of no job that hold devices which nodes have no more."""
+    return [
+        TaskInfo(
+            uid=f"stranded-{node.name}",
+            name=f"stranded-{node.name}",
+            resreq=Resource(scalars={device: _WHOLE}),
+            status=TaskStatus.RUNNING,
+            node_name=node.name,
+        )
+        for node, was in zip(after, before, strict=True)
+        for device in sorted(was.allocatable.scalars)[-1:]
+        if not node.allocatable.scalars
+    ]
+
+
+def filled(
+    nodes: Sequence[NodeInfo], drafts: Sequence[NodeDraft], tasks: Iterable[TaskInfo]
+) -> list[NodeInfo]:
+    """Return nodes with a CPU and a GiB at most besides what tasks hold, and no unused devices."""
+    held: dict[str | None, Resource] = {}
+    for task in tasks:
+        if task.status.holds:
+            held[task.node_name] = held.get(task.node_name, Resource()) + task.resreq
+    return [
+        evolve(node, allocatable=held.get(node.name, Resource()) + _SPARE[draft[0] % len(_SPARE)])
+        for node, draft in zip(nodes, drafts, strict=True)
+    ]
 
 
 LabelledT = TypeVar("LabelledT", TaskInfo, NodeInfo)

@@ -322,6 +322,7 @@ class Switches(JobSwitches, total=False):
     other_tasks: bool
     dependencies: bool
     overcommitted: bool
+    crowded: bool
     trees: bool
 
 
@@ -350,6 +351,7 @@ class Features:
     durations: bool = True
     dependencies: bool = True
     overcommitted: bool = True
+    crowded: bool = True
     trees: bool = True
     groups: bool = True
 

@@ -8,8 +8,8 @@ from attrs import evolve
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from batchsched.model.cluster import Queue, QueueStatus
-from batchsched.model.resources import Resource, ResourceLimit
+from batchsched.model.cluster import JobInfo, Queue, QueueStatus
+from batchsched.model.resources import Amount, Resource, ResourceLimit
 from batchsched.testing.drawing.arguments import Asked
 from batchsched.testing.drawing.pools import AGES, DEVICES, GIB, HIGHEST, USERS, Features, numbered
 
@@ -101,7 +101,7 @@ def _resource(amounts: Mapping[str, int]) -> Resource:
     )
 
 
-def _limit(amounts: Mapping[str, int]) -> ResourceLimit:
+def _limit(amounts: Mapping[str, Amount]) -> ResourceLimit:
     return ResourceLimit(
         milli_cpu=amounts.get("cpu"),
         memory=amounts.get("memory"),
@@ -168,6 +168,25 @@ def build_queues(drafts: Sequence[QueueDraft], features: Features) -> list[Queue
         )
         for queue, plain in zip(tree, queues, strict=True)
     ]
+
+
+def at_limits(
+    queues: Sequence[Queue], drafts: Sequence[QueueDraft], jobs: Sequence[JobInfo]
+) -> list[Queue]:
+    """Return queues of which half of the leaves with limits hold all that they may hold."""
+    held: dict[str, Resource] = {}
+    for job in jobs:
+        mine = [task.resreq for task in job.tasks if task.status.charged and not task.is_backfill]
+        held[job.queue] = sum(mine, held.get(job.queue, Resource()))
+    found = list(queues)
+    for number, (queue, draft) in enumerate(zip(queues, drafts, strict=True)):
+        if queue.limit is not None and queue.name in held and draft[2] % 2:
+            most = {
+                name: max(held[queue.name].get(name), queue.guarantee.get(name))
+                for name, _ in queue.limit.dimensions()
+            }
+            found[number] = evolve(queue, limit=_limit(most))
+    return found
 
 
 def leaves(queues: Sequence[Queue]) -> list[str]:

@@ -39,12 +39,14 @@ from batchsched.testing.drawing.parts import (
     TASK_DRAFTS,
     NodeDraft,
     build_node,
+    filled,
     job_drafts_of,
     shrunk,
+    stranded,
     with_labels,
 )
 from batchsched.testing.drawing.pools import Features, Switches, now_of, numbered
-from batchsched.testing.drawing.queues import QueueDraft, build_queues, leaves
+from batchsched.testing.drawing.queues import QueueDraft, at_limits, build_queues, leaves
 
 SnapshotDraft = tuple[
     list[NodeDraft], list[QueueDraft], list[ShapeDraft], list[JobDraft], list[TaskDraft]
@@ -79,8 +81,15 @@ def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
             build_task(task, f"other-{number}", plain, shapes=shapes, rooms=rooms)
             for number, task in enumerate(other_drafts, start=1)
         ]
+    if features.crowded:
+        holders = [*(task for job in jobs for task in job.tasks), *others]
+        nodes = filled(nodes, node_drafts, holders)
+        queues = at_limits(queues, queue_drafts, jobs)
     if features.overcommitted:
+        before = nodes
         nodes = [shrunk(node, draft) for node, draft in zip(nodes, node_drafts, strict=True)]
+        if features.other_tasks and features.running:
+            others += stranded(before, nodes)
     return Snapshot(
         nodes=nodes,
         queues=queues,
@@ -96,7 +105,7 @@ _NODES, _JOBS = 4, 6
 _OFTEN = ("running", "queues", "gangs")
 """Features that most examples use, because most situations of interest need them."""
 
-_RARE = ("trees", "groups")
+_RARE = ("trees", "groups", "crowded")
 """Features that change the meaning of most others."""
 
 _HOW_HIGH: dict[str, int] = {**dict.fromkeys(_OFTEN, 32), **dict.fromkeys(_RARE, 192)}
@@ -161,6 +170,9 @@ def snapshots(
     - `durations`: jobs and tasks may have users, estimates, deadlines and times of start.
     - `dependencies`: jobs may depend on others, some of which do not exist.
     - `overcommitted`: nodes may have less than their tasks hold.
+    - `crowded`: nodes have hardly more than their tasks hold, and leaves may hold all that their
+      limits allow, so that tasks start only where others are evicted. A quarter of the examples
+      use it.
     - `trees`: queues may be a tree, with what the plugin capacity reads of them; jobs are in its
       leaves. A quarter of the examples use it.
     - `groups`: jobs may have groups of tasks, and maxima. A quarter of the examples use it, and
