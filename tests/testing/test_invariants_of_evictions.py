@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
-from tests.support.clusters import cluster, job, node
+from tests.support.clusters import amount, cluster, job, node
 from tests.support.doctoring import evicted, placed
 from tests.support.expecting import RUNNING, Doctor, expect, policy
 
 from batchsched import (
     CycleResult,
+    Queue,
     Scheduler,
     TaskStatus,
 )
@@ -68,6 +69,20 @@ class TestProtection:
         )
         said = "covered by the share of queue 'q1': its job and those before it have at most 1000"
         expect("protection", snapshot, policy("reclaim"), self.swap("reclaim"), said)
+
+    def test_a_queue_loses_what_it_deserves_and_what_can_be_met(self) -> None:
+        deserved = Queue(name="q1", deserved=amount("1C1G"))
+        snapshot = cluster(
+            [node("n1", "2C2G")],
+            job("r", "1C1G@n1", minimum=0, queue="q1"),
+            job("s", "1C1G@n1", minimum=0, queue="q2"),
+            job("w", "1C1G", queue="q2"),
+            queues=["q1", "q2"],
+        )
+        snapshot = evolve(snapshot, queues=[deserved, Queue(name="q2")])
+        config = policy("reclaim", plugins=["gang", "predicates", "capacity"])
+        said = "queue 'q1' has at most 1000 cpu, 1073741824 memory, which it deserves"
+        expect("protection", snapshot, config, self.swap("reclaim"), said)
 
 
 class TestClaims:
@@ -157,6 +172,34 @@ def test_an_eviction_that_could_have_been_spared() -> None:
     (kept,) = {"r-1", "r-2"} - {result.evictions[0].task_uid}
     said = "by preempt for 'w-1', which would have fitted there without that"
     expect("sparing", snapshot, config, lambda r: evicted(r, kept, "w-1"), said)
+
+
+WHOLE_JOBS = {"name": "gang", "arguments": {"atMinimum": "whole-job"}}
+
+
+def test_surplus_that_could_have_been_spared_though_its_core_may_go() -> None:
+    snapshot = cluster(
+        [node("n1", "3C3G")],
+        job("r", "1C1G@n1", "1C1G@n1", "1C1G@n1", minimum=1),
+        job("w", "1C1G", priority=1),
+    )
+    config = policy("preempt", plugins=["priority", WHOLE_JOBS, "predicates"])
+    said = "task 'r-3' is evicted from 'n1' by preempt for 'w-1', which would have fitted there"
+    expect("sparing", snapshot, config, lambda r: evicted(r, "r-2", "w-1"), said)
+
+
+def test_a_core_that_could_have_been_spared_beside_its_surplus() -> None:
+    snapshot = cluster(
+        [node("n1", "2C2G")],
+        job("f", "1C1G@n1*", "1C1G@n1*", minimum=1),
+        job("g", "1C1G", priority=1),
+    )
+    allocate = {"name": "allocate", "arguments": {"evictBackfill": True}}
+    config = policy(allocate, plugins=["priority", WHOLE_JOBS, "predicates"])
+    result = Scheduler(config).schedule(snapshot)
+    assert [eviction.task_uid for eviction in result.evictions] == ["f-2"]
+    said = "task 'f-1' is evicted from 'n1' by allocate for 'g-1', which would have fitted there"
+    expect("sparing", snapshot, config, lambda r: evicted(r, "f-1", "g-1", "allocate"), said)
 
 
 class TestSparingWhereQueuesHaveShares:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus
+from batchsched.model.cluster import JobInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.result import Eviction
-from batchsched.testing.invariants.amounts import Amounts, Number, add, fits, shown, sub, total
+from batchsched.testing.invariants.amounts import (
+    Amounts,
+    Number,
+    add,
+    exact,
+    fits,
+    of,
+    shown,
+    sub,
+    total,
+)
 from batchsched.testing.invariants.cycle import (
     OCCUPYING,
     PLACED,
@@ -157,6 +167,8 @@ def protection(cycle: Cycle) -> Iterator[str]:
         yield from _protected(cycle, eviction, victim, claimant)
     if cycle.policy.protects("proportion", "reclaim"):
         yield from _below_share(cycle)
+    if cycle.policy.protects("capacity", "reclaim") and cycle.policy.knows_plugins:
+        yield from _below_what_it_deserves(cycle)
 
 
 def is_critical(task: TaskInfo) -> bool:
@@ -229,6 +241,38 @@ def _below_share(cycle: Cycle) -> Iterator[str]:
             upper[name] = sub(upper[name], held)
 
 
+def _below_what_it_deserves(cycle: Cycle) -> Iterator[str]:
+    """Yield claims on queues that certainly hold no more than they deserve and can be met.
+
+    What a queue deserves and what its fair share allows, whichever is less, is never claimed.
+    """
+    queues = {queue.name: queue for queue in cycle.snapshot.queues}
+    for eviction in cycle.result.evictions:
+        job = cycle.job_of.get(eviction.task_uid)
+        if job is None or job.queue not in cycle.result.queues or eviction.action != "reclaim":
+            continue
+        fair = of(cycle.result.queues[job.queue].fair_share)
+        queue = queues[job.queue]
+        most = add(cycle.charged_before(job.queue), may_be_charged(cycle, job.queue))
+        has_backfill = any(task.is_backfill for task in job.tasks)  # which nothing covers
+        if not has_backfill and all(
+            most.get(name, 0) <= min(fair.get(name, 0), _nominal(queue, name, fair))
+            for name, amount in total(cycle.resreq[task.uid] for task in job.tasks).items()
+            if amount
+        ):
+            yield (
+                f"task {eviction.task_uid!r} is evicted by reclaim, but queue {job.queue!r} has at "
+                f"most {shown(most)}, which it deserves and its fair share of {shown(fair)} covers"
+            )
+
+
+def _nominal(queue: Queue, dimension: str, fair: Amounts) -> Number:
+    """Return what a queue deserves or is guaranteed; without a limit, at least its fair share."""
+    deserved = None if queue.deserved is None else queue.deserved.get(dimension)
+    amount = fair.get(dimension, 0) if deserved is None else exact(deserved)
+    return max(amount, exact(queue.guarantee.get(dimension)))
+
+
 def _whole(share: dict[str, float]) -> Amounts:
     return {dimension: round(amount) for dimension, amount in share.items()}
 
@@ -276,8 +320,16 @@ def _claim(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
 
 
 def is_promised_its_place(cycle: Cycle, eviction: Eviction) -> bool:
-    """Return whether the claimant is Pipelined to a node where the victim's job was evicted."""
+    """Return whether the claimant is Pipelined to a node where the victim's job was evicted.
+
+    If capacity is configured, limits may be what is short, so victims may run on any node; and the
+    tasks of a claim find their places anew when all of its victims are known.
+    """
     place = cycle.after[eviction.for_task_uid]
+    if cycle.policy.has("capacity") and eviction.action in ("preempt", "reclaim"):
+        is_there = place.node_name == eviction.node_name or eviction.action == "reclaim"
+        if is_there or _has_limits(cycle) or _goes_with_its_job(cycle, eviction, place):
+            return place.status in (TaskStatus.PIPELINED, TaskStatus.ALLOCATED, TaskStatus.BINDING)
     return place.status is TaskStatus.PIPELINED and (
         place.node_name == eviction.node_name or _goes_with_its_job(cycle, eviction, place)
     )
@@ -314,10 +366,10 @@ def _relation(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
 
 
 def _is_lent(cycle: Cycle, eviction: Eviction) -> bool:
-    """Return whether a task is a backfill task, or is evicted together with one of its job."""
+    """Return whether a task is a backfill task, or is evicted with its whole job, or replica."""
     if cycle.tasks[eviction.task_uid].is_backfill:
         return True
-    return cycle.policy.evicts_whole_jobs and any(
+    return not _goes_alone(cycle, eviction.task_uid) and any(
         cycle.tasks[other.task_uid].is_backfill
         for other in cycle.result.evictions
         if other.for_task_uid == eviction.for_task_uid
@@ -334,17 +386,20 @@ def sparing(cycle: Cycle) -> Iterator[str]:
     claimant's own promise, minus what was evicted or unallocated later. If proportion is
     configured, preempt may use idle resources only if the queue is below its share; that counts if
     it is true even with everything that the queue can have been given by then. If capacity is
-    configured and any queue has a guarantee or a limit, evictions of reclaim are not checked, since
-    they may serve those. With `curable` a victim may also be in the way because of the number of
-    tasks, a host port or anti-affinity.
+    configured, evictions are not checked where they may serve a limit or a guarantee, nor those of
+    reclaim in a tree, where a unit may go so that a queue above stays within its share. Where
+    allocate evicts a whole job, its surplus would not have been enough. With `curable` a victim may
+    also be in the way because of the number of tasks, a host port or anti-affinity.
     """
     if not cycle.policy.knows_actions:
         return  # custom actions may have changed anything in between
-    may_be_for_limits = "capacity" in cycle.policy.plugins and _has_limits(cycle)
+    has_capacity = "capacity" in cycle.policy.plugins
+    is_tree = any(queue.parent is not None for queue in cycle.snapshot.queues)
     for claimant, positions in by_claimant(cycle).items():
         if claimant in cycle.job_of and cycle.after[claimant].node_name in cycle.nodes:
             action = cycle.result.evictions[positions[0]].action
-            if action == "reclaim" and may_be_for_limits:
+            may_be_for_queues = _has_limits(cycle) or (action == "reclaim" and is_tree)
+            if action in ("preempt", "reclaim") and has_capacity and may_be_for_queues:
                 continue
             yield from spared(cycle, claimant, positions)
 
@@ -388,12 +443,13 @@ def spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[st
     here = [e for e in victims if e.node_name == node_name and e.task_uid in cycle.job_of]
     for victim in here:
         uid = victim.task_uid
-        unit = _together_with(cycle, victim, here)
+        unit = _spared_with(cycle, victim, here)
         share = _held(cycle, unit)
         for_good = _held(cycle, [one for one in unit if not cycle.after[one].is_backfill])
         others = _held(cycle, [e.task_uid for e in here if e.task_uid not in unit])
         if (
-            fits(request, sub(future, share))
+            uid in unit
+            and fits(request, sub(future, share))
             and fits(request, sub(eventual, for_good))
             and (_may_grow(cycle, victim, before) or fits(request, others))
             and not (
@@ -435,12 +491,43 @@ def _may_stand_in_the_way(
     )
 
 
+def _goes_alone(cycle: Cycle, uid: str) -> bool:
+    """Return whether a task that was evicted is surplus: its job was not evicted with it."""
+    if not cycle.policy.evicts_whole_jobs:
+        return True
+    job = cycle.job_of[uid]
+    return not job.groups and any(
+        task.status is TaskStatus.RUNNING and cycle.after[task.uid].status is TaskStatus.RUNNING
+        for task in job.tasks
+    )
+
+
 def _together_with(cycle: Cycle, victim: Eviction, here: Sequence[Eviction]) -> list[str]:
     """Return the victims that may have been evicted as a unit with a victim."""
-    if not cycle.policy.evicts_whole_jobs:
+    if _goes_alone(cycle, victim.task_uid):
         return [victim.task_uid]
     job = cycle.job_of[victim.task_uid]
     return [other.task_uid for other in here if cycle.job_of[other.task_uid] is job]
+
+
+def _spared_with(cycle: Cycle, victim: Eviction, here: Sequence[Eviction]) -> list[str]:
+    """Return the victims that would have stayed with a victim, had it been spared.
+
+    Where allocate evicts a job, its surplus goes first, alone: only its core may be spared.
+    """
+    unit = _together_with(cycle, victim, here)
+    job = cycle.job_of[victim.task_uid]
+    if victim.action != "allocate" or len(unit) == 1 or job.groups:
+        return unit
+    there = sorted((t for t in job.tasks if t.status in OCCUPYING), key=by_value(cycle))
+    surplus = {task.uid for task in there[least_tasks(job) :] if task.is_backfill}
+    return [uid for uid in unit if uid not in surplus] or unit
+
+
+def by_value(cycle: Cycle) -> Callable[[TaskInfo], tuple[int, float, str]]:
+    """Return a key that sorts tasks as task_order does."""
+    counts = cycle.policy.has("priority", "enableTaskOrder")
+    return lambda task: (-task.priority if counts else 0, task.creation_time, task.uid)
 
 
 def _may_have_been_there(cycle: Cycle, node_name: str, *, but: str) -> list[str]:

@@ -25,7 +25,7 @@ from batchsched.testing.invariants.cycle import (
     least_tasks,
     waits_for,
 )
-from batchsched.testing.invariants.evictions import certainly_has_less, deserved
+from batchsched.testing.invariants.evictions import by_value, certainly_has_less, deserved
 from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.placements import recount, refusal_by_description
 
@@ -250,11 +250,11 @@ def _not_reached(
     if not named:
         yield f"the tasks of its job that are stuck are {', '.join(o.uid for o in stuck)}"
         return
-    # The order of a job's groups is not checked here.
+    turn = by_value(cycle)  # the order of a job's groups is not checked here
     if (
         not job.groups
         and cycle.policy.knows_plugins
-        and not any(_turn(cycle, other) < _turn(cycle, task) for other in named)
+        and not any(turn(other) < turn(task) for other in named)
     ):
         yield f"{named[0].uid!r} does not come before it"
 
@@ -273,12 +273,6 @@ def _not_its_turn(cycle: Cycle, job: JobInfo, reason: PendingReason) -> Iterator
 def _is_stuck(reason: PendingReason) -> bool:
     """Return whether a task was tried itself, so that its reason is not another task."""
     return reason.why in _STUCK or reason.tally is not None or bool(reason.behind_job)
-
-
-def _turn(cycle: Cycle, task: TaskInfo) -> tuple[int, float, str]:
-    """Return a task's key under task_order."""
-    counts = cycle.policy.has("priority", "enableTaskOrder")
-    return (-task.priority if counts else 0, task.creation_time, task.uid)
 
 
 def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
