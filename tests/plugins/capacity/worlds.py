@@ -15,6 +15,7 @@ from batchsched import (
     NodeInfo,
     Queue,
     Resource,
+    ResourceLimit,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -224,3 +225,55 @@ def full(seed: int) -> Snapshot:
         )
         jobs.append(waits)
     return Snapshot(nodes=nodes, queues=queues, jobs=jobs)
+
+
+def troubled(seed: int) -> Snapshot:
+    """A full tree with gangs that lost tasks, critical jobs, limits, guarantees and lost devices.
+
+    What queues deserve may be more than there is. Jobs differ in priority, and some that wait fit
+    only one node.
+    """
+    snapshot, random = full(seed), Random(seed)
+    inner = {queue.parent for queue in snapshot.queues}
+    queues = [
+        in_other_terms(queue, random, is_leaf=queue.name not in inner) for queue in snapshot.queues
+    ]
+    nodes = [evolve(one, labels={"name": one.name}) for one in snapshot.nodes]
+    for number, one in enumerate(nodes):
+        there = one.allocatable
+        if random.random() < 0.15:
+            nodes[number] = evolve(one, allocatable=evolve(there, scalars={}))
+        elif random.random() < 0.15:
+            nodes[number] = evolve(one, allocatable=there + amount(1, 1))
+        elif random.random() < 0.1:
+            nodes[number] = evolve(one, allocatable=evolve(there, milli_cpu=there.milli_cpu - 1000))
+    jobs = [in_trouble(one, random, random.choice(nodes).name) for one in snapshot.jobs]
+    return Snapshot(nodes=nodes, queues=queues, jobs=jobs)
+
+
+def in_other_terms(queue: Queue, random: Random, *, is_leaf: bool) -> Queue:
+    """A queue that is guaranteed, limited, deserves more, or has no weight."""
+    changes: dict[str, object] = {}
+    if is_leaf and random.random() < 0.15:
+        changes["guarantee"] = amount(random.choice((1, 2)))
+    if is_leaf and random.random() < 0.2:
+        changes["limit"] = ResourceLimit(milli_cpu=1000 * random.randint(2, 5))
+    if random.random() < 0.15:
+        changes["deserved"] = random.choice((None, amount(8, 2)))
+    if random.random() < 0.1:
+        changes["weight"] = 0
+    return evolve(queue, **changes)  # type: ignore[arg-type]
+
+
+def in_trouble(one: JobInfo, random: Random, node: str) -> JobInfo:
+    """A job of another priority, critical, bound to a node, or short of its last running task."""
+    one = evolve(one, priority=random.choice((0, 0, 1, 2)))
+    running = [task for task in one.tasks if task.status is TaskStatus.RUNNING]
+    tasks = list(one.tasks)
+    if random.random() < 0.1:
+        tasks = [evolve(task, priority_class_name="system-cluster-critical") for task in tasks]
+    elif 1 < len(running) <= one.min_available and random.random() < 0.4:
+        tasks[-1] = evolve(tasks[-1], status=TaskStatus.PENDING, node_name=None)
+    elif not running and random.random() < 0.2:
+        tasks = [evolve(task, node_selector={"name": node}) for task in tasks]
+    return evolve(one, tasks=tasks, creation_time=float(random.randrange(3)))

@@ -1,0 +1,185 @@
+"""Why evictions end with the plugin capacity: the laws (i) to (iv), in clusters that are full.
+
+Each leaf has words; see `tests.support.words`. In any order of placements, preemptions, claims and
+whole cycles, the words for fair shares together with those for nominal shares only ever rise,
+except where a claim takes what a fair share covers so that a queue gets what it deserves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from attrs import frozen
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from tests.plugins.capacity.worlds import capacity_scheduler, troubled
+from tests.support.words import Leaf, Measure, Unit, Word, covered, served, settled, sum_of
+
+from batchsched import CycleResult, Eviction, JobInfo, Snapshot
+
+pytestmark = pytest.mark.slow
+
+ALONE = ("allocate", "preempt", "reclaim")
+WHOLE = (
+    "reclaim allocate preempt backfill",
+    "allocate preempt reclaim",
+    "preempt allocate reclaim backfill",
+)
+WORLDS = st.integers(0, 1 << 30).map(troubled)
+ORDERS = st.lists(st.sampled_from((*ALONE, *ALONE, *WHOLE)), min_size=2, max_size=6)
+
+
+@frozen
+class Step:
+    """What one cycle did, with the measure of the cluster before and when all has come about."""
+
+    actions: str
+    snapshot: Snapshot
+    result: CycleResult
+    before: Measure
+    after: Measure
+
+    @property
+    def alike(self) -> list[str]:
+        """The leaves with the same broken jobs before and after: of others words do not compare."""
+        changed = self.before.broken ^ self.after.broken
+        queue_of = {job.uid: job.queue for job in self.snapshot.jobs}
+        changed_in = {queue_of[uid] for uid in changed}
+        return [name for name in self.before.leaves if name not in changed_in]
+
+    def changes(self, *, nominal: bool = False) -> list[tuple[Word, Word]]:
+        """The words of these leaves before and after."""
+        before = self.before.nominal_words() if nominal else self.before.fair_words()
+        after = self.after.nominal_words() if nominal else self.after.fair_words()
+        return [(before[name], after[name]) for name in self.alike]
+
+    def rises(self) -> bool:
+        """Whether a word rises, if none falls: of F, or if these stay as they are, of N."""
+        fair, nominal = self.changes(), self.changes(nominal=True)
+        assert all(after >= before for before, after in fair), "a word for F falls"
+        if any(after > before for before, after in fair):
+            return True
+        if len(self.alike) < len(self.before.leaves):
+            return True  # a broken job became whole, or is gone
+        assert all(after >= before for before, after in nominal), "a word for N falls"
+        return any(after > before for before, after in nominal)
+
+    def victims(self, action: str) -> list[tuple[Eviction, Unit]]:
+        """The evictions of an action, with the units to which the victims belonged."""
+        return [
+            (eviction, self.before.unit_of(eviction.task_uid))
+            for eviction in self.result.evictions
+            if eviction.action == action
+        ]
+
+    def takes_what_is_covered(self) -> bool:
+        """Whether a claim takes what a fair share covers, to meet what another queue deserves."""
+        return any(self.before.leaf_of(v).rank(v) == 0 for _, v in self.victims("reclaim"))
+
+
+def history(snapshot: Snapshot, orders: Sequence[str], **arguments: object) -> Iterator[Step]:
+    """Run cycles, each with some actions; what is decided comes about before the next."""
+    for actions in orders:
+        result = capacity_scheduler(*actions.split(), **arguments).schedule(snapshot)
+        then = settled(snapshot, result)
+        yield Step(
+            actions, snapshot, result, Measure.of(snapshot, result), Measure.of(then, result)
+        )
+        snapshot = then
+
+
+@settings(max_examples=80)
+@given(WORLDS, ORDERS)
+def test_i_placing_lowers_no_word(snapshot: Snapshot, orders: Sequence[str]) -> None:
+    for step in history(snapshot, [*orders, "allocate"]):
+        if not step.result.evictions:
+            fair = step.changes()
+            assert all(after >= before for before, after in fair)
+            assert all(after >= before for before, after in step.changes(nominal=True))
+
+
+@settings(max_examples=150)
+@given(WORLDS, ORDERS)
+def test_ii_a_claim_raises_the_word_of_its_right_and_takes_nothing_that_it_covers(
+    snapshot: Snapshot, orders: Sequence[str]
+) -> None:
+    for step in history(snapshot, [*orders, "reclaim"]):
+        claims = step.victims("reclaim")
+        if step.actions != "reclaim" or not claims:
+            continue
+        alone = len(served(step.snapshot, step.result)) == 1
+        event(f"one claim alone: {alone}")
+        if not step.takes_what_is_covered():
+            assert step.rises()
+        if not alone:
+            continue  # what was placed before a claim may have changed what is covered
+        job = served(step.snapshot, step.result)[0]
+        leaf = step.before.leaves[job.queue]
+        for _, victim in claims:
+            of = step.before.leaf_of(victim)
+            assert victim not in covered(of.units, of.met)
+            assert not victim.is_fixed
+        name = job.queue
+        raises_fair = step.after.fair_words()[name] > step.before.fair_words()[name]
+        if name in step.alike and not raises_fair:
+            assert all(step.before.leaf_of(v).rank(v) == 2 for _, v in claims)
+            assert step.after.nominal_words()[name] > step.before.nominal_words()[name]
+        if step.takes_what_is_covered():
+            event("takes what is covered")
+            assert stays_within(leaf, step.snapshot, job, leaf.met)
+
+
+def stays_within(leaf: Leaf, snapshot: Snapshot, job: JobInfo, share: dict[str, int]) -> bool:
+    """Whether a leaf would hold no more than a share with what a job lacks at least."""
+    held = sum_of(task for unit in leaf.units for task in unit.tasks)
+    waiting = [task for task in job.tasks if not task.status.occupies][:1]
+    return all(
+        held.get(name, 0) + amount <= share.get(name, 0)
+        for name, amount in sum_of(waiting).items()
+        if amount
+    )
+
+
+@settings(max_examples=150)
+@given(WORLDS, ORDERS)
+def test_iii_a_preemption_raises_a_word_or_a_priority(
+    snapshot: Snapshot, orders: Sequence[str]
+) -> None:
+    for step in history(snapshot, [*orders, "preempt"]):
+        if step.actions != "preempt" or not step.result.evictions:
+            continue
+        rises = step.rises()
+        event(f"raises a word: {rises}")
+        jobs = {task.uid: job for job in step.snapshot.jobs for task in job.tasks}
+        for eviction, victim in step.victims("preempt"):
+            claimant = jobs[eviction.for_task_uid]
+            assert victim.job.priority < claimant.priority
+            if rises:
+                continue
+            assert step.before.leaf_of(victim).rank(victim) == 2
+
+
+@settings(max_examples=80)
+@given(WORLDS, ORDERS)
+def test_iv_a_broken_job_becomes_whole_or_goes_once(
+    snapshot: Snapshot, orders: Sequence[str]
+) -> None:
+    for step in history(snapshot, orders):
+        assert step.after.broken <= step.before.broken
+        event(f"one less is broken: {step.after.broken < step.before.broken}")
+        evicted = {eviction.task_uid for eviction in step.result.evictions}
+        for uid in step.before.broken:
+            [job] = [job for job in step.snapshot.jobs if job.uid == uid]
+            there = {task.uid for task in job.tasks if task.status.occupies}
+            assert not evicted & there or there <= evicted
+
+
+@settings(max_examples=60)
+@given(WORLDS, ORDERS)
+def test_whole_cycles_raise_the_words_unless_what_is_deserved_is_met(
+    snapshot: Snapshot, orders: Sequence[str]
+) -> None:
+    for step in history(snapshot, [*orders, *WHOLE]):
+        if step.actions in WHOLE and not step.takes_what_is_covered():
+            step.rises()
