@@ -1,0 +1,32 @@
+"""Twenty configurations of the built-in plugins: closed systems come to rest, and nothing is lost.
+
+A sample here; `BATCHSCHED_NIGHTLY=1`, which `tasks.py nightly` sets, has 300 worlds for each.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from tests.support.closed_systems import CONFIGURATIONS, reclaims_first, run, worlds
+
+pytestmark = pytest.mark.slow
+
+WORLDS = 300 if os.environ.get("BATCHSCHED_NIGHTLY") == "1" else 10
+
+
+def test_there_are_twenty() -> None:
+    assert len(CONFIGURATIONS) == 20
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_it_comes_to_rest_and_nothing_is_in_vain_or_too_much(name: str) -> None:
+    """Living cycles are those from scratch, too; see `tests.support.closed_systems`."""
+    evictions = 0
+    for number, snapshot in enumerate(worlds(WORLDS)):
+        history = run(name, snapshot)
+        assert not history.faults, number
+        if reclaims_first(name):
+            assert not history.in_vain, number
+        evictions += history.evictions
+    assert evictions or name != "capacity"
