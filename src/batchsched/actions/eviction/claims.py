@@ -21,6 +21,7 @@ from batchsched.actions.eviction.make_room import Room, has_lost
 from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.resources import EPSILON
+from batchsched.placement import Fit
 from batchsched.plugin.extension_points import Claim, ClaimStage, Lack
 from batchsched.session.curing import accepts_without, curable_nodes
 from batchsched.session.session import Session, Statement
@@ -310,7 +311,7 @@ def nodes_with_loans(search: ClaimSearch, stage: ClaimStage) -> Iterator[NodeSta
     there = claim.nodes_at(stage)
     if not there:
         return
-    if search.is_limited:
+    if search.is_limited and session.best_node(task, Fit.LATER) is not None:
         yield from _nodes_beside_limits(search, stage, there)
         return
     large_enough = session.node_room.large_enough(task.init_resreq)

@@ -13,6 +13,7 @@ least valuable unit that helps and that any right allows to take.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import le
 
 from attrs import define, field, frozen
 
@@ -23,7 +24,7 @@ from batchsched.plugins.capacity.loans import Loans
 from batchsched.state.needs import Need
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
-from batchsched.state.vectors import Vector, total_of
+from batchsched.state.vectors import Vector, minus, total_of
 
 
 @frozen
@@ -82,6 +83,12 @@ class QueueClaim:
         init=False, factory=dict[int, "Collection[int]"]
     )
     """The leaves that may lose anything in this search, and in which dimensions."""
+    _excess: dict[int, list[Vector]] = field(init=False, factory=dict[int, "list[Vector]"])
+    """By how much queues on its path would exceed what rights allow, upward, while any may do."""
+    _at_stage: dict[ClaimStage, Collection[int]] = field(
+        init=False, factory=dict[ClaimStage, "Collection[int]"]
+    )
+    """Which of them may lose anything at a stage."""
     _taken: dict[EvictionUnit, Sequence[Right]] = field(
         init=False, factory=dict[EvictionUnit, "Sequence[Right]"]
     )
@@ -106,6 +113,8 @@ class QueueClaim:
         O(queues whose parents may give anything, and nodes).
         """
         self._pools.clear()
+        self._at_stage.clear()
+        self._excess.clear()
         self._open_to.clear()
         self._reachable = self._lenders()
         return self.nodes_at(ClaimStage.ON_LOAN)
@@ -115,7 +124,8 @@ class QueueClaim:
         share = self._beyond(stage)
         if stage is ClaimStage.ALL and share is Share.FAIR:
             return ()  # it takes what the stage before has taken
-        of_each = [self.loans.nodes(leaf, share) for leaf in self._lenders_at(stage)]
+        first = self._within_reach(self._lenders_at(stage))
+        of_each = [self.loans.nodes(leaf, share) for leaf in first]
         return of_each[0] if len(of_each) == 1 else set[int]().union(*of_each)
 
     @property
@@ -163,25 +173,73 @@ class QueueClaim:
         """Return the leaves, and the queues on the claimant's path that may come within reach."""
         found: dict[int, Collection[int]] = {}
         beside: list[int] = []
-        request, rights = self._still_to_place(), self.rights
+        rights, left = self.rights, self._still_to_place()
         after = ProjectedAccounts(self.accounts)
         for position in self.accounts.tree.path(self.leaf):
-            within = [right for right in rights if self._is_within(right, position, request, after)]
-            if not found:  # else what is taken first may bring it within reach
-                rights = within
+            # What is taken first may bring queues above within reach.
+            rights = [right for right in rights if self._is_within(right, position, left, after)]
             if not rights:
                 break
             beside.append(position)
-            found.update(lenders_above(self.accounts, position, share))
+            self._excess[position] = [self._excess_of(right, position) for right in rights]
+            for leaf, dimensions in lenders_above(self.accounts, position, share):
+                found[leaf] = dimensions
+                held: Vector = tuple([of_all[leaf] for of_all in self.accounts.held])
+                if share is Share.FAIR:
+                    held = minus(held, self.loans.covered_size(leaf))
+                left = minus(left, held)
         return found, beside
 
+    def _excess_of(self, right: Right, position: int) -> Vector:
+        """Return by how much a queue with the need would exceed what a right allows; 0: it fits."""
+        most, held = self.accounts.amounts(right.within), self.accounts.held
+        request = self._still_to_place()
+        return tuple(
+            [
+                max(0, held[d][position] + request[d] - most[d][position])
+                if d in self.need.dimensions
+                else 0
+                for d in range(len(request))
+            ]
+        )
+
+    def _within_reach(self, leaves: Iterable[int]) -> Collection[int]:
+        """Return the leaves from which units may be taken first."""
+        forks = {fork for fork, found in self._excess.items() if any(not any(e) for e in found)}
+        if self.levels or not self.loans.foresees:
+            return list(leaves)
+        return [leaf for leaf in leaves if self._branches(leaf)[0][-1] in forks]
+
+    def _in_reach_with(
+        self, pool: Mapping[int, Sequence[EvictionUnit]]
+    ) -> Mapping[int, Sequence[EvictionUnit]]:
+        """Return a pool without the leaves that stay out of reach if all others lose everything."""
+        if self.levels or not self.loans.foresees:
+            return pool
+        by_fork: dict[int, list[int]] = {}
+        for leaf in pool:
+            by_fork.setdefault(self._branches(leaf)[0][-1], []).append(leaf)
+        kept: dict[int, Sequence[EvictionUnit]] = {}
+        gone: Vector = (0,) * len(self.need.request)
+        for fork, found in self._excess.items():  # upward
+            if not any(all(map(le, excess, gone)) for excess in found):
+                break
+            for leaf in by_fork.get(fork, ()):
+                kept[leaf] = pool[leaf]
+                for unit in pool[leaf]:
+                    gone = total_of([gone, *(task.resreq for task in unit.victims)], gone)
+        return kept
+
     def _lenders_at(self, stage: ClaimStage) -> Collection[int]:
-        leaves, loans = self._reachable, self.loans
-        if stage is ClaimStage.ALL or not loans.foresees:
-            return leaves
-        if stage.keeps_shares:
-            return [leaf for leaf in leaves if loans.may_keep_share(leaf)]
-        return [leaf for leaf in leaves if loans.may_lend(leaf)]
+        found = self._at_stage.get(stage)
+        if found is None:
+            found, loans = self._reachable.keys(), self.loans
+            if loans.foresees and stage.keeps_shares:
+                found = {leaf for leaf in found if loans.may_keep_share(leaf)}
+            elif loans.foresees and stage is not ClaimStage.ALL:
+                found = {leaf for leaf in found if loans.may_lend(leaf)}
+            self._at_stage[stage] = found
+        return found
 
     def _beyond(self, stage: ClaimStage) -> Share:
         """Return the share such that what it covers is never taken at a stage."""
@@ -364,10 +422,11 @@ class QueueClaim:
         if pool is None:
             leaves = self._lenders_at(stage)
             if node is not None and stage is not ClaimStage.ALL:
-                leaves = set(self.loans.leaves_on(node)).intersection(leaves)
-            pool = self._pools[key] = {
+                leaves = [leaf for leaf in self.loans.leaves_on(node) if leaf in leaves]
+            pool = {
                 leaf: units for leaf in leaves if (units := list(self._units(leaf, node, stage)))
             }
+            pool = self._pools[key] = self._in_reach_with(pool)
         return pool
 
     def _units(
