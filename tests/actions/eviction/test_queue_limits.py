@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from attrs import evolve
@@ -30,8 +30,10 @@ CONFIG = {
 }
 
 
-def decided(snapshot: Snapshot, *, plain: bool) -> tuple[list[str], dict[str, str], str]:
-    config = SchedulerConfig.from_mapping(CONFIG)
+def decided(
+    snapshot: Snapshot, *, plain: bool, of: Mapping[str, object] = CONFIG
+) -> tuple[list[str], dict[str, str], str]:
+    config = SchedulerConfig.from_mapping(of)
     result = Scheduler(config, plain=plain).schedule(snapshot)
     pending = result.pending.get("high-1")
     return evicted(result), places(result, "high"), "" if pending is None else str(pending)
@@ -73,6 +75,27 @@ def test_whoever_leaves_may_run_on_another_node(plain: bool) -> None:
         _only_on_fast(job("high", "1C1G", priority=9)),
     )
     assert decided(snapshot, plain=plain)[:2] == (["low-1"], {"high-1": "Pipelined n2"})
+
+
+@both
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_node_that_refuses_only_because_of_what_is_leaving_is_not_short_itself(
+    plain: bool, leaves: bool
+) -> None:
+    snapshot = limited(
+        1,
+        [node("n1", "1C1G"), node("n2", "8C8G", labels={"fast": "yes"}, max_tasks=1)],
+        job("low", "1C1G@n1", priority=1),
+        job("old", "1C1G!n2" if leaves else "1C1G@n2", queue="other"),
+        _only_on_fast(job("high", "1C1G", priority=9)),
+    )
+    cures: dict[str, object] = {
+        **CONFIG,
+        "actions": ["allocate", {"name": "preempt", "arguments": {"curable": True}}],
+    }
+    expected = (["low-1"], "Pipelined n2") if leaves else ([], "Pending")
+    gone, where, _ = decided(snapshot, plain=plain, of=cures)
+    assert (gone, where["high-1"]) == expected
 
 
 def _only_on_fast(one: JobInfo) -> JobInfo:

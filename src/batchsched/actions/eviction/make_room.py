@@ -188,7 +188,9 @@ class Claimant:
             refuses: whether it refuses the claimant as it is.
 
         """
-        if self.limit is None or refuses or not self.fits_on(node):
+        if self.limit is None or not self.fits_on(node):
+            return self.candidates_on(node)
+        if refuses and not accepts_without(self.session, self.task, node, ()):
             return self.candidates_on(node)
         return self.candidates_everywhere()
 
