@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from tests.plugins.capacity.worlds import capacity_scheduler, troubled
+from tests.plugins.capacity.worlds import capacity_scheduler, job, node, troubled
 from tests.support.words import Leaf, Measure, Unit, Word, covered, served, settled, sum_of
 
-from batchsched import CycleResult, Eviction, JobInfo, Snapshot
+from batchsched import CycleResult, Eviction, JobInfo, Queue, Resource, ResourceLimit, Snapshot
 
 pytestmark = pytest.mark.slow
 
@@ -177,9 +177,19 @@ def test_iv_a_broken_job_becomes_whole_or_goes_once(
 
 @settings(max_examples=60)
 @given(WORLDS, ORDERS)
-def test_whole_cycles_raise_the_words_unless_what_is_deserved_is_met(
+def test_where_nothing_is_deserved_whole_cycles_raise_the_words(
     snapshot: Snapshot, orders: Sequence[str]
 ) -> None:
-    for step in history(snapshot, [*orders, *WHOLE]):
-        if step.actions in WHOLE and not step.takes_what_is_covered():
-            step.rises()
+    """Nothing is claimed then so that a queue gets what it deserves, whoever has a share of it."""
+    queues = [evolve(queue, deserved=Resource(), guarantee=Resource()) for queue in snapshot.queues]
+    for step in history(evolve(snapshot, queues=queues), [*orders, *WHOLE]):
+        rises = step.rises()
+        event(f"rises: {rises}, evicts: {bool(step.result.evictions)}")
+
+
+def test_surplus_that_is_covered_stays_beside_surplus_that_is_not() -> None:
+    """A need that no share covers takes one surplus task that none covers, and no more."""
+    limited = Queue(name="a", limit=ResourceLimit(milli_cpu=4000))
+    jobs = [job("a", "runs", 3, size=2, on="n1"), evolve(job("a", "waits", size=3), priority=1)]
+    snapshot = Snapshot(nodes=[node("n1", 8)], queues=[limited], jobs=jobs)
+    assert not capacity_scheduler("preempt").schedule(snapshot).evictions

@@ -357,7 +357,7 @@ class Capacity(Plugin):
                 beyond = [unit for unit in units if unit.is_surplus]
                 count = surplus.setdefault(job.uid, len(beyond))
                 surplus[job.uid] = count - 1
-                unit = self.in_value_order(beyond)[-1] if count > 0 else units[0]
+                unit = self.in_value_order(beyond)[count - 1] if count > 0 else units[0]
             verdicts.append(Verdict.NO_SAY if need.may_take(unit) else Verdict.PROTECTED)
         return verdicts
 

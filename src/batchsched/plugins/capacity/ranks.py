@@ -101,13 +101,13 @@ class Preemption:
         """Return PROTECTED for candidates that the claimant's need may not replace.
 
         Of the others it says at most that they may not be evicted with their jobs. As many tasks of
-        a job as it has beyond its minimum count as its least valuable surplus unit, in the order
-        given; the others as its core.
+        a job as it has beyond its minimum count as its surplus units, in the order given, the first
+        as the least valuable; the others as its core.
         """
         job = claimant.job
         assert job is not None
         need = self.need(claimant)
-        left: dict[str, int] = {}
+        counted: dict[str, int] = {}
         verdicts: list[Verdict] = []
         for candidate in candidates:
             other = candidate.job
@@ -117,9 +117,9 @@ class Preemption:
                 continue
             leaf = self._leaf_of(other)
             units = self._loans().units_of(leaf, other)
-            spare = left.get(other.uid, other.ready_count - other.min_available)
-            left[other.uid] = spare - 1
-            unit = _counted_as(candidate, units, is_spare=spare > 0)
+            before = counted.get(other.uid, 0)
+            counted[other.uid] = before + 1
+            unit = _counted_as(candidate, units, before=before)
             if not need.may_replace(self._standing(leaf, unit)):
                 verdicts.append(Verdict.PROTECTED)
             elif all(need.may_replace(self._standing(leaf, each)) for each in units):
@@ -137,10 +137,11 @@ class Preemption:
             assert job is not None
             leaf = self._leaf_of(job)
             units = self._loans().units_of(leaf, job)
-            is_spare = job.ready_count > job.min_available
-            unit = self._standing(leaf, _counted_as(candidate, units, is_spare=is_spare))
+            unit = self._standing(leaf, _counted_as(candidate, units))
             if need.may_replace(unit):  # alone it may go, but not with others of its job
-                unit = self._standing(leaf, _counted_as(candidate, units, is_spare=False))
+                ordered = sorted(units, key=by_value, reverse=True)
+                standings = (self._standing(leaf, each) for each in ordered)
+                unit = next(each for each in standings if not need.may_replace(each))
             reasons.append(_why_not(need, unit))
         return reasons
 
@@ -188,16 +189,19 @@ def _standing(unit: EvictionUnit, covers: Callable[[Share], bool]) -> Standing:
     return Standing(rank, covers(Share.MET), unit.order)
 
 
-def _counted_as(task: TaskState, units: Sequence[EvictionUnit], *, is_spare: bool) -> EvictionUnit:
+def _counted_as(task: TaskState, units: Sequence[EvictionUnit], *, before: int = 0) -> EvictionUnit:
     """Return the unit of its job as which a task counts where it may be evicted alone.
 
-    With groups that is its own; else the least valuable surplus unit if its job can spare it.
+    With groups that is its own. Else the least valuable surplus unit besides those as which as many
+    tasks of its job count as are named `before` it, or the core, if its job can spare no more.
     """
-    assert task.job is not None
-    if task.job.groups is not None:
+    job = task.job
+    assert job is not None
+    if job.groups is not None:
         return next(unit for unit in units if task in unit.tasks)
-    if is_spare:
-        return max((unit for unit in units if unit.is_surplus), key=by_value)
+    if before < job.ready_count - job.min_available:
+        surplus = sorted((unit for unit in units if unit.is_surplus), key=by_value, reverse=True)
+        return surplus[before]
     return next(unit for unit in units if unit.is_core)
 
 
