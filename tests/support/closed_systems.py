@@ -200,7 +200,7 @@ class History:
 def oversubscribed(before: Snapshot, result: CycleResult, config: SchedulerConfig) -> Iterator[str]:
     """What nodes or queues have beyond what they may, and had not before."""
     try:
-        check_cycle(before, result, config, invariants=["capacity", "starts", "gangs"])
+        check_cycle(before, result, config, invariants=["capacity", "starts"])
     except InvariantViolation as violation:
         yield f"{violation.invariant}: {violation.problem}"
     placed = {uid for uid, outcome in result.tasks.items() if outcome.status.charged}
