@@ -169,6 +169,19 @@ def problem_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
+def shown_problem(error: Exception, /) -> str:
+    """Return the same of what the caller's code raised: one line, not too long, whatever it is."""
+    try:
+        text = problem_of(error)
+    except Exception:  # its `__str__` may raise anything
+        text = type(error).__name__
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST_PROBLEM else f"{text[: _LONGEST_PROBLEM - 3]}..."
+
+
+_LONGEST_PROBLEM = 200
+
+
 def plugin_error(name: str, point: str, error: Exception) -> PluginError:
     """Return a `PluginError` for an exception that a plugin raised at an extension point.
 

@@ -8,7 +8,7 @@ from typing import NoReturn, Protocol, TypeGuard, TypeVar, cast
 
 from attrs import evolve, fields
 
-from batchsched.errors import ArgumentError, problem_of
+from batchsched.errors import ArgumentError, FaultsError, shown_problem
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -197,21 +197,36 @@ def kept_tuple(items: Iterable[T], /, name: str = "items") -> tuple[T, ...]:
     ((1, 2), 'ab', {'a': 1}, None)
     """
     if _is_iterator(items):
-        kept: list[T] = []
-        try:
-            for item in items:
-                kept.append(item)  # noqa: PERF402 - how many there were is told
-        except Exception as cause:
-            count = len(kept)
-            after = f"after {count} item{'s' if count != 1 else ''}"
-            raise ArgumentError.at(name, f"raised {problem_of(cause)} {after}") from cause
-        return tuple(kept)
+        return tuple(gone_through(name, items))
     try:
         if isinstance(items, tuple) or not isinstance(items, (str, bytes, dict, Mapping)):
             return tuple(items)
     except Exception:  # noqa: S110 - reading its class or its items may raise anything
         pass
     return cast("tuple[T, ...]", items)
+
+
+def gone_through(
+    name: str, items: Iterable[T], error: type[FaultsError] = ArgumentError
+) -> Iterator[T]:
+    """Yield the items of an argument; what goes wrong on the way is an error that names it.
+
+    Raises:
+        FaultsError: `error`, if the iterable raises.
+
+    """
+    passed = 0
+    try:
+        for item in items:
+            passed += 1
+            yield item
+    except Exception as cause:
+        message = f"raised {shown_problem(cause)} after {_items_text(passed)}"
+        raise error.at(name, message) from cause
+
+
+def _items_text(count: int) -> str:
+    return f"{count} item{'' if count == 1 else 's'}"
 
 
 def kept_in_order(

@@ -309,7 +309,9 @@ _LN_2 = log(2)
 
 
 def _number_text(given: object) -> str:
-    return repr(given) if type(given) is float else f"a {type(given).__name__}"
+    # Long integers have no text, and what is no number may have none.
+    is_short = type(given) is float or (type(given) is int and -(1 << 64) < given < 1 << 64)
+    return repr(given) if is_short else type(given).__name__
 
 
 def decayed(usage: Resource, held: Resource, seconds: float, *, half_life: float) -> Resource:

@@ -16,8 +16,8 @@ from datetime import datetime
 from math import inf, isfinite, nan
 from typing import Final, Literal
 
-from batchsched.errors import Fault
-from batchsched.model.validation.arguments import gone_through, shown_problem
+from batchsched.errors import Fault, shown_problem
+from batchsched.model.immutable import gone_through
 from batchsched.model.validation.values import is_collection, is_mapping, is_text, shown
 from batchsched.simulation.record import Record
 from batchsched.simulation.workload import (

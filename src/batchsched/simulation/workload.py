@@ -11,7 +11,8 @@ from typing import cast, final
 from attrs import field, frozen
 
 from batchsched.errors import BatchschedError, Fault, FaultsError, UnknownNameError
-from batchsched.model.validation.arguments import asked, checks_arguments, gone_through
+from batchsched.model.immutable import gone_through
+from batchsched.model.validation.arguments import asked, checks_arguments
 from batchsched.model.validation.values import (
     is_collection,
     is_mapping,
@@ -104,7 +105,7 @@ def _faults_of(
     shapes += [
         Fault(name, f"expected a column such as a list, got {shown(column)}")
         for name, column in columns.items()
-        if not any(is_of(column, kind) for kind in (list, tuple, range))
+        if not (is_of(column, list) or is_of(column, tuple) or is_of(column, range))
     ]
     if shapes:
         yield from shapes

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from batchsched.errors import Fault, SnapshotError
+from batchsched.errors import Fault, SnapshotError, shown_problem
 from batchsched.model.cluster import NodeInfo, Plan, TaskInfo, TaskStatus
 from batchsched.model.result import Bind, CycleResult, Eviction, Promise, TaskOutcome
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.arguments import shown_problem
 from batchsched.model.validation.tasks import plan_problems
 from batchsched.model.validation.values import (
     Problems,
@@ -74,7 +73,7 @@ class ArgumentReader:
         problems: Callable[[T], Iterable[tuple[str, str]]] = lambda _item: (),
     ) -> tuple[T, ...]:
         """Return the items that have the type and no problems, and report the others."""
-        if is_mapping(given) or is_text(given) or not is_of(given, Iterable):  # type: ignore[type-abstract]
+        if not is_collection(given):
             self.refuse(
                 name, (f"expected a collection of {kind.__name__}, got {shown(given)}; use a list")
             )

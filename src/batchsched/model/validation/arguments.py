@@ -1,6 +1,7 @@
 """Checks of the arguments that callers give to public functions, by the types that these declare.
 
-What is right costs little; what is wrong is told all at once, before anything is done.
+What is right costs little: most values have exactly a type that their parameter declares, and need
+no further look. What is wrong is told all at once, before anything is done.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, wraps
 from inspect import Parameter, Signature, signature
+from itertools import chain
 from types import NoneType, UnionType
 from typing import (
     Literal,
@@ -20,8 +22,16 @@ from typing import (
     get_type_hints,
 )
 
-from batchsched.errors import ArgumentError, Fault, FaultsError, problem_of
-from batchsched.model.validation.values import Problems, is_integer, is_of, is_text, shown
+from batchsched.errors import ArgumentError, Fault, FaultsError, shown_problem
+from batchsched.model.immutable import gone_through
+from batchsched.model.validation.values import (
+    Problems,
+    is_integer,
+    is_mapping,
+    is_of,
+    is_text,
+    shown,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,6 +53,8 @@ def checks_arguments(
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             parameters = of()
+            if parameters.are_exact(args, kwargs):
+                return function(*args, **kwargs)
             bound = parameters.signature.bind(*args, **kwargs)
             faults: list[Fault] = []
             raised: list[Exception] = []
@@ -67,6 +79,29 @@ class _Parameters:
     def __init__(self, function: Callable[..., object]) -> None:
         self.signature: Signature = signature(function)
         self._types: dict[str, object] = get_type_hints(function)
+        given = self.signature.parameters.values()
+        by_position = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+        self._by_position = [each.name for each in given if each.kind in by_position]
+        one = (*by_position, Parameter.KEYWORD_ONLY)
+        self._exact = {
+            each.name: _exact_types(self._types.get(each.name, object))
+            for each in given
+            if each.kind in one
+        }
+
+    def are_exact(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
+        """Return whether each value has exactly a type that its parameter declares.
+
+        If not, they may be right too, or no arguments of this function at all.
+        """
+        exact = self._exact
+        if len(args) > len(self._by_position):
+            return False
+        for name, value in chain(zip(self._by_position, args, strict=False), kwargs.items()):
+            types = exact.get(name, ())
+            if types is not None and type(value) not in types:
+                return False
+        return True
 
     def given(self, name: str, value: object) -> Iterator[tuple[str, object, object]]:
         """Yield each value that was given for a parameter: its place, itself, and its type."""
@@ -78,36 +113,19 @@ class _Parameters:
             yield name, value, annotation
 
 
-def gone_through(
-    name: str, items: Iterable[T], error: type[FaultsError] = ArgumentError
-) -> Iterator[T]:
-    """Yield the items of an argument; what goes wrong on the way is an error that names it.
-
-    Raises:
-        FaultsError: `error`, if the iterable raises.
-
-    """
-    count = 0
-    try:
-        for item in items:
-            count += 1
-            yield item
-    except Exception as cause:
-        after = f"after {count} item{'s' if count != 1 else ''}"
-        raise error.at(name, f"raised {shown_problem(cause)} {after}") from cause
-
-
-def shown_problem(error: Exception, /) -> str:
-    """Return an exception's type and message in one line, and not too long."""
-    try:
-        text = problem_of(error)
-    except Exception:  # its `__str__` may raise anything
-        text = type(error).__name__
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-_LONGEST = 200
+def _exact_types(annotation: object) -> tuple[type, ...] | None:
+    """Return the types whose values are right whatever is in them; None if anything is."""
+    types: list[type] = []
+    for kind in _members(annotation):
+        if kind is float:
+            types += [float, int]
+        elif kind is None:
+            types.append(NoneType)
+        elif isinstance(kind, type) and get_origin(kind) is None:
+            if kind is object:
+                return None
+            types.append(kind)
+    return tuple(types)
 
 
 def asked(
@@ -147,8 +165,10 @@ def _members(annotation: object) -> tuple[object, ...]:
 
 
 def _is_collection(annotation: object) -> bool:
-    origin = get_origin(annotation)
-    return isinstance(origin, type) and issubclass(origin, Iterable) and not _is_map(origin)
+    origin: object = get_origin(annotation)
+    if not isinstance(origin, type) or _is_map(origin):
+        return False
+    return issubclass(cast("type[object]", origin), Iterable)
 
 
 def _is_map(origin: object) -> bool:
@@ -220,14 +240,14 @@ def _fits(value: object, annotation: object) -> bool:
     if origin is Callable:
         return callable(value)
     if isinstance(origin, type):
-        if is_text(value) or is_of(value, bytes) or is_of(value, Mapping) is not _is_map(origin):  # type: ignore[type-abstract]
+        if is_text(value) or is_of(value, bytes) or is_mapping(value) is not _is_map(origin):
             return False
-        return is_of(value, origin)
+        return is_of(value, cast("type[object]", origin))
     if not isinstance(annotation, type) or annotation is object:
         return True
     if getattr(annotation, "_is_protocol", False):
         return all(_has_method(value, name) for name in _methods(annotation))
-    return is_of(value, annotation)
+    return is_of(value, cast("type[object]", annotation))
 
 
 def _methods(protocol: type) -> list[str]:
