@@ -147,7 +147,7 @@ class SessionHistory(RuleBasedStateMachine):
         assert sorted(e.task_uid for e in self.session.evictions[evictions:]) == sorted(evicted)
         for job in self.session.jobs.values():
             if job.has_bind and self.session.job_ready(job):
-                assert job.allocated.keys() <= self._held_before(job.uid)
+                assert set(job.allocated or ()) <= self._held_before(job.uid)
 
     def _evicted_since(self, before: dict[str, object]) -> list[tuple[str, str]]:
         tasks = before["tasks"]
