@@ -6,7 +6,7 @@ no further look. What is wrong is told all at once, before anything is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, wraps
 from inspect import Parameter, Signature, signature
 from itertools import chain
@@ -45,6 +45,17 @@ def checks_arguments(
 
     Items of collections are checked too, not what is in these. What can be gone through only once
     becomes a list.
+
+    >>> @checks_arguments()
+    ... def repeated(word: str, times: int = 1) -> str:
+    ...     return word * times
+    >>> repeated("ab", times=2)
+    'abab'
+    >>> repeated(5, times="x")
+    Traceback (most recent call last):
+    ...
+    batchsched.errors.ArgumentError: word: expected a string, got 5
+    times: expected an integer, got 'x'
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -82,15 +93,16 @@ class _Parameters:
         given = self.signature.parameters.values()
         by_position = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
         self._by_position = [each.name for each in given if each.kind in by_position]
-        one = (*by_position, Parameter.KEYWORD_ONLY)
-        self._exact = {
-            each.name: _exact_types(self._types.get(each.name, object))
-            for each in given
-            if each.kind in one
+        one = [each.name for each in given if each.kind in (*by_position, Parameter.KEYWORD_ONLY)]
+        self._exact = {name: _exact_types(self._types.get(name, object)) for name in one}
+        self._items = {
+            name: _exact_types(get_args(annotation)[0])
+            for name, annotation in self._types.items()
+            if name in one and get_origin(annotation) is Sequence
         }
 
     def are_exact(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
-        """Return whether each value has exactly a type that its parameter declares.
+        """Return whether each value, or item of a tuple, has exactly a type that is declared.
 
         If not, they may be right too, or no arguments of this function at all.
         """
@@ -99,7 +111,12 @@ class _Parameters:
             return False
         for name, value in chain(zip(self._by_position, args, strict=False), kwargs.items()):
             types = exact.get(name, ())
-            if types is not None and type(value) not in types:
+            if types is None or type(value) in types:
+                continue
+            items = self._items.get(name, ())
+            if type(value) is not tuple or not items:
+                return False
+            if not all(type(item) in items for item in cast("tuple[object, ...]", value)):
                 return False
         return True
 
