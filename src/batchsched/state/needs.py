@@ -126,6 +126,23 @@ def needed_tasks(
     return room.needed_to_start()
 
 
+def tasks_lacking(
+    group: GroupState, groups: JobGroups, tasks: Iterable[TaskState], /
+) -> tuple[TaskState, ...]:
+    """Return the fewest of some tasks that a group of a job lacks; empty: too few are left.
+
+    Tasks that wait for promised resources count as there. O(tasks + groups log groups).
+
+    Args:
+        group: the group.
+        groups: all groups of the job.
+        tasks: tasks in the order in which they are to be taken, all Pending.
+
+    """
+    left = TasksByGroup(groups, tasks)
+    return _Room(groups, left, Counting.HOPED).lacking_in(group)
+
+
 class _Room:
     """The choice of the next tasks of a job, by group."""
 
@@ -148,6 +165,9 @@ class _Room:
         if groups.maximum is not None and groups.root.placed + len(chosen) > groups.maximum:
             return ()
         return self._tasks.in_order(chosen)
+
+    def lacking_in(self, group: GroupState) -> tuple[TaskState, ...]:
+        return self._tasks.in_order(self._first_of(self._pursued(group) or {}))
 
     def next_of_ready_job(self) -> tuple[TaskState, ...]:
         groups = self._groups

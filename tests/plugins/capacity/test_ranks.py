@@ -9,6 +9,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.plugins.capacity.worlds import amount, capacity_config, crowded, full, job, node
+from tests.support.elastic import elastic, room
 
 from batchsched import (
     CycleResult,
@@ -18,6 +19,7 @@ from batchsched import (
     Scheduler,
     SchedulerConfig,
     Snapshot,
+    TaskGroup,
     TaskStatus,
     next_snapshot,
 )
@@ -25,7 +27,7 @@ from batchsched.plugin import EvictionUnit
 from batchsched.plugins.capacity import plugin
 from batchsched.plugins.capacity.accounts import Share
 from batchsched.plugins.capacity.loans import Loans
-from batchsched.plugins.capacity.ranks import Rank, Standing
+from batchsched.plugins.capacity.ranks import Rank, Standing, needed_unit
 from batchsched.plugins.capacity.remembered_loans import RememberedLoans
 
 EARLY, LATE = (1, 1, (0,)), (1, 1, (1,))
@@ -157,6 +159,61 @@ def test_capacity_names_no_victims_itself(plain: bool) -> None:
     conf["tiers"].append({"plugins": [{"name": "priority"}]})
     result = Scheduler(SchedulerConfig.from_mapping(conf), plain=plain).schedule(snapshot)
     assert gone(result) == ["low-00"]  # the tier of capacity alone does not decide
+
+
+@both
+@pytest.mark.parametrize("sizes", [(2,), (1, 1)])
+def test_a_replica_may_go_for_a_need_before_it_though_the_core_of_its_job_may_not(
+    plain: bool, sizes: tuple[int, ...]
+) -> None:
+    # The share is 3, for x's core and y: then it covers nothing of x's replica.
+    core, *replica = (job("q", "x", size=size, on="n1").tasks[0] for size in (1, *sizes))
+    tasks = [
+        evolve(core, priority=5, group="g0"),
+        *(
+            evolve(task, uid=f"x-{number}", priority=0, group="g1")
+            for number, task in enumerate(replica, start=1)
+        ),
+    ]
+    groups = [TaskGroup("g0", min=1), TaskGroup("g1", min=1)]
+    of_groups = JobInfo(
+        name="x", queue="q", min_available=1, min_groups=1, groups=groups, tasks=tasks
+    )
+    above = evolve(job("q", "y", size=2), priority=1)
+    jobs = [of_groups, above, job("p", "p", on="n1"), job("p", "more", 3)]
+    queues = [Queue(name="q", weight=3), Queue(name="p")]
+    conf: Any = capacity_config("preempt")
+    scheduler = Scheduler(SchedulerConfig.from_mapping(conf), plain=plain)
+    result = scheduler.schedule(Snapshot(nodes=[node("n1", 4)], queues=queues, jobs=jobs))
+    assert gone(result) == [task.uid for task in tasks[1:]]
+
+
+# What a job needs
+
+
+def needed_with(waits: str, one: JobInfo, *, pipelined: str = "") -> list[str]:
+    """The tasks of the unit that a task of a job waits to be in."""
+    session = Scheduler(SchedulerConfig.from_mapping(capacity_config())).open(room(9, [one]))
+    tasks = {task.uid: task for task in session.jobs[one.uid].tasks}
+    if pipelined:
+        session.statement().pipeline(tasks[pipelined], session.nodes[0])
+    return [task.uid for task in needed_unit(session.view, tasks[waits]).tasks]
+
+
+def test_a_task_that_is_tried_in_the_place_of_another_of_its_group_is_needed_for_that_one() -> None:
+    roles = [TaskGroup("x", min=1), TaskGroup("y", min=1)]
+    one = elastic("j", {"x": "PP", "y": "PP"}, groups=roles, min_available=0)
+    assert needed_with("j-x-0", one) == ["j-x-0", "j-y-0"]
+    assert needed_with("j-x-1", one) == ["j-x-1", "j-y-0"]
+
+
+def test_what_is_needed_with_a_task_of_a_replica_is_what_that_replica_lacks() -> None:
+    groups = [TaskGroup("x", min=1), TaskGroup("y", min=2), TaskGroup("z", min=2)]
+    of: dict[str | None, str] = {"x": "R", "y": "PP", "z": "PP"}
+    one = elastic("j", of, groups=groups, min_groups=1, min_available=0)
+    assert needed_with("j-y-0", one) == ["j-y-0", "j-y-1"]
+    assert needed_with("j-z-0", one) == ["j-z-0", "j-z-1"]
+    assert needed_with("j-y-1", one, pipelined="j-y-0") == ["j-y-0", "j-y-1"]
 
 
 # Laws

@@ -20,7 +20,7 @@ from batchsched.plugins.capacity.accounts import Share
 from batchsched.plugins.capacity.loans import Loans, by_value
 from batchsched.plugins.capacity.remembered_loans import RememberedLoans
 from batchsched.state.groups import Counting
-from batchsched.state.needs import needed_tasks
+from batchsched.state.needs import needed_tasks, tasks_lacking
 from batchsched.state.records import JobState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit, unit_once_placed
 
@@ -63,16 +63,23 @@ def needed_unit(view: SessionView, claimant: TaskState) -> EvictionUnit:
     """
     job = claimant.job
     assert job is not None
-    waiting = view.in_task_order(
-        task for task in job.having(TaskStatus.PENDING) if not task.is_best_effort
+    others = view.in_task_order(
+        task
+        for task in job.having(TaskStatus.PENDING)
+        if task is not claimant and not task.is_best_effort
     )
-    needed: Sequence[TaskState] = waiting
-    count = 1 if job.has_minimum() else job.lacks(Counting.PROMISED)
-    if job.groups is not None:
-        needed = needed_tasks(job.groups, waiting)
-        count = len(needed)
-    others = [task for task in needed if task is not claimant]
-    return unit_once_placed(job, [claimant, *others[: max(1, count) - 1]], view.task_order_key)
+    needed: Sequence[TaskState] = ()
+    if job.groups is None:
+        lacks = 1 if job.has_minimum() else job.lacks(Counting.PROMISED)
+        needed = others[: max(1, lacks) - 1]
+    elif not job.has_minimum():
+        needed = needed_tasks(job.groups, [claimant, *others])
+    else:
+        replica = job.groups.leaf_of(claimant).entered(Counting.HOPED)
+        if replica is not None:
+            needed = tasks_lacking(replica, job.groups, [claimant, *others])
+    tasks = [claimant, *(task for task in needed if task is not claimant)]
+    return unit_once_placed(job, tasks, view.task_order_key)
 
 
 @define(eq=False)
@@ -102,7 +109,8 @@ class Preemption:
 
         Of the others it says at most that they may not be evicted with their jobs. As many tasks of
         a job as it has beyond its minimum count as its surplus units, in the order given, the first
-        as the least valuable; the others as its core.
+        as the least valuable; the others as its core. With groups each counts as its own unit, so
+        that no more need be said: whatever goes as a whole, each of its tasks is asked about.
         """
         job = claimant.job
         assert job is not None
@@ -122,7 +130,9 @@ class Preemption:
             unit = _counted_as(candidate, units, before=before)
             if not need.may_replace(self._standing(leaf, unit)):
                 verdicts.append(Verdict.PROTECTED)
-            elif all(need.may_replace(self._standing(leaf, each)) for each in units):
+            elif other.groups is not None or all(
+                need.may_replace(self._standing(leaf, each)) for each in units
+            ):
                 verdicts.append(Verdict.NO_SAY)
             else:
                 verdicts.append(Verdict.ALONE)
