@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.clusters import evicted, job, node, places
+from tests.support.clusters import amount, evicted, job, node, places
 
 from batchsched import (
     JobInfo,
@@ -31,7 +31,7 @@ CONFIG = {
 
 
 def decided(
-    snapshot: Snapshot, *, plain: bool, of: Mapping[str, object] = CONFIG
+    snapshot: Snapshot, *, plain: bool | set[str], of: Mapping[str, object] = CONFIG
 ) -> tuple[list[str], dict[str, str], str]:
     config = SchedulerConfig.from_mapping(of)
     result = Scheduler(config, plain=plain).schedule(snapshot)
@@ -93,9 +93,28 @@ def test_a_node_that_refuses_only_because_of_what_is_leaving_is_not_short_itself
         **CONFIG,
         "actions": ["allocate", {"name": "preempt", "arguments": {"curable": True}}],
     }
-    expected = (["low-1"], "Pipelined n2") if leaves else ([], "Pending")
+    expected: tuple[list[str], str] = (["low-1"], "Pipelined n2")
+    if not leaves:
+        expected = ([], "Pending")
     gone, where, _ = decided(snapshot, plain=plain, of=cures)
     assert (gone, where["high-1"]) == expected
+
+
+@pytest.mark.parametrize("plain", [False, True, {"loans"}, {"room"}])
+def test_where_devices_were_lost_evictions_leave_less_room_for_all(plain: bool | set[str]) -> None:
+    # On 2 cpus, 5 are in use. Once the 4 lent ones are free, there are 2, and 1 is guaranteed.
+    snapshot = Snapshot(
+        nodes=[node("n1", "2C2G")],
+        queues=[Queue(name="q"), Queue(name="other", guarantee=amount("1C0G"))],
+        jobs=[
+            job("low", "1C1G@n1", priority=1),
+            job("lent", "4C1G@n1*", priority=1),
+            job("high", "1C1G", priority=9),
+        ],
+    )
+    gone, where, _ = decided(snapshot, plain=plain, of={**CONFIG, "actions": "preempt"})
+    assert sorted(gone) == ["lent-1", "low-1"]
+    assert where == {"high-1": "Pipelined n1"}
 
 
 def _only_on_fast(one: JobInfo) -> JobInfo:

@@ -679,13 +679,11 @@ class RememberedRoom:
         """
         fewest: Room | None = None
         for node, victims in self._with_jobs:
-            shortfall = self._claimant.shortfall(node)
-            units = units_in_order(self._claimant.session, victims)
-            chosen = choose_units(units, node, shortfall.is_enough_with)
-            if chosen is not None:
-                if fewest is None or len(chosen) < fewest.cost:
-                    fewest = Room(node, chosen)
-                    if len(chosen) == 1:
+            room = self._fewest(node, units_in_order(self._claimant.session, victims))
+            if room is not None:
+                if fewest is None or room.cost < fewest.cost:
+                    fewest = room
+                    if room.cost == 1:
                         break
             else:
                 self._close({node.slot})
@@ -698,12 +696,18 @@ class RememberedRoom:
     def _single_tasks(self, node: NodeState, victims: Victims) -> Room | None:
         if not victims.alone:
             return None
-        shortfall = self._claimant.shortfall(node)
-        if not shortfall.is_enough_with(victims.alone):
+        if not self._claimant.shortfall(node).is_enough_with(victims.alone):
             return None  # usually not even all of them are enough
-        chosen = choose_units([[one] for one in victims.alone], node, shortfall.is_enough_with)
-        assert chosen is not None
-        return Room(node, chosen)
+        return self._fewest(node, [[one] for one in victims.alone])
+
+    def _fewest(self, node: NodeState, units: Sequence[Unit]) -> Room | None:
+        claimant = self._claimant
+        if claimant.may_tighten_limits(task for unit in units for task in unit):
+            self._undecided.add(node.slot)
+            fewest = fewest_units(units, _is_enough_on(claimant, node, cures=False))
+            return None if fewest is None else Room(node, _members(fewest))
+        chosen = choose_units(units, node, claimant.shortfall(node).is_enough_with)
+        return None if chosen is None else Room(node, chosen)
 
     # Which nodes are worth asking about
 

@@ -28,7 +28,15 @@ from batchsched.plugin.extension_points import Changes, Claim, ClaimTerms, Verdi
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.queues import QueueTree, QueueUses
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugins.capacity.accounts import EMPTY, ROOT, Accounts, Excess, Share, use_of
+from batchsched.plugins.capacity.accounts import (
+    EMPTY,
+    ROOT,
+    Accounts,
+    Departure,
+    Excess,
+    Share,
+    use_of,
+)
 from batchsched.plugins.capacity.claims import RIGHTS, QueueClaim
 from batchsched.plugins.capacity.loans import Loans
 from batchsched.plugins.capacity.ranks import Preemption
@@ -282,10 +290,13 @@ class _Capacity:
         leaf = self._tree.position[queue.name]
         if accounts.statuses[leaf] is not QueueStatus.OPEN:
             return self._closed(leaf)
-        is_plain = Door.LOANS in self._view.plain
-        if not is_plain and accounts.has_room(leaf, need.request, need.dimensions):
+        departure: Departure | None = None
+        if need.leaving:  # there may be less room once they have left
+            departure = accounts.once_gone(need.leaving)
+        elif Door.LOANS not in self._view.plain and accounts.has_room(
+            leaf, need.request, need.dimensions
+        ):
             return None
-        departure = accounts.once_gone(need.leaving) if need.leaving else None
         refusal: Unfit | None = None
         for excess in accounts.excesses(leaf, need.request, need.dimensions, departure):
             refusal = self._over_limit(excess, need)
