@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from batchsched.errors import plugin_error
 from batchsched.model.cluster import TaskStatus
@@ -10,14 +11,18 @@ from batchsched.model.reasons import Unfit
 from batchsched.placement.plain_loop import checked_unfit
 from batchsched.plugin.node_functions import Predicate
 from batchsched.session.session import Session
+from batchsched.state.doors import Door
 from batchsched.state.ledger import Origin
+from batchsched.state.memory import Reads
 from batchsched.state.records import NodeState, TaskState
 
 
 def curable_nodes(session: Session, task: TaskState) -> list[NodeState]:
     """Return the nodes, in node order, that reject a task only for reasons evictions may remove.
 
-    They are large enough for the task, and not closed by a reservation. O(nodes x predicates).
+    They are large enough for the task, and not closed by a reservation. O(nodes x predicates); for
+    tasks to which nodes are alike only the first time in a session, then O(nodes changed since, and
+    nodes that reject it).
 
     Raises:
         PluginError: a predicate raised an exception or returned an invalid value.
@@ -29,14 +34,35 @@ def curable_nodes(session: Session, task: TaskState) -> list[NodeState]:
         return []
     others = [each for each in predicates if not each[1].curable]
     large_enough = session.node_room.large_enough(task.init_resreq)
-    return [
-        node
-        for node in session.nodes
-        if node.slot in large_enough
-        and not node.is_closed
-        and _refuses_curably(curable, task, node)
-        and all(_refusal(*each, task, node) is None for each in others)
-    ]
+
+    def refuses(node: NodeState) -> bool:
+        return _refuses_curably(curable, task, node) and all(
+            _refusal(*each, task, node) is None for each in others
+        )
+
+    kind = None if Door.ROOM in session.plain else session.placement.kind(task)
+    if kind is None:
+        return [
+            node
+            for node in session.nodes
+            if node.slot in large_enough and not node.is_closed and refuses(node)
+        ]
+
+    def correct(refusing: dict[int, NodeState], stale: set[int] | None) -> None:
+        for node in session.nodes if stale is None else [session.slots[slot] for slot in stale]:
+            if refuses(node):
+                refusing[node.slot] = node
+            else:
+                refusing.pop(node.slot, None)
+
+    refusing = session.remembered.recall(
+        ("curable", kind),
+        lambda: {node.slot: node for node in session.nodes if refuses(node)},
+        correct,
+        Reads.NODES,
+    )
+    found = [node for slot, node in refusing.items() if slot in large_enough and not node.is_closed]
+    return sorted(found, key=attrgetter("index"))
 
 
 def _refuses_curably(

@@ -142,9 +142,12 @@ def _find_room(search: ClaimSearch, *, curable: bool) -> _Found | None:
         fewest: _Found | None = None
         for node in chain(feasible, refusing):
             short = NodeShortage(search, node, is_refused=node.slot in refused)
-            units = _spared(search, claim.victims(node, stage, short), short)
+            taken = claim.victims(node, stage, short)
+            if not taken:
+                continue
+            units = _spared(search, taken, short)
             room = Room(node, _members(search, units))
-            if units and (fewest is None or room.cost < fewest[1].cost):
+            if fewest is None or room.cost < fewest[1].cost:
                 fewest = units, room
                 if stage is ClaimStage.SURPLUS_BEYOND_SHARE or room.cost == 1:
                     break
@@ -197,7 +200,7 @@ def why_not_victims(
 class ClaimSearch:
     """The part of a search for a task that is the same on all nodes."""
 
-    __slots__ = ("_alone", "_limits", "asked", "claim", "is_plain", "session", "task")
+    __slots__ = ("_alone", "_limits", "_lost", "asked", "claim", "is_plain", "session", "task")
 
     def __init__(self, session: Session, task: TaskState, claim: Claim) -> None:
         """Compute the request of the task and the limits that it exceeds now."""
@@ -210,6 +213,8 @@ class ClaimSearch:
         """The dimensions that the task requests."""
         self._alone = need_of_task(task)
         self._limits = claim.short_of_limits(self._alone)
+        self._lost: dict[int, bool] = {}
+        """Whether nodes have lost anything, by slot, as far as it was asked."""
 
     @property
     def is_limited(self) -> bool:
@@ -218,14 +223,19 @@ class ClaimSearch:
 
     def limits_once_gone(self, leaving: Collection[TaskState]) -> Collection[Lack]:
         """Return the limits that keep the task out once some tasks have left."""
-        may_change = self.is_plain or self._limits or any(map(_is_on_lost, leaving))
+        may_change = self.is_plain or self._limits or any(map(self._is_on_lost, leaving))
         if not leaving or not may_change:
             return self._limits
         return self.claim.short_of_limits(evolve(self._alone, leaving=tuple(leaving)))
 
-
-def _is_on_lost(task: TaskState) -> bool:
-    return task.node is not None and has_lost(task.node)
+    def _is_on_lost(self, task: TaskState) -> bool:
+        node = task.node
+        if node is None:
+            return False
+        known = self._lost.get(node.slot)
+        if known is None:
+            known = self._lost[node.slot] = has_lost(node)
+        return known
 
 
 class NodeShortage:

@@ -200,7 +200,12 @@ class Claimant:
 
     def candidates_everywhere(self) -> list[TaskState]:
         """Return the Running tasks on all nodes that are within its scope."""
-        return [task for node in self.session.nodes for task in self.candidates_on(node)]
+        session, job = self.session, self.task.job
+        assert job is not None
+        nodes: Iterable[NodeState] = session.nodes
+        if self.scope in {EvictionScope.OTHER_JOBS, EvictionScope.SAME_JOB}:
+            nodes = [node for node in nodes if session.running_on(node).has_any_of(job.queue)]
+        return [task for node in nodes for task in self.candidates_on(node)]
 
     def victims_among(self, candidates: Sequence[TaskState]) -> Victims:
         """Return whom plugins let go of some candidates on one node."""
@@ -401,8 +406,10 @@ def make_room(
         room = find_room(claimant, RoomOn(claimant, claimant.feasible()))
     else:
         known = RememberedRoom(claimant)
-        found = known if claimant.limit is None else RoomWithinLimits(claimant)
-        room = None if known.fails_again() else find_room(claimant, found)
+        room = None
+        if not known.fails_again():
+            found = known if claimant.limit is None else RoomWithinLimits(claimant)
+            room = find_room(claimant, found)
         if room is None:
             known.remember_failure()
     if room is None:
@@ -794,13 +801,17 @@ class RoomWithinLimits(RoomOn):
             claimant.is_within_limits(everybody) or claimant.may_tighten_limits(everybody)
         ):
             return
+        here = {task.node.slot for task in everybody if task.node is not None}
         shares_search = False
         for node in claimant.feasible():
-            if claimant.fits_on(node):
+            if shares_search and node.slot not in here:
+                continue
+            shortfall = claimant.shortfall(node)
+            if shortfall.is_enough_with(()):
                 if not shares_search:
                     yield node
                 shares_search = True
-            elif claimant.shortfall(node).is_enough_with(claimant.candidates_on(node)):
+            elif node.slot in here and shortfall.is_enough_with(claimant.candidates_on(node)):
                 yield node
 
     def _choose(

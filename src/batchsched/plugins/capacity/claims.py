@@ -61,6 +61,8 @@ class _Walk:
     taken: Sequence[EvictionUnit]
     after: ProjectedAccounts
     """What queues would hold without them."""
+    lacks: Collection[Lack]
+    """What is still short without them."""
 
 
 @define(eq=False, kw_only=True)
@@ -99,6 +101,10 @@ class QueueClaim:
     """The rights that do not leave a unit to its queue, as of the search that asked."""
     _free: dict[EvictionUnit, bool] = field(init=False, factory=dict[EvictionUnit, bool])
     """Whether nothing protects a unit, as far as it was asked."""
+    _keepers: dict[EvictionUnit, str | None] = field(
+        init=False, factory=dict[EvictionUnit, "str | None"]
+    )
+    """What protects a unit, as far as it was asked why it is no victim, at the end of the cycle."""
 
     @property
     def levels(self) -> bool:
@@ -114,6 +120,7 @@ class QueueClaim:
         """
         self._pools.clear()
         self._at_stage.clear()
+        self._keepers.clear()
         self._excess.clear()
         self._open_to.clear()
         self._reachable = self._lenders()
@@ -255,10 +262,13 @@ class QueueClaim:
 
         If a walk ends short, it is repeated without the unit that it took first.
         """
-        everyone = self._everyone(node, stage, short)
+        everyone = self._everyone(node, stage, short(()))
+        if not short.may_end_with(everyone):
+            return ()
+        everyone = list(filter(self._is_free, everyone))  # plugins are asked last: it costs most
         if everyone and short.may_end_with(everyone):
             for walk in self._walks(node, stage, short, everyone):
-                if not short(walk.taken):
+                if not walk.lacks:
                     rights = self._open_to
                     self._taken.update((unit, rights.get(unit, self.rights)) for unit in walk.taken)
                     return walk.taken
@@ -294,6 +304,7 @@ class QueueClaim:
                     if (
                         unit.tasks[0].uid not in left_out
                         and not after.has_taken(unit)
+                        and self._is_free(unit)
                         and self._may_take(leaf, unit, request, stage, node, lacks, after)
                     ):
                         eligible[leaf] = unit
@@ -303,7 +314,7 @@ class QueueClaim:
             leaf = after.fullest(eligible, {lack.dimension for lack in lacks})
             after.take(leaf, eligible[leaf])
             taken.append(eligible[leaf])
-        return _Walk(taken, after)
+        return _Walk(taken, after, lacks)
 
     def _may_take(
         self,
@@ -437,7 +448,7 @@ class QueueClaim:
             may_go = unit.is_backfill or (
                 (takes_jobs or unit.is_surplus) and self._rights_to(leaf, unit)
             )
-            if may_go and self._is_free(unit):
+            if may_go:
                 yield unit
 
     def _is_free(self, unit: EvictionUnit) -> bool:
@@ -446,9 +457,14 @@ class QueueClaim:
             known = self._free[unit] = self.protected_by(unit) is None
         return known
 
-    def _everyone(self, node: NodeState, stage: ClaimStage, short: Shortage) -> list[EvictionUnit]:
-        """Return all candidates: those on a node, or on any where limits are short too."""
-        is_limited = any(lack.queue is not None for lack in short(()))
+    def _everyone(
+        self, node: NodeState, stage: ClaimStage, lacks: Collection[Lack]
+    ) -> list[EvictionUnit]:
+        """Return all candidates: those on a node, or on any where limits are short too.
+
+        Some may be protected.
+        """
+        is_limited = any(lack.queue is not None for lack in lacks)
         pool = self._candidates(None if is_limited else node, stage)
         return [unit for units in pool.values() for unit in units]
 
@@ -461,14 +477,14 @@ class QueueClaim:
 
         It is the first reason that holds when the last walk has ended.
         """
-        stage = ClaimStage.ALL
-        walk = _Walk((), ProjectedAccounts(self.accounts))
+        stage, lacks = ClaimStage.ALL, short(())
+        walk = _Walk((), ProjectedAccounts(self.accounts), lacks)
         tried: set[str] = set()
-        for walk in self._walks(node, stage, short, self._everyone(node, stage, short)):
+        everyone = list(filter(self._is_free, self._everyone(node, stage, lacks)))
+        for walk in self._walks(node, stage, short, everyone):
             tried.update(victim.uid for unit in walk.taken for victim in unit.victims)
-        lacks = short(walk.taken)
         return [
-            None if task.uid in tried else self._why_not(task, node, lacks, walk.after)
+            None if task.uid in tried else self._why_not(task, node, walk.lacks, walk.after)
             for task in tasks
         ]
 
@@ -480,10 +496,12 @@ class QueueClaim:
         leaf = self.accounts.tree.position[task.job.queue.name]
         if leaf == self.leaf:
             return "of the queue that claims"
-        unit = next(unit for unit in self.loans.units(leaf) if task in unit.tasks)
+        unit = next(unit for unit in self.loans.units_of(leaf, task.job) if task in unit.tasks)
         if not unit.is_whole:
             return "some of the tasks that would leave with it are not running"
-        keeper = self.protected_by(unit)
+        if unit not in self._keepers:
+            self._keepers[unit] = self.protected_by(unit)
+        keeper = self._keepers[unit]
         if keeper is not None:
             return f"protected by {keeper}"
         rights = self.rights or (LEVELLING,)
