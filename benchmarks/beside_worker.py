@@ -36,7 +36,11 @@ def canonical(result: Any) -> bytes:
 def _told_by_all(content: Any) -> Any:
     """Return it without the facts of `Unfit` that earlier commits said only in sentences."""
     if isinstance(content, dict):
-        later = ("excess", "queue") if {"detail", "plugin", "reason"} <= content.keys() else ()
+        later = (
+            ("beyond_deserved", "excess", "queue")
+            if {"detail", "plugin", "reason"} <= content.keys()
+            else ()
+        )
         return {key: _told_by_all(each) for key, each in content.items() if key not in later}
     if isinstance(content, list | tuple):
         return [_told_by_all(each) for each in content]

@@ -194,7 +194,11 @@ def canonical(result: CycleResult) -> bytes:
 def _without_facts(content: Any) -> Any:
     """Return it without the facts of which the sentence of an `Unfit` is made."""
     if isinstance(content, dict):
-        facts = ("excess", "queue") if {"detail", "plugin", "reason"} <= content.keys() else ()
+        facts = (
+            ("beyond_deserved", "excess", "queue")
+            if {"detail", "plugin", "reason"} <= content.keys()
+            else ()
+        )
         return {key: _without_facts(each) for key, each in content.items() if key not in facts}
     if isinstance(content, list | tuple):
         return [_without_facts(each) for each in content]
