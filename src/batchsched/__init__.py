@@ -33,6 +33,8 @@ from batchsched.errors import (
 )
 from batchsched.model.cluster import (
     Dependency,
+    Hold,
+    HoldKind,
     JobEvent,
     JobInfo,
     JobPhase,
@@ -150,6 +152,8 @@ __all__ = [
     "FaultsError",
     "FormatError",
     "GangNeed",
+    "Hold",
+    "HoldKind",
     "HostPort",
     "InvariantError",
     "JobCondition",

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from batchsched import (
     Dependency,
+    Hold,
+    HoldKind,
     HostPort,
     JobEvent,
     JobInfo,
@@ -58,6 +60,7 @@ FULL_TASK = {
     "estimate": 60.0,
     "attained_service": 5.0,
     "group": "workers",
+    "holds": (Hold(HoldKind.GATE, "example.com/license"),),
 }
 FULL_JOB = {
     "name": "train",
@@ -78,6 +81,7 @@ FULL_JOB = {
     "depends_on": (Dependency(job="team/prepare", on=JobEvent.SUCCEEDED),),
     "eligible_time": 2.5,
     "plan": Plan(start=40.0, nodes={"u1": "n1"}),
+    "holds": (Hold(HoldKind.NOT_ADMITTED, "gpu", "no quota", until=7.0),),
 }
 FULL_NODE = {
     "name": "n1",
@@ -98,6 +102,7 @@ FULL_QUEUE = {
     "deserved": Resource(milli_cpu=2000),
     "limit": ResourceLimit(milli_cpu=9000, scalars={"nvidia.com/gpu": 1000}),
     "state": QueueStatus.CLOSED,
+    "reclaimable": False,
     "usage": Resource(milli_cpu=3_600_000.5),
     "usage_by_user": {"ann": Resource(milli_cpu=1_800_000)},
     "usage_half_life": 3600.0,

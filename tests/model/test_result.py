@@ -194,6 +194,7 @@ NO_CAUSE = {
     "lacking": "",
     "refusal": None,
     "plan": None,
+    "holds": [],
 }
 """What a reason says that names nobody else."""
 NO_COUNTS = {"counts": [], "undone": 0, "failure": None, "gang_need": None}

@@ -235,6 +235,7 @@ MOST_TYPES = (
     | dict.fromkeys(
         [
             "depends_on",
+            "holds",
             "tolerations",
             "host_ports",
             "taints",

@@ -82,7 +82,7 @@ def release(session: Session, starvation_threshold: float | None) -> None:
     candidates = [
         job
         for job in session.jobs_having(TaskStatus.PENDING)
-        if job.count(TaskStatus.PENDING) == len(job.tasks)
+        if job.count(TaskStatus.PENDING) + len(job.held) == len(job.tasks)
     ]
     for job in session.jobs_having(TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
         if _releases(session, job, starvation_threshold):

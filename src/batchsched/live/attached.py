@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from attrs import evolve, fields_dict
 
 from batchsched.errors import ArgumentError, Fault
-from batchsched.model.cluster import JobInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.immutable import LazyMap
 from batchsched.model.reasons import JobCondition
 from batchsched.model.result import CycleResult, JobOutcome, TaskOutcome
@@ -324,7 +324,7 @@ class _Following:
                     if job is not None:
                         leaving[job] = None
             elif info is not task.info:
-                if _is_same_to_the_books(task.info, info):
+                if _is_same_to_the_books(task.info, info) and not _may_be_held(task, info):
                     # Its times have changed, too: it has nearly always started or ended.
                     ledger.forget_answers(task)
                     self._new_tasks.append(task)
@@ -372,6 +372,16 @@ class _Following:
         if nodes and index.is_active:
             return True
         return not all(map(index.knows, coming))
+
+
+def _may_be_held(task: TaskState, info: TaskInfo) -> bool:
+    """Return whether something holds a task of a job, by its old or by its new description."""
+    if task.is_held:
+        return True
+    return info.status in _WAITING and task.job is not None and task.job.holds(info)
+
+
+_WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
 
 
 def _is_same_to_the_books(one: TaskInfo, other: TaskInfo) -> bool:

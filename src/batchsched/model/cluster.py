@@ -133,6 +133,72 @@ class JobEvent(Enum):
     """It has ended without success."""
 
 
+class HoldKind(Enum):
+    """What holds a task or a job, so that it waits whatever room there is.
+
+    The value is a stable code.
+    """
+
+    SUSPENDED = "Suspended"
+    """It is suspended until somebody resumes it."""
+    GROUP_MISSING = "GroupMissing"
+    """The group that it names does not exist."""
+    NO_QUEUE = "NoQueue"
+    """The queue that it names does not exist."""
+    QUEUE_CLOSED = "QueueClosed"
+    """Its queue takes no new work."""
+    NOT_ADMITTED = "NotAdmitted"
+    """A controller that admits jobs has not admitted it."""
+    CHECK = "Check"
+    """A check of its admission has not passed."""
+    GATE = "Gate"
+    """A scheduling gate has not been removed."""
+
+
+@frozen
+class Hold:
+    """Something outside of the scheduler that keeps a task, or a whole job, from being placed.
+
+    >>> print(Hold(HoldKind.GATE, "example.com/license"))
+    it waits for the gate example.com/license
+    >>> print(Hold(HoldKind.NOT_ADMITTED, "team-a", "Kueue has not tried it yet"))
+    Kueue has not tried it yet
+    """
+
+    kind: HoldKind
+    name: str = ""
+    """The name of what holds it, such as a gate, a queue or a check."""
+    detail: str = ""
+    """What is told of it, a sentence without a full stop. Empty: a text made of kind and name."""
+    until: float | None = None
+    """The time at which it may end, in seconds on the clock of the snapshot's `now`."""
+
+    @property
+    def text(self) -> str:
+        """What holds it, in words; without `until`, which is a time of the caller's clock."""
+        if self.kind is HoldKind.CHECK and self.name:
+            return f"the check {self.name} has not passed" + (self.detail and f": {self.detail}")
+        if self.detail:
+            return self.detail
+        with_name, without = _OF_HOLD[self.kind]
+        return with_name.format(self.name) if self.name else without
+
+    def __str__(self) -> str:
+        return self.text
+
+
+_OF_HOLD = {
+    HoldKind.SUSPENDED: ("{} is suspended", "it is suspended"),
+    HoldKind.GROUP_MISSING: ("the group {} does not exist", "its group does not exist"),
+    HoldKind.NO_QUEUE: ("the queue {} does not exist", "its queue does not exist"),
+    HoldKind.QUEUE_CLOSED: ("the queue {} takes no new work", "its queue takes no new work"),
+    HoldKind.NOT_ADMITTED: ("{} has not admitted it", "it has not been admitted"),
+    HoldKind.CHECK: ("the check {} has not passed", "a check of its admission has not passed"),
+    HoldKind.GATE: ("it waits for the gate {}", "it waits for a scheduling gate"),
+}
+"""The text of a hold, with its name and without one."""
+
+
 @frozen(kw_only=True)
 class Dependency:
     """An event of another job that must have occurred before a job is eligible.
@@ -288,6 +354,12 @@ def _tolerations(items: Iterable[Toleration], /) -> tuple[Toleration, ...]:
     return kept_tuple(items, "tolerations")
 
 
+def _holds(items: Iterable[Hold], /) -> tuple[Hold, ...]:
+    if type(items) is tuple:
+        return cast("tuple[Hold, ...]", items)
+    return kept_tuple(items, "holds")
+
+
 def _host_ports(items: Iterable[HostPort], /) -> tuple[HostPort, ...]:
     if type(items) is tuple:
         return cast("tuple[HostPort, ...]", items)
@@ -345,6 +417,8 @@ class TaskInfo:
     """For how many seconds it held resources in earlier runs; see `seconds_held`."""
     group: str | None = None
     """The group of its job that it belongs to, a leaf of `JobInfo.groups`. None: no groups."""
+    holds: tuple[Hold, ...] = field(default=(), converter=_holds)
+    """What keeps it from being placed. It is not placed while it has any, or its job has."""
 
     def seconds_held(self, now: float, /) -> float:
         """Return for how many seconds it has held resources until `now`, in all runs.
@@ -467,6 +541,8 @@ class JobInfo:
     """
     plan: Plan | None = None
     """When and where the last cycle planned to start the job. None: there is no plan."""
+    holds: tuple[Hold, ...] = field(default=(), converter=_holds)
+    """What keeps all of its tasks from being placed. Those that run already go on."""
     uid: str = field(init=False, eq=False, repr=False)
     """``namespace/name``."""
 
@@ -551,9 +627,10 @@ def _kept_usage(content: Mapping[str, Resource], /) -> Mapping[str, Resource]:
 class Queue:
     """A queue: its jobs get a share of the cluster, by weight and by what the queue deserves.
 
-    Queues form a tree by `parent`; jobs name its leaves. `parent`, `priority`, `guarantee`,
-    `deserved`, `limit` and `state` are read by the plugin ``capacity``, and the past use by the
-    plugin ``usage``; other plugins see a list of queues with weights.
+    Queues form a tree by `parent`; jobs name its leaves. `state` and `reclaimable` hold under every
+    configuration. `priority`, `guarantee`, `deserved` and `limit` are read by the plugin
+    ``capacity``, and the past use by the plugin ``usage``; other plugins see a list of queues with
+    weights, of which ``proportion`` also reads `limit`.
 
     >>> Queue(name="vision", parent="research", deserved=Resource(milli_cpu=64_000)).weight
     1
@@ -581,6 +658,8 @@ class Queue:
     """The most that it may hold; None: unlimited."""
     state: QueueStatus = QueueStatus.OPEN
     """Whether tasks may start in it and in all queues below it."""
+    reclaimable: bool = True
+    """Whether the action ``reclaim`` may evict tasks of it, and of the queues below it."""
     usage: Resource = _NOTHING
     """What its jobs held in the past, decayed, in each dimension's units times seconds.
 

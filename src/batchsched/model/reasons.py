@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from attrs import field, frozen
 
-from batchsched.model.cluster import QueueStatus
+from batchsched.model.cluster import Hold, HoldKind, QueueStatus
 from batchsched.model.immutable import EMPTY, FrozenMap, kept_map
 from batchsched.model.resources import Resource
 from batchsched.model.texts import amounts_text, shown_amount
@@ -393,6 +393,8 @@ class WhyPending(Enum):
     """Its job depends on other jobs, and these dependencies do not hold yet."""
     NEVER_ELIGIBLE = "NeverEligible"
     """Its job has a dependency that can no longer hold."""
+    HELD = "Held"
+    """Something holds it, its job or its queue, or keeps its job below its minimum; see `Hold`."""
     NOT_CONSIDERED = "NotConsidered"
     """No action of the cycle considered it."""
 
@@ -512,6 +514,8 @@ class PendingReason:
     """Why its queue may not take it or, for a claim, may not reclaim resources for it."""
     plan: PlannedWait | None = None
     """What its job waits for, where that was planned."""
+    holds: tuple[Hold, ...] = ()
+    """What holds it, its job or its queue, or the tasks without which its job cannot start."""
 
     @property
     def text(self) -> str:
@@ -553,6 +557,27 @@ def refused_by_queue(refusal: Unfit) -> PendingReason:
     why = _WHY_REFUSED.get(refusal.reason, WhyPending.QUEUE_LIMIT)
     behind = refusal.detail if refusal.reason is UnfitReason.NOT_ITS_TURN else ""
     return PendingReason(why, detail=refusal.text, behind_job=behind, refusal=refusal)
+
+
+def queue_hold(queue: str, status: QueueStatus) -> Hold:
+    """Return the hold of a queue that is not open on the tasks in it and below it."""
+    return Hold(HoldKind.QUEUE_CLOSED, queue, f"queue {queue!r} is {status.value}")
+
+
+def holds_text(holds: Iterable[Hold]) -> str:
+    """Return what holds say, each text once."""
+    return "; ".join(dict.fromkeys(hold.text for hold in holds))
+
+
+def held(holds: tuple[Hold, ...]) -> PendingReason:
+    """Return the reason of a task that something holds."""
+    return PendingReason(WhyPending.HELD, detail=holds_text(holds), holds=holds)
+
+
+def kept_below_minimum(holds: tuple[Hold, ...]) -> PendingReason:
+    """Return the reason of a task whose job lacks tasks for its minimum that something holds."""
+    detail = f"its job lacks tasks that are held: {holds_text(holds)}"
+    return PendingReason(WhyPending.HELD, detail=detail, holds=holds)
 
 
 def claim_refused(refusal: Unfit) -> PendingReason:
@@ -674,7 +699,7 @@ class ConditionReason(Enum):
 class PlacementFailure:
     """Why no place was found for the first task of a job that was tried in vain.
 
-    It has a refusal, the name of the task, or a tally.
+    It has a refusal, the name of the task, a tally, or what holds tasks that the job needs.
     """
 
     refusal: Unfit | None = None
@@ -683,6 +708,8 @@ class PlacementFailure:
     """The name of the task, if there was no room when it was tried, and there is now."""
     tally: NodeTally | None = None
     """Why the nodes do not accept it at the end of the cycle."""
+    holds: tuple[Hold, ...] = ()
+    """What holds tasks of the job, without which it lacks its minimum."""
 
     def text(self, when: str) -> str:
         """Return the failure as text; `when` says when the task was tried."""
@@ -693,6 +720,8 @@ class PlacementFailure:
             return self.refusal.text
         if self.tally is not None:
             return self.tally.text
+        if self.holds:
+            return holds_text(self.holds)
         return f"no node had room for task {self.task!r} {when}"
 
 

@@ -201,7 +201,7 @@ class _Proportion:
                 if not task.is_backfill:
                     if task.status.occupies:
                         held.append(task)
-                    elif task.status in _WANTED:
+                    elif task.status in _WANTED and not task.is_held:
                         wanted.append(task)
         of_held = sum_of_requests(held, self._view.dimensions.zero)
         return Use(of_held, plus(of_held, sum_of_requests(wanted, self._view.dimensions.zero)))
@@ -328,7 +328,7 @@ class _Proportion:
             # Most of them are Pending, or will be after a rollback.
             wanted = [task for task in job.tasks if not task.is_best_effort]
             tasks = self._pending[job.uid] = self._view.in_task_order(wanted)
-        pending = [task for task in tasks if task.status is TaskStatus.PENDING]
+        pending = [task for task in tasks if task.status is TaskStatus.PENDING and not task.is_held]
         if job.groups is not None:
             needed = [task for task in needed_tasks(job.groups, pending) if task is not claimant]
         else:

@@ -451,7 +451,7 @@ def _keep_promises(session: Session) -> None:
     promised: dict[JobState, dict[TaskState, NodeState]] = {}
     for task, node_name in session.ledger.initial_promises:
         job, node = task.job, session.ledger.node_named.get(node_name)
-        if job is not None and job.in_session and node is not None:
+        if job is not None and job.in_session and node is not None and not task.is_held:
             promised.setdefault(job, {})[task] = node
     waiting = session.live_jobs(promised)
     while waiting:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from attrs import evolve
 
-from batchsched.model.cluster import TaskStatus
+from batchsched.model.cluster import Hold, TaskStatus
 from batchsched.model.immutable import LazyMap
 from batchsched.model.reasons import (
     NOT_CONSIDERED,
@@ -35,10 +35,13 @@ from batchsched.model.reasons import (
     explained,
     gang_incomplete,
     group_incomplete,
+    held,
+    kept_below_minimum,
     maxima_too_low,
     not_reached,
     out_of_reach,
     overused,
+    queue_hold,
     refused_by_queue,
     room_came_late,
     short_in_all,
@@ -151,6 +154,8 @@ class PendingReasons:
 
     def _failure_of(self, job: JobState) -> PlacementFailure | None:
         """Return why no node was found for the first task that was tried, as far as still known."""
+        if job.held and _is_kept_below(job):
+            return PlacementFailure(holds=_holds_of(job))
         unplaced = self._unplaced_of.get(job)
         if unplaced is None:
             return None
@@ -229,9 +234,12 @@ class PendingReasons:
         parts: list[_Part] = []
         of_tried: dict[str, PendingReason] = {}
         """The reasons of tasks that only have placeholders in the parts."""
-        pending = self._session.ledger.jobs_having[TaskStatus.PENDING.index]
-        for _, job in sorted(pending.items()):
-            if not job.in_session:
+        ledger = self._session.ledger
+        waiting = {**ledger.jobs_having[TaskStatus.PENDING.index], **ledger.jobs_held}
+        for _, job in sorted(waiting.items()):
+            if job.held:
+                parts.append(self._of_held_job(job))
+            elif not job.in_session:
                 reason = self._left_out(job)
                 parts.append(([task.uid for task in job.having(TaskStatus.PENDING)], reason))
             elif not self._of_plain_job(job, parts, of_tried):
@@ -253,6 +261,27 @@ class PendingReasons:
         condition = self._session.left_out[job.uid]
         why = _WHY_LEFT_OUT.get(condition.reason, WhyPending.JOB_INVALID)
         return PendingReason(why, detail=condition.message)
+
+    def _of_held_job(self, job: JobState) -> dict[str, PendingReason]:
+        """Return the reasons of a job of which some tasks are held, in task order. O(tasks)."""
+        pending = job.having(TaskStatus.PENDING)
+        if not pending:
+            reasons: dict[str, PendingReason] = {}
+        elif _is_kept_below(job):
+            reasons = dict.fromkeys([t.uid for t in pending], kept_below_minimum(_holds_of(job)))
+        elif not job.in_session:
+            reasons = dict.fromkeys([task.uid for task in pending], self._left_out(job))
+        else:
+            reasons = self._of_job(job)
+        known: dict[tuple[Hold, ...], PendingReason] = {}
+        for task in job.held:
+            holds = _holds_on(task, job)
+            reason = known.get(holds)
+            if reason is None:
+                reason = known[holds] = held(holds)
+            reasons[task.uid] = reason
+        in_order = self._session.in_task_order([*pending, *job.held])
+        return {task.uid: reasons[task.uid] for task in in_order}
 
     def _of_plain_job(
         self,
@@ -428,6 +457,31 @@ def _pending_by_job(tasks: Iterable[TaskState]) -> dict[JobState, list[TaskState
 
 def _uid(task: TaskState) -> str:
     return task.uid
+
+
+# Holds
+
+
+def _holds_on(task: TaskState, job: JobState) -> tuple[Hold, ...]:
+    """Return what holds a task: its own holds, those of its job, and that of its queue."""
+    closed = None if job.queue is None else job.queue.closed_by
+    of_queue = () if closed is None else (queue_hold(closed.name, closed.info.state),)
+    return (*task.info.holds, *job.info.holds, *of_queue)
+
+
+def _holds_of(job: JobState) -> tuple[Hold, ...]:
+    """Return what holds tasks of a job, each hold once, in the order of its tasks."""
+    return tuple(dict.fromkeys(hold for task in job.held for hold in _holds_on(task, job)))
+
+
+def _is_kept_below(job: JobState) -> bool:
+    """Return whether a job has tasks for its minimum only with those that are held. O(tasks)."""
+    with_all, without = JobState(job.info, None), JobState(job.info, None)
+    for task in job.tasks:
+        with_all.recount(task, None, task.status)
+        if not task.is_held:
+            without.recount(task, None, task.status)
+    return with_all.has_minimum(Counting.VALID) and not without.has_minimum(Counting.VALID)
 
 
 # Groups and maxima

@@ -343,7 +343,12 @@ class Session(TurnTaker):
         """Place a Pending task on a node where it can start now; bind its job if it is ready."""
         job = task.job
         self._outside_statement()
-        if task.status is not TaskStatus.PENDING or job is None or not job.in_session:
+        if (
+            task.status is not TaskStatus.PENDING
+            or task.is_held
+            or job is None
+            or not job.in_session
+        ):
             self.expect(task, TaskStatus.PENDING)
         mark = is_backfill or task.is_backfill
         self.ledger.move(task, TaskStatus.ALLOCATED, node, is_backfill=mark)
@@ -392,6 +397,8 @@ class Session(TurnTaker):
         if task.status not in statuses:
             wanted = " or ".join(status.value for status in statuses)
             raise StatementError(f"expected a task that is {wanted}, got {task!r}")
+        if task.is_held:
+            raise StatementError(f"expected a task that nothing holds, got {task!r}")
         if task.job is None or not task.job.in_session:
             raise StatementError(f"expected a task of a job in this session, got {task!r}")
 
@@ -598,7 +605,12 @@ class Statement:
     def allocate(self, task: TaskState, node: NodeState, *, is_backfill: bool = False) -> None:
         """Place a Pending or Reserved task on a node where it can start now."""
         job = task.job
-        if task.status is not TaskStatus.PENDING or job is None or not job.in_session:
+        if (
+            task.status is not TaskStatus.PENDING
+            or task.is_held
+            or job is None
+            or not job.in_session
+        ):
             self._session.expect(task, TaskStatus.PENDING, TaskStatus.RESERVED)
         self._move(task, TaskStatus.ALLOCATED, node, is_backfill=is_backfill or task.is_backfill)
 

@@ -44,14 +44,15 @@ Taken = Callable[[ItemT, Collection[ItemT]], None]
 
 def tasks_to_place(session: AsksPlugins, job: JobState) -> list[TaskState]:
     """Return the job's Pending tasks that request any resources, in task order."""
-    pending = [t for t in job.tasks if t.status is TaskStatus.PENDING and not t.is_best_effort]
+    pending = [t for t in job.having(TaskStatus.PENDING) if not t.is_best_effort]
     return session.in_task_order(pending) if len(pending) > 1 else pending
 
 
 def has_task_to_place(job: JobState) -> bool:
     """Return whether the job has a Pending task that requests any resources."""
     return bool(job.count(TaskStatus.PENDING)) and any(
-        task.status is TaskStatus.PENDING and not task.is_best_effort for task in job.tasks
+        task.status is TaskStatus.PENDING and not task.is_best_effort and not task.is_held
+        for task in job.tasks
     )
 
 

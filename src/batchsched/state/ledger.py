@@ -12,7 +12,7 @@ from itertools import chain, compress
 from typing import NoReturn
 
 from batchsched.errors import InvariantError
-from batchsched.model.cluster import JobInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.cluster import JobInfo, Queue, QueueStatus, TaskInfo, TaskStatus
 from batchsched.model.snapshot import Snapshot
 from batchsched.state.groups import JobGroups
 from batchsched.state.memory import ChangeLog
@@ -86,6 +86,8 @@ TaskListener = Callable[[TaskState], None]
 _ALLOCATED = TaskStatus.ALLOCATED
 _BINDING = TaskStatus.BINDING
 _RESERVED = TaskStatus.RESERVED
+_WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
+"""The statuses in a snapshot of tasks that may be held."""
 _WITHOUT_HOLDING = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL, TaskStatus.RESERVED)
 """The statuses of tasks that are on a node and hold nothing there."""
 
@@ -93,15 +95,15 @@ _WITHOUT_HOLDING = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL, TaskStatus.RES
 class Ledger:
     """The state of one session, created from a snapshot. O(size of the snapshot) to create.
 
-    A task that is Reserved in the snapshot on a node that does not exist is entered as Pending and
-    listed in `lost_reservations`. Every task that is Pipelined in the snapshot is entered as
-    Pending and listed in `initial_promises`.
+    A task that is Reserved in the snapshot on a node that does not exist, or that is held, is
+    entered as Pending and listed in `lost_reservations`. Every task that is Pipelined in the
+    snapshot is entered as Pending and listed in `initial_promises`.
     """
 
     on_promise: Callable[[TaskState, NodeState, int], None] | None = None
     """Called when a task becomes (1) or ceases to be (-1) Pipelined on a node."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:  # noqa: PLR0915 - they are attributes
         self.snapshot = snapshot
         self.dimensions = Dimensions(
             [node.allocatable for node in snapshot.nodes],
@@ -133,6 +135,8 @@ class Ledger:
         """The tasks without a job, by UID."""
         self.jobs_having: tuple[dict[str, JobState], ...] = tuple({} for _ in TaskStatus)
         """For each `TaskStatus.index`, the jobs with a task in this status, by UID, unordered."""
+        self.jobs_held: dict[str, JobState] = {}
+        """The jobs with tasks that are held, by UID, unordered."""
         self.jobs_short: dict[str, JobState] = {}
         """The jobs with fewer ready tasks than their minimum, by UID, unordered."""
         self.reserved_nodes: dict[str, NodeState] = {}
@@ -142,7 +146,7 @@ class Ledger:
         self.origins: dict[TaskState, Origin] | None = None
         """The state of moved tasks before their first move; None: it is not recorded."""
         self.lost_reservations: list[tuple[TaskState, str]] = []
-        """Tasks that were Reserved on a node that does not exist, with the node's name."""
+        """Tasks that were Reserved on a node that does not exist, or are held, with its name."""
         self.initial_promises: list[tuple[TaskState, str]] = []
         """Tasks that are Pipelined in the snapshot, with the names of their nodes."""
         self.log = ChangeLog()
@@ -175,6 +179,8 @@ class Ledger:
         job.tasks += [self._enter(task_info, job) for task_info in info.tasks]
         for having in compress(self.jobs_having, job.counts):
             having[job.uid] = job
+        if job.held:
+            self.jobs_held[job.uid] = job
         if not job.has_minimum():
             self.jobs_short[job.uid] = job
         return job
@@ -186,6 +192,15 @@ class Ledger:
         if info.init_resreq is not None:
             init_resreq = vector(info.init_resreq)
         task = self.tasks[info.uid] = TaskState(info, job, resreq, init_resreq)
+        if job is not None and info.status in _WAITING and job.holds(info):
+            if info.node_name is not None:
+                is_promise = info.status is TaskStatus.PIPELINED
+                lost = self.initial_promises if is_promise else self.lost_reservations
+                lost.append((task, info.node_name))
+            task.status = TaskStatus.PENDING
+            job.hold(task)
+            job.best_effort_count += task.is_best_effort
+            return task
         if info.status is TaskStatus.PIPELINED:
             # The session decides whether the promise still holds.
             self.initial_promises.append((task, info.node_name or ""))
@@ -372,6 +387,11 @@ def _tree_of_queues(infos: Iterable[Queue]) -> dict[str, QueueState]:
         if queue.info.parent is not None:
             queue.parent = queues[queue.info.parent]
             queue.parent.children.append(queue)
+    for queue in queues.values():
+        above: QueueState | None = queue
+        while above is not None and above.info.state is QueueStatus.OPEN:
+            above = above.parent
+        queue.closed_by = above
     return queues
 
 
@@ -445,13 +465,18 @@ def _job_faults(ledger: Ledger) -> Iterator[str]:
     for job in ledger.jobs.values():
         counted = JobState(job.info, job.queue)
         for task in job.tasks:
+            if task.is_held:
+                counted.hold(task)
+                continue
             counted.recount(task, None, task.status)
             if task.is_backfill and task.status.holds and task.node is not None:
                 counted.backfilling += 1
         counted.tasks = job.tasks
         if job.running_by_node is not None:
             counted.running_nodes()
-        for name in (*("allocated", "counts", "counted", "backfilling", "running_by_node"),):
+        for name in (
+            *("allocated", "counts", "counted", "held", "backfilling", "running_by_node"),
+        ):
             booked, real = getattr(job, name), getattr(counted, name)
             if booked != real:
                 yield f"{job!r}.{name} is booked as {booked}, and is {real}"
@@ -460,6 +485,8 @@ def _job_faults(ledger: Ledger) -> Iterator[str]:
         for status, having in zip(TaskStatus, ledger.jobs_having, strict=True):
             if (having.get(job.uid) is job) != bool(counted.counts[status.index]):
                 yield f"{job!r} is not listed as it should be among those with {status.value}"
+        if (ledger.jobs_held.get(job.uid) is job) != bool(counted.held):
+            yield f"{job!r} is not listed as it should be among those that are held"
         is_short = not counted.has_minimum()
         if (ledger.jobs_short.get(job.uid) is job) != is_short:
             yield f"{job!r} is not listed as it should be among those that are short"

@@ -266,6 +266,7 @@ class LiveLedger(Ledger):
         for having in compress(self.jobs_having, job.counts):
             del having[uid]
         self.jobs_short.pop(uid, None)
+        self.jobs_held.pop(uid, None)
         if job.queue is not None:
             jobs = job.queue.jobs
             del jobs[bisect_left(jobs, uid, key=_uid_of_job)]

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from operator import add, sub
 from typing import Protocol, TypeVar
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.cluster import HoldKind, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.constraints import HostPort
 from batchsched.state.groups import FIRST_COUNTING, NEVER, Counting, JobGroups
 from batchsched.state.vectors import Vector, fits, minus, plus
@@ -39,7 +39,7 @@ _RUNS = tuple(s.index for s in (TaskStatus.RUNNING, TaskStatus.BINDING, TaskStat
 class QueueState:
     """A queue during a session."""
 
-    __slots__ = ("children", "info", "jobs", "name", "parent", "waits_in")
+    __slots__ = ("children", "closed_by", "info", "jobs", "name", "parent", "waits_in")
 
     def __init__(self, info: Queue) -> None:
         self.info = info
@@ -48,6 +48,9 @@ class QueueState:
         """Its parent queue, if any."""
         self.children: list[QueueState] = []
         """Its children, in order of name; only queues without children have jobs."""
+        self.closed_by: QueueState | None = None
+        """The first queue from itself to the top that is not open; None: all are. Set when the
+        tree is built."""
         self.jobs: list[JobState] = []
         """All jobs of the snapshot that name the queue, in order of UID."""
         self.waits_in: Reorders[QueueState] | None = None
@@ -68,6 +71,7 @@ class JobState:
         "counts",
         "groups",
         "has_bind",
+        "held",
         "in_session",
         "info",
         "min_available",
@@ -103,7 +107,10 @@ class JobState:
         self.allocated: dict[str, TaskState] | None = None
         """The tasks that are Allocated, by UID; None: there are none, as mostly."""
         self.counts = _NO_TASKS.copy()
-        """The number of tasks by `TaskStatus.index`."""
+        """The number of tasks by `TaskStatus.index`, without those that are held."""
+        self.held: list[TaskState] = []
+        """The Pending tasks that something holds, in order of UID. They are in no other count than
+        `Counting.VALID`, so that nothing that places tasks or adds up requests meets them."""
         self.best_effort_count = 0
         """The number of its tasks without requests, whatever their status."""
         self.backfilling = 0
@@ -165,14 +172,32 @@ class JobState:
             if not self.allocated:
                 self.allocated = None
 
+    def holds(self, info: TaskInfo, /) -> bool:
+        """Return whether something holds a task of it that would be Pending."""
+        queue = self.queue
+        return bool(info.holds or self.info.holds or (queue is not None and queue.closed_by))
+
+    def hold(self, task: TaskState, /) -> None:
+        """Enter a new task that is Pending and held, in place of `recount`. O(depth)."""
+        task.is_held = True
+        self.held.append(task)
+        if self.info.holds or any(hold.kind is HoldKind.GATE for hold in task.info.holds):
+            return  # it may not start even where nothing else is in the way
+        if self.groups is not None:
+            self.groups.recount(task, None, TaskStatus.PENDING)
+        else:
+            self.counted[Counting.VALID] += 1
+
     def count(self, status: TaskStatus, /) -> int:
-        """Return how many tasks have `status`. O(1)."""
+        """Return how many tasks have `status`, without those that are held. O(1)."""
         return self.counts[status.index]
 
     def having(self, status: TaskStatus, /) -> list[TaskState]:
-        """Return the tasks that have `status`, in order of UID. O(tasks)."""
+        """Return the tasks that have `status` and are not held, in order of UID. O(tasks)."""
         if not self.counts[status.index]:
             return []
+        if self.held:
+            return [task for task in self.tasks if task.status is status and not task.is_held]
         return [task for task in self.tasks if task.status is status]
 
     def running_nodes(self) -> Collection[NodeState]:
@@ -213,6 +238,7 @@ class TaskState:
         "init_resreq",
         "is_backfill",
         "is_best_effort",
+        "is_held",
         "job",
         "kind",
         "node",
@@ -235,6 +261,8 @@ class TaskState:
         self.node: NodeState | None = None
         """The node that it is on, or that is promised to it or reserved for it."""
         self.is_backfill = info.is_backfill
+        self.is_held = False
+        """Whether it is Pending and may not be placed; see `JobState.held`."""
         self.resreq = resreq
         """What it holds while it runs, by dimension."""
         self.init_resreq = init_resreq

@@ -119,7 +119,7 @@ def explain(
             min_available=state.min_available,
             ready=state.ready_count,
             lacking=max(0, state.lacks()),
-            at_once=_at_once(session, state, waiting),
+            at_once=_at_once(session, state, state.having(TaskStatus.PENDING)),
             groups=_groups(state),
             nodes=len(snapshot.nodes),
         )

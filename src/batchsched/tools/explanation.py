@@ -14,7 +14,7 @@ from batchsched.tools.amounts import limit_text, resource_text
 from batchsched.tools.report import Report, Section, as_dict
 from batchsched.tools.trials import Change
 
-_WHATEVER_COMES_FIRST = frozenset({WhyPending.QUEUE_CLOSED, WhyPending.AT_MAXIMUM})
+_WHATEVER_COMES_FIRST = frozenset({WhyPending.HELD, WhyPending.QUEUE_CLOSED, WhyPending.AT_MAXIMUM})
 """Why a task waits although no other job comes before its own."""
 _WHATEVER_THE_NODES = _WHATEVER_COMES_FIRST | {
     WhyPending.QUEUE_LIMIT,

@@ -62,6 +62,9 @@ def changes_to_try(
     before: Sequence[JobState],
 ) -> tuple[Kind, ...]:
     """Return the changes that may help, by kind. O(running tasks)."""
+    if explanation.why is WhyPending.HELD:  # neither room nor rank is in its way
+        opened = Kind(tuple(_opened(_path(session, state.info.queue))), grows=False)
+        return (opened,) if opened.candidates else ()
     kinds = [
         *(
             Kind(tuple(_more_room(session, explanation, node, task)))
@@ -78,8 +81,6 @@ def changes_to_try(
             Kind(tuple(_higher_limits(above, result, task)))
             for above in _path(session, state.info.queue)
         ]
-    elif explanation.why is WhyPending.QUEUE_CLOSED:
-        kinds.append(Kind(tuple(_opened(_path(session, state.info.queue))), grows=False))
     elif explanation.why is WhyPending.QUEUE_NOT_LEAF:
         kinds.append(Kind(tuple(_leaves(explanation, state)), grows=False))
     if queue is not None and len(session.queues) > 1:

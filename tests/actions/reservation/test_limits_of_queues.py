@@ -52,7 +52,7 @@ class TestQueues:
         result = decide(Queue(name="q", state=state), job("s", "2C2G"), in_order=in_order)
         assert places(result, "s") == {"s-1": "Pending"}
         why = result.pending["s-1"].why
-        assert why is WhyPending.QUEUE_CLOSED
+        assert why is WhyPending.HELD
 
     def test_that_would_hold_more_than_they_may_get_no_reservation(self, in_order: bool) -> None:
         """The node is full of another queue's task; the limit would not let the gang have it."""

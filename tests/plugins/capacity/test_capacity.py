@@ -234,7 +234,7 @@ class TestLimits:
         result = config("allocate", "backfill").schedule(snapshot)
         assert sorted(bind.task_uid for bind in result.binds) == ["of-y-00", "of-y-01"]
         for uid in ("of-x1-00", "e"):
-            assert result.pending[uid].why is WhyPending.QUEUE_CLOSED
+            assert result.pending[uid].why is WhyPending.HELD
             assert result.pending[uid].text == f"queue 'x' is {state.value}"
 
 

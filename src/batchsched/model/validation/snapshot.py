@@ -29,6 +29,7 @@ from batchsched.model.validation.tasks import (
     dependency_cycle_faults,
     group_problems,
     has_sound_times,
+    hold_problems,
     job_timing_problems,
     taint_problems,
     task_time_problems,
@@ -91,6 +92,7 @@ def queue_problems(queue: Queue, /) -> Problems:
                 message = f"expected at most its limit, {most}, got {kept}"
                 yield f"guarantee.{_field(dimension)}", message
     yield from member_problems("state", queue.state, QueueStatus)
+    yield from truth_problems("reclaimable", queue.reclaimable)
     yield from under("usage", resource_problems(queue.usage, is_whole=False))
     yield from _user_problems(queue.usage_by_user)
     half_life = queue.usage_half_life
@@ -287,6 +289,7 @@ def is_sound_job(job: JobInfo, node_names: Container[str]) -> bool:
         and job.max_available is job.min_groups is None
         and _is_empty(job.depends_on)
         and _is_empty(job.groups)
+        and _is_empty(job.holds)
         and type(job.tasks) is tuple
         and all(
             type(task) is TaskInfo and task.group is None and check.is_sound(task)
@@ -427,6 +430,8 @@ class _Check:
                 )
                 or has_sound_times(task)
             )
+            and type(task.holds) is tuple
+            and not task.holds
         ):
             return False
         resreq, init_resreq, scoring = task.resreq, task.init_resreq, task.scoring_request
@@ -529,6 +534,7 @@ def _job_problems(job: JobInfo) -> Problems:
     yield from _priority_problems(job.priority)
     yield from time_problems("creation_time", job.creation_time)
     yield from job_timing_problems(job)
+    yield from hold_problems(job.holds)
 
 
 def _priority_problems(priority: object) -> Problems:
@@ -551,6 +557,7 @@ def task_problems(task: TaskInfo, nodes: Container[str], /) -> Problems:
         yield from under("scoring_request", scoring_problems(task.scoring_request))
     yield from task_time_problems(task)
     yield from constraint_problems(task)
+    yield from hold_problems(task.holds)
 
 
 def _place_problems(status: object, node_name: object, nodes: Container[str]) -> Problems:

@@ -7,6 +7,8 @@ from collections.abc import Generator, Mapping, Sequence
 from batchsched.errors import Fault
 from batchsched.model.cluster import (
     Dependency,
+    Hold,
+    HoldKind,
     JobEvent,
     JobInfo,
     Plan,
@@ -279,6 +281,22 @@ def task_time_problems(task: TaskInfo) -> Problems:
     if task.estimate is not None:
         yield from _duration_problems("estimate", task.estimate)
     yield from _duration_problems("attained_service", task.attained_service)
+
+
+def hold_problems(holds: object) -> Problems:
+    """Yield the problems of the holds of a task or a job."""
+    yield from each_problems("holds", holds, "Hold", _hold_problems)
+
+
+def _hold_problems(hold: object) -> Problems:
+    if not isinstance(hold, Hold):
+        yield "", f"expected a Hold, got {shown(hold)}"
+        return
+    yield from member_problems("kind", hold.kind, HoldKind)
+    yield from text_problems("name", hold.name, may_be_empty=True)
+    yield from text_problems("detail", hold.detail, may_be_empty=True)
+    if hold.until is not None:
+        yield from time_problems("until", hold.until)
 
 
 def job_timing_problems(job: JobInfo) -> Problems:

@@ -15,7 +15,17 @@ from batchsched.config.options import config_faults
 from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError, Fault, SnapshotError
-from batchsched.model.cluster import JobEvent, JobInfo, NodeInfo, TaskGroup, TaskInfo, TaskStatus
+from batchsched.model.cluster import (
+    Hold,
+    HoldKind,
+    JobEvent,
+    JobInfo,
+    NodeInfo,
+    QueueStatus,
+    TaskGroup,
+    TaskInfo,
+    TaskStatus,
+)
 from batchsched.model.reasons import ConditionReason
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
@@ -367,12 +377,45 @@ class Cycle:
             before: whether to count before the cycle instead.
 
         """
-        of = Counter(
-            task.group
-            for task in job.tasks
-            if (self.before(task.uid) if before else self.after[task.uid]).status in statuses
+        return self.groups_of(
+            job,
+            (
+                task
+                for task in job.tasks
+                if (self.before(task.uid) if before else self.after[task.uid]).status in statuses
+            ),
         )
-        return GroupCounts(job, of)
+
+    @staticmethod
+    def groups_of(job: JobInfo, tasks: Iterable[TaskInfo]) -> GroupCounts:
+        """Return by group how many of some tasks of a job there are."""
+        return GroupCounts(job, Counter(task.group for task in tasks))
+
+    # Holds
+
+    def holds_on(self, job: JobInfo, task: TaskInfo) -> tuple[Hold, ...]:
+        """Return what holds a task that waits: its holds, its job's, and that of its queue."""
+        if self.before(task.uid).status not in WAITING:
+            return ()
+        return (*task.holds, *job.holds, *self._queue_holds(job.queue))
+
+    def _queue_holds(self, name: str) -> tuple[Hold, ...]:
+        queues = {queue.name: queue for queue in self.snapshot.queues}
+        if any(queue.parent == name for queue in queues.values()):
+            return ()  # jobs that name it are left out for that
+        queue = queues.get(name)
+        while queue is not None:
+            if queue.state is not QueueStatus.OPEN:
+                detail = f"queue {queue.name!r} is {queue.state.value}"
+                return (Hold(HoldKind.QUEUE_CLOSED, queue.name, detail),)
+            queue = None if queue.parent is None else queues[queue.parent]
+        return ()
+
+    def may_ever_start(self, job: JobInfo, task: TaskInfo) -> bool:
+        """Return whether neither a gate of its own nor a hold of its job is in a task's way."""
+        waits = self.before(task.uid).status in WAITING
+        gated = any(hold.kind is HoldKind.GATE for hold in task.holds)
+        return not (waits and (gated or job.holds))
 
     def ready_groups(self, job: JobInfo, *, before: bool = False) -> GroupCounts:
         """Return by group how many tasks of a job are ready after the cycle, or before it."""

@@ -50,6 +50,8 @@ def _moves(cycle: Cycle, job: JobInfo) -> Iterator[str]:
         before, after = cycle.before(task.uid), cycle.after[task.uid]
         moved = f"task {task.uid!r} was {before.status.value} and is {after.status.value}"
         if before.status in WAITING:
+            if after.status is not TaskStatus.PENDING and cycle.holds_on(job, task):
+                yield f"{moved}, although it is held"
             if after.status not in _FROM_WAITING:
                 yield f"{moved}, which no decision can cause"
             elif after.status is TaskStatus.PENDING:

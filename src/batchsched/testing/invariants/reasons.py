@@ -67,6 +67,9 @@ def _tally(cycle: Cycle, task: TaskInfo, given: NodeTally) -> Iterator[str]:
 
 def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
     why = reason.why
+    if cycle.holds_on(job, task) or why is WhyPending.HELD:
+        yield from _held(cycle, job, task, reason)
+        return
     left_out = cycle.result.left_out.get(job.uid)
     if left_out is not None:
         queues = {queue.name for queue in cycle.snapshot.queues}
@@ -110,6 +113,21 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
             yield from _at_maximum(cycle, job, task)
         case WhyPending.QUEUE_LIMIT | WhyPending.QUEUE_CLOSED | WhyPending.ABOVE_FAIR_SHARE:
             pass  # reasons that plugins give for queues are not checked
+
+
+def _held(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
+    """Yield what is wrong where something holds a task, or is said to."""
+    holds = cycle.holds_on(job, task)
+    if reason.why is not WhyPending.HELD:
+        yield f"it is held: {', '.join(map(str, holds))}"
+    elif not holds:
+        whole = cycle.groups(job, *_VALID, before=True)
+        free = [t for t in job.tasks if cycle.after[t.uid].status in _VALID]
+        free = [t for t in free if not cycle.holds_on(job, t)]
+        if not whole.can_start() or cycle.groups_of(job, free).can_start():
+            yield "holds do not keep its job below its minimum"
+    elif reason.holds != holds:
+        yield f"what holds it is: {', '.join(map(str, holds))}"
 
 
 def _at_maximum(cycle: Cycle, job: JobInfo, task: TaskInfo) -> Iterator[str]:
@@ -382,7 +400,14 @@ def outcomes(cycle: Cycle) -> Iterator[str]:
 def _validity(cycle: Cycle, job: JobInfo) -> Iterator[str]:
     if not cycle.policy.knows_plugins:
         return
-    of_groups = cycle.groups(job, *_VALID, before=True)
+    of_groups = cycle.groups_of(
+        job,
+        (
+            task
+            for task in job.tasks
+            if cycle.before(task.uid).status in _VALID and cycle.may_ever_start(job, task)
+        ),
+    )
     valid = of_groups.total
     is_valid = of_groups.can_start() or not cycle.policy.has("gang")
     left_out = cycle.result.left_out.get(job.uid)
@@ -466,6 +491,8 @@ def _was_tried(reason: PendingReason) -> bool:
 def _is_true_of(cycle: Cycle, task: TaskInfo, failure: PlacementFailure) -> bool:
     """Return whether this is why no place was found for a task."""
     reason = cycle.result.pending[task.uid]
+    if failure.holds:
+        return reason.why is WhyPending.HELD and set(reason.holds) <= set(failure.holds)
     refusal = failure.refusal
     if refusal is not None and refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE:
         return reason.why is WhyPending.GANG_INCOMPLETE or reason.lacking == refusal.detail
