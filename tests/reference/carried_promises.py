@@ -27,7 +27,11 @@ def keep_promises(session: Session) -> None:
 
 
 def _keep(session: Session, job: JobInfo) -> bool:
-    promised = [task for task in job.tasks if task.status is TaskStatus.PIPELINED]
+    promised = [
+        task
+        for task in job.tasks
+        if task.status is TaskStatus.PIPELINED and task.uid not in session.state.held
+    ]
     for task in session.tiers.tasks_in_order(promised):
         if has_groups(job) and not Groups(session.state, job).may_take(task):
             continue

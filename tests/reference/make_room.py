@@ -77,7 +77,7 @@ def make_room(
     tasks on all nodes are candidates.
     """
     request = task.start_request
-    capacity = session.tiers.capacity
+    capacity = session.tiers.limits
     queue = session.queue_of(session.job_of(task))
     curable: Sequence[NodeInfo] = curable_nodes(session, task) if session.cures else []
     if in_order is not None:

@@ -134,7 +134,7 @@ class _Planner:
                 return False
             self.looked_at.add(job.uid)
         self.takes.pop(job.uid, None)
-        queue, capacity = self.session.queues[job.queue], self.session.tiers.capacity
+        queue, capacity = self.session.queues[job.queue], self.session.tiers.limits
         is_let_in = capacity is None or capacity.allows(queue, need)
         if capacity is not None and not is_let_in and not capacity.lacks_room_alone(queue, need):
             self.session.failed_tasks.update(task.uid for task in need)

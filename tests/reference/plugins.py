@@ -217,8 +217,10 @@ class Gang(Plugin):
 
     def job_valid(self, job: JobInfo) -> JobCondition | None:
         """Refuse a job with too few tasks that could ever start."""
-        valid = count_of(self._state, job, VALID)
-        if self._can_start(job, VALID):
+        self._state.counts_held = True
+        valid, is_valid = count_of(self._state, job, VALID), self._can_start(job, VALID)
+        self._state.counts_held = False
+        if is_valid:
             return None
         return JobCondition(
             ConditionReason.NOT_ENOUGH_TASKS,

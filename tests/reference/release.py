@@ -17,7 +17,11 @@ def release(session: Session, starvation_threshold: float) -> None:
     candidates = [
         job
         for job in session.jobs
-        if all(session.state.status(task) is TaskStatus.PENDING for task in job.tasks)
+        if all(
+            session.state.status(task) is TaskStatus.PENDING or task.uid in session.state.held
+            for task in job.tasks
+        )
+        and any(session.state.status(task) is TaskStatus.PENDING for task in job.tasks)
     ]
     for job in session.jobs:
         if not (

@@ -151,7 +151,7 @@ def _try_to_reserve(session: Session, job: JobInfo, limit: int, *, in_order: boo
 def _is_limited(session: Session, job: JobInfo) -> bool:
     """Return whether the limits of a job's queue forbid its need, whichever tasks leave."""
     need = needed(session.state, job, session.to_place(job))
-    queue, capacity = session.queues[job.queue], session.tiers.capacity
+    queue, capacity = session.queues[job.queue], session.tiers.limits
     if capacity is None or not need or capacity.allows(queue, need):
         return False
     if capacity.lacks_room_alone(queue, need):

@@ -203,10 +203,10 @@ class Session:
 
     def may_take(self, job: JobInfo, tasks: Sequence[TaskInfo], statuses: Statuses = HOPED) -> bool:
         """Return whether the queue of an unready job may have all that the job still needs."""
-        if self.tiers.capacity is None or self.tiers.job_ready(job) or not tasks:
+        if self.tiers.limits is None or self.tiers.job_ready(job) or not tasks:
             return True
         need = needed(self.state, job, tasks, statuses)
-        if self.tiers.capacity.allows(self.queues[job.queue], need):
+        if self.tiers.limits.allows(self.queues[job.queue], need):
             return True
         self.failed_tasks.update(task.uid for task in need)
         return False
@@ -216,10 +216,10 @@ class Session:
         job = self.job_of(task)
         if has_groups(job) and not Groups(self.state, job).may_take(task):
             return False
-        if self.tiers.capacity is None:
+        if self.tiers.limits is None:
             return True
         queue = self.queues[job.queue]
-        return self.tiers.capacity.allows(queue, [task], leaving)
+        return self.tiers.limits.allows(queue, [task], leaving)
 
     def is_open_for(self, task: TaskInfo) -> bool:
         """Return whether the queue of a task accepts work, regardless of what it holds."""

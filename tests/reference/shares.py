@@ -7,7 +7,7 @@ since they are fired whenever a task enters or leaves these statuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from batchsched import EPSILON, JobInfo, Queue, Resource, TaskInfo, TaskStatus
 from tests.reference.amounts import Amount
@@ -117,7 +117,9 @@ class Proportion(Plugin):
     def _water_filling(self) -> dict[str, Resource]:
         """Return what each queue deserves."""
         weights = {queue.name: queue.weight for queue in self._state.snapshot.queues}
-        request = {name: self._sum(name, (*CHARGED, *WANTED)) for name in self._jobs}
+        request = {
+            name: self._limited(name, self._sum(name, (*CHARGED, *WANTED))) for name in self._jobs
+        }
         deserved = {name: Resource() for name in self._jobs}
         remaining = self._total
         unmet = sorted(self._jobs)
@@ -130,6 +132,7 @@ class Proportion(Plugin):
             for name in list(unmet):
                 before = deserved[name]
                 after = before + remaining * (weights[name] / total_weight)
+                after = self._limited(name, after)
                 if request[name].fits(after):
                     after = after.min_with(request[name])
                     unmet.remove(name)
@@ -140,6 +143,41 @@ class Proportion(Plugin):
                 break  # no request was met: everything is distributed, except for rounding errors
             remaining = remaining - total_of(increases) + total_of(decreases)
         return deserved
+
+    def _limited(self, queue_name: str, amounts: Resource) -> Resource:
+        """Return amounts without what exceeds the limit of a queue."""
+        queue = next(queue for queue in self._state.snapshot.queues if queue.name == queue_name)
+        if queue.limit is None:
+            return amounts
+        most = dict(queue.limit.dimensions())
+        return amounts.min_with(
+            Resource(
+                milli_cpu=most.get("cpu", amounts.milli_cpu),
+                memory=most.get("memory", amounts.memory),
+                scalars={name: most.get(name, has) for name, has in amounts.scalars.items()},
+            )
+        )
+
+    def allows(
+        self, queue: Queue, tasks: Sequence[TaskInfo], leaving: Sequence[TaskInfo] = ()
+    ) -> bool:
+        """Return whether a queue may take tasks within its limit, without some others."""
+        if queue.limit is None or not tasks:
+            return True
+        mine = [task for task in leaving if self._state.job_of[task.uid].queue == queue.name]
+        gone = total_of(t.resreq for t in mine if not self._state.is_backfill(t))
+        need = total_of(t.resreq for t in tasks if not self._state.is_backfill(t))
+        held = self._allocated(queue.name)
+        return not any(
+            held.get(name) - gone.get(name) + need.get(name) > most
+            and need.get(name) > gone.get(name)
+            and need.get(name) > 0
+            for name, most in queue.limit.dimensions()
+        )
+
+    def lacks_room_alone(self, _queue: Queue, _tasks: Sequence[TaskInfo]) -> bool:
+        """Return whether only room is lacking, and no limit; limits are all that counts here."""
+        return False
 
     def _share(self, queue_name: str) -> float:
         if queue_name not in self._jobs:

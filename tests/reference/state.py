@@ -10,7 +10,19 @@ from collections.abc import Iterable
 
 from attrs import evolve, frozen
 
-from batchsched import Bind, Eviction, JobInfo, NodeInfo, Resource, Snapshot, TaskInfo, TaskStatus
+from batchsched import (
+    Bind,
+    Eviction,
+    HoldKind,
+    JobInfo,
+    NodeInfo,
+    QueueStatus,
+    Resource,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+)
+from batchsched import TaskStatus as S
 from tests.reference.amounts import Amount
 
 __all__ = ["Accounts", "Place", "Saved", "State", "Take", "less", "total_of"]
@@ -112,6 +124,18 @@ class Saved:
     dropped_reservations: frozenset[str]
 
 
+def _is_closed(snapshot: Snapshot, name: str | None) -> bool:
+    """Return whether a queue, or one above it, is not open; inner queues have no jobs."""
+    queues = {queue.name: queue for queue in snapshot.queues}
+    if any(queue.parent == name for queue in snapshot.queues):
+        return False
+    while name in queues:
+        if queues[name].state is not QueueStatus.OPEN:
+            return True
+        name = queues[name].parent
+    return False
+
+
 class State:
     """The places of all tasks of a snapshot, and the decisions made so far."""
 
@@ -138,6 +162,18 @@ class State:
         self.evictions: list[Eviction] = []
         self.dropped_reservations: set[str] = set()
         """UIDs of the tasks whose reservations in the snapshot were given up."""
+        self.held: set[str] = set()
+        """UIDs of the tasks that wait and that something holds."""
+        self.counts_held = False
+        """Whether held tasks count as Pending, as long as they may ever start."""
+        for job in snapshot.jobs:
+            for task in job.tasks:
+                waits = task.status in (S.PENDING, S.RESERVED, S.PIPELINED)
+                if waits and (task.holds or job.holds or _is_closed(snapshot, job.queue)):
+                    self.held.add(task.uid)
+                    self.places[task.uid] = Place(S.PENDING, None, task.is_backfill)
+                    if task.status is S.RESERVED:
+                        self.dropped_reservations.add(task.uid)
 
     def save(self) -> Saved:
         """Return a copy to roll back to."""
@@ -156,7 +192,11 @@ class State:
         self.dropped_reservations = set(saved.dropped_reservations)
 
     def status(self, task: TaskInfo) -> TaskStatus:
-        """Return a task's status."""
+        """Return a task's status; one that is held counts for nothing, as if it had Failed."""
+        if task.uid in self.held:
+            job = self.job_of[task.uid]
+            gated = any(hold.kind is HoldKind.GATE for hold in task.holds)
+            return S.PENDING if self.counts_held and not job.holds and not gated else S.FAILED
         return self.places[task.uid].status
 
     def node_name(self, task: TaskInfo) -> str | None:

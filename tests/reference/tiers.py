@@ -152,6 +152,13 @@ class Tiers:
         return next((p for p in self._all() if isinstance(p, Capacity)), None)
 
     @property
+    def limits(self) -> Capacity | Proportion | None:
+        """The plugin that limits what queues hold, if one is configured."""
+        limited = any(queue.limit is not None for queue in self._state.snapshot.queues)
+        kinds = (Capacity, Proportion) if limited else (Capacity,)
+        return next((p for p in self._all() if isinstance(p, kinds)), None)
+
+    @property
     def ranks_by_need(self) -> bool:
         """Whether capacity ranks queues."""
         return self.capacity in self._all("enableQueueOrder")
@@ -198,6 +205,8 @@ class Tiers:
     def lets_go(self, task: TaskInfo, victims: list[TaskInfo], *, is_whole_job: bool) -> bool:
         """Return whether no plugin prevents the eviction of tasks that go together."""
         kept = (Verdict.PROTECTED,) if is_whole_job else (Verdict.PROTECTED, Verdict.WITH_JOB)
+        if any(map(self.is_in_kept_queue, victims)):
+            return False
         return not any(map(self.has_just_started, victims)) and not any(
             said is not None and said[0] in kept
             for plugin in self._all("enableReclaimable")
@@ -205,9 +214,19 @@ class Tiers:
             for said in [plugin.reclaimable(task, [victim])]
         )
 
+    def is_in_kept_queue(self, task: TaskInfo) -> bool:
+        """Return whether the queue of a task, or one above it, is not reclaimable."""
+        queues = {queue.name: queue for queue in self._state.snapshot.queues}
+        name: str | None = self._state.job_of[task.uid].queue
+        while name in queues:
+            if not queues[name].reclaimable:
+                return True
+            name = queues[name].parent
+        return False
+
     def is_kept(self, task: TaskInfo) -> bool:
         """Return whether a plugin other than gang keeps a task from being reclaimed by anybody."""
-        return any(
+        return self.is_in_kept_queue(task) or any(
             said is not None and said[0] is Verdict.PROTECTED
             for plugin in self._all("enableReclaimable")
             if not isinstance(plugin, Gang)
@@ -270,7 +289,7 @@ class Tiers:
     def reclaimable(self, task: TaskInfo, candidates: list[TaskInfo]) -> Victims:
         """Return which of the candidates may be evicted for a task of another queue."""
         return self._victims(
-            candidates,
+            [one for one in candidates if not self.is_in_kept_queue(one)],
             lambda asked: [
                 [plugin.reclaimable(task, asked) for plugin in tier]
                 for tier in self._enabled("enableReclaimable")

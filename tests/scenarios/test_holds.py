@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import attrs
 import pytest
 
 from batchsched import (
     CycleResult,
+    EventError,
     Hold,
     HoldKind,
     JobInfo,
@@ -14,6 +17,7 @@ from batchsched import (
     Queue,
     QueueStatus,
     Resource,
+    ResourceLimit,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -22,6 +26,17 @@ from batchsched import (
     WhyPending,
     schedule,
 )
+from batchsched.live import (
+    Cluster,
+    Event,
+    JobChanged,
+    QueueChanged,
+    TaskGone,
+    TaskHoldsChanged,
+    TaskReleasing,
+)
+from batchsched.plugins.proportion import water_fill
+from batchsched.tools import Released, what_if
 
 CPU = Resource(milli_cpu=1000)
 GATE = Hold(HoldKind.GATE, "example.com/license")
@@ -143,3 +158,122 @@ class TestQueues:
         assert result.pending["a"].why is WhyPending.HELD
         assert result.pending["a"].text == f"queue 'top' is {state.value}"
         assert result.tasks["r"].status is TaskStatus.RUNNING
+
+
+class TestUnreclaimableQueues:
+    """Queue b may take back what it deserves, but not from a queue that is not reclaimable."""
+
+    @pytest.mark.parametrize("name", ["proportion", "capacity"])
+    @pytest.mark.parametrize(("top", "own"), [(True, True), (False, True), (True, False)])
+    def test_reclaim_takes_nothing_from_them(self, name: str, top: bool, own: bool) -> None:
+        queues = (
+            Queue(name="top", reclaimable=top),
+            Queue(name="a", parent="top", reclaimable=own),
+            Queue(name="b"),
+        )
+        running = [task(f"r{n}", status=TaskStatus.RUNNING, node_name="n1") for n in range(4)]
+        holds_all = job("r", *running, queue="a", min_available=1)
+        snapshot = cluster(holds_all, job("w", task("w"), queue="b"), queues=queues)
+        result = Scheduler(CONFIGURATIONS[name]).schedule(snapshot)
+        assert bool(result.evictions) is (top and own)
+        if not (top and own):
+            keeper = "a" if not own else "top"
+            reports = result.pending["w"].evictions
+            (report,) = [each for each in reports if each.action == "reclaim"]
+            assert report.out == {f"queue {keeper} is not reclaimable": 4}
+
+
+class TestLimitsUnderProportion:
+    CONFIG = CONFIGURATIONS["proportion"]
+
+    def queues(self, cpus: int) -> tuple[Queue, ...]:
+        return (Queue(name="q", limit=ResourceLimit(milli_cpu=1000 * cpus)), Queue(name="z"))
+
+    def test_an_elastic_job_gets_what_its_queue_may_hold(self) -> None:
+        tasks = [task(f"t{n}") for n in range(6)]
+        snapshot = cluster(job("j", *tasks, min_available=1), queues=self.queues(2), cpus=8)
+        result = Scheduler(self.CONFIG).schedule(snapshot)
+        assert bound(result) == ["t0", "t1"]
+        assert {r.why for r in result.pending.values()} <= {
+            WhyPending.QUEUE_LIMIT,
+            WhyPending.QUEUE_OVERUSED,
+            WhyPending.NOT_REACHED,
+        }
+
+    def test_it_binds_where_another_dimension_is_left(self) -> None:
+        """The queue does not have all that it deserves of memory, and yet gets no more."""
+        both = Resource(milli_cpu=1000, memory=1)
+        tasks = [task(f"t{n}", resreq=both) for n in range(6)]
+        snapshot = cluster(job("j", *tasks, min_available=1), queues=self.queues(2), cpus=8)
+        snapshot = attrs.evolve(
+            snapshot, nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=8000, memory=8))]
+        )
+        assert bound(Scheduler(self.CONFIG).schedule(snapshot)) == ["t0", "t1"]
+
+    def test_a_gang_above_it_does_not_start(self) -> None:
+        tasks = [task(f"t{n}") for n in range(3)]
+        snapshot = cluster(job("j", *tasks, min_available=3), queues=self.queues(2), cpus=8)
+        result = Scheduler(self.CONFIG).schedule(snapshot)
+        assert bound(result) == []
+        assert result.pending["t0"].why is WhyPending.QUEUE_LIMIT
+
+    def test_others_share_what_it_cannot_have(self) -> None:
+        assert water_fill((100,), {"a": 1, "b": 1}, {"a": (500,), "b": (500,)}, {"a": (20,)}) == {
+            "a": (20,),
+            "b": (80.0,),
+        }
+
+
+class TestReleased:
+    GANG = job("g", task("a", holds=(GATE, NOT_ADMITTED)), task("b"), holds=(NOT_ADMITTED,))
+
+    def test_it_starts_once_nothing_holds_it(self) -> None:
+        answer = what_if(cluster(self.GANG), Released("default/g"))
+        assert bound(answer.result) == ["a", "b"]
+        assert "Released 'default/g'" in str(answer)
+
+    def test_holds_of_other_kinds_stay(self) -> None:
+        answer = what_if(cluster(self.GANG), Released("default/g", HoldKind.NOT_ADMITTED))
+        assert bound(answer.result) == ["b"]
+        assert answer.result.pending["a"].holds == (GATE,)
+        assert answer.snapshot.task("a").holds == (GATE,)
+
+    def test_there_is_no_such_job(self) -> None:
+        with pytest.raises(EventError, match="there is no job 'x'"):
+            what_if(cluster(self.GANG), Released("x"))
+
+
+class TestKept:
+    def test_snapshots_kept_as_json_have_them(self) -> None:
+        queue = Queue(name="q", reclaimable=False)
+        snapshot = cluster(
+            job("g", task("a", holds=(GATE,)), holds=(NOT_ADMITTED,)), queues=(queue,)
+        )
+        read = Snapshot.from_dict(json.loads(json.dumps(snapshot.to_dict())))
+        assert read == snapshot
+        assert read.job("default/g").holds == (NOT_ADMITTED,)
+
+    def test_a_held_cluster_lives_as_from_scratch(self) -> None:
+        """Holds come and go, queues close, tasks lose their nodes: each cycle as from scratch."""
+        gang = job("g", task("a", holds=(GATE,)), task("b"), min_available=2)
+        other = job("o", task("c"), task("d", status=TaskStatus.RUNNING, node_name="n1"))
+        live = Cluster(cluster(gang, other))
+        attached = Scheduler().attach(live)
+        steps: list[list[Event]] = [
+            [],
+            [TaskHoldsChanged("c", (GATE,))],
+            [JobChanged("default/o", holds=(NOT_ADMITTED,))],
+            [TaskReleasing("d")],
+            [TaskGone("d")],
+            [TaskHoldsChanged("a", ())],
+            [QueueChanged(Queue(name="q", state=QueueStatus.CLOSED))],
+            [QueueChanged(Queue(name="q"))],
+            [JobChanged("default/o", holds=()), TaskHoldsChanged("c", ())],
+        ]
+        started: list[list[str]] = []
+        for events in steps:
+            live.apply(*events)
+            result = attached.schedule()
+            assert result == Scheduler().schedule(live.snapshot())
+            started.append(bound(result))
+        assert started == [["c"], [], [], [], [], ["a", "b"], [], ["a", "b"], ["a", "b", "c", "d"]]

@@ -396,6 +396,7 @@ def _is_same_to_the_books(one: TaskInfo, other: TaskInfo) -> bool:
         and one.group == other.group
         and one.pod_affinity is other.pod_affinity
         and one.pod_anti_affinity is other.pod_anti_affinity
+        and one.holds == other.holds
     )
 
 

@@ -564,6 +564,11 @@ def queue_hold(queue: str, status: QueueStatus) -> Hold:
     return Hold(HoldKind.QUEUE_CLOSED, queue, f"queue {queue!r} is {status.value}")
 
 
+def not_reclaimable(queue: str) -> str:
+    """Return why tasks are not reclaimed that are in or below a queue that does not allow it."""
+    return f"queue {queue} is not reclaimable"
+
+
 def holds_text(holds: Iterable[Hold]) -> str:
     """Return what holds say, each text once."""
     return "; ".join(dict.fromkeys(hold.text for hold in holds))

@@ -1,7 +1,8 @@
 """proportion: a queue deserves a share of the cluster by weight, limited by its requests.
 
 Deserved shares are computed by water-filling: shares are assigned by weight in rounds, and what a
-queue does not request is divided again among the others.
+queue does not request is divided again among the others. A queue deserves at most its limit, and
+may not hold more.
 
 A queue's tasks are covered by its deserved share in order of value, as long as it is sufficient.
 They are covered in units: the first `min_available` tasks of a job together, and each further task
@@ -15,12 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import compress
+from math import inf
 from operator import add, sub
 from typing import NamedTuple
 
 from attrs import define, frozen
 
 from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import QueueExcess, Unfit, over_limit
 from batchsched.model.resources import EPSILON
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, Verdict
@@ -29,7 +32,7 @@ from batchsched.plugin.queues import QueueUses, Use, sum_of_requests
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting
-from batchsched.state.needs import needed_tasks
+from batchsched.state.needs import Need, needed_tasks
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, dominant_share, fits, is_empty, minus, plus
@@ -46,7 +49,8 @@ class ProportionPlugin:
 
     def open(self, view: SessionView, /) -> object:
         """Open for one cycle."""
-        return _Proportion(view)
+        has_limits = any(queue.info.limit is not None for queue in view.queues.values())
+        return _LimitedProportion(view) if has_limits else _Proportion(view)
 
 
 Amounts = tuple[float, ...]
@@ -57,13 +61,15 @@ def water_fill(
     total: Sequence[float],
     weights: Mapping[str, int],
     requests: Mapping[str, Sequence[float]],
+    limits: Mapping[str, Sequence[float]] | None = None,
 ) -> dict[str, Amounts]:
     """Return what each queue deserves of `total`, by name.
 
     In each round the remainder is divided by weight, in order of name. A queue whose
     request is met keeps the smaller of share and request in each dimension. A queue may
     deserve more than it requests in one dimension while it is short in another.
-    Weights are 0 or more; O(queues) rounds of O(queues x dimensions).
+    Weights are 0 or more; O(queues) rounds of O(queues x dimensions). No queue deserves more than
+    its limit, by name (`inf` where there is none); what it requests beyond that does not count.
 
     >>> water_fill((100,), {"a": 1, "b": 1}, {"a": (10,), "b": (500,)})
     {'a': (10,), 'b': (90.0,)}
@@ -77,6 +83,12 @@ def water_fill(
     shares = [weights[name] for name in unmet]
     had: list[list[float]] = [[0] * len(unmet) for _ in remaining]
     wanted = [list(column) for column in zip(*[requests[name] for name in unmet], strict=True)]
+    most: list[list[float]] | None = None
+    if limits:
+        without = (inf,) * len(remaining)
+        of_each = [limits.get(name, without) for name in unmet]
+        most = [list(column) for column in zip(*of_each, strict=True)]
+        wanted = [list(map(min, *columns)) for columns in zip(wanted, most, strict=True)]
     while unmet and not is_empty(remaining):
         all_weights = sum(shares)
         if not all_weights:
@@ -84,8 +96,10 @@ def water_fill(
         ratios = [weight / all_weights for weight in shares]
         short = [False] * len(unmet)
         dealt: list[list[float]] = []
-        for left, before, asked in zip(remaining, had, wanted, strict=True):
+        for position, (left, before, asked) in enumerate(zip(remaining, had, wanted, strict=True)):
             there = [old + left * ratio for old, ratio in zip(before, ratios, strict=True)]
+            if most is not None:
+                there = list(map(min, there, most[position]))
             dealt.append(there)
             lacks = [want - now >= EPSILON for want, now in zip(asked, there, strict=True)]
             short = [one or other for one, other in zip(short, lacks, strict=True)]
@@ -110,6 +124,8 @@ def water_fill(
         shares = list(compress(shares, short))
         had = [list(compress(column, short)) for column in had]
         wanted = [list(compress(column, short)) for column in wanted]
+        if most is not None:
+            most = [list(compress(column, short)) for column in most]
     return deserved
 
 
@@ -175,6 +191,7 @@ class _Proportion:
         self._total: Vector = ()
         self._requests: dict[str, Vector] = {}
         self._weights: dict[str, int] = {}
+        self._limits = self._read_limits()
         self._accounts: dict[str, _Account] = {}
         """The accounts of the queues that have jobs, by name."""
         of_queue = {name: queue.jobs for name, queue in view.queues.items() if queue.jobs}
@@ -191,6 +208,15 @@ class _Proportion:
         else:
             self._open(self._uses.catch_up(changes), self._uses.of_queue)
         return True
+
+    def _read_limits(self) -> dict[str, Amounts]:
+        """Return the limits of the queues that have one, by name and dimension."""
+        limits: dict[str, Amounts] = {}
+        for name, queue in self._view.queues.items():
+            if queue.info.limit is not None:
+                most = dict(queue.info.limit.dimensions())
+                limits[name] = tuple([most.get(d, inf) for d in self._view.dimensions.names])
+        return limits
 
     def _use_of(self, jobs: Iterable[JobState]) -> Use:
         """Return what jobs hold, and what they request; backfill tasks count for nothing."""
@@ -223,7 +249,7 @@ class _Proportion:
                 self._weights[name] = self._view.queues[name].info.weight
             self._accounts.setdefault(name, _Account((), use.held)).allocated = use.held
         if is_changed:
-            deserved = water_fill(self._total, self._weights, self._requests)
+            deserved = water_fill(self._total, self._weights, self._requests, self._limits)
             for name, amounts in deserved.items():
                 self._accounts[name].deserved = amounts
 
@@ -435,6 +461,29 @@ class _Step(NamedTuple):
     used: Vector
     """What was used of the share before it."""
     is_covered: bool
+
+
+class _LimitedProportion(_Proportion):
+    """Where queues have limits: a queue may not hold more, whatever it deserves otherwise."""
+
+    def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
+        limit = self._limits.get(queue.name)
+        if limit is None:
+            return None
+        leaving = [t for t in need.leaving if not t.is_backfill and _queue_of(t) is queue]
+        gone = sum_of_requests(leaving, self._view.dimensions.zero)
+        held = self._accounts[queue.name].allocated
+        for dimension in need.dimensions:
+            would_hold = held[dimension] - gone[dimension] + need.request[dimension]
+            if would_hold > limit[dimension] and need.request[dimension] > gone[dimension]:
+                excess = QueueExcess(
+                    dimension=self._view.dimensions.names[dimension],
+                    would_hold=would_hold,
+                    most=int(limit[dimension]),
+                    queue=queue.name,
+                )
+                return over_limit(excess, "proportion")
+        return None
 
 
 class _Coverage:

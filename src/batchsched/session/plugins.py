@@ -19,7 +19,7 @@ from attrs import fields
 
 from batchsched.errors import PluginError, plugin_error, problem_of
 from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import JobCondition, QueueShare, Unfit
+from batchsched.model.reasons import JobCondition, QueueShare, Unfit, not_reclaimable
 from batchsched.model.result import QueueOutcome
 from batchsched.model.texts import similar_name
 from batchsched.model.validation.values import shown
@@ -487,6 +487,41 @@ def _count_required(function: object) -> int:
 ItemT = TypeVar("ItemT")
 
 
+# What holds whatever plugins say
+
+UNRECLAIMABLE = "Queue.reclaimable"
+"""Stands for a plugin where queues themselves protect tasks from reclaim."""
+
+
+class UnreclaimableQueues:
+    """Protects the tasks of queues that are not reclaimable, and of those below, from reclaim."""
+
+    def __init__(self, queues: Iterable[QueueState]) -> None:
+        self._are_there = any(queue.kept_by is not None for queue in queues)
+
+    def judges(self, point: str) -> Sequence[OpenedPlugin]:
+        """Return it as a judge at the point of reclaim, if there are such queues; else nothing."""
+        if point != "reclaimable" or not self._are_there:
+            return ()
+        hints = EvictionHints(claimant_key=lambda _claimant: 0)
+        return (OpenedPlugin(UNRECLAIMABLE, -1, self, frozenset({point}), hints),)
+
+    @staticmethod
+    def reclaimable(_claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[Verdict]:
+        """Protect candidates of these queues, and leave the others to plugins."""
+        return [Verdict.PROTECTED if _keeper(each) else Verdict.NO_SAY for each in candidates]
+
+    @staticmethod
+    def reasons(candidates: Sequence[TaskState]) -> Sequence[str]:
+        """Return why each of some candidates is protected."""
+        keepers = map(_keeper, candidates)
+        return ["" if keeper is None else not_reclaimable(keeper.name) for keeper in keepers]
+
+
+def _keeper(task: TaskState) -> QueueState | None:
+    return None if task.job is None or task.job.queue is None else task.job.queue.kept_by
+
+
 # What plugins say together
 
 
@@ -631,9 +666,10 @@ class PluginSet:
             self.protects,
         )
         # Evictions
+        self._kept_queues = UnreclaimableQueues(view.queues.values())
         self.judges = {
             point: Judges(
-                has(point),
+                [*self._kept_queues.judges(point), *has(point)],
                 point,
                 view.unit_of,
                 uses_hints=Door.ROOM not in view.plain,
@@ -712,6 +748,8 @@ class PluginSet:
         self, name: str, claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict
     ) -> Sequence[str]:
         """Return a plugin's explanation of this verdict on each candidate; may be empty."""
+        if name == UNRECLAIMABLE:
+            return self._kept_queues.reasons(candidates)
         explain = dict(self.on("verdict_reasons")).get(name)
         if explain is None:
             return [""] * len(candidates)

@@ -389,9 +389,12 @@ def _tree_of_queues(infos: Iterable[Queue]) -> dict[str, QueueState]:
             queue.parent.children.append(queue)
     for queue in queues.values():
         above: QueueState | None = queue
-        while above is not None and above.info.state is QueueStatus.OPEN:
+        while above is not None:
+            if queue.closed_by is None and above.info.state is not QueueStatus.OPEN:
+                queue.closed_by = above
+            if queue.kept_by is None and not above.info.reclaimable:
+                queue.kept_by = above
             above = above.parent
-        queue.closed_by = above
     return queues
 
 

@@ -39,7 +39,10 @@ _RUNS = tuple(s.index for s in (TaskStatus.RUNNING, TaskStatus.BINDING, TaskStat
 class QueueState:
     """A queue during a session."""
 
-    __slots__ = ("children", "closed_by", "info", "jobs", "name", "parent", "waits_in")
+    __slots__ = (
+        *("children", "closed_by", "info", "jobs", "kept_by", "name", "parent"),
+        "waits_in",
+    )
 
     def __init__(self, info: Queue) -> None:
         self.info = info
@@ -53,6 +56,9 @@ class QueueState:
         tree is built."""
         self.jobs: list[JobState] = []
         """All jobs of the snapshot that name the queue, in order of UID."""
+        self.kept_by: QueueState | None = None
+        """The first queue from itself to the top that is not reclaimable; None: all are. Set when
+        the tree is built."""
         self.waits_in: Reorders[QueueState] | None = None
         """Where the queue waits for its turn; written by `LiveQueue`."""
 

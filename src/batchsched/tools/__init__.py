@@ -8,7 +8,15 @@ from batchsched.tools.explainer import explain
 from batchsched.tools.explanation import Explanation
 from batchsched.tools.record import EventLog, Record, RecordedCycle, Recorder, Replay, replay
 from batchsched.tools.shrinking import shrink
-from batchsched.tools.trials import Cheapest, CycleRun, WhatIf, cheapest, starts, what_if
+from batchsched.tools.trials import (
+    Cheapest,
+    CycleRun,
+    Released,
+    WhatIf,
+    cheapest,
+    starts,
+    what_if,
+)
 
 if TYPE_CHECKING:
     from batchsched.tools.run_comparison import JobChange, RunComparison
@@ -37,6 +45,7 @@ __all__ = [
     "Record",
     "RecordedCycle",
     "Recorder",
+    "Released",
     "Replay",
     "RunComparison",
     "TaskChange",

@@ -11,8 +11,15 @@ from attrs import Attribute, AttrsInstance, fields, frozen
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import EventError, Fault
-from batchsched.live import AttachedScheduler, Cluster, Event, TimePassed
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.live import (
+    AttachedScheduler,
+    Cluster,
+    Event,
+    JobChanged,
+    TaskHoldsChanged,
+    TimePassed,
+)
+from batchsched.model.cluster import Hold, HoldKind, JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
@@ -33,10 +40,23 @@ class CycleRun:
     """The time from the cycle to the next change, in seconds."""
 
 
-Change = Event | SchedulerConfig | CycleRun
-"""A change to try: an event, another configuration, or a cycle that runs in between."""
+@frozen
+class Released:
+    """A change: what holds a job and its tasks is gone.
 
-_KINDS = (*Event.__args__, SchedulerConfig, CycleRun)
+    A queue that is not open still holds them; see `batchsched.live.QueueChanged`.
+    """
+
+    job: str
+    """The UID of the job."""
+    kind: HoldKind | None = None
+    """Only holds of this kind; None: all."""
+
+
+Change = Event | SchedulerConfig | CycleRun | Released
+"""A change to try: an event, another configuration, a cycle in between, or a release of holds."""
+
+_KINDS = (*Event.__args__, SchedulerConfig, CycleRun, Released)
 
 
 @frozen(kw_only=True)
@@ -80,7 +100,7 @@ def what_if(
     Args:
         snapshot: the cluster now.
         changes: events such as `batchsched.live.NodeAdded`; configurations, which apply from
-            then on; and `CycleRun`.
+            then on; `CycleRun`; and `Released`.
         config: the current configuration; None: the default.
         registry: the plugins and actions that configurations may name.
 
@@ -125,8 +145,10 @@ def described(change: AttrsInstance) -> str:
         elif isinstance(value, Queue):
             name = f" {value.name!r}"
             details.append(f"weight={value.weight}")
-        elif attribute.name in ("uid", "name", "job_uid"):
+        elif attribute.name in ("uid", "name", "job_uid", "job"):
             name = f" {value!r}"
+        elif isinstance(value, HoldKind):
+            details.append(f"only {value.value}")
         elif isinstance(value, tuple):
             details.append(f"{len(value)} {attribute.name}")  # pyright: ignore[reportUnknownArgumentType]
         elif value is not None:
@@ -204,7 +226,8 @@ class Trials:
         faults = [
             Fault(
                 f"changes[{position}]",
-                f"expected an event, a SchedulerConfig or a CycleRun, got {shown(change)}",
+                f"expected an event, a SchedulerConfig, a CycleRun or a Released, "
+                f"got {shown(change)}",
             )
             for position, change in enumerate(changes)
             if not any(is_of(change, kind) for kind in _KINDS)
@@ -214,12 +237,14 @@ class Trials:
         with self._cluster.trial() as cluster:
             events: list[Event] = []
             for change in changes:
-                if not isinstance(change, (SchedulerConfig, CycleRun)):
+                if not isinstance(change, (SchedulerConfig, CycleRun, Released)):
                     events.append(change)
                     continue
                 cluster.apply(*events)
                 events.clear()
-                if isinstance(change, SchedulerConfig):
+                if isinstance(change, Released):
+                    cluster.apply(*_release(cluster, change))
+                elif isinstance(change, SchedulerConfig):
                     live = Scheduler(change, self._registry).attach(cluster)
                 else:
                     cluster.carry_out(live.schedule(reasons=False))
@@ -228,6 +253,28 @@ class Trials:
             cluster.apply(*events)
             result = live.schedule(reasons=reasons)
             return (cluster.snapshot() if reasons else self._snapshot), result
+
+
+def _release(cluster: Cluster, released: Released) -> Iterator[Event]:
+    """Yield the events by which what holds a job is gone."""
+    content = cluster.content
+
+    def left(holds: tuple[Hold, ...]) -> tuple[Hold, ...]:
+        return tuple(hold for hold in holds if released.kind not in (None, hold.kind))
+
+    if not is_text(released.job) or released.job not in content.jobs:
+        raise EventError([Fault("changes", f"there is no job {shown(released.job)}")])
+    kind: object = released.kind
+    if kind is not None and not isinstance(kind, HoldKind):
+        message = f"expected a HoldKind or None, got {shown(kind)}"
+        raise EventError([Fault("changes", message)])
+    job = content.jobs[released.job]
+    if left(job.holds) != job.holds:
+        yield JobChanged(released.job, holds=left(job.holds))
+    for uid in content.members[released.job]:
+        holds = content.tasks[uid].holds
+        if left(holds) != holds:
+            yield TaskHoldsChanged(uid, left(holds))
 
 
 Goal = Callable[[CycleResult], bool]

@@ -542,9 +542,23 @@ class _Applied:
             queue=job.queue if event.queue is None else event.queue,
             min_available=job.min_available if event.min_available is None else event.min_available,
             max_available=job.max_available if event.max_available is None else event.max_available,
+            holds=job.holds if event.holds is None else event.holds,
         )
         self._to_check.append((self._path, "jobs", changed))
         content.put("jobs", uid, changed)
+
+    def task_holds_changed(self, event: happened.TaskHoldsChanged) -> None:
+        content, uid = self._content, event.uid
+        if not self._expect(uid, content.tasks, "task"):
+            return
+        changed = evolve(content.tasks[uid], holds=event.holds)
+        owner = content.owner.get(uid)
+        if owner is None:
+            self._to_check.append((self._path, "other_tasks", changed))
+        else:
+            of_job = evolve(content.jobs[owner], tasks=[changed])
+            self._to_check.append((self._path, "jobs", of_job))
+        content.put("tasks", uid, changed)
 
     def job_removed(self, event: happened.JobRemoved) -> None:
         if self._expect(event.uid, self._content.jobs, "job"):
@@ -677,6 +691,7 @@ _HANDLERS: dict[type[object], Callable[[_Applied, object], None]] = cast(
         happened.JobRemoved: _Applied.job_removed,
         happened.EndedJobsRemoved: _Applied.ended_jobs_removed,
         happened.TasksAdded: _Applied.tasks_added,
+        happened.TaskHoldsChanged: _Applied.task_holds_changed,
         happened.OtherTaskArrived: _Applied.other_task_arrived,
         happened.NodeAdded: _Applied.node_added,
         happened.NodeChanged: _Applied.node_changed,

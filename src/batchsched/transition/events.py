@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from attrs import field, frozen
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.immutable import kept_tuple
 
 
@@ -34,7 +34,7 @@ class JobArrived:
 
 @frozen
 class JobChanged:
-    """A job's priority, queue, minimum or maximum changed; None: unchanged.
+    """A job's priority, queue, minimum, maximum or own holds changed; None: unchanged.
 
     Its tasks and groups do not change.
     """
@@ -44,6 +44,7 @@ class JobChanged:
     queue: str | None = field(default=None, kw_only=True)
     min_available: int | None = field(default=None, kw_only=True)
     max_available: int | None = field(default=None, kw_only=True)
+    holds: tuple[Hold, ...] | None = field(default=None, kw_only=True)
 
 
 @frozen
@@ -71,6 +72,14 @@ class TasksAdded:
 
 
 # Tasks
+
+
+@frozen
+class TaskHoldsChanged:
+    """What holds a task changed, such as its scheduling gates."""
+
+    uid: str
+    holds: tuple[Hold, ...]
 
 
 @frozen
@@ -192,6 +201,7 @@ Event = (
     | JobRemoved
     | EndedJobsRemoved
     | TasksAdded
+    | TaskHoldsChanged
     | OtherTaskArrived
     | TaskStarted
     | BindRefused

@@ -18,6 +18,7 @@ from operator import le
 from attrs import define, field, frozen
 
 from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import not_reclaimable
 from batchsched.plugin.extension_points import ClaimStage, Lack, Shortage
 from batchsched.plugins.capacity.accounts import ROOT, Accounts, ProjectedAccounts, Share
 from batchsched.plugins.capacity.loans import Loans
@@ -499,6 +500,8 @@ class QueueClaim:
         unit = next(unit for unit in self.loans.units_of(leaf, task.job) if task in unit.tasks)
         if not unit.is_whole:
             return "some of the tasks that would leave with it are not running"
+        if task.job.queue.kept_by is not None:
+            return not_reclaimable(task.job.queue.kept_by.name)
         if unit not in self._keepers:
             self._keepers[unit] = self.protected_by(unit)
         keeper = self._keepers[unit]

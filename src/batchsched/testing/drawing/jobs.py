@@ -9,6 +9,8 @@ from attrs import define, evolve, frozen
 
 from batchsched.model.cluster import (
     Dependency,
+    Hold,
+    HoldKind,
     JobEvent,
     JobInfo,
     NodeInfo,
@@ -387,6 +389,33 @@ def build_job(
         depends_on=_depends_on(wait, estimate, earlier) if features.dependencies else (),
     )
     return grouped(job, own[4], may_be_invalid=features.invalid_jobs) if features.groups else job
+
+
+_HOLDS = (
+    Hold(HoldKind.GATE, "example.com/license"),
+    Hold(HoldKind.CHECK, "provisioning", "waits for machines"),
+    Hold(HoldKind.NOT_ADMITTED, "q1", until=200.0),
+    Hold(HoldKind.GATE, "example.com/quota"),
+)
+
+
+def held(job: JobInfo, draft: JobDraft) -> JobInfo:
+    """Return a job with the holds that a draft describes, on it or on some of its tasks."""
+    own, tasks = draft
+    kind = own[1] % 8
+    if kind >= len(_HOLDS) + 2:
+        return job
+    if kind >= len(_HOLDS):
+        return evolve(job, holds=_HOLDS[own[0] % 3 : own[0] % 3 + 1 + kind % 2])
+    return evolve(
+        job,
+        tasks=[
+            evolve(task, holds=(_HOLDS[(kind + position) % len(_HOLDS)],))
+            if drafted[1] % 3 == 0
+            else task
+            for position, (task, drafted) in enumerate(zip(job.tasks, tasks, strict=True))
+        ],
+    )
 
 
 def _deadline(wait: int, features: Features) -> float | None:

@@ -324,6 +324,7 @@ class Switches(JobSwitches, total=False):
     overcommitted: bool
     crowded: bool
     trees: bool
+    holds: bool
 
 
 @frozen(kw_only=True)
@@ -354,6 +355,7 @@ class Features:
     crowded: bool = True
     trees: bool = True
     groups: bool = True
+    holds: bool = False
 
 
 def now_of(features: Features) -> float:

@@ -28,6 +28,7 @@ from batchsched.testing.drawing.jobs import (
     TaskDraft,
     build_job,
     build_task,
+    held,
     shape_of,
 )
 from batchsched.testing.drawing.parts import (
@@ -85,6 +86,12 @@ def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
         holders = [*(task for job in jobs for task in job.tasks), *others]
         nodes = filled(nodes, node_drafts, holders)
         queues = at_limits(queues, queue_drafts, jobs)
+    if features.holds:
+        jobs = [held(job, draft) for job, draft in zip(jobs, job_drafts, strict=False)]
+        queues = [
+            evolve(queue, reclaimable=draft[0] % 4 != 3)
+            for queue, draft in zip(queues, queue_drafts, strict=False)
+        ]
     if features.overcommitted:
         before = nodes
         nodes = [shrunk(node, draft) for node, draft in zip(nodes, node_drafts, strict=True)]
@@ -175,6 +182,7 @@ def snapshots(
       use it.
     - `trees`: queues may be a tree, with what the plugin capacity reads of them; jobs are in its
       leaves. A quarter of the examples use it.
+    - `holds`: jobs and tasks may be held, and queues not reclaimable. It is off by default.
     - `groups`: jobs may have groups of tasks, and maxima. A quarter of the examples use it, and
       none without `gangs`.
 

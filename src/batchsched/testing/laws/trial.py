@@ -266,7 +266,7 @@ class Trial:
     @property
     def pending(self) -> list[TaskState]:
         """All Pending tasks of jobs of the session."""
-        return [task for task in self.tasks if task.status is TaskStatus.PENDING]
+        return [t for t in self.tasks if t.status is TaskStatus.PENDING and not t.is_held]
 
     def fail(
         self, extension_point: str, law: str, seen: str, *, other: Snapshot | None = None
