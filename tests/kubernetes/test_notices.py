@@ -4,6 +4,8 @@ import pytest
 from tests.support.kubernetes_objects import container, node, pod, pod_group
 
 from batchsched import (
+    Hold,
+    HoldKind,
     KubernetesObjectError,
     NoticeCode,
     Resource,
@@ -57,39 +59,39 @@ def test_notices_are_added_to_the_list_that_is_given():
 
 
 def test_a_notice_counts_all_objects_and_names_the_first_five_in_order_of_name():
-    pods = [pod(f"p{i}", schedulingGates=[{"name": "x/y"}]) for i in range(7)]
+    pods = [pod(f"p{i}", preemptionPolicy="Never") for i in range(7)]
     random.Random(5).shuffle(pods)
     notice = only(read(*pods)[1])
     assert (notice.code, notice.kind, notice.field) == (
-        NoticeCode.SCHEDULING_GATES,
+        NoticeCode.FIELD_IGNORED,
         "Pod",
-        "spec.schedulingGates",
+        "spec.preemptionPolicy",
     )
     assert notice.count == 7
     assert notice.examples == ("a/p0", "a/p1", "a/p2", "a/p3", "a/p4")
     assert str(notice) == (
-        "7 x Pod spec.schedulingGates: not scheduled until the gates are removed "
-        "(a/p0, a/p1, a/p2, a/p3, a/p4, ...)"
+        "7 x Pod spec.preemptionPolicy: ignored: preempt and reclaim may evict for pods with the "
+        "policy Never (a/p0, a/p1, a/p2, a/p3, a/p4, ...)"
     )
 
 
 def test_strict_makes_every_notice_a_fault_with_its_path():
     with pytest.raises(KubernetesObjectError) as caught:
         read(
-            pod("p1", schedulingGates=[{"name": "x/y"}]),
+            pod("p1", schedulingGroup={"podGroupName": "g"}),
             pod("p2", nodeName="n9", status=RUNNING),
-            queues=[queue(reclaimable=False)],
+            queues=[queue(dequeueStrategy="fifo")],
             strict=True,
         )
     assert [str(fault) for fault in caught.value.faults] == [
-        "pods['a/p1'].spec.schedulingGates: not scheduled until the gates are removed",
+        "pods['a/p1'].spec.schedulingGroup: ignored: pods are grouped by pod groups only",
         (
             "pods['a/p2'].spec.nodeName: on a node that was not given: holds nothing and is not "
             "scheduled"
         ),
         (
-            "queues['q'].spec.reclaimable: ignored: reclaim may evict from the queue although it "
-            "is not reclaimable"
+            "queues['q'].spec.dequeueStrategy: ignored: jobs behind one that cannot be placed are "
+            "tried too"
         ),
     ]
 
@@ -161,7 +163,6 @@ def test_fields_of_pod_groups_that_change_scheduling_are_noticed(spec, field):
     ("spec", "field"),
     [
         ({"capability": {"pods": "1"}}, "spec.capability.pods"),
-        ({"reclaimable": False}, "spec.reclaimable"),
         ({"parent": "dept"}, "spec.parent"),
         (
             {"annotations": {"volcano.sh/hierarchy": "/a"}},
@@ -194,7 +195,8 @@ def test_values_of_queues_that_change_nothing_are_not_noticed():
 
 def test_a_pod_with_scheduling_gates_is_not_scheduled():
     snapshot, _ = read(pod("p1", schedulingGates=[{"name": "x/y"}]), pod("p2"))
-    assert (task(snapshot).status, task(snapshot).node_name) == (TaskStatus.UNKNOWN, None)
+    assert (task(snapshot).status, task(snapshot).node_name) == (TaskStatus.PENDING, None)
+    assert task(snapshot).holds == (Hold(HoldKind.GATE, "x/y"),)
     assert [bind.task_uid for bind in schedule(snapshot).binds] == ["uid-p2"]
 
 
@@ -215,18 +217,17 @@ def test_a_closed_queue_starts_nothing_new_and_what_runs_goes_on(state):
         queues=[queue(state=state)],
     )
     assert [(t.status, t.node_name) for t in snapshot.jobs[0].tasks] == [
-        (TaskStatus.UNKNOWN, None),
+        (TaskStatus.PENDING, None),
         (TaskStatus.RUNNING, "n1"),
-        (TaskStatus.UNKNOWN, None),
+        (TaskStatus.RESERVED, "n1"),
     ]
-    notice = only(notices)
-    assert (notice.code, notice.examples) == (NoticeCode.QUEUE_CLOSED, ("q",))
+    assert notices == ()
     assert schedule(snapshot).binds == ()
 
 
 def test_a_closed_default_queue_starts_no_pods_without_a_group():
     snapshot, _ = read(pod(group=""), pod_groups=[], queues=[queue("default", state="Closed")])
-    assert task(snapshot).status is TaskStatus.UNKNOWN
+    assert schedule(snapshot).binds == ()
 
 
 def test_a_pod_on_a_node_that_is_not_given_holds_nothing_and_is_not_scheduled():
@@ -275,12 +276,6 @@ def test_pods_of_other_schedulers_that_hold_nothing_are_noticed_by_scheduler():
          "'kube-batch'"))
         for name, count in (("default-scheduler", 1), ("volcano", 2))
     ]  # fmt: skip
-
-
-def test_pods_without_a_group_are_noticed_where_there_are_groups():
-    notice = only(read(pod(group=""))[1])
-    assert (notice.code, notice.examples) == (NoticeCode.WITHOUT_GROUP, ("a/p1",))
-    assert read(pod(group=""), pod_groups=[])[1] == ()
 
 
 HIGH = {"metadata": {"name": "research-high"}, "value": 9}

@@ -78,8 +78,8 @@ def test_every_pod_is_a_task_a_neighbour_or_left_out_with_a_notice():
     assert left_out == {"orphan-0", "web-6f5d8c-fghij"}
     assert Counter(task.status for task in TASKS.values()) == {
         TaskStatus.RUNNING: 6,
-        TaskStatus.PENDING: 6,
-        TaskStatus.UNKNOWN: 3,  # gated, in a closed queue, on a node that is not there
+        TaskStatus.PENDING: 8,
+        TaskStatus.UNKNOWN: 1,  # on a node that is not there
         TaskStatus.RELEASING: 1,
         TaskStatus.SUCCEEDED: 1,
     }
@@ -87,7 +87,6 @@ def test_every_pod_is_a_task_a_neighbour_or_left_out_with_a_notice():
 
 def test_notices_tell_all_that_is_not_honoured():
     assert [(n.code, n.kind, n.field, n.count) for n in NOTICES] == [
-        (NoticeCode.WITHOUT_GROUP, "Pod", "", 1),
         (
             NoticeCode.GROUP_MISSING,
             "Pod",
@@ -98,12 +97,9 @@ def test_notices_tell_all_that_is_not_honoured():
         (NoticeCode.FIELD_IGNORED, "Pod", "spec.preemptionPolicy", 1),
         (NoticeCode.FIELD_IGNORED, "Pod", "spec.resourceClaims", 1),
         (NoticeCode.OTHER_SCHEDULER, "Pod", "spec.schedulerName", 1),
-        (NoticeCode.SCHEDULING_GATES, "Pod", "spec.schedulingGates", 1),
         (NoticeCode.FIELD_IGNORED, "Pod", "spec.topologySpreadConstraints", 5),
         (NoticeCode.FIELD_IGNORED, "Pod", "spec.volumes", 1),
         (NoticeCode.PRIORITY_CLASS_MISSING, "PodGroup", "spec.priorityClassName", 1),
-        (NoticeCode.FIELD_IGNORED, "Queue", "spec.reclaimable", 1),
-        (NoticeCode.QUEUE_CLOSED, "Queue", "status.state", 1),
     ]
 
 

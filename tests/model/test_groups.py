@@ -50,7 +50,6 @@ def test_all_faults_are_told_at_once() -> None:
             "tasks, got None; use 0 for optional tasks"
         ),
         "groups['f'].min: expected a number of tasks (an integer, 0 or more), got -1",
-        "groups['g'].min: expected at most 1, the number of groups in it, got 2",
         "groups['b'].parent: expected a tree, got a cycle: 'b' -> 'c' -> 'b'",
         (
             "tasks['e-0'].group: expected a leaf of the job's groups ("
@@ -69,9 +68,14 @@ def test_a_maximum_is_no_less_than_what_must_start_together() -> None:
     assert faults(elastic("e", {"a": "P"}, groups=[one], max_available=1)) == [
         "max_available: expected at least 2, the tasks that its groups need, got 1"
     ]
-    assert faults(elastic("e", {"a": "P"}, groups=[one], min_groups=2)) == [
-        "min_groups: expected at most 1, the number of top-level groups, got 2"
-    ]
+
+
+def test_a_job_may_need_more_groups_than_exist_and_waits_for_them() -> None:
+    one = TaskGroup("a", min=1)
+    inner = [TaskGroup("r", min=2), TaskGroup("a", parent="r", min=1)]
+    assert faults(elastic("e", {"a": "P"}, groups=[one], min_groups=2)) == []
+    assert faults(elastic("e", {"a": "P"}, groups=inner)) == []
+    assert faults(elastic("e", {None: "P"}, min_groups=2)) == []
 
 
 def test_groups_are_nested_in_at_most_100_levels() -> None:

@@ -75,15 +75,21 @@ from batchsched.kubernetes.decisions import (
     plan_patches,
     reservation_patches,
 )
+from batchsched.kubernetes.dump import read_dump
+from batchsched.kubernetes.facts import Dump, JobFacts, Told
 from batchsched.kubernetes.quantities import parse_quantity
 from batchsched.kubernetes.snapshots import read_objects, snapshot_from_objects
 
 __all__ = [
+    "Dump",
+    "JobFacts",
+    "Told",
     "binding_objects",
     "eviction_objects",
     "nomination_patches",
     "parse_quantity",
     "plan_patches",
+    "read_dump",
     "read_objects",
     "reservation_patches",
     "snapshot_from_objects",

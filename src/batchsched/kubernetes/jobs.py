@@ -34,15 +34,18 @@ def read_pod_group(
         min_available=spec.integer("minMember", default=0),
         priority=priorities.of(group, spec.text("priorityClassName"), 0),
         creation_time=group.creation_time(),
-        groups=tuple(_roles(spec)),
+        groups=tuple(roles_of(spec, least_of_leaf=0)),
         # None: it needs all of its top-level groups.
         min_groups=None if spec.get("minSubGroup") is None else spec.integer("minSubGroup"),
     )
     return with_annotated_properties(job, group)
 
 
-def _roles(spec: Reader) -> Iterator[TaskGroup]:
-    """Yield the groups of a PodGroup: Volcano's roles, and KAI Scheduler's subgroups."""
+def roles_of(spec: Reader, *, least_of_leaf: int) -> Iterator[TaskGroup]:
+    """Yield the groups of a PodGroup: Volcano's roles, and KAI Scheduler's subgroups.
+
+    `least_of_leaf` is the minimum of a leaf that does not name one.
+    """
     for name, least in spec.integer_map("minTaskMember").items():
         yield TaskGroup(name, min=least)
     subgroups = list(spec.children("subGroups"))
@@ -54,7 +57,7 @@ def _roles(spec: Reader) -> Iterator[TaskGroup]:
             if subgroup.get("minSubGroup") is not None:
                 parts = subgroup.integer("minSubGroup")
         else:
-            parts = subgroup.integer("minMember", default=0)
+            parts = subgroup.integer("minMember", default=least_of_leaf)
         yield TaskGroup(name, parent=subgroup.text("parent") or None, min=parts)
 
 
@@ -180,7 +183,7 @@ def _highest_priority(pods: Iterable[Pod]) -> int:
 # Tasks of all jobs
 
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
-_WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
+WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
 
 
 @frozen
@@ -191,7 +194,6 @@ class JobBuilder:
     """The pod groups, each with its job, which has no tasks yet."""
     nodes: Collection[str]
     """The names of the nodes that were given."""
-    closed_queues: Collection[str]
     priorities: PriorityClasses
     scheduler_name: str
     default_queue: str
@@ -201,14 +203,13 @@ class JobBuilder:
         members: dict[str, list[TaskInfo]] = {group.uid: [] for _, group in self.groups}
         waiting: dict[str, list[tuple[KubernetesObject, TaskInfo]]] = {}
         with_roles = {group.uid for _, group in self.groups if group.groups}
-        queue_of = {group.uid: group.queue for _, group in self.groups}
         single: list[JobInfo] = []
         others: list[TaskInfo] = []
         for pod in pods:
             task = pod.task
             uid = f"{task.namespace}/{pod.group}"
             if pod.group and uid in members:
-                given = self._scheduled(pod, queue_of[uid])
+                given = self._scheduled(pod)
                 if uid in with_roles:
                     given = evolve(given, group=pod.role or _WITHOUT_ROLE)
                 members[uid].append(given)
@@ -223,7 +224,7 @@ class JobBuilder:
                 elif task.status.holds and task.node_name is not None:
                     self._note_missing_node(pod)
         jobs = [
-            evolve(_with_tasks(group, tasks), plan=read_plan(waiting.get(group.uid, ())))
+            evolve(with_tasks(group, tasks), plan=read_plan(waiting.get(group.uid, ())))
             for (_, group), tasks in zip(self.groups, members.values(), strict=True)
         ]
         return jobs + single, others
@@ -237,12 +238,6 @@ class JobBuilder:
 
     def _job_of(self, pod: Pod) -> JobInfo:
         task = pod.task
-        if self.groups and task.status not in _ENDED:
-            pod.object.note(
-                NoticeCode.WITHOUT_GROUP,
-                "",
-                f"belongs to no pod group: a separate job in queue {shown(self.default_queue)}",
-            )
         job = JobInfo(
             name=task.name,
             namespace=task.namespace,
@@ -250,31 +245,26 @@ class JobBuilder:
             min_available=1,
             priority=pod.own_priority,
             creation_time=task.creation_time,
-            tasks=(self._scheduled(pod, self.default_queue),),
+            tasks=(self._scheduled(pod),),
             plan=read_plan([(pod.object, task)]) if task.status is TaskStatus.PENDING else None,
         )
         return with_annotated_properties(job, pod.object)
 
-    def _scheduled(self, pod: Pod, queue: str) -> TaskInfo:
+    def _scheduled(self, pod: Pod) -> TaskInfo:
         """Return a job's task as it is to be scheduled, and note what is not supported."""
         task = pod.task
         if task.status in _ENDED:
             return task
         note_unsupported(pod.object)
+        note_unsupported(pod.object, "Pod (its own groups)")
         if pod.has_unknown_class(self.priorities):
             self.priorities.of(pod.object, task.priority_class_name, task.priority)
-        if task.status in _WAITING:
-            if pod.is_gated:
-                pod.object.note(
-                    NoticeCode.SCHEDULING_GATES,
-                    "spec.schedulingGates",
-                    "not scheduled until the gates are removed",
-                )
-            if pod.is_gated or queue in self.closed_queues:
-                return _on_no_node(task)
+        if task.status in WAITING:
+            if pod.gates:
+                return evolve(task, holds=pod.gates)
         elif task.node_name is not None and task.node_name not in self.nodes:
             self._note_missing_node(pod)
-            return _on_no_node(task)
+            return on_no_node(task)
         return task
 
     def _note_missing_node(self, pod: Pod) -> None:
@@ -312,7 +302,7 @@ class JobBuilder:
             )
 
 
-def _with_tasks(group: JobInfo, tasks: Sequence[TaskInfo]) -> JobInfo:
+def with_tasks(group: JobInfo, tasks: Sequence[TaskInfo]) -> JobInfo:
     """Return a job with tasks; a role that it does not name becomes a group with a minimum of 0."""
     if not group.groups:
         return evolve(group, tasks=tasks)
@@ -324,7 +314,7 @@ def _with_tasks(group: JobInfo, tasks: Sequence[TaskInfo]) -> JobInfo:
     return evolve(group, tasks=tasks, groups=groups, min_groups=least)
 
 
-def _on_no_node(task: TaskInfo) -> TaskInfo:
+def on_no_node(task: TaskInfo) -> TaskInfo:
     """Return the task as one that is on no node and is not scheduled."""
     is_leaving = task.status is TaskStatus.RELEASING
     status = TaskStatus.RELEASING if is_leaving else TaskStatus.UNKNOWN

@@ -57,6 +57,10 @@ def seconds_of(time: str | datetime, /) -> float:
     return time.timestamp()
 
 
+NoticeKey = tuple[NoticeCode, str, str, str]
+"""The code, kind, field and consequence of a notice, which tell it from all others."""
+
+
 class Reading:
     """The state shared while one set of objects is read: faults, notices and interned values.
 
@@ -67,6 +71,10 @@ class Reading:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.notices = NoticeCollector()
+        self.noted: dict[str, list[NoticeKey]] = {}
+        """What notices there are of an object, by its path."""
+        self.kueue_admits = False
+        """Whether what Kueue decided is read, so that what it decides by need not be."""
         self.latest: float | None = None
         """The latest past time in any object, in seconds."""
         self._shared: dict[Hashable, Hashable] = {}
@@ -142,7 +150,8 @@ class _SnakeCase(dict[str, str]):
 _snake_case = _SnakeCase()
 
 
-def _is_mapping(given: object) -> TypeGuard[Mapping[str, object]]:
+def is_mapping(given: object) -> TypeGuard[Mapping[str, object]]:
+    """Return whether something is a mapping of an object."""
     # Keys read from JSON are strings; `text_map` checks them where it matters.
     # `dict` is tested first, as the test against the abstract class takes much longer.
     try:
@@ -151,7 +160,8 @@ def _is_mapping(given: object) -> TypeGuard[Mapping[str, object]]:
         return False
 
 
-def _is_sequence(given: object) -> TypeGuard[Sequence[object]]:
+def is_sequence(given: object) -> TypeGuard[Sequence[object]]:
+    """Return whether something is a list of an object."""
     try:
         return isinstance(given, (list, tuple)) or (
             isinstance(given, Sequence) and not isinstance(given, (str, bytes))
@@ -162,7 +172,7 @@ def _is_sequence(given: object) -> TypeGuard[Sequence[object]]:
 
 def look_up(given: object, key: str, /) -> object:
     """Return the value of a mapping at `key`, by either of its names, or None."""
-    if not _is_mapping(given):
+    if not is_mapping(given):
         return None
     found = given.get(key)
     return given.get(_snake_case[key]) if found is None else found
@@ -170,8 +180,8 @@ def look_up(given: object, key: str, /) -> object:
 
 def mappings_in(given: object, /) -> Iterator[Mapping[str, object]]:
     """Yield the mappings in a list; nothing if `given` is not a list."""
-    if _is_sequence(given):
-        yield from (item for item in given if _is_mapping(item))
+    if is_sequence(given):
+        yield from (item for item in given if is_mapping(item))
 
 
 class Reader:
@@ -200,6 +210,10 @@ class Reader:
         """The path of this mapping, such as ``pods['ns/name'].spec``."""
         # Built only for faults, which are rare: building paths would cost more than reading.
         return self._step if self._above is None else self._above.path + self._step
+
+    def replaced(self, content: Mapping[str, object]) -> Reader:
+        """Return a reader of other content at the same path."""
+        return Reader(content, self.reading, self._step, self._above)
 
     def fault(self, below: str, message: str) -> None:
         """Record a fault of the value at `below`, which is ``.key`` or ``[0]``."""
@@ -320,7 +334,7 @@ class Reader:
         found = self.get(key)
         if found is None:
             return None
-        if _is_mapping(found):
+        if is_mapping(found):
             return Reader(found, self.reading, f".{key}", self)
         self.fault(f".{key}", f"expected a mapping, got {shown(found)}")
         return None
@@ -328,7 +342,7 @@ class Reader:
     def children(self, key: str) -> Iterator[Reader]:
         """Yield a reader of each mapping in the list at `key`."""
         for position, item in enumerate(self._items(key)):
-            if _is_mapping(item):
+            if is_mapping(item):
                 yield Reader(item, self.reading, f".{key}[{position}]", self)
             else:
                 self.fault(f".{key}[{position}]", f"expected a mapping, got {shown(item)}")
@@ -356,7 +370,7 @@ class Reader:
         found = self.get(key)
         if found is None:
             return ()
-        if _is_sequence(found):
+        if is_sequence(found):
             return found
         self.fault(f".{key}", f"expected a list, got {shown(found)}")
         return ()
@@ -384,14 +398,16 @@ class KubernetesObject:
 
     def note(self, code: NoticeCode, field: str, consequence: str) -> None:
         """Record that a field of the object is not supported, and the consequence."""
-        self.reader.reading.notices.note(
+        reading, path = self.reader.reading, self.reader.path
+        reading.notices.note(
             code,
             self.kind,
             field,
             name=self.full_name,
-            path=join_path(self.reader.path, field),
+            path=join_path(path, field),
             consequence=consequence,
         )
+        reading.noted.setdefault(path, []).append((code, self.kind, field, consequence))
 
 
 def named_objects(
@@ -406,7 +422,7 @@ def named_objects(
     seen: set[tuple[str, str]] = set()
     for position, content in enumerate(_contents(reading, argument, given)):
         place = f"{argument}[{position}]"
-        if not _is_mapping(content):
+        if not is_mapping(content):
             reading.fault(
                 place,
                 f"expected a mapping, got {shown(content)}; use plain dicts, such as those of "
@@ -436,10 +452,10 @@ def named_objects(
 
 
 def _contents(reading: Reading, argument: str, given: object) -> Iterable[object]:
-    if _is_mapping(given):
+    if is_mapping(given):
         content = dict(items_of(cast("Mapping[object, object]", given)))
         items = content.get("items")
-        if _is_sequence(items):
+        if is_sequence(items):
             return items
         if items is not None or not str(Reader(given, reading, argument).get("kind")).endswith(
             "List"

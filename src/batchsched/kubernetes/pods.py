@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attrs import frozen
 
@@ -18,6 +18,8 @@ from batchsched.kubernetes.objects import KubernetesObject, Reader, Reading
 from batchsched.model.cluster import (
     DEFAULT_SCORING_MEMORY,
     DEFAULT_SCORING_MILLI_CPU,
+    Hold,
+    HoldKind,
     NodeInfo,
     ScoringRequest,
     TaskInfo,
@@ -65,8 +67,8 @@ class Pod:
     scheduler_name: str
     own_priority: int
     """The priority in its spec, or the default of priority classes, or 0."""
-    is_gated: bool
-    """Whether it has scheduling gates and is not scheduled yet."""
+    gates: tuple[Hold, ...]
+    """Its scheduling gates."""
     has_priority: bool
     """Whether its spec has a priority, as that of every pod that Kubernetes admitted."""
 
@@ -139,7 +141,7 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
         scheduler_name=spec.text("schedulerName"),
         own_priority=own_priority,
         has_priority=has_priority,
-        is_gated=any(True for _ in spec.children("schedulingGates")),
+        gates=() if spec.get("schedulingGates") is None else reading.shared(_gates(spec)),
     )
 
 
@@ -167,6 +169,11 @@ def _status_and_node(
     if nominated_node:
         return TaskStatus.PIPELINED, nominated_node
     return TaskStatus.PENDING, None
+
+
+def _gates(spec: Reader) -> tuple[Hold, ...]:
+    names = [gate.text("name", required=True) for gate in spec.children("schedulingGates")]
+    return tuple(Hold(HoldKind.GATE, name) for name in names if name)
 
 
 def _tolerations(spec: Reader) -> Iterator[Toleration]:
@@ -401,6 +408,8 @@ class Namespaces:
     """Namespace to labels."""
     labels_are_known: bool
     """Whether the caller gave the namespaces; otherwise only the names in pods are known."""
+    note: Callable[[], None] | None = None
+    """Records that labels of namespaces are not known; None: that is a fault."""
 
     def selected(self, reader: Reader) -> tuple[str, ...]:
         """Return the names of the selected namespaces, sorted."""
@@ -412,7 +421,10 @@ class Namespaces:
                 *(requirement.key for requirement in selector.match_expressions),
             )
         ):
-            reader.fault("", "selects namespaces by label; pass `namespaces` as well")
+            if self.note is None:
+                reader.fault("", "selects namespaces by label; pass `namespaces` as well")
+            else:
+                self.note()
         return tuple(
             name
             for name, labels in sorted(self.labels.items())

@@ -32,23 +32,6 @@ def read_queues(given: Sequence[KubernetesObject], /) -> list[Queue]:
     return [evolve(draft.queue, weight=int(draft.weight * factor)) for draft in drafts]
 
 
-def closed_queues(queues: Sequence[Queue], /) -> set[str]:
-    """Return the names of the queues that are not open, or are below one that is not open."""
-    by_name = {queue.name: queue for queue in queues}
-
-    def is_closed(queue: Queue) -> bool:
-        seen: set[str] = set()
-        above: Queue | None = queue
-        while above is not None and above.name not in seen:  # cycles are reported elsewhere
-            if above.state is not QueueStatus.OPEN:
-                return True
-            seen.add(above.name)
-            above = None if above.parent is None else by_name.get(above.parent)
-        return False
-
-    return {queue.name for queue in queues if is_closed(queue)}
-
-
 def _drafts(given: Sequence[KubernetesObject]) -> Iterator[_QueueDraft]:
     of_kueue = [queue for queue in given if queue.kind != "Queue"]
     yield from _read_kueue(of_kueue, {queue.name for queue in given if queue.kind == "Queue"})
@@ -263,6 +246,9 @@ def _volcano_draft(given: KubernetesObject, parent: str) -> _QueueDraft:
     note_unsupported(given)
     spec = given.reader.child("spec")
     capability = read_amounts(spec.child("capability"))
+    for name in ("cpu", "memory"):
+        if capability.get(name) == 0:  # Volcano reads a 0 of these two as no limit
+            del capability[name]
     guarantee = read_amounts(spec.child("guarantee").child("resource"))
     queue = Queue(
         name=given.name,
@@ -270,6 +256,7 @@ def _volcano_draft(given: KubernetesObject, parent: str) -> _QueueDraft:
         parent=parent if parent not in ("", _ROOT) else None,
         priority=spec.integer("priority", default=0),
         state=_volcano_state(given),
+        reclaimable=spec.get("reclaimable") is None or spec.truth("reclaimable"),
     )
     return _QueueDraft.of(
         given,
@@ -288,7 +275,6 @@ def _volcano_state(given: KubernetesObject) -> QueueStatus:
     """
     if given.reader.child("status").text("state") in ("", "Open"):
         return QueueStatus.OPEN
-    given.note(NoticeCode.QUEUE_CLOSED, "status.state", "not open: no new tasks start in it")
     return QueueStatus.CLOSED
 
 
@@ -504,9 +490,10 @@ def _read_kueue(given: Sequence[KubernetesObject], taken: Collection[str], /) ->
 
 
 def _read_member(given: KubernetesObject) -> _Member:
-    note_unsupported(given)
-    spec = given.reader.child("spec")
     is_cohort = given.kind == "Cohort"
+    by_kueue = given.reader.reading.kueue_admits and not is_cohort
+    note_unsupported(given, "ClusterQueue (admitted by Kueue)" if by_kueue else None)
+    spec = given.reader.child("spec")
     names = ("parentName", "parent") if is_cohort else ("cohortName", "cohort")
     parent = next((name for key in names if (name := spec.text(key))), None)
     member = _Member(given, given.name, is_cohort, parent)
@@ -618,8 +605,6 @@ def _member_state(member: _Member) -> QueueStatus:
             ".spec.stopPolicy", f"expected None, Hold or HoldAndDrain, got {policy!r}"
         )
         return QueueStatus.OPEN
-    message = "not open: no new tasks start in it"
-    member.object.note(NoticeCode.QUEUE_CLOSED, "spec.stopPolicy", message)
     return _STOP_POLICIES[policy]
 
 

@@ -25,7 +25,7 @@ from batchsched.kubernetes.pods import (
     read_pod,
     read_priority_classes,
 )
-from batchsched.kubernetes.queues import QUEUE_KINDS, closed_queues, read_queues
+from batchsched.kubernetes.queues import QUEUE_KINDS, read_queues
 from batchsched.model.cluster import NodeInfo, Queue, TaskInfo
 from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import Notice, NoticeCode
@@ -146,15 +146,15 @@ def read_objects(
     Arguments and errors are those of `snapshot_from_objects`. Notices are sorted by kind and
     field, whatever the order of the objects.
 
-    >>> gates = [{"name": "example.com/wait"}]
     >>> pod = {
     ...     "metadata": {"name": "p", "namespace": "team"},
-    ...     "spec": {"schedulerName": "kube-batch", "schedulingGates": gates},
+    ...     "spec": {"schedulerName": "kube-batch", "preemptionPolicy": "Never"},
     ... }
     >>> snapshot, notices = read_objects(nodes=[], pods=[pod])
     >>> for notice in notices:
     ...     print(notice)
-    1 x Pod spec.schedulingGates: not scheduled until the gates are removed (team/p)
+    1 x Pod spec.preemptionPolicy: ignored: preempt and reclaim may evict for pods with the \
+policy Never (team/p)
     """
     reading = Reading()
     problems = [
@@ -192,7 +192,6 @@ def read_objects(
     builder = JobBuilder(
         groups=[*groups, *made],
         nodes={node.name for node in node_infos},
-        closed_queues=closed_queues(queue_infos),
         priorities=priorities,
         scheduler_name=scheduler_name,
         default_queue=default_queue,
@@ -210,9 +209,9 @@ def read_objects(
                 f"queue {group.queue!r} was not given: the job is left out of every cycle",
             )
     tasks = [task for job in built for task in job.tasks] + others
-    node_infos = _without_unused_scalars(node_infos, tasks)
-    _note_overcommitted(node_objects, node_infos, tasks)
-    present = _present_time(reading, now)
+    node_infos = without_unused_scalars(node_infos, tasks)
+    note_overcommitted(node_objects, node_infos, tasks)
+    present = present_time(reading, now)
     if strict:
         reading.faults += [Fault(path, message) for path, message in reading.notices.each()]
     if reading.faults:
@@ -231,7 +230,7 @@ def _namespaces(reading: Reading, given: Objects | None, of_pods: set[str]) -> N
     return Namespaces(labels, labels_are_known=given is not None)
 
 
-def _without_unused_scalars(nodes: Sequence[NodeInfo], tasks: Iterable[TaskInfo]) -> list[NodeInfo]:
+def without_unused_scalars(nodes: Sequence[NodeInfo], tasks: Iterable[TaskInfo]) -> list[NodeInfo]:
     """Return the nodes without those of Kubernetes' own scalars that no pod requests.
 
     Every node has ephemeral storage. Where no pod requests it, it would be a dimension in which
@@ -253,9 +252,10 @@ def _with_scalars(node: NodeInfo, requested: Collection[str]) -> NodeInfo:
     return evolve(node, allocatable=evolve(node.allocatable, scalars=kept))
 
 
-def _note_overcommitted(
+def note_overcommitted(
     objects: Sequence[KubernetesObject], nodes: Sequence[NodeInfo], tasks: Iterable[TaskInfo]
 ) -> None:
+    """Record a notice of each node whose pods hold more than it has."""
     held: defaultdict[str, list[Resource]] = defaultdict(list)
     for task in tasks:
         if task.status.holds and task.node_name is not None:
@@ -271,7 +271,8 @@ def _note_overcommitted(
                 )
 
 
-def _present_time(reading: Reading, now: object) -> float:
+def present_time(reading: Reading, now: object) -> float:
+    """Return the present time in seconds: as given, or the latest in any object."""
     if now is None:
         return reading.latest or 0.0
     if is_text(now) or is_of(now, datetime):

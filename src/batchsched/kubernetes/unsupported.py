@@ -14,10 +14,6 @@ def _is_given(value: object) -> bool:
     return value is not None and value not in ("", [], (), {})
 
 
-def _is_false(value: object) -> bool:
-    return value is False
-
-
 def _is_never(value: object) -> bool:
     return value == "Never"
 
@@ -64,6 +60,23 @@ def _annotation(name: str, consequence: str) -> _UnsupportedField:
     return _UnsupportedField(("metadata", "annotations", name), consequence)
 
 
+_OF_KUBERNETES = (
+    _field(
+        "spec.preemptionPolicy",
+        "ignored: preempt and reclaim may evict for groups with the policy Never",
+        _is_never,
+    ),
+    _field(
+        "spec.disruptionMode",
+        "ignored: pods of the group may be evicted one by one",
+        lambda value: value == "all" or look_up(value, "all") is not None,
+    ),
+    _field(
+        "spec.resourceClaims",
+        "ignored: pods may be placed on nodes without the devices that the group claims",
+    ),
+)
+
 _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
     "Pod": (
         _field(
@@ -83,7 +96,6 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
             "ignored: preempt and reclaim may evict for pods with the policy Never",
             _is_never,
         ),
-        _field("spec.workloadRef", "ignored: pods are grouped by pod groups only"),
         _annotation(
             "volcano.sh/preemptable", "ignored: only plugins decide which tasks may be evicted"
         ),
@@ -93,6 +105,10 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
             "scheduling.volcano.sh/queue-name", "ignored: only pod groups name queues here"
         ),
     ),
+    "Pod (its own groups)": (
+        _field("spec.schedulingGroup", "ignored: pods are grouped by pod groups only"),
+        _field("spec.workloadRef", "ignored: pods are grouped by pod groups only"),
+    ),
     "PodGroup": (
         _field("spec.networkTopology", "ignored: network topology is not considered"),
         _field("spec.subGroupPolicy", "ignored: the group starts as one gang of minMember pods"),
@@ -100,13 +116,24 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
             "volcano.sh/preemptable", "ignored: only plugins decide which tasks may be evicted"
         ),
     ),
+    "PodGroup (Kubernetes)": _OF_KUBERNETES,
+    "CompositePodGroup (Kubernetes)": _OF_KUBERNETES,
+    "PodGroup (KAI Scheduler)": (
+        _field("spec.topologyConstraint", "ignored: topology is not considered"),
+        _field(
+            "spec.preemptibility",
+            "ignored: the group may be evicted, and may exceed the quota of its queue",
+            lambda value: value == "non-preemptible",
+        ),
+        _field("spec.preemptionDelay", "ignored: the group may evict others at once"),
+        _field(
+            "spec.stalenessGracePeriod",
+            "ignored: a group below its minimum is not evicted for that",
+        ),
+    ),
+    "Workload (Kueue)": (),
     "Queue": (
         _field("spec.capability.pods", "ignored: pods are not counted"),
-        _field(
-            "spec.reclaimable",
-            "ignored: reclaim may evict from the queue although it is not reclaimable",
-            _is_false,
-        ),
         _field("spec.affinity", "ignored: the queue may use all nodes"),
         _field(
             "spec.dequeueStrategy",
@@ -130,6 +157,9 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
         _field("spec.admissionChecks", "ignored: jobs do not wait for admission checks"),
         _field("spec.admissionChecksStrategy", "ignored: jobs do not wait for admission checks"),
         _field("spec.admissionScope", "ignored: past use does not order the jobs of the queue"),
+    ),
+    "ClusterQueue (admitted by Kueue)": (
+        _field("spec.preemption", "ignored: only plugins decide which tasks may be evicted"),
     ),
     "Cohort": (),
 }

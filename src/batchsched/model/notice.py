@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+import attrs
 from attrs import frozen
 
 _EXAMPLES = 5
@@ -15,10 +16,6 @@ class NoticeCode(Enum):
 
     FIELD_IGNORED = "FieldIgnored"
     """A field is set that affects other schedulers and is not supported here."""
-    SCHEDULING_GATES = "SchedulingGates"
-    """Pods have scheduling gates; they are not scheduled until the gates are removed."""
-    QUEUE_CLOSED = "QueueClosed"
-    """A queue is not open; no new tasks start in it."""
     GUARANTEE_CUT = "GuaranteeCut"
     """A queue is guaranteed more than a limit allows; the limit applies."""
     READ_AS = "ReadAs"
@@ -37,8 +34,8 @@ class NoticeCode(Enum):
     """A priority class is named that was not given; the default priority is used."""
     OTHER_SCHEDULER = "OtherScheduler"
     """Pods without resources on a node name another scheduler; they are left out."""
-    WITHOUT_GROUP = "WithoutGroup"
-    """Pods belong to no pod group although there are pod groups; each is a separate job."""
+    GPU_FRACTION = "GpuFraction"
+    """A pod asks for a part of a GPU; it is taken from whole free GPUs, not from shared ones."""
     UNKNOWN_KEY = "UnknownKey"
     """A configuration has an unknown key; it is ignored."""
     UNKNOWN_ACTION = "UnknownAction"
@@ -78,6 +75,12 @@ class Notice:
     """The first objects by name, at most five."""
     consequence: str
     """What is done instead, and its effect on scheduling."""
+    objects: tuple[str, ...] = attrs.field(default=(), repr=False)
+    """The names of all objects, sorted; by default the examples."""
+
+    def __attrs_post_init__(self) -> None:
+        if not self.objects:
+            object.__setattr__(self, "objects", self.examples)
 
     def __str__(self) -> str:
         shown = ", ".join(self.examples)
@@ -118,6 +121,7 @@ class NoticeCollector:
                 count=len(names),
                 examples=tuple(sorted(names)[:_EXAMPLES]),
                 consequence=consequence,
+                objects=tuple(sorted(names)),
             )
             for (kind, field, code, consequence), names in sorted(
                 self._noted.items(), key=lambda item: (*item[0][:2], item[0][2].value, item[0][3])

@@ -428,13 +428,6 @@ def group_problems(job: JobInfo) -> Problems:
         is_sound = False
         message = f"expected at most {_MOST_LEVELS} levels of groups, got one in a further level"
         yield f"groups[{name!r}].parent", message
-    tops = len(children.get(None, ()))
-    if is_integer(job.min_groups) and job.min_groups > tops and is_sound:
-        is_sound = False
-        yield (
-            "min_groups",
-            f"expected at most {tops}, the number of top-level groups, got {job.min_groups}",
-        )
     yield from _maximum_problems(job, is_sound=is_sound)
     if is_tuple(job.tasks):
         yield from _task_problems(job, named, children)
@@ -470,10 +463,8 @@ def _one_group(group: TaskGroup, named: Mapping[str, TaskGroup], parts: int) -> 
     if group.min is None and not parts:
         yield "min", f"expected {_TASKS} for a group of tasks, got None; use 0 for optional tasks"
     elif group.min is not None:
-        problems = list(integer_problems("min", group.min, what, least=0))
-        yield from problems
-        if parts and not problems and group.min > parts:
-            yield "min", f"expected at most {parts}, the number of groups in it, got {group.min}"
+        # It may be more than there are groups: others may come later.
+        yield from integer_problems("min", group.min, what, least=0)
     if group.max is not None:
         yield from integer_problems("max", group.max, f"{what} or None", least=0)
         least = parts if group.min is None else group.min

@@ -1,0 +1,704 @@
+"""Reads a dump: objects of any kinds, of several systems that schedule pods, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Literal
+
+from attrs import define, evolve, field
+
+from batchsched.errors import KubernetesObjectError
+from batchsched.kubernetes.batch_groups import (
+    KAI_DEFAULT_PRIORITY,
+    KAI_DEFAULT_QUEUE,
+    KAI_QUEUE,
+    BatchGroups,
+    phase_of,
+    volcano_templates,
+)
+from batchsched.kubernetes.dump_objects import (
+    KAI,
+    KUBE_BATCH,
+    KUBERNETES,
+    KUEUE,
+    VOLCANO,
+    DumpObjects,
+    sorted_objects,
+)
+from batchsched.kubernetes.facts import Dump, JobFacts
+from batchsched.kubernetes.job_drafts import (
+    JobDraft,
+    give_names,
+    owner_names,
+    suspended_job,
+    told_of,
+)
+from batchsched.kubernetes.jobs import WAITING, on_no_node
+from batchsched.kubernetes.kueue import ADMISSION_GATE, GROUP_LABEL, QUEUE_LABEL, Kueue
+from batchsched.kubernetes.native_groups import NativeGroups
+from batchsched.kubernetes.objects import KubernetesObject, Objects, Reading, look_up, mappings_in
+from batchsched.kubernetes.pods import (
+    Namespaces,
+    Pod,
+    PriorityClasses,
+    read_node,
+    read_pod,
+    read_priority_classes,
+)
+from batchsched.kubernetes.queues import read_queues
+from batchsched.kubernetes.shared_gpus import is_reservation, with_parts
+from batchsched.kubernetes.snapshots import (
+    note_overcommitted,
+    present_time,
+    without_unused_scalars,
+)
+from batchsched.kubernetes.unsupported import note_unsupported
+from batchsched.model.cluster import Hold, HoldKind, JobInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.immutable import EMPTY
+from batchsched.model.notice import Notice, NoticeCode
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.values import (
+    cycles_of_parents,
+    is_collection,
+    is_text,
+    shown,
+)
+
+_SYSTEMS = {"volcano": "volcano", "kai-scheduler": "kai", "kube-batch": "kube-batch"}
+"""The names of batch schedulers, and of their systems."""
+_YUNIKORN = "yunikorn"
+_KUBE_SCHEDULER = ("", "default-scheduler")
+_DEFAULT_QUEUE = "default"
+_NODE_POOL = "kai.scheduler/node-pool"
+_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+_SYSTEM_CLASSES = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+_KAI_CLASSES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
+_ORDER = ("kubernetes", "volcano", "kube-batch", "kai", "kueue")
+"""The order in which jobs take their names; single pods come last."""
+_NOT_OWNERS = ("PodGroup", "CompositePodGroup", "Workload", "Pod", "Node")
+
+
+def read_dump(
+    objects: Objects,
+    /,
+    *,
+    now: str | datetime | float | None = None,
+    scheduler_names: Iterable[str] | None = None,
+    admission: Literal["theirs", "ours"] = "theirs",
+) -> Dump:
+    """Read the objects of a cluster on which several systems may schedule pods.
+
+    Jobs are Kubernetes' own groups, groups of Volcano, kube-batch and KAI Scheduler, Kueue's
+    Workloads, and single pods that some batch scheduler is to place. What keeps a job or a pod
+    from being placed, whatever room there is, becomes a hold: a scheduling gate, a group that is
+    not there, an admission that is lacking. The order of the objects does not matter.
+    O(objects + owner references).
+
+    Args:
+        objects: mappings of any kinds, or Lists of them, such as those of ``kubectl get -o
+            json``. What an object is, its API group and kind together decide; other kinds are
+            ignored.
+        now: the present time: an RFC 3339 string, an aware datetime, or seconds since 1970. None:
+            the latest creation time, or time of a condition or of a node's report, in the dump.
+        scheduler_names: names of batch schedulers besides volcano, kai-scheduler, kube-batch and
+            yunikorn. Their pods without a group are jobs of one task.
+        admission: ``"theirs"``: what Volcano's action enqueue and Kueue have not admitted is held.
+            ``"ours"``: it is not, and pods that do not exist yet are made from templates, so that
+            the queues' quotas decide here.
+
+    Raises:
+        KubernetesObjectError: values cannot be read; it lists every fault.
+        SnapshotError: the objects contradict each other, such as two pods with one UID; it
+            lists every fault.
+
+    >>> gang = {"metadata": {"name": "g"}, "apiVersion": "scheduling.k8s.io/v1beta1",
+    ...         "kind": "PodGroup", "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}}
+    >>> pod = {"metadata": {"name": "p"}, "apiVersion": "v1", "kind": "Pod",
+    ...        "spec": {"schedulingGroup": {"podGroupName": "g"},
+    ...                 "schedulingGates": [{"name": "example.com/license"}]}}
+    >>> dump = read_dump([pod, gang])
+    >>> dump.find("p"), dump.snapshot.jobs[0].tasks[0].holds[0].name
+    ('default/g', 'example.com/license')
+
+    """
+    reading = Reading()
+    names = _scheduler_names(reading, scheduler_names)
+    if not is_text(admission) or admission not in ("theirs", "ours"):
+        reading.fault("admission", f"expected 'theirs' or 'ours', got {shown(admission)}")
+    if reading.faults:
+        raise KubernetesObjectError(reading.faults)
+    theirs = admission == "theirs"
+    reading.kueue_admits = theirs
+    found = sorted_objects(reading, objects)
+    return _DumpReader(reading, found, names, theirs).read(now)
+
+
+def _scheduler_names(reading: Reading, given: object) -> frozenset[str]:
+    if given is None:
+        return frozenset()
+    if is_text(given):
+        return frozenset([given])
+    if is_collection(given):
+        try:
+            names = list(given)
+        except Exception:  # an iterable of the caller's may raise anything
+            names = [None]
+        if all(is_text(name) for name in names):
+            return frozenset(str(name) for name in names)
+    reading.fault("scheduler_names", f"expected names of schedulers, got {shown(given)}")
+    return frozenset()
+
+
+@define(eq=False)
+class _DumpReader:
+    reading: Reading
+    objects: DumpObjects
+    scheduler_names: frozenset[str]
+    """Further batch schedulers."""
+    theirs: bool
+    """Whether the admission of others counts."""
+    drafts: list[JobDraft] = field(factory=list[JobDraft])
+    others: list[TaskInfo] = field(factory=list[TaskInfo])
+    systems: set[str] = field(factory=set[str])
+    nodes: frozenset[str] = frozenset()
+    kube_places: bool = False
+    """Whether the kube-scheduler places jobs."""
+    missing: dict[tuple[str, str, str], JobDraft] = field(
+        factory=dict[tuple[str, str, str], JobDraft]
+    )
+    """The jobs of groups that are not there, by system, namespace and name."""
+    several_pools: bool = False
+    kai_names: dict[str, str] = field(factory=dict[str, str])
+    """The names in the snapshot of KAI's queues whose names were taken."""
+
+    def read(self, now: str | datetime | float | None) -> Dump:
+        """Read everything."""
+        reading, objects = self.reading, self.objects
+        for of_kind in objects.by_kind.values():
+            for given in of_kind:
+                given.creation_time()
+                if given.kind != "Node":
+                    _condition_times(given)
+        node_objects = objects.of("", "Node")
+        nodes = [read_node(node) for node in node_objects]
+        self.nodes = frozenset(node.name for node in nodes)
+        self.several_pools = len({node.labels.get(_NODE_POOL) for node in nodes}) > 1
+        queues, queue_objects, renamed = self._queues()
+        pod_objects = objects.of("", "Pod")
+        general, of_kai, of_workloads = self._priority_classes(pod_objects)
+        namespaces = self._namespaces(pod_objects)
+        pods = [read_pod(pod, _noting(namespaces, pod), general) for pod in pod_objects]
+        pods = self._bound(with_parts(pods, nodes))
+        native = NativeGroups.read(objects, general)
+        batch = BatchGroups.read(objects, general, of_kai, theirs=self.theirs)
+        kueue = Kueue.read(objects, general, of_workloads, renamed, theirs=self.theirs)
+        self._find_systems(pods)
+        self._assign(pods, native, batch, kueue, general)
+        workloads = self._take_workloads(kueue)
+        self.drafts += [draft for draft in kueue.drafts if draft not in workloads]
+        self.drafts = [draft for draft in self.drafts if _is_job(draft)]
+        self.drafts.sort(key=_naming_order)
+        give_names(self.drafts)
+        for draft in self.drafts:
+            self._hold_if_suspended(draft)
+            self._make_tasks(draft, namespaces, general)
+        jobs = self._jobs(kueue, queues)
+        tasks = [task for job in jobs for task in job.tasks] + self.others
+        nodes = without_unused_scalars(nodes, tasks)
+        note_overcommitted(node_objects, nodes, tasks)
+        present = present_time(reading, now)
+        if reading.faults:
+            raise KubernetesObjectError(reading.faults)
+        snapshot = Snapshot(
+            nodes=nodes, jobs=jobs, queues=queues, other_tasks=self.others, now=present
+        )
+        notices = reading.notices.notices()
+        facts = self._facts(snapshot, notices, queue_objects)
+        return Dump(
+            snapshot=snapshot,
+            notices=notices,
+            facts=facts,
+            systems=frozenset(self.systems),
+            assumed=tuple(self._assumptions(snapshot, queue_objects, now)),
+        )
+
+    # Queues
+
+    def _queues(self) -> tuple[list[Queue], dict[str, KubernetesObject], dict[str, str]]:
+        """Return the queues, the object of each, and the new names of ClusterQueues."""
+        given: dict[str, KubernetesObject] = {}
+        for group in (VOLCANO, KUBE_BATCH):
+            for queue in self.objects.of(group, "Queue"):
+                given.setdefault(queue.name, queue)
+        of_kai = self.objects.of(KAI, "Queue")
+        self.kai_names = {
+            queue.name: f"Queue.{KAI}/{queue.name}" for queue in of_kai if queue.name in given
+        }
+        for queue in of_kai:
+            name = self.kai_names.get(queue.name, queue.name)
+            given[name] = _renamed_kai_queue(queue, self.kai_names)
+        cluster = self.objects.of(KUEUE, "ClusterQueue")
+        renamed = {q.name: f"ClusterQueue/{q.name}" for q in cluster if q.name in given}
+        for queue in cluster:
+            name = renamed.get(queue.name, queue.name)
+            given[name] = evolve(queue, name=name)
+        cohorts = self.objects.of(KUEUE, "Cohort")
+        queues = read_queues([*given.values(), *cohorts])
+        for cohort in cohorts:
+            given.setdefault(f"cohort/{cohort.name}", cohort)
+            given.setdefault(cohort.name, cohort)
+        parents = {queue.name: queue.parent for queue in queues}
+        for cycle in cycles_of_parents(parents):
+            for name in cycle:
+                parents[name] = None
+                if name in given:
+                    message = "its parents form a cycle: the queue has no parent"
+                    given[name].note(NoticeCode.QUEUE_MISSING, "spec", message)
+        queues = [evolve(queue, parent=parents[queue.name]) for queue in queues]
+        return queues, given, renamed
+
+    # Priorities
+
+    def _priority_classes(
+        self, pods: Sequence[KubernetesObject]
+    ) -> tuple[PriorityClasses, PriorityClasses, PriorityClasses]:
+        """Return the priority classes of pods and groups, of KAI's groups, and of Workloads."""
+        of_pods: dict[str, int] = {}
+        for pod in pods:
+            spec = look_up(pod.reader.content, "spec")
+            name, priority = look_up(spec, "priorityClassName"), look_up(spec, "priority")
+            if type(name) is str and type(priority) is int:
+                of_pods[name] = max(priority, of_pods.get(name, priority))
+        given = read_priority_classes(self.objects.of(KUBERNETES, "PriorityClass"))
+        known = {**of_pods, **given.values}
+        default = KAI_DEFAULT_PRIORITY if given.default is None else given.default
+        return (
+            PriorityClasses({**_SYSTEM_CLASSES, **known}, given.default),
+            PriorityClasses({**_SYSTEM_CLASSES, **_KAI_CLASSES, **known}, default),
+            read_priority_classes(self.objects.of(KUEUE, "WorkloadPriorityClass")),
+        )
+
+    # Pods
+
+    def _namespaces(self, pods: Iterable[KubernetesObject]) -> Namespaces:
+        labels: dict[str, Mapping[str, str]] = dict.fromkeys(
+            sorted({pod.namespace for pod in pods}), EMPTY
+        )
+        given = self.objects.of("", "Namespace")
+        for namespace in given:
+            labels[namespace.name] = namespace.metadata.text_map("labels")
+        return Namespaces(labels, labels_are_known=bool(given))
+
+    def _bound(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Return the pods; those for which a BindRequest is on its way are on its node."""
+        requests: dict[str, str] = {}
+        for given in self.objects.of(KAI, "BindRequest"):
+            spec = given.reader.child("spec")
+            name, node = spec.text("podName"), spec.text("selectedNode")
+            if name and node in self.nodes and phase_of(given) != "Failed":
+                requests[f"{given.namespace}/{name}"] = node
+        found: list[Pod] = []
+        for pod in pods:
+            node_name = requests.get(pod.task.full_name)
+            if node_name is not None and pod.task.status in WAITING:
+                task = evolve(pod.task, status=TaskStatus.BOUND, node_name=node_name)
+                found.append(evolve(pod, task=task))
+            else:
+                found.append(pod)
+        return found
+
+    def _find_systems(self, pods: Iterable[Pod]) -> None:
+        groups = {
+            group
+            for (group, kind), found in self.objects.by_kind.items()
+            if found and kind != "PriorityClass"
+        }
+        names = {
+            KUBERNETES: "kubernetes",
+            VOLCANO: "volcano",
+            "batch.volcano.sh": "volcano",
+            KUBE_BATCH: "kube-batch",
+            KAI: "kai",
+            KUEUE: "kueue",
+        }
+        self.systems.update(names[group] for group in groups if group in names)
+        for pod in pods:
+            if pod.scheduler_name in _SYSTEMS:
+                self.systems.add(_SYSTEMS[pod.scheduler_name])
+            elif pod.scheduler_name == _YUNIKORN:
+                self.systems.add(_YUNIKORN)
+            spec = look_up(pod.object.reader.content, "spec")
+            if look_up(spec, "schedulingGroup") or look_up(spec, "workloadRef"):
+                self.systems.add("kubernetes")
+            if QUEUE_LABEL in pod.task.labels:
+                self.systems.add("kueue")
+        self.kube_places = not self.systems.isdisjoint(("kubernetes", "kueue"))
+
+    def _assign(
+        self,
+        pods: Iterable[Pod],
+        native: NativeGroups,
+        batch: BatchGroups,
+        kueue: Kueue,
+        priorities: PriorityClasses,
+    ) -> None:
+        """Give every pod to its job, or to those that only occupy their nodes. O(pods)."""
+        translated: list[JobDraft] = []
+        self.drafts += [*batch.volcano.values(), *batch.kai.values()]
+        for pod in pods:
+            if is_reservation(pod):
+                self._occupy(pod)
+                continue
+            own = native.of_pod(pod)
+            group = batch.of_pod(pod, pod.object.metadata.text_map("annotations"))
+            if group is not None:
+                system, named = group
+                draft = self._missing(pod, system, named) if isinstance(named, str) else named
+                if isinstance(own, tuple):
+                    translated.append(own[0])
+                    draft.add_alias(own[0].name)
+                self._take(draft, pod, pod.role or None, priorities)
+            elif isinstance(own, str):
+                self._take(self._missing(pod, "kubernetes", own), pod, None, priorities)
+            elif own is not None:
+                self._take(own[0], pod, own[1], priorities)
+            else:
+                self._assign_by_queue(pod, kueue, priorities)
+        self.drafts += kueue.groups.values()
+        gone = {draft.main.reader.path for draft in translated if draft.main is not None}
+        for draft in native.drafts:
+            if draft.pods or draft.main is None or draft.main.reader.path not in gone:
+                self.drafts.append(draft)
+
+    def _missing(self, pod: Pod, system: str, name: str) -> JobDraft:
+        """Return the job of pods whose group is not there."""
+        key = system, pod.task.namespace, name
+        draft = self.missing.get(key)
+        if draft is None:
+            draft = JobDraft(system, "PodGroup", system, pod.task.namespace, name)
+            draft.is_missing, draft.min_available = True, None
+            draft.holds.append(Hold(HoldKind.GROUP_MISSING, name))
+            self.missing[key] = draft
+            self.drafts.append(draft)
+        return draft
+
+    def _assign_by_queue(self, pod: Pod, kueue: Kueue, priorities: PriorityClasses) -> None:
+        """Give a pod without a group to its Workload, or to a job of its own."""
+        workload = kueue.workload_of(pod, self.objects)
+        label = pod.task.labels.get(GROUP_LABEL)
+        if workload is not None:
+            draft = None if workload.has_finished else workload
+        elif label:
+            draft = kueue.pod_group(pod, label)
+        else:
+            draft = self._single(pod)
+            if draft is not None:
+                self.drafts.append(draft)
+        if draft is None:
+            self._occupy(pod)
+        else:
+            self._take(draft, pod, None, priorities)
+
+    def _single(self, pod: Pod) -> JobDraft | None:
+        """Return a job of one task, or None if it is nobody's to place."""
+        name, labels = pod.scheduler_name, pod.task.labels
+        if name in _SYSTEMS or name == _YUNIKORN or name in self.scheduler_names:
+            system = _SYSTEMS.get(name, _YUNIKORN if name == _YUNIKORN else "kubernetes")
+        elif QUEUE_LABEL in labels:
+            system = "kueue"
+        elif self.kube_places and name in _KUBE_SCHEDULER and pod.task.status in WAITING:
+            system = "kubernetes"
+        else:
+            return None
+        if name == _YUNIKORN and pod.task.status not in _ENDED:
+            pod.object.note(
+                NoticeCode.FIELD_IGNORED,
+                "spec.schedulerName",
+                "applications and queues of YuniKorn are not read: its gangs are taken apart",
+            )
+        return JobDraft(
+            system, "Pod", "", pod.task.namespace, pod.task.name, min_available=1, priority=None
+        )
+
+    def _take(
+        self, draft: JobDraft, pod: Pod, role: str | None, priorities: PriorityClasses
+    ) -> None:
+        """Give a pod to its job; one that runs without its group only occupies its node."""
+        if draft.is_missing:
+            if pod.task.status not in (*_ENDED, TaskStatus.RELEASING):
+                pod.object.note(
+                    NoticeCode.GROUP_MISSING,
+                    f"metadata.annotations[{pod.group_key!r}]" if pod.group_key else "spec",
+                    "its pod group, or a group above that, was not given: it is not placed",
+                )
+            if pod.task.status not in WAITING:
+                self._occupy(pod)
+                return
+        draft.pods.append((evolve(pod, task=self._task(pod, priorities)), role))
+
+    def _task(self, pod: Pod, priorities: PriorityClasses) -> TaskInfo:
+        """Return a job's task with its holds, and note what is not supported."""
+        task = pod.task
+        if task.status in _ENDED:
+            return task
+        note_unsupported(pod.object)
+        if self.several_pools and _NODE_POOL in task.labels:
+            pod.object.note(
+                NoticeCode.FIELD_IGNORED,
+                f"metadata.labels[{_NODE_POOL!r}]",
+                "ignored: pods may be placed on nodes of all pools",
+            )
+        if pod.has_unknown_class(priorities):
+            priorities.of(pod.object, task.priority_class_name, task.priority)
+        if task.status in WAITING:
+            gates = pod.gates
+            if not self.theirs:
+                gates = tuple(gate for gate in gates if gate.name != ADMISSION_GATE)
+            return evolve(task, holds=gates) if gates else task
+        if task.node_name is not None and task.node_name not in self.nodes:
+            _note_missing_node(pod)
+            return on_no_node(task)
+        return task
+
+    def _occupy(self, pod: Pod) -> None:
+        """Let a pod that is of no job occupy its node, or leave it out."""
+        task = pod.task
+        if task.status.holds and task.node_name is not None:
+            if task.node_name in self.nodes:
+                self.others.append(task)
+            else:
+                _note_missing_node(pod)
+        elif task.status in WAITING and pod.scheduler_name not in _KUBE_SCHEDULER:
+            pod.object.note(
+                NoticeCode.OTHER_SCHEDULER,
+                "spec.schedulerName",
+                f"left out: it is for the scheduler {pod.scheduler_name!r}",
+            )
+
+    # Jobs
+
+    def _take_workloads(self, kueue: Kueue) -> list[JobDraft]:
+        """Give queues and holds of Workloads to groups that have one; return these Workloads."""
+        taken: list[JobDraft] = []
+        for draft in self.drafts:
+            if draft.kind == "Pod" or draft.system == "kueue":
+                continue
+            pods = sorted(draft.pods, key=lambda each: each[0].task.name)
+            found = (kueue.workload_of(pod, self.objects) for pod, _ in pods)
+            workload = next((one for one in found if one is not None), None)
+            if workload is None:
+                owned = (kueue.owned_by(given, self.objects) for given in draft.objects)
+                workload = next((one for one in owned if one is not None), None)
+            if workload is not None:
+                kueue.take_over(draft, workload)
+                taken.append(workload)
+        return taken
+
+    def _hold_if_suspended(self, draft: JobDraft) -> None:
+        if draft.holds or (draft.is_suspended_by_kueue and not self.theirs):
+            return
+        main = draft.main
+        if main is None:
+            return
+        job = suspended_job(self.objects.owner_objects(main))
+        if job is not None:
+            hold = Hold(HoldKind.SUSPENDED, job.name, f"Job {job.name} is suspended")
+            draft.holds.append(hold)
+
+    def _make_tasks(
+        self, draft: JobDraft, namespaces: Namespaces, priorities: PriorityClasses
+    ) -> None:
+        if any(pod.task.status not in _ENDED for pod, _ in draft.pods):
+            return
+        if self.theirs and not draft.holds:
+            return
+        if draft.system == "volcano" and draft.objects and not draft.templates:
+            draft.templates = list(volcano_templates(draft, self.objects))
+        draft.make_tasks(namespaces, priorities)
+
+    def _jobs(self, kueue: Kueue, queues: list[Queue]) -> list[JobInfo]:
+        """Return the jobs, and add the default queue if it is used. O(tasks)."""
+        names = {queue.name for queue in queues}
+        jobs: list[JobInfo] = []
+        for draft in self.drafts:
+            queue = self._queue_of(draft, kueue)
+            if queue is None:
+                queue = _DEFAULT_QUEUE
+                if queue not in names:
+                    queues.append(Queue(name=queue))
+                    names.add(queue)
+            elif queue not in names and draft.objects and draft.system in ("volcano", "kai"):
+                draft.objects[0].note(
+                    NoticeCode.QUEUE_MISSING,
+                    "spec.queue",
+                    f"queue {queue!r} was not given: the job is left out of every cycle",
+                )
+            jobs.append(draft.job(queue))
+        return jobs
+
+    def _queue_of(self, draft: JobDraft, kueue: Kueue) -> str | None:
+        """Return the queue of a job; None: the default queue."""
+        if draft.queue:
+            if draft.system == "kai":
+                return self.kai_names.get(draft.queue, draft.queue)
+            is_default = draft.queue == _DEFAULT_QUEUE and draft.system != "kueue"
+            return None if is_default and not draft.local_queue else draft.queue
+        labels = [pod.task.labels for pod, _ in draft.pods]
+        labels += [given.metadata.text_map("labels") for given in draft.objects]
+        if draft.system != "volcano" or draft.is_missing:
+            of_kai = next((one[KAI_QUEUE] for one in labels if one.get(KAI_QUEUE)), None)
+            if of_kai is not None and (draft.system == "kai" or not draft.objects):
+                return self.kai_names.get(of_kai, of_kai)
+            local = draft.local_queue or next(
+                (one[QUEUE_LABEL] for one in labels if one.get(QUEUE_LABEL)), ""
+            )
+            if local and draft.system != "kai":
+                draft.local_queue = local
+                queue, hold = kueue.queue_of(draft.namespace, local)
+                if hold is not None:
+                    draft.holds.append(hold)
+                return queue
+        if draft.system == "kai" and draft.objects:
+            return self.kai_names.get(KAI_DEFAULT_QUEUE, KAI_DEFAULT_QUEUE)
+        return None
+
+    # What stands beside the snapshot
+
+    def _facts(
+        self,
+        snapshot: Snapshot,
+        notices: Sequence[Notice],
+        queue_objects: Mapping[str, KubernetesObject],
+    ) -> dict[str, JobFacts]:
+        noticed = {
+            (one.code, one.kind, one.field, one.consequence): (position, one)
+            for position, one in enumerate(notices)
+        }
+        parents = {queue.name: queue.parent for queue in snapshot.queues}
+        facts: dict[str, JobFacts] = {}
+        for draft in self.drafts:
+            queue: str | None = snapshot.job(draft.uid).queue
+            paths = {given.reader.path for given in self._objects_of(draft)}
+            while queue is not None:
+                if queue in queue_objects:
+                    paths.add(queue_objects[queue].reader.path)
+                queue = parents.get(queue)
+            keys = {key for path in paths for key in self.reading.noted.get(path, ())}
+            kind, owner = self._owner_of(draft)
+            facts[draft.uid] = JobFacts(
+                job=draft.uid,
+                system=draft.system,
+                kind=kind,
+                owner=owner,
+                names=tuple(sorted(set(owner_names(draft, self.objects)))),
+                local_queue=draft.local_queue,
+                told=tuple(told_of(draft)),
+                caveats=tuple(one for _, one in sorted(noticed[key] for key in keys)),
+            )
+        return facts
+
+    def _objects_of(self, draft: JobDraft) -> Iterator[KubernetesObject]:
+        yield from draft.objects
+        for given in draft.objects:
+            yield from self.objects.owner_objects(given)
+        for template in draft.templates:
+            yield template.pod_object
+        seen: set[str] = set()
+        for pod, _ in draft.pods:
+            yield pod.object
+            for owner in self.objects.owner_objects(pod.object):
+                if owner.reader.path not in seen:
+                    seen.add(owner.reader.path)
+                    yield owner
+
+    def _owner_of(self, draft: JobDraft) -> tuple[str, str]:
+        """Return the kind and name of what made a job: the nearest owner that is no group."""
+        pods = sorted((pod.object for pod, _ in draft.pods), key=lambda given: given.name)
+        for given in (*draft.objects, *pods):
+            for owner in self.objects.owners(given):
+                if owner.kind not in _NOT_OWNERS:
+                    return owner.kind, owner.name
+        return draft.kind, draft.name
+
+    def _assumptions(
+        self, snapshot: Snapshot, queue_objects: Collection[str], now: object
+    ) -> Iterator[str]:
+        if now is None:
+            try:
+                time = datetime.fromtimestamp(int(snapshot.now), UTC)
+            except (OverflowError, ValueError, OSError):
+                time = None
+            shown_time = snapshot.now if time is None else time.strftime("%Y-%m-%dT%H:%M:%SZ")
+            yield f"now is {shown_time}, the latest time in the dump"
+        used = any(job.queue == _DEFAULT_QUEUE for job in snapshot.jobs)
+        is_there = any(queue.name == _DEFAULT_QUEUE for queue in snapshot.queues)
+        if used and is_there and _DEFAULT_QUEUE not in queue_objects:
+            yield "queue default is not in the dump: it has weight 1 and no limit"
+        if not self.theirs:
+            yield "admission is decided here: what Volcano and Kueue have not admitted may start"
+
+
+def _condition_times(given: KubernetesObject) -> None:
+    """Let the times of an object's conditions count as lower bounds of the present."""
+    status = look_up(given.reader.content, "status")
+    for key in ("conditions", "schedulingConditions"):
+        for condition in mappings_in(look_up(status, key)):
+            time = look_up(condition, "lastTransitionTime")
+            if time is not None:
+                try:
+                    seconds = given.reader.reading.seconds(time)
+                except ValueError:
+                    continue  # only a text that is told
+                latest = given.reader.reading.latest
+                given.reader.reading.latest = seconds if latest is None else max(latest, seconds)
+
+
+def _noting(namespaces: Namespaces, pod: KubernetesObject) -> Namespaces:
+    if (
+        namespaces.labels_are_known
+        or look_up(look_up(pod.reader.content, "spec"), "affinity") is None
+    ):
+        return namespaces
+    message = "selects namespaces by label, which were not given: it selects none"
+    return evolve(
+        namespaces,
+        note=partial(pod.note, NoticeCode.FIELD_IGNORED, "spec.affinity", message),
+    )
+
+
+def _renamed_kai_queue(given: KubernetesObject, names: Mapping[str, str]) -> KubernetesObject:
+    """Return a queue whose name, and whose parent's, may have been taken by others."""
+    parent = given.reader.child("spec").text("parentQueue")
+    if parent in names:
+        spec = {**given.reader.child("spec").content, "parentQueue": names[parent]}
+        reader = given.reader.replaced({**given.reader.content, "spec": spec})
+        given = evolve(given, reader=reader)
+    return evolve(given, name=names.get(given.name, given.name))
+
+
+def _note_missing_node(pod: Pod) -> None:
+    pod.object.note(
+        NoticeCode.NODE_MISSING,
+        "spec.nodeName",
+        "on a node that was not given: holds nothing and is not scheduled",
+    )
+
+
+def _is_job(draft: JobDraft) -> bool:
+    """Return whether there is anything to tell of a job."""
+    if draft.pods:
+        return True
+    if draft.is_missing and (draft.kind == "Workload" or not draft.objects):
+        return False
+    # Its pods may have been deleted with their Job.
+    return draft.system != "volcano" or phase_of(draft.objects[0]) != "Completed"
+
+
+def _naming_order(draft: JobDraft) -> tuple[int, bool, str, str, str]:
+    order = len(_ORDER) if draft.kind == "Pod" else _ORDER.index(draft.system)
+    return order, not draft.objects, draft.kind, draft.namespace, draft.name

@@ -1,0 +1,247 @@
+"""Sorts the objects of a dump by API group and kind, and follows their owners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from attrs import define, field, frozen
+
+from batchsched.kubernetes.objects import (
+    KubernetesObject,
+    Objects,
+    Reading,
+    is_mapping,
+    is_sequence,
+    look_up,
+    mappings_in,
+    named_objects,
+)
+from batchsched.model.validation.arguments import shown_problem
+from batchsched.model.validation.values import is_collection, shown
+
+KUBERNETES = "scheduling.k8s.io"
+VOLCANO = "scheduling.volcano.sh"
+VOLCANO_JOBS = "batch.volcano.sh"
+KUBE_BATCH = "scheduling.incubator.k8s.io"
+KAI = "scheduling.run.ai"
+KUEUE = "kueue.x-k8s.io"
+
+_KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
+    ("", "Node"): ("nodes", False),
+    ("", "Pod"): ("pods", True),
+    ("", "Namespace"): ("namespaces", False),
+    ("batch", "Job"): ("jobs.batch", True),
+    (KUBERNETES, "PriorityClass"): ("priorityclasses", False),
+    (KUBERNETES, "PodGroup"): ("podgroups.scheduling.k8s.io", True),
+    (KUBERNETES, "CompositePodGroup"): ("compositepodgroups.scheduling.k8s.io", True),
+    (KUBERNETES, "Workload"): ("workloads.scheduling.k8s.io", True),
+    (VOLCANO, "PodGroup"): ("podgroups.scheduling.volcano.sh", True),
+    (VOLCANO, "Queue"): ("queues.scheduling.volcano.sh", False),
+    (VOLCANO_JOBS, "Job"): ("jobs.batch.volcano.sh", True),
+    (KUBE_BATCH, "PodGroup"): ("podgroups.scheduling.incubator.k8s.io", True),
+    (KUBE_BATCH, "Queue"): ("queues.scheduling.incubator.k8s.io", False),
+    (KAI, "PodGroup"): ("podgroups.scheduling.run.ai", True),
+    (KAI, "Queue"): ("queues.scheduling.run.ai", False),
+    (KAI, "BindRequest"): ("bindrequests.scheduling.run.ai", True),
+    (KUEUE, "Workload"): ("workloads.kueue.x-k8s.io", True),
+    (KUEUE, "LocalQueue"): ("localqueues.kueue.x-k8s.io", True),
+    (KUEUE, "ClusterQueue"): ("clusterqueues.kueue.x-k8s.io", False),
+    (KUEUE, "Cohort"): ("cohorts.kueue.x-k8s.io", False),
+    (KUEUE, "WorkloadPriorityClass"): ("workloadpriorityclasses.kueue.x-k8s.io", False),
+}
+"""API group and kind to the name in paths, and whether objects have a namespace."""
+
+
+_MOST_DIGITS = 40
+
+
+@frozen
+class Owner:
+    """An owner of an object."""
+
+    group: str
+    kind: str
+    name: str
+    uid: str
+    controls: bool
+
+    def names(self) -> tuple[str, str, str]:
+        """Return the names under which people look for what it owns."""
+        kind = self.kind.lower()
+        return self.name, f"{kind}/{self.name}", f"{kind}.{self.group}/{self.name}"
+
+
+@define(eq=False)
+class DumpObjects:
+    """The objects of a dump that are read, by API group and kind, in order of name."""
+
+    by_kind: Mapping[tuple[str, str], Sequence[KubernetesObject]]
+    _by_uid: dict[str, KubernetesObject] = field(factory=dict[str, KubernetesObject], init=False)
+    _by_name: dict[tuple[str, str, str, str], KubernetesObject] = field(
+        factory=dict[tuple[str, str, str, str], KubernetesObject], init=False
+    )
+    _above: dict[tuple[str, Owner], tuple[Owner, ...]] = field(
+        factory=dict[tuple[str, Owner], tuple[Owner, ...]], init=False
+    )
+
+    def __attrs_post_init__(self) -> None:
+        for (group, kind), objects in self.by_kind.items():
+            for given in objects:
+                uid = look_up(given.metadata.content, "uid")
+                if isinstance(uid, str) and uid:
+                    self._by_uid.setdefault(uid, given)
+                self._by_name[group, kind, given.namespace, given.name] = given
+
+    def of(self, group: str, kind: str) -> Sequence[KubernetesObject]:
+        """Return the objects of a kind."""
+        return self.by_kind.get((group, kind), ())
+
+    def direct_owner(self, given: KubernetesObject) -> Owner | None:
+        """Return the owner that controls an object, else the first by kind and name, or None."""
+        owners = owners_of(given)
+        return owners[0] if owners else None
+
+    def owners(self, given: KubernetesObject) -> tuple[Owner, ...]:
+        """Return the owners of an object, and theirs where they are in the dump, each once."""
+        found: dict[Owner, None] = {}
+        for owner in owners_of(given):
+            found[owner] = None
+            for above in self._above_of(owner, given.namespace):
+                found[above] = None
+        return tuple(found)
+
+    def owner_objects(self, given: KubernetesObject) -> list[KubernetesObject]:
+        """Return those of its owners that are in the dump."""
+        objects = (self._object_of(owner, given.namespace) for owner in self.owners(given))
+        return [found for found in objects if found is not None]
+
+    def _object_of(self, owner: Owner, namespace: str) -> KubernetesObject | None:
+        found = self._by_uid.get(owner.uid) if owner.uid else None
+        if found is not None:
+            return found
+        return self._by_name.get((owner.group, owner.kind, namespace, owner.name))
+
+    def _above_of(self, owner: Owner, namespace: str) -> tuple[Owner, ...]:
+        key = namespace, owner
+        known = self._above.get(key)
+        if known is None:
+            found: dict[Owner, None] = {owner: None}
+            todo = [owner]
+            for each in todo:
+                given = self._object_of(each, namespace)
+                for above in () if given is None else owners_of(given):
+                    if above not in found:
+                        found[above] = None
+                        todo.append(above)
+            known = self._above[key] = tuple(todo[1:])
+        return known
+
+
+def owners_of(given: KubernetesObject) -> list[Owner]:
+    """Return the direct owners of an object: who controls it first, then by kind and name."""
+    found: list[Owner] = []
+    for reference in mappings_in(look_up(given.metadata.content, "ownerReferences")):
+        texts = {key: look_up(reference, key) for key in ("apiVersion", "kind", "name", "uid")}
+        kind, name, version, uid = (
+            text if isinstance(text := texts[key], str) else ""
+            for key in ("kind", "name", "apiVersion", "uid")
+        )
+        if kind and name:
+            group = version.partition("/")[0] if "/" in version else ""
+            found.append(Owner(group, kind, name, uid, look_up(reference, "controller") is True))
+    found.sort(key=lambda owner: (not owner.controls, owner.kind, owner.name, owner.uid))
+    return found
+
+
+def sorted_objects(reading: Reading, given: Objects, /) -> DumpObjects:
+    """Return the objects of a dump by API group and kind. O(objects log objects).
+
+    Lists, also within lists, count as their objects. An object that comes several times counts
+    once: the one with the latest ``resourceVersion``.
+    """
+    found: dict[tuple[str, str], dict[tuple[str, str], Mapping[str, object]]] = {}
+    for kind, content in _contents(reading, given):
+        if kind in _KINDS:
+            metadata = look_up(content, "metadata")
+            namespace = look_up(metadata, "namespace") or "default"
+            key = str(namespace) if _KINDS[kind][1] else "", str(look_up(metadata, "name"))
+            others = found.setdefault(kind, {})
+            others[key] = _newer(others[key], content) if key in others else content
+    return DumpObjects(
+        {
+            kind: named_objects(
+                reading,
+                _KINDS[kind][0],
+                kind[1],
+                [found[kind][key] for key in sorted(found[kind])],
+                namespaced=_KINDS[kind][1],
+            )
+            for kind in _KINDS
+            if kind in found
+        }
+    )
+
+
+def _contents(
+    reading: Reading, given: object
+) -> Iterator[tuple[tuple[str, str], Mapping[str, object]]]:
+    """Yield every object with its API group and kind."""
+    todo: list[tuple[object, str, str, str]] = [(given, "", "", "objects")]
+    while todo:
+        one, version, kind, place = todo.pop()
+        try:
+            items: list[object] | None = None
+            if is_mapping(one):
+                own_kind, own_version = look_up(one, "kind"), look_up(one, "apiVersion")
+                kind = own_kind if isinstance(own_kind, str) else kind
+                version = own_version if isinstance(own_version, str) else version
+                below = look_up(one, "items")
+                if not is_sequence(below) or not (kind.endswith("List") or not kind):
+                    if not kind and (look_up(one, "tiers") or look_up(one, "actions")):
+                        message = (
+                            "this is a configuration of a scheduler, not an object of a cluster"
+                        )
+                        reading.fault(place, message)
+                    elif not kind:
+                        reading.fault(f"{place}.kind", "is missing")
+                    yield (version.partition("/")[0] if "/" in version else "", kind), one
+                    continue
+                kind = kind.removesuffix("List")
+                items = list(below)
+            elif is_collection(one):
+                items = list(one)
+        except Exception as error:  # a mapping or an iterable of the caller's may raise anything
+            reading.fault(place, f"cannot be read: {shown_problem(error)}")
+            continue
+        if items is None:
+            message = f"expected objects as mappings, or a List of them, got {shown(one)}"
+            reading.fault(place, message)
+            continue
+        todo += [
+            (item, version if kind else "", kind, f"{place}[{position}]")
+            for position, item in reversed(list(enumerate(items)))
+        ]
+
+
+def _newer(one: Mapping[str, object], other: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the later of two versions of an object, whatever their order."""
+    if one == other:
+        return one
+    return max(one, other, key=lambda content: (_version(content), _canonical(content)))
+
+
+def _version(content: Mapping[str, object]) -> int:
+    text = look_up(look_up(content, "metadata"), "resourceVersion")
+    is_number = (
+        isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
+    )
+    return int(text) if is_number and isinstance(text, str) else -1
+
+
+def _canonical(content: object) -> str:
+    if is_mapping(content):
+        parts = sorted(f"{key}: {_canonical(below)}" for key, below in content.items())
+        return "{" + ", ".join(parts) + "}"
+    if is_sequence(content):
+        return "[" + ", ".join(_canonical(item) for item in content) + "]"
+    return repr(content)

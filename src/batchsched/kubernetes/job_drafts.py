@@ -1,0 +1,273 @@
+"""Jobs of a dump while they are put together, whichever system they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from attrs import define, evolve, field, frozen
+
+from batchsched.kubernetes.annotations import read_plan, with_annotated_properties
+from batchsched.kubernetes.dump_objects import DumpObjects
+from batchsched.kubernetes.facts import Told
+from batchsched.kubernetes.jobs import WAITING, with_tasks
+from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up, mappings_in
+from batchsched.kubernetes.pods import Namespaces, Pod, PriorityClasses, read_pod
+from batchsched.kubernetes.unsupported import note_unsupported
+from batchsched.model.cluster import Hold, JobInfo, TaskGroup, TaskInfo, TaskStatus
+
+WITHOUT_ROLE = "-"
+"""The group of tasks without a role, in a job with groups; not a valid name of a role."""
+MOST_MADE = 100_000
+"""How many tasks one set of templates may become."""
+
+
+@frozen
+class Template:
+    """A template of pods that do not exist yet."""
+
+    set_name: str
+    count: int
+    above: Reader
+    """The mapping that has the template at the key ``template``."""
+    source: KubernetesObject
+    """The object that has it."""
+
+    @property
+    def pod_object(self) -> KubernetesObject:
+        """The template as a pod; notices and faults name the object that has it."""
+        return _template_pod(self)
+
+
+@define(eq=False)
+class JobDraft:
+    """A job without its tasks, and the pods that were found for it."""
+
+    system: str
+    kind: str
+    """The kind of its own object, or of the one that is missing."""
+    api_group: str
+    namespace: str
+    name: str
+    objects: list[KubernetesObject] = field(factory=list[KubernetesObject])
+    """Its own objects: groups, the root first, and a Workload."""
+    min_available: int | None = 0
+    """None: all of its pods that wait."""
+    groups: tuple[TaskGroup, ...] = ()
+    min_groups: int | None = None
+    priority: int | None = None
+    """None: the highest of its pods."""
+    queue: str = ""
+    """Empty: the default queue."""
+    local_queue: str = ""
+    estimate: float | None = None
+    holds: list[Hold] = field(factory=list[Hold])
+    is_suspended_by_kueue: bool = False
+    """Whether a Workload says whether its owner may run."""
+    is_missing: bool = False
+    """Whether its group is not there, so that only pods that wait are its tasks."""
+    has_finished: bool = False
+    """Whether its Workload has finished; then it is no job."""
+    aliases: list[str] = field(factory=list[str])
+    pods: list[tuple[Pod, str | None]] = field(factory=list[tuple[Pod, str | None]])
+    """Its pods with the roles that they name."""
+    templates: list[Template] = field(factory=list[Template])
+    made: list[tuple[TaskInfo, str | None]] = field(factory=list[tuple[TaskInfo, str | None]])
+    job_name: str = ""
+    """Its name in the snapshot."""
+
+    @property
+    def main(self) -> KubernetesObject | None:
+        """The object that defines it, or that of its first pod."""
+        if self.objects:
+            return self.objects[0]
+        return min((pod.object for pod, _ in self.pods), key=lambda o: o.name, default=None)
+
+    @property
+    def uid(self) -> str:
+        """The UID of the job in the snapshot."""
+        return f"{self.namespace}/{self.job_name}"
+
+    def make_tasks(self, namespaces: Namespaces, priorities: PriorityClasses) -> None:
+        """Make the tasks of its templates. O(tasks)."""
+        for template in self.templates:
+            if template.count > MOST_MADE:
+                template.above.fault("", f"expected at most {MOST_MADE} pods of one template")
+                continue
+            if template.count < 1:
+                continue
+            pod = template.pod_object
+            note_unsupported(pod, "Pod")
+            first = read_pod(pod, namespaces, priorities).task
+            for index in range(template.count):
+                self.made.append(
+                    (
+                        evolve(
+                            first,
+                            uid=f"{self.uid}/{template.set_name}/{index}",
+                            name=f"{self.job_name}-{template.set_name}-{index}",
+                            namespace=self.namespace,
+                            creation_time=template.source.creation_time(),
+                            status=TaskStatus.PENDING,
+                            node_name=None,
+                            start_time=None,
+                        ),
+                        template.set_name,
+                    )
+                )
+
+    def job(self, queue: str) -> JobInfo:
+        """Return the job with its tasks. O(tasks)."""
+        inner = {group.parent for group in self.groups}
+
+        def placed(task: TaskInfo, role: str | None) -> TaskInfo:
+            if not self.groups:
+                return task
+            return evolve(task, group=WITHOUT_ROLE if not role or role in inner else role)
+
+        tasks = [placed(pod.task, role) for pod, role in self.pods]
+        tasks += [placed(task, role) for task, role in self.made]
+        waiting = [(pod.object, pod.task) for pod, _ in self.pods if pod.task.status in WAITING]
+        pods = [pod for pod, _ in self.pods]
+        main = self.main
+        priority = self.priority
+        if priority is None:
+            priority = max((pod.own_priority for pod in pods), default=0)
+        created = [pod.task.creation_time for pod in pods]
+        least = self.min_available
+        job = JobInfo(
+            name=self.job_name,
+            namespace=self.namespace,
+            queue=queue,
+            min_available=len(waiting) if least is None else least,
+            groups=self.groups,
+            min_groups=self.min_groups,
+            priority=priority,
+            creation_time=self.objects[0].creation_time()
+            if self.objects
+            else min(created, default=0.0),
+        )
+        if main is not None:
+            job = with_annotated_properties(job, main)
+        if self.estimate is not None and job.estimate is None:
+            job = evolve(job, estimate=self.estimate)
+        return evolve(
+            with_tasks(job, tasks),
+            holds=tuple(self.holds),
+            plan=read_plan(each for each in waiting if each[1].status is TaskStatus.PENDING),
+        )
+
+    def add_alias(self, *names: str) -> None:
+        """Add names by which it is found."""
+        self.aliases += names
+
+
+def _template_pod(template: Template) -> KubernetesObject:
+    given = template.above.child("template")
+    spec, metadata = given.get("spec"), given.child("metadata").content
+    content: dict[str, object] = {
+        "metadata": {key: look_up(metadata, key) for key in ("labels", "annotations")},
+        "spec": {} if spec is None else spec,
+    }
+    reader = Reader(content, given.reading, ".template", template.above)
+    return KubernetesObject(
+        template.source.kind,
+        reader,
+        reader.child("metadata"),
+        template.source.name,
+        template.source.namespace,
+    )
+
+
+def owner_names(draft: JobDraft, objects: DumpObjects) -> Iterator[str]:
+    """Yield all names by which a job is found, some several times. O(pods)."""
+    yield draft.name
+    yield from draft.aliases
+    for given in draft.objects:
+        yield given.name
+        for owner in objects.owners(given):
+            yield from owner.names()
+    for pod, _ in draft.pods:
+        yield pod.task.name
+        for owner in objects.owners(pod.object):
+            yield from owner.names()
+        job_name = pod.task.labels.get("volcano.sh/job-name")
+        if job_name:
+            yield job_name
+
+
+def told_of(draft: JobDraft) -> list[Told]:
+    """Return the conditions of a job's objects, and of pods that wait, the newest first."""
+    found: dict[tuple[str, Told], None] = {}
+    for given in draft.objects:
+        status = look_up(given.reader.content, "status")
+        for key in ("conditions", "schedulingConditions"):
+            for condition in mappings_in(look_up(status, key)):
+                for each in _conditions(condition):
+                    found[each] = None
+        since = given.metadata.text_map("annotations").get("kai.scheduler/stale-podgroup-timestamp")
+        if since:
+            told = Told(type="Stale", status="True", message=f"stale since {since}")
+            found[since, told] = None
+    for pod, _ in draft.pods:
+        if pod.task.status in WAITING:
+            status = look_up(pod.object.reader.content, "status")
+            for condition in mappings_in(look_up(status, "conditions")):
+                if look_up(condition, "type") == "PodScheduled":
+                    for each in _conditions(condition):
+                        if each[1].status == "False" and each[1].reason != "SchedulingGated":
+                            found[each] = None
+    newest: dict[Told, str] = {}
+    for time, told in found:
+        newest[told] = max(time, newest.get(told, ""))
+    by_name = sorted(newest, key=lambda told: (told.type, told.status, told.reason, told.message))
+    return sorted(by_name, key=lambda told: newest[told], reverse=True)
+
+
+def _conditions(condition: Mapping[str, object]) -> Iterator[tuple[str, Told]]:
+    """Yield a condition with its time; one of KAI Scheduler for each of its reasons."""
+    time = look_up(condition, "lastTransitionTime")
+    stamp = time if isinstance(time, str) else "" if time is None else str(time)
+    own = _text(condition, "type"), _text(condition, "status")
+    reasons = list(mappings_in(look_up(condition, "reasons")))
+    for given in reasons or [condition]:
+        reason, message = _text(given, "reason"), _text(given, "message")
+        yield stamp, Told(type=own[0], status=own[1], reason=reason, message=message)
+
+
+def _text(given: object, key: str) -> str:
+    found = look_up(given, key)
+    return found if isinstance(found, str) else ""
+
+
+def is_true(given: KubernetesObject, condition: str) -> bool:
+    """Return whether a condition in the status of an object is True."""
+    status = look_up(given.reader.content, "status")
+    return any(
+        look_up(each, "type") == condition and look_up(each, "status") == "True"
+        for each in mappings_in(look_up(status, "conditions"))
+    )
+
+
+def give_names(drafts: Iterable[JobDraft]) -> None:
+    """Give every job a name that is unique in its namespace; the first keeps its own."""
+    taken: set[str] = set()
+    for draft in drafts:
+        names = [draft.name, f"{draft.kind}/{draft.name}"]
+        names.append(f"{draft.kind}.{draft.api_group}/{draft.name}")
+        number = 1
+        while f"{draft.namespace}/{names[0]}" in taken:
+            del names[0]
+            if not names:
+                number += 1
+                names.append(f"{draft.kind}.{draft.api_group}/{draft.name}/{number}")
+        draft.job_name = names[0]
+        taken.add(draft.uid)
+
+
+def suspended_job(owners: Sequence[KubernetesObject]) -> KubernetesObject | None:
+    """Return the first batch/v1 Job among owners that is suspended, or None."""
+    for owner in owners:
+        is_job = owner.reader.path.startswith("jobs.batch[")
+        if is_job and look_up(look_up(owner.reader.content, "spec"), "suspend") is True:
+            return owner
+    return None

@@ -1,0 +1,248 @@
+"""Reads what Kueue says of jobs: Workloads, LocalQueues, and labels of pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import define, field
+
+from batchsched.kubernetes.dump_objects import KUEUE, DumpObjects
+from batchsched.kubernetes.job_drafts import JobDraft, Template, is_true
+from batchsched.kubernetes.objects import KubernetesObject, look_up, mappings_in
+from batchsched.kubernetes.pods import Pod, PriorityClasses
+from batchsched.kubernetes.unsupported import note_unsupported
+from batchsched.model.cluster import Hold, HoldKind
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+ADMISSION_GATE = "kueue.x-k8s.io/admission"
+GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
+TOTAL_COUNT = "kueue.x-k8s.io/pod-group-total-count"
+_WORKLOAD = "kueue.x-k8s.io/workload"
+_MOST_DIGITS = 10
+_NOT_TRIED = "Kueue has not tried it yet"
+
+
+@define(eq=False)
+class Kueue:
+    """The jobs of Workloads, and the queues that LocalQueues stand for."""
+
+    drafts: list[JobDraft] = field(factory=list[JobDraft])
+    """A job for every Workload that has not finished, in order of name."""
+    groups: dict[str, JobDraft] = field(factory=dict[str, JobDraft])
+    """The jobs of pod groups without a Workload, by namespace/name."""
+    _by_name: dict[str, JobDraft] = field(factory=dict[str, JobDraft])
+    _by_uid: dict[str, JobDraft] = field(factory=dict[str, JobDraft])
+    _by_owner: dict[tuple[str, str, str], JobDraft] = field(
+        factory=dict[tuple[str, str, str], JobDraft]
+    )
+    _local: dict[str, KubernetesObject] = field(factory=dict[str, KubernetesObject])
+    _cluster: dict[str, KubernetesObject] = field(factory=dict[str, KubernetesObject])
+    _renamed: Mapping[str, str] = field(factory=dict[str, str])
+
+    @classmethod
+    def read(
+        cls,
+        objects: DumpObjects,
+        priorities: PriorityClasses,
+        of_workloads: PriorityClasses,
+        renamed: Mapping[str, str],
+        *,
+        theirs: bool,
+    ) -> Kueue:
+        """Return what Kueue's objects say. O(Workloads).
+
+        Args:
+            objects: all objects.
+            priorities: the PriorityClasses.
+            of_workloads: the WorkloadPriorityClasses.
+            renamed: the names in the snapshot of ClusterQueues whose names were taken.
+            theirs: whether Kueue decides admission.
+
+        """
+        found = cls()
+        found._renamed = renamed
+        found._local = {one.full_name: one for one in objects.of(KUEUE, "LocalQueue")}
+        found._cluster = {one.name: one for one in objects.of(KUEUE, "ClusterQueue")}
+        drafts: list[JobDraft] = []
+        for given in objects.of(KUEUE, "Workload"):
+            draft = found._draft(given, priorities, of_workloads, theirs=theirs)
+            found._by_name[given.full_name] = draft
+            drafts.append(draft)
+            draft.has_finished = is_true(given, "Finished")
+            if not draft.has_finished:
+                found.drafts.append(draft)
+        drafts.sort(key=lambda one: (one.has_finished, -one.objects[0].creation_time(), one.name))
+        for draft in drafts:
+            given = draft.objects[0]
+            for owner in objects.owners(given):
+                if owner.uid:
+                    found._by_uid.setdefault(owner.uid, draft)
+                found._by_owner.setdefault((given.namespace, owner.kind, owner.name), draft)
+        return found
+
+    def queue_of(self, namespace: str, local_queue: str) -> tuple[str, Hold | None]:
+        """Return the queue that a LocalQueue stands for, and a hold if there is none."""
+        local = self._local.get(f"{namespace}/{local_queue}")
+        if local is None:
+            message = f"LocalQueue {local_queue} doesn't exist"
+            return local_queue, Hold(HoldKind.NO_QUEUE, local_queue, message)
+        name = local.reader.child("spec").text("clusterQueue")
+        return self._renamed.get(name, name) or local_queue, None
+
+    def workload_of(self, pod: Pod, objects: DumpObjects) -> JobDraft | None:
+        """Return the job of the Workload of a pod, or None."""
+        if not self._by_name:
+            return None
+        namespace = pod.task.namespace
+        name = pod.object.metadata.text_map("annotations").get(_WORKLOAD)
+        found = self._by_name.get(f"{namespace}/{name}") if name else None
+        if found is None:
+            found = self.owned_by(pod.object, objects)
+        if found is None:
+            group = pod.task.labels.get(GROUP_LABEL)
+            found = self._by_name.get(f"{namespace}/{group}") if group else None
+        return found
+
+    def owned_by(self, given: KubernetesObject, objects: DumpObjects) -> JobDraft | None:
+        """Return the job of the Workload whose owner is an object or one of its owners."""
+        owners = objects.owners(given)
+        uid = look_up(given.metadata.content, "uid")
+        for each in (uid, *(owner.uid for owner in owners)):
+            if isinstance(each, str) and each in self._by_uid:
+                return self._by_uid[each]
+        own = given.namespace, given.kind, given.name
+        for key in (own, *((given.namespace, owner.kind, owner.name) for owner in owners)):
+            if key in self._by_owner:
+                return self._by_owner[key]
+        return None
+
+    def pod_group(self, pod: Pod, name: str) -> JobDraft:
+        """Return the job of a pod group that has no Workload."""
+        key = f"{pod.task.namespace}/{name}"
+        draft = self.groups.get(key)
+        if draft is None:
+            draft = JobDraft("kueue", "PodGroup", KUEUE, pod.task.namespace, name)
+            self.groups[key] = draft
+        text = pod.object.metadata.text_map("annotations").get(TOTAL_COUNT, "")
+        if text:
+            if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS:
+                draft.min_available = max(draft.min_available or 0, int(text))
+            else:
+                message = f"expected a number of pods, got {text!r}"
+                pod.object.metadata.fault(f".annotations[{TOTAL_COUNT!r}]", message)
+        draft.local_queue = draft.local_queue or pod.task.labels.get(QUEUE_LABEL, "")
+        return draft
+
+    def take_over(self, draft: JobDraft, workload: JobDraft) -> None:
+        """Give a job of a group the queue and the holds of its Workload."""
+        draft.queue = workload.queue
+        draft.local_queue = workload.local_queue
+        draft.add_alias(workload.name)
+        draft.objects += [given for given in workload.objects if given not in draft.objects]
+        if not workload.has_finished:
+            draft.holds += workload.holds
+            draft.is_suspended_by_kueue = True
+            draft.templates = workload.templates
+            draft.estimate = workload.estimate
+
+    def _draft(
+        self,
+        given: KubernetesObject,
+        priorities: PriorityClasses,
+        of_workloads: PriorityClasses,
+        *,
+        theirs: bool,
+    ) -> JobDraft:
+        note_unsupported(given, "Workload (Kueue)")
+        spec, status = given.reader.child("spec"), given.reader.child("status")
+        local_queue = spec.text("queueName")
+        queue, missing = self.queue_of(given.namespace, local_queue)
+        admission = status.child("admission").text("clusterQueue")
+        if admission:
+            queue, missing = self._renamed.get(admission, admission), None
+        reserved, admitted = is_true(given, "QuotaReserved"), is_true(given, "Admitted")
+        sets = list(spec.children("podSets"))
+        draft = JobDraft(
+            "kueue",
+            given.kind,
+            KUEUE,
+            given.namespace,
+            given.name,
+            [given],
+            queue=queue,
+            local_queue=local_queue,
+            is_suspended_by_kueue=True,
+        )
+        ended = {
+            one.text("name"): one.integer("count", default=0)
+            for one in status.children("reclaimablePods")
+        }
+        least = 0
+        for position, one in enumerate(sets):
+            name = one.text("name") or ("main" if len(sets) == 1 else f"set-{position}")
+            count = max(0, one.integer("count", default=1) - ended.get(name, 0))
+            least += min(one.integer("minCount", default=count), count)
+            draft.templates.append(Template(name, count, one, given))
+        draft.min_available = 1 if admitted else least
+        if spec.get("maximumExecutionTimeSeconds") is not None:
+            draft.estimate = spec.integer("maximumExecutionTimeSeconds")
+        if spec.get("priority") is not None:
+            draft.priority = spec.integer("priority")
+        else:
+            ref = spec.child("priorityClassRef")
+            name = ref.text("name") or spec.text("priorityClassName")
+            of_pods = ref.text("kind") == "PriorityClass"
+            draft.priority = (priorities if of_pods else of_workloads).of(given, name, 0)
+        if spec.get("active") is False:
+            message = "the Workload is deactivated"
+            draft.holds.append(Hold(HoldKind.SUSPENDED, given.name, message))
+        if not admitted and not reserved:
+            draft.holds += self._not_reserved(given, queue, missing, local_queue, theirs=theirs)
+        elif not admitted:
+            draft.holds += [
+                Hold(HoldKind.CHECK, check.text("name"), check.text("message"))
+                for check in status.children("admissionChecks")
+                if check.text("state") != "Ready"
+            ]
+        return draft
+
+    def _not_reserved(
+        self,
+        given: KubernetesObject,
+        queue: str,
+        missing: Hold | None,
+        local_queue: str,
+        *,
+        theirs: bool,
+    ) -> Sequence[Hold]:
+        holds: list[Hold] = []
+        local = self._local.get(f"{given.namespace}/{local_queue}")
+        name = "" if local is None else local.reader.child("spec").text("clusterQueue")
+        cluster = self._cluster.get(name)
+        if missing is not None:
+            holds.append(missing)
+        elif cluster is None:
+            message = f"ClusterQueue {name or queue} doesn't exist"
+            holds.append(Hold(HoldKind.NO_QUEUE, name or queue, message))
+        for one in (local, cluster):
+            if one is not None and _is_stopped(one):
+                message = f"{one.kind} {one.name} is stopped"
+                holds.append(Hold(HoldKind.QUEUE_CLOSED, one.name, message))
+        if theirs:
+            status = given.reader.child("status")
+            told = _message(status.content)
+            until = status.child("requeueState").time("requeueAt", is_past=False)
+            holds.append(Hold(HoldKind.NOT_ADMITTED, name or queue, told or _NOT_TRIED, until))
+        return holds
+
+
+def _is_stopped(given: KubernetesObject) -> bool:
+    return given.reader.child("spec").text("stopPolicy") not in ("", "None")
+
+
+def _message(status: object) -> str:
+    for condition in mappings_in(look_up(status, "conditions")):
+        if look_up(condition, "type") == "QuotaReserved":
+            message = look_up(condition, "message")
+            return message if isinstance(message, str) else ""
+    return ""

@@ -1,0 +1,126 @@
+"""Reads KAI Scheduler's parts of GPUs, until devices are modelled."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from math import ceil
+
+from attrs import evolve
+
+from batchsched.errors import QuantityError
+from batchsched.kubernetes.objects import KubernetesObject
+from batchsched.kubernetes.pods import Pod
+from batchsched.kubernetes.quantities import parse_quantity
+from batchsched.model.cluster import NodeInfo, TaskStatus
+from batchsched.model.notice import NoticeCode
+from batchsched.model.resources import Resource
+
+GPU = "nvidia.com/gpu"
+FRACTION = "gpu-fraction"
+MEMORY = "gpu-memory"
+DEVICES = "gpu-fraction-num-devices"
+_MEMORY_LABEL = "nvidia.com/gpu.memory"
+_RESERVATION = "kai-resource-reservation"
+_GROUP = "runai-gpu-group"
+_MOST_DIGITS = 19
+_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+
+
+def is_reservation(pod: Pod) -> bool:
+    """Return whether a pod holds a GPU that others share."""
+    return pod.task.labels.get("app") == _RESERVATION
+
+
+def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo]) -> list[Pod]:
+    """Return the pods with the parts of GPUs that they request, and what reservations hold.
+
+    O(pods). A reservation holds what the pods of its group leave of one GPU, so that a shared GPU
+    counts as one whole.
+    """
+    memory = {node.name: node.labels.get(_MEMORY_LABEL, "") for node in nodes}
+    known = [int(text) for text in memory.values() if _is_number(text)]
+    least = min(known, default=0)
+    held: defaultdict[tuple[str | None, str], int] = defaultdict(int)
+    found: list[Pod] = []
+    for pod in pods:
+        annotations = pod.object.metadata.text_map("annotations")
+        given = pod
+        if FRACTION in annotations or MEMORY in annotations:
+            text = memory.get(pod.task.node_name or "", "")
+            part = _part(pod.object, annotations, int(text) if _is_number(text) else least)
+            count = _count(pod.object, annotations)
+            if part:
+                given = with_request(pod, ceil(1000 * part * count))
+                for group in _groups(pod.task.labels):
+                    if pod.task.status.holds:
+                        held[pod.task.node_name, group] += ceil(1000 * part)
+            if pod.task.status not in _ENDED:
+                key = FRACTION if FRACTION in annotations else MEMORY
+                pod.object.note(
+                    NoticeCode.GPU_FRACTION,
+                    f"metadata.annotations[{key!r}]",
+                    "parts of GPUs are taken from whole free GPUs, not from shared ones",
+                )
+        found.append(given)
+    for position, pod in enumerate(found):
+        if is_reservation(pod):
+            used = sum(held[pod.task.node_name, group] for group in _groups(pod.task.labels))
+            found[position] = _holding(pod, max(0, 1000 - used))
+    return found
+
+
+def with_request(pod: Pod, thousandths: int) -> Pod:
+    """Return a pod that requests thousandths of a GPU as well."""
+    task = pod.task
+    init = task.init_resreq
+    more = Resource(scalars={GPU: thousandths})
+    task = evolve(
+        task, resreq=task.resreq + more, init_resreq=None if init is None else init + more
+    )
+    return evolve(pod, task=task)
+
+
+def _holding(pod: Pod, thousandths: int) -> Pod:
+    resreq = pod.task.resreq
+    scalars = {**resreq.scalars, GPU: thousandths}
+    if not thousandths:
+        del scalars[GPU]
+    held = evolve(resreq, scalars=scalars)
+    return evolve(pod, task=evolve(pod.task, resreq=held, init_resreq=None))
+
+
+def _groups(labels: Mapping[str, str]) -> Iterator[str]:
+    for key in sorted(labels):
+        if key == _GROUP:
+            yield labels[key]
+        elif key.startswith(f"{_GROUP}/"):
+            yield key.removeprefix(f"{_GROUP}/")
+
+
+def _part(given: KubernetesObject, annotations: Mapping[str, str], memory: int) -> Fraction:
+    """Return the part of one GPU that a pod asks for; a whole one if it cannot be told."""
+    key = FRACTION if FRACTION in annotations else MEMORY
+    try:
+        number = parse_quantity(annotations[key])
+        if number < 0:
+            raise QuantityError(f"expected 0 or more, got {annotations[key]!r}")
+    except QuantityError as error:
+        given.metadata.fault(f".annotations[{key!r}]", str(error))
+        return Fraction(0)
+    if key == FRACTION:
+        return number
+    return number / memory if memory else Fraction(1)
+
+
+def _count(given: KubernetesObject, annotations: Mapping[str, str]) -> int:
+    text = annotations.get(DEVICES, "1")
+    if _is_number(text):
+        return int(text)
+    given.metadata.fault(f".annotations[{DEVICES!r}]", f"expected a number of GPUs, got {text!r}")
+    return 1
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and 0 < len(text) < _MOST_DIGITS and int(text) > 0
