@@ -9,6 +9,7 @@ from tests.support import dumps
 from tests.support.dumps import DUMPS, everything
 
 from batchsched import (
+    ConfigError,
     HoldKind,
     KubernetesObjectError,
     NoticeCode,
@@ -19,7 +20,7 @@ from batchsched import (
     UnknownNameError,
     schedule,
 )
-from batchsched.kubernetes import Told, read_dump
+from batchsched.kubernetes import Told, binding_objects, read_dump
 
 KAI = SchedulerConfig.from_mapping(
     {
@@ -198,6 +199,16 @@ def test_a_group_that_enqueue_holds_gets_the_tasks_of_its_job():
     ours = read_dump(dumps.volcano_pending(), admission="ours")
     assert only_job(ours).holds == ()
     assert len(started(ours)) == 2
+
+
+def test_tasks_that_were_made_are_in_no_binding():
+    dump = read_dump(
+        [*dumps.volcano_pending(), dumps.pod("p", scheduler="volcano")], admission="ours"
+    )
+    result = schedule(dump.snapshot)
+    assert len(result.binds) == 3
+    bindings = binding_objects(result, dump.snapshot)
+    assert [binding["metadata"]["name"] for binding in bindings] == ["p"]
 
 
 def test_a_closed_queue_is_no_fault_of_its_pods():
@@ -563,6 +574,13 @@ def test_values_that_cannot_be_read_are_all_told():
 def test_a_configuration_is_told_as_that():
     with pytest.raises(KubernetesObjectError, match="this is a configuration"):
         read_dump({"actions": "allocate", "tiers": []})
+
+
+def test_a_config_map_is_no_configuration():
+    content = {"kind": "ConfigMap", "data": {"volcano-scheduler.conf": "", "other": ""}}
+    for unknown in ("fault", "notice"):
+        with pytest.raises(ConfigError, match=r"its keys: other, volcano-scheduler.conf"):
+            SchedulerConfig.from_mapping(content, unknown=unknown)
 
 
 @pytest.mark.parametrize("objects", [5, "pods", [5], [None], {"kind": "Pod"}, [{"metadata": 1}]])

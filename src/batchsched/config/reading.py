@@ -63,6 +63,12 @@ class ConfigReader:
     def read(self, mapping: object) -> tuple[tuple[ActionOption, ...], tuple[Tier, ...]]:
         """Return the actions and tiers that `mapping` describes, as far as they can be read."""
         content = self._mapping("", mapping)
+        if content.get("kind") == "ConfigMap":
+            data = content.get("data")
+            keys = ", ".join(sorted(map(str, data))) if is_mapping(data) and data else "none"
+            message = "this is a ConfigMap: give data['volcano-scheduler.conf']"
+            self._fault("", f"{message}; its keys: {keys}")
+            return DEFAULT_ACTIONS, DEFAULT_TIERS
         self._check_keys("", content, ("actions", "tiers", "configurations"))
         actions, tiers = DEFAULT_ACTIONS, DEFAULT_TIERS
         if content.get("actions") is not None:

@@ -16,7 +16,7 @@ How objects are interpreted:
   at that time. A missing request defaults to the limit of the same resource, as in the API
   server. ``spec.resources`` (requests of the pod as a whole) replaces the containers' requests
   of the same resource. The phase defaults to Pending, and the UID to ``namespace/name``.
-- **Pods with scheduling gates** are not scheduled: their status is Unknown, on no node.
+- **Pods with scheduling gates** stay Pending with a hold for each gate, and are not placed.
 - **Host ports** are the ``hostPort`` of containers and sidecars; for pods on the host's network,
   also their container ports. The ports of other init containers do not count.
 - **Pod groups** become jobs. Pods belong to the group of their namespace that the annotation
@@ -33,8 +33,7 @@ How objects are interpreted:
 - **Queues** of kube-batch, Volcano and KAI Scheduler and Kueue's cluster queues and cohorts form
   one tree, with deserved amounts, guarantees, limits and weights; ``docs/queues`` has a table of
   their fields. Queues that are closed, by ``status.state`` or ``spec.stopPolicy``, and all queues
-  below them start nothing new: pending pods of their jobs are not scheduled (Unknown, on no
-  node). Running pods continue.
+  below them start nothing new. Running pods continue.
 - **Pods without a group** that name this scheduler become jobs of one task, with their own
   name, priority and creation time, in the default queue.
 - **Other pods** without a group, and pods whose group is not given, only occupy their nodes;

@@ -14,6 +14,7 @@ from batchsched.model.validation.arguments import checks_arguments
 from batchsched.transition.decisions import reservations_to_keep
 
 PlaceT = TypeVar("PlaceT")
+_SLASHES_OF_MADE = 3
 
 
 @checks_arguments()
@@ -22,7 +23,8 @@ def binding_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str
 
     Kubernetes copies the annotations of a binding to the pod, so that the next snapshot marks a
     pod that was bound as backfill. It rejects a binding whose UID differs from the pod's, so that
-    a pod that was replaced in the meantime is not bound.
+    a pod that was replaced in the meantime is not bound. Tasks that `read_dump` made from templates
+    have no pod, and so no Binding.
 
     Raises:
         UnknownNameError: `result` was not decided on `snapshot`.
@@ -41,6 +43,8 @@ def binding_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str
     bindings: list[dict[str, object]] = []
     for bind in result.binds:
         task = _task(tasks, bind.task_uid)
+        if _was_made(task):
+            continue
         metadata = _metadata(task)
         if bind.is_backfill:
             metadata["annotations"] = {BACKFILL: "true"}
@@ -214,6 +218,8 @@ def _pods_to_patch(
 ) -> Iterator[tuple[dict[str, object], PlaceT | None]]:
     """Yield, in order of UID, the metadata of each pod whose place changes, and its new place."""
     for uid in sorted(before.keys() | after.keys()):
+        if uid in tasks and _was_made(tasks[uid]):
+            continue
         if before.get(uid) == after.get(uid):
             continue
         task = _task(tasks, uid)
@@ -233,6 +239,14 @@ def _task(tasks: dict[str, TaskInfo], uid: str) -> TaskInfo:
 def _metadata(task: TaskInfo) -> dict[str, object]:
     named: dict[str, object] = {"name": task.name, "namespace": task.namespace}
     return {**named, "uid": task.uid} if _has_own_uid(task) else named
+
+
+def _was_made(task: TaskInfo) -> bool:
+    """Return whether `read_dump` made a task from a template: then there is no pod of it.
+
+    Its UID is that of its job, ``namespace/name``, with the set of templates and a number.
+    """
+    return task.uid.count("/") >= _SLASHES_OF_MADE
 
 
 def _has_own_uid(task: TaskInfo) -> bool:
