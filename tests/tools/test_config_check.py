@@ -480,7 +480,12 @@ def test_queues_that_are_as_they_should_be_are_left_alone() -> None:
     assert of_queues(CAPACITY, snapshot) == []
 
 
-@pytest.mark.parametrize("field", QUEUE_FIELDS)
+def test_the_limit_of_a_leaf_is_read_by_proportion() -> None:
+    (small,) = small_queue_trees()["limit"]
+    assert of_queues(PROPORTION, small) == []
+
+
+@pytest.mark.parametrize("field", [field for field in QUEUE_FIELDS if field != "limit"])
 def test_fields_of_queues_that_no_plugin_reads_are_found(field: str) -> None:
     (small,) = small_queue_trees()[field]
     findings = {finding.place.split(".")[1]: finding for finding in of_queues(PROPORTION, small)}

@@ -396,8 +396,8 @@ RULES: tuple[Callable[[SchedulerConfig], Iterator[Suspected]], ...] = (
 
 # Rules for the queues of a snapshot
 
-QUEUE_FIELDS = ("parent", "priority", "guarantee", "deserved", "limit", "state")
-"""The fields that only plugin capacity reads."""
+QUEUE_FIELDS = ("parent", "priority", "guarantee", "deserved", "limit")
+"""The fields that only plugin capacity reads, and the limit, which proportion reads too."""
 
 
 @frozen(kw_only=True)

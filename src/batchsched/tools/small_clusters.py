@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from attrs import evolve
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, QueueStatus, TaskInfo, TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.constraints import Taint, TaintEffect
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
@@ -193,7 +193,6 @@ def small_queue_trees() -> Mapping[str, tuple[Snapshot, ...]]:
         "guarantee": (full(Queue(name="a", guarantee=_cpus(3)), Queue(name="b"), jobs=one_waits),),
         "deserved": (full(Queue(name="a"), Queue(name="b", deserved=_cpus(3))),),
         "limit": (full(Queue(name="a", limit=_most(1))),),
-        "state": (full(Queue(name="a", state=QueueStatus.CLOSED)),),
         "JobOfInnerQueue": (
             full(
                 Queue(name="x"), Queue(name="x1", parent="x"), jobs=[_job("j", queue="x", waits=1)]
