@@ -6,7 +6,15 @@ from attrs import evolve
 from hypothesis import given, settings
 from tests.reference.agreement import check_reference
 
-from batchsched import Scheduler, SchedulerConfig, Snapshot, TaskInfo, TaskStatus, WhyPending
+from batchsched import (
+    Hold,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    WhyPending,
+)
 from batchsched.live import Cluster, JobChanged, QueueChanged, TaskHoldsChanged
 from batchsched.testing import check_cycle, configs, snapshots
 
@@ -63,6 +71,6 @@ def test_a_cluster_whose_holds_go_and_come_lives_as_from_scratch(
             live.apply(QueueChanged(evolve(queue, reclaimable=not queue.reclaimable)))
 
 
-def _others(task: TaskInfo, tasks: tuple[TaskInfo, ...]) -> tuple[object, ...]:
+def _others(task: TaskInfo, tasks: tuple[TaskInfo, ...]) -> tuple[Hold, ...]:
     """Return no holds for a held task, and for another those of the job's first task."""
     return () if task.holds else tasks[0].holds

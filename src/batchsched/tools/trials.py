@@ -264,9 +264,8 @@ def _release(cluster: Cluster, released: Released) -> Iterator[Event]:
 
     if not is_text(released.job) or released.job not in content.jobs:
         raise EventError([Fault("changes", f"there is no job {shown(released.job)}")])
-    kind: object = released.kind
-    if kind is not None and not isinstance(kind, HoldKind):
-        message = f"expected a HoldKind or None, got {shown(kind)}"
+    if released.kind is not None and not is_of(released.kind, HoldKind):
+        message = f"expected a HoldKind or None, got {shown(released.kind)}"
         raise EventError([Fault("changes", message)])
     job = content.jobs[released.job]
     if left(job.holds) != job.holds:
