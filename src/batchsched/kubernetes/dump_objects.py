@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import define, field, frozen
 
+from batchsched.errors import shown_problem
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     Objects,
@@ -16,7 +17,6 @@ from batchsched.kubernetes.objects import (
     mappings_in,
     named_objects,
 )
-from batchsched.model.validation.arguments import shown_problem
 from batchsched.model.validation.values import is_collection, shown
 
 KUBERNETES = "scheduling.k8s.io"
