@@ -530,7 +530,7 @@ SHARING = SchedulerConfig.from_mapping(
 NOT_OF_NODES = {
     UnfitReason.NOT_ITS_TURN: WhyPending.NOT_REACHED,
     UnfitReason.QUEUE_LIMIT: WhyPending.QUEUE_LIMIT,
-    UnfitReason.QUEUE_CLOSED: WhyPending.QUEUE_CLOSED,
+    UnfitReason.QUEUE_CLOSED: WhyPending.HELD,
     UnfitReason.ABOVE_FAIR_SHARE: WhyPending.ABOVE_FAIR_SHARE,
 }
 

@@ -21,8 +21,9 @@ REMEMBERED = {
     "waits_in": "session/turns.py",
 }
 """The fields that readers keep on a record, and who writes them."""
-OTHERS = frozenset({"account", "use"})
-"""What plugins call their own accounts, which have fields of the same names."""
+OTHERS = frozenset({"account", "draft", "use"})
+"""What plugins call their own accounts, and readers their drafts of jobs: these have fields of the
+same names."""
 
 
 def writes(source: str, file: str) -> Iterator[str]:

@@ -587,8 +587,7 @@ def test_an_inner_queue_is_known_and_its_leaves_are_told(plugin: str) -> None:
     assert "queue p holds nothing" in told
     assert "jobs may name the leaf queues below it: leaf0, leaf1, r" in told
     assert "if it were first" not in told
-    first = "r" if plugin == "capacity" else "leaf0"  # proportion reads no limits
-    assert f"queue '{first}' instead of 'p'" in [c.text for c in explanation.would_start]
+    assert "queue 'r' instead of 'p'" in [c.text for c in explanation.would_start]
 
 
 def test_of_a_job_at_its_maximum_it_is_not_told_what_would_fit() -> None:

@@ -79,7 +79,7 @@ class Notice:
     """The names of all objects, sorted; by default the examples."""
 
     def __attrs_post_init__(self) -> None:
-        if not self.objects:
+        if self.objects == ():
             object.__setattr__(self, "objects", self.examples)
 
     def __str__(self) -> str:
