@@ -567,3 +567,10 @@ def test_only_the_clusters_dimensions_count_for_a_queues_share() -> None:
     assert before[0][:2] == (4000, 4 << 30)
     plugin_object(of, "proportion").on_allocate(of.task("j-1"))
     assert account(of, "q")[2] == 0.25
+
+
+def test_others_share_what_a_queue_cannot_have_because_of_its_limit() -> None:
+    assert water_fill((100,), {"a": 1, "b": 1}, {"a": (500,), "b": (500,)}, {"a": (20,)}) == {
+        "a": (20,),
+        "b": (80.0,),
+    }

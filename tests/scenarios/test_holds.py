@@ -35,7 +35,6 @@ from batchsched.live import (
     TaskHoldsChanged,
     TaskReleasing,
 )
-from batchsched.plugins.proportion import water_fill
 from batchsched.tools import Released, what_if
 
 CPU = Resource(milli_cpu=1000)
@@ -216,12 +215,6 @@ class TestLimitsUnderProportion:
         result = Scheduler(self.CONFIG).schedule(snapshot)
         assert bound(result) == []
         assert result.pending["t0"].why is WhyPending.QUEUE_LIMIT
-
-    def test_others_share_what_it_cannot_have(self) -> None:
-        assert water_fill((100,), {"a": 1, "b": 1}, {"a": (500,), "b": (500,)}, {"a": (20,)}) == {
-            "a": (20,),
-            "b": (80.0,),
-        }
 
 
 class TestReleased:
