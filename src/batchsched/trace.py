@@ -8,6 +8,7 @@ from typing import Protocol
 from attrs import field, frozen
 
 from batchsched.model.immutable import EMPTY
+from batchsched.model.reasons import Unfit
 
 __all__ = [
     "JobTaken",
@@ -15,6 +16,7 @@ __all__ = [
     "NodeSought",
     "Placed",
     "QueuePassedOver",
+    "QueueRefused",
     "QueueTaken",
     "StatementEnded",
     "Teller",
@@ -45,6 +47,18 @@ class QueuePassedOver:
 
     action: str
     queue: str
+
+
+@frozen(kw_only=True)
+class QueueRefused:
+    """A queue may not take what a job needs, or may not reclaim resources for it."""
+
+    action: str
+    job: str
+    tasks: tuple[str, ...]
+    """The tasks that it may not take together, by UID."""
+    refusal: Unfit
+    """Why, with the plugin that refused, and the amount that would be too much."""
 
 
 @frozen(kw_only=True)
@@ -142,7 +156,15 @@ class StatementEnded:
         return f"job {self.job!r} is not ready: {counts}"
 
 
-TraceEvent = QueueTaken | QueuePassedOver | JobTaken | NodeSought | VerdictsGiven | StatementEnded
+TraceEvent = (
+    QueueTaken
+    | QueuePassedOver
+    | QueueRefused
+    | JobTaken
+    | NodeSought
+    | VerdictsGiven
+    | StatementEnded
+)
 """Any event of a trace."""
 
 Trace = Callable[[TraceEvent], object]

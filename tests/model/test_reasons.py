@@ -40,7 +40,8 @@ tallies = st.builds(
 
 
 OF_QUEUES = (
-    *(UnfitReason.QUEUE_LIMIT, UnfitReason.QUEUE_CLOSED, UnfitReason.ABOVE_FAIR_SHARE),
+    UnfitReason.QUEUE_LIMIT,
+    UnfitReason.ABOVE_FAIR_SHARE,
     UnfitReason.NOT_ITS_TURN,
 )
 

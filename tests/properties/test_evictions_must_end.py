@@ -7,16 +7,34 @@ except where a claim takes what a fair share covers so that a queue gets what it
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import pytest
 from attrs import evolve, frozen
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from tests.plugins.capacity.worlds import capacity_scheduler, job, node, troubled
+from tests.plugins.capacity.worlds import (
+    capacity_config,
+    capacity_scheduler,
+    job,
+    node,
+    troubled,
+)
 from tests.support.words import Leaf, Measure, Unit, Word, covered, served, settled, sum_of
 
-from batchsched import CycleResult, Eviction, JobInfo, Queue, Resource, ResourceLimit, Snapshot
+from batchsched import (
+    CycleResult,
+    Eviction,
+    JobInfo,
+    Queue,
+    Resource,
+    ResourceLimit,
+    SchedulerConfig,
+    Snapshot,
+    TaskStatus,
+    explain,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +44,16 @@ WHOLE = (
     "allocate preempt reclaim",
     "preempt allocate reclaim backfill",
 )
-WORLDS = st.integers(0, 1 << 30).map(troubled)
+
+
+def with_room(snapshot: Snapshot, cpus: int) -> Snapshot:
+    """The same with some idle resources, so that gangs find places for some of their tasks."""
+    first, *others = snapshot.nodes
+    larger = evolve(first, allocatable=first.allocatable + Resource(milli_cpu=1000 * cpus))
+    return evolve(snapshot, nodes=[larger, *others])
+
+
+WORLDS = st.builds(with_room, st.integers(0, 1 << 30).map(troubled), st.sampled_from([0, 0, 1, 2]))
 ORDERS = st.lists(st.sampled_from((*ALONE, *ALONE, *WHOLE)), min_size=2, max_size=6)
 
 
@@ -193,3 +220,48 @@ def test_surplus_that_is_covered_stays_beside_surplus_that_is_not() -> None:
     jobs = [job("a", "runs", 3, size=2, on="n1"), evolve(job("a", "waits", size=3), priority=1)]
     snapshot = Snapshot(nodes=[node("n1", 8)], queues=[limited], jobs=jobs)
     assert not capacity_scheduler("preempt").schedule(snapshot).evictions
+
+
+def test_a_gang_does_not_uncover_others_by_what_it_has_placed_so_far() -> None:
+    """One of its tasks finds a place; the other may not take that of a job that is covered."""
+    queues = [
+        Queue(name="a", deserved=Resource(milli_cpu=2000)),
+        Queue(name="b", deserved=Resource(milli_cpu=3000)),
+    ]
+    jobs = [
+        job("a", "runs", on="n1"),
+        evolve(job("a", "gang", 2, minimum=2), priority=3),
+        job("b", "runs-too", on="n1"),
+        job("b", "fits-nowhere", only="elsewhere"),
+    ]
+    snapshot = Snapshot(nodes=[node("n1", 3)], queues=queues, jobs=jobs)
+    result = capacity_scheduler("preempt").schedule(snapshot)
+    assert result.queues["a"].fair_share == Resource(milli_cpu=1200)
+    assert not result.evictions
+
+
+@settings(max_examples=60)
+@given(WORLDS)
+def test_reasons_add_up(snapshot: Snapshot) -> None:
+    """Each candidate of a claim that failed has one reason; so has each that `explain` counts."""
+    config = capacity_config("reclaim")
+    result = capacity_scheduler("reclaim").schedule(snapshot)
+    reports = [report for reason in result.pending.values() for report in reason.evictions]
+    for report in reports:
+        assert sum(report.out.values()) == report.candidates, report
+    event(f"failed claims: {bool(reports)}")
+    running = Counter(
+        job.queue
+        for job in snapshot.jobs
+        for task in job.tasks
+        if task.status is TaskStatus.RUNNING
+    )
+    for uid in list(result.pending)[:2]:
+        [job] = [job for job in snapshot.jobs if uid in {task.uid for task in job.tasks}]
+        told = explain(
+            snapshot, result, uid, config=SchedulerConfig.from_mapping(config), try_changes=False
+        )
+        judged = [each for each in told.victims if each.plugin == "capacity"]
+        assert sum(each.count for each in judged) in (0, running.total() - running[job.queue])
+        for each in judged:
+            assert each.verdict != "protected" or sum(each.reasons.values()) == each.count

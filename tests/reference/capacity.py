@@ -402,7 +402,6 @@ class _Preemption:
         self._plugin = plugin
         self._need = plugin.need_of(task)
         leaf = self._need.job.queue
-        self._covers = plugin.covers(leaf)
         uids = {one.uid for one in self._need.tasks}
         others = [
             unit
@@ -411,6 +410,9 @@ class _Preemption:
         ]
         placed = plugin.in_value_order([*others, self._need])
         self._covers_then = plugin.covers(leaf, placed)
+        # What a job that is not ready has placed is worth nothing yet: it covers up nobody else.
+        is_new = self._need.is_core and not self._need.is_broken
+        self._covers = plugin.covers(leaf, others if is_new else None)
 
     def may_take(self, unit: Unit) -> bool:
         """Return whether the need may take a unit of the same leaf."""

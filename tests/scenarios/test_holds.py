@@ -223,7 +223,7 @@ class TestReleased:
     def test_it_starts_once_nothing_holds_it(self) -> None:
         answer = what_if(cluster(self.GANG), Released("default/g"))
         assert bound(answer.result) == ["a", "b"]
-        assert "Released 'default/g'" in str(answer)
+        assert "release job default/g" in str(answer)
 
     def test_holds_of_other_kinds_stay(self) -> None:
         answer = what_if(cluster(self.GANG), Released("default/g", HoldKind.NOT_ADMITTED))

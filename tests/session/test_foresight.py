@@ -65,7 +65,7 @@ PROPORTION = [
 
 def decided(snapshot: Snapshot, **config: Any) -> CycleResult:
     """Decide as the plain definitions do, which foresee nothing; return the result."""
-    made = SchedulerConfig.from_mapping(config)
+    made = SchedulerConfig.from_mapping(config) if config else SchedulerConfig()
     expected = Scheduler(made, plain=True).schedule(snapshot)
     assert Scheduler(made).schedule(snapshot) == expected
     return expected
@@ -273,7 +273,7 @@ def test_law_what_is_foreseen_is_what_the_plain_loop_finds(
 def test_law_it_is_also_on_a_live_cluster(
     nodes: list[dict[str, Any]], jobs: list[dict[str, Any]], ends: list[int], config: Any
 ) -> None:
-    made = SchedulerConfig.from_mapping(config)
+    made = SchedulerConfig.from_mapping(config) if config else SchedulerConfig()
     cluster = Cluster(snapshot_of([node_of(f"n{k}", **more) for k, more in enumerate(nodes)], []))
     live = Scheduler(made).attach(cluster)
     plain = Scheduler(made, plain=True)

@@ -141,7 +141,10 @@ class History:
     in_vain: list[str] = field(factory=list[str])
     """Evictions whose claimants did not start when those evicted with them had left."""
     undone: list[str] = field(factory=list[str])
-    """Evictions whose claimants were evicted in the same cycle or the next ones."""
+    """Preemptions whose claimants were evicted by a claim in the same cycle or the next two.
+
+    What was claimed may be preempted later, by a job of a higher priority that may not claim.
+    """
     _open: dict[str, int] = field(factory=dict[str, int])
     """Claimant to the cycle in which others were evicted for it last."""
     _states: list[Snapshot] = field(factory=list[Snapshot])
@@ -182,19 +185,21 @@ class History:
                 self.in_vain.append(f"cycle {when}, for {claimant}")
                 del self._open[claimant]
         gone = {eviction.task_uid for eviction in result.evictions}
-        self.undone += [f"cycle {number}: {uid}" for uid in sorted(gone & self._recent(number))]
+        claimed = {e.task_uid for e in result.evictions if e.action == "reclaim"}
+        self.undone += [f"cycle {number}: {uid}" for uid in sorted(claimed & self._recent(number))]
         self.evictions += len(gone)
         if gone:
             self.evicting.append(number)
         for eviction in result.evictions:
             self._open[eviction.for_task_uid] = number
-            self._claimed[eviction.for_task_uid] = number
+            if eviction.action == "preempt":
+                self._preempted[eviction.for_task_uid] = number
 
-    _claimed: dict[str, int] = field(factory=dict[str, int])
-    """Claimant to the cycle in which others were evicted for it last, started or not."""
+    _preempted: dict[str, int] = field(factory=dict[str, int])
+    """Claimant to the cycle in which others were preempted for it last, started or not."""
 
     def _recent(self, number: int) -> set[str]:
-        return {uid for uid, when in self._claimed.items() if number - when <= 2}
+        return {uid for uid, when in self._preempted.items() if number - when <= 2}
 
 
 def oversubscribed(before: Snapshot, result: CycleResult, config: SchedulerConfig) -> Iterator[str]:

@@ -74,7 +74,7 @@ class ReclaimAction:
                 return False
             answer = session.plugin_set.claim(turn.need, self.rules.recent(session))
             if isinstance(answer, Unfit):
-                session.reports.claim_refusals.update((t.uid, answer) for t in turn.need.tasks)
+                session.record_claim_refusal(turn.need, answer)
                 return False
             claim = answer
         # A job with groups places all that it needs together, or nothing.

@@ -36,6 +36,11 @@ class NoticeCode(Enum):
     """Pods without resources on a node name another scheduler; they are left out."""
     GPU_FRACTION = "GpuFraction"
     """A pod asks for a part of a GPU; it is taken from whole free GPUs, not from shared ones."""
+    NOT_MODELLED = "NotModelled"
+    """A configuration names something of Volcano or KAI Scheduler that this library does not have.
+
+    It is ignored. This is no mistake: it works where it comes from.
+    """
     UNKNOWN_KEY = "UnknownKey"
     """A configuration has an unknown key; it is ignored."""
     UNKNOWN_ACTION = "UnknownAction"

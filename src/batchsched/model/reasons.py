@@ -181,8 +181,6 @@ class UnfitReason(Enum):
     """A job that comes before it is waiting; the detail is its UID. About a job, not a node."""
     QUEUE_LIMIT = "QueueLimit"
     """A queue would exceed its limit. About a queue, not a node."""
-    QUEUE_CLOSED = "QueueClosed"
-    """Its queue, or one above it, is not open. About a queue, not a node."""
     ABOVE_FAIR_SHARE = "AboveFairShare"
     """Its queue would exceed its fair share. About a queue, not a node."""
 
@@ -204,7 +202,6 @@ _UNFIT_TEXTS = {
     UnfitReason.EXISTING_ANTI_AFFINITY: "node(s) had tasks whose anti-affinity excludes it",
     UnfitReason.RESERVED: "node(s) were reserved for other tasks",
     UnfitReason.QUEUE_LIMIT: "{detail}",
-    UnfitReason.QUEUE_CLOSED: "{detail}",
     UnfitReason.ABOVE_FAIR_SHARE: "{detail}",
     UnfitReason.NOT_ITS_TURN: "job {detail!r} came earlier and is waiting",
     UnfitReason.PLANNED: "node(s) would delay a planned start",
@@ -265,11 +262,6 @@ class Unfit:
     def text(self) -> str:
         """The reason as text."""
         return _UNFIT_TEXTS[self.reason].format(detail=self.detail, plugin=self.plugin)
-
-
-def queue_not_open(queue: str, status: QueueStatus, plugin: str) -> Unfit:
-    """Return the refusal of a queue that is closed or draining, or is below one."""
-    return Unfit(UnfitReason.QUEUE_CLOSED, plugin, f"queue {queue!r} is {status.value}", queue)
 
 
 def over_limit(excess: QueueExcess, plugin: str) -> Unfit:
@@ -371,8 +363,6 @@ class WhyPending(Enum):
     """Its queue has its deserved share."""
     QUEUE_LIMIT = "QueueLimit"
     """A queue would exceed its limit."""
-    QUEUE_CLOSED = "QueueClosed"
-    """Its queue, or one above it, is not open."""
     HELD_BY_GANG = "HeldByGang"
     """A job that is not ready holds the resources, or the share of the queue, that it needs."""
     AT_MAXIMUM = "AtMaximum"
@@ -547,7 +537,6 @@ def not_reached(task: str, uid: str) -> PendingReason:
 
 _WHY_REFUSED = {
     UnfitReason.QUEUE_LIMIT: WhyPending.QUEUE_LIMIT,
-    UnfitReason.QUEUE_CLOSED: WhyPending.QUEUE_CLOSED,
     UnfitReason.NOT_ITS_TURN: WhyPending.NOT_REACHED,
 }
 

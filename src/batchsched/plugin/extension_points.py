@@ -107,18 +107,14 @@ class Shortage(Protocol):
 class Claim(Protocol):
     """What a queue may reclaim for a need of one of its jobs, at the time of its creation."""
 
-    def nodes(self) -> Collection[int]:
-        """Return the indices of the nodes where there may be victims now.
-
-        Called before each search; the following calls of `nodes_at` and `victims` belong to this
-        search.
-        """
+    def begin(self) -> None:
+        """Begin a search; the following calls of `nodes_at` and `victims` belong to it."""
         ...
 
     def nodes_at(self, stage: ClaimStage, /) -> Collection[int]:
-        """Return the indices of those of these nodes where there may be victims at a stage.
+        """Return the indices of the nodes where there may be victims at a stage now.
 
-        A stage without any is skipped. To return all `nodes` is always right.
+        A stage without any is skipped. To return those of all nodes is always right.
         """
         ...
 
@@ -133,7 +129,14 @@ class Claim(Protocol):
     def at_most(self, node: NodeState, stage: ClaimStage, /) -> Vector:
         """Return what all victims on a node hold there at most, whoever claims.
 
-        It may be more than any claim finds. Asked after `nodes`.
+        It may be more than any claim finds. Asked after `begin`.
+        """
+        ...
+
+    def may_take(self, node: NodeState, stage: ClaimStage, /) -> Vector:
+        """Return what the victims of this claim on a node hold there at most, in this search.
+
+        To return `at_most` is always right.
         """
         ...
 
@@ -163,7 +166,7 @@ class Claim(Protocol):
         """Return, for each running task on a node, why it is not evicted for a task there now.
 
         None: it would be evicted, though all such tasks are not enough. Called at the end of the
-        cycle, for reports, after `nodes`.
+        cycle, for reports, after `begin`.
         """
         ...
 

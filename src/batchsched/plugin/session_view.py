@@ -19,7 +19,7 @@ def _no_past(_queue: QueueState, _need: Need | None) -> float:
     return 0.0
 
 
-def _too_early(_task: TaskState) -> Never:
+def _too_early(_asked: object) -> Never:
     raise RuntimeError("expected all plugins to be open before they are asked about tasks")
 
 
@@ -30,7 +30,7 @@ class SessionView:
         *("_ledger", "_pod_affinity", "_promises_repel"),
         *("_surplus", "_task_key", "_units", "cluster", "dimensions"),
         *("jobs", "knows_past", "nodes", "now", "other_tasks", "past_use_key", "plain"),
-        *("protects", "queues", "task_order_key", "tasks"),
+        *("protects_any", "queues", "task_order_key", "tasks"),
     )
 
     def __init__(
@@ -74,10 +74,10 @@ class SessionView:
         self.task_order_key: Callable[[TaskState], SortKey] = _too_early
         """Ranks tasks by all plugins together; the task with the smallest key comes first.
 
-        Like `protects`, it can be called when all plugins are open.
+        Like `protects_any`, it can be called when all plugins are open.
         """
-        self.protects: Callable[[TaskState], bool] = _too_early
-        """Returns whether a plugin protects a task from every claim, whoever asks.
+        self.protects_any: Callable[[Sequence[TaskState]], bool] = _too_early
+        """Returns whether a plugin protects any of some tasks from every claim, whoever asks.
 
         What gang protects does not count: that is for the other tasks of the job.
         """
@@ -112,12 +112,12 @@ class SessionView:
         task_key: Callable[[TaskState], SortKey],
         surplus_weights: Callable[[Sequence[QueueState], int], Sequence[int]] | None,
         past_use_key: Callable[[QueueState, Need | None], float] | None,
-        protects: Callable[[TaskState], bool],
+        protects_any: Callable[[Sequence[TaskState]], bool],
         /,
     ) -> None:
         """Answer what needs all plugins to be open, from now on. The session calls this."""
         self._task_key = self.task_order_key = task_key
-        self.protects = protects
+        self.protects_any = protects_any
         self._surplus = surplus_weights
         self.knows_past = surplus_weights is not None
         self.past_use_key = past_use_key or _no_past

@@ -60,6 +60,8 @@ class _Gang:
         if job.has_minimum(Counting.VALID):
             return None
         group = None if job.groups is None else job.groups.first_out_of_reach()
+        if group is None and job.groups is not None and job.groups.lacks_groups:
+            group = job.groups.root
         of_job = MemberCount(has=job.counted[Counting.VALID], needs=job.min_available)
         lacking = of_job if group is None else group.member_count(Counting.VALID)
         return not_enough_tasks(lacking, "gang")

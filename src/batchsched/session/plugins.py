@@ -70,7 +70,10 @@ def _never(_answer: object) -> bool:
 
 
 def _is_claim(answer: object) -> bool:
-    points = ("allows", "at_most", "changes", "nodes", "short_of_limits", "victims", "why_not")
+    points = (
+        *("allows", "at_most", "begin", "changes", "may_take", "nodes_at", "short_of_limits"),
+        *("victims", "why_not"),
+    )
     return isinstance(answer, Unfit) or all(hasattr(answer, each) for each in points)
 
 
@@ -663,7 +666,7 @@ class PluginSet:
             self.task_key,
             asking("surplus_weights") if has("surplus_weights") else None,
             asking("past_use_key") if has("past_use_key") else None,
-            self.protects,
+            self.protects_any,
         )
         # Evictions
         self._kept_queues = UnreclaimableQueues(view.queues.values())
@@ -720,12 +723,12 @@ class PluginSet:
                 self._keyed.append(task)
         return task.order_key
 
-    def protects(self, task: TaskState) -> bool:
-        """Return whether a plugin other than gang protects a task from every claim.
+    def protects_any(self, tasks: Sequence[TaskState]) -> bool:
+        """Return whether a plugin other than gang protects any of some tasks from every claim.
 
-        The task itself stands for the claimant, of which such protection must not depend.
+        The first one stands for the claimant, of which such protection must not depend.
         """
-        return self.judges["reclaimable"].protects(task, but=GANG)
+        return self.judges["reclaimable"].protects_any(tasks, but=GANG)
 
     def claim(self, need: Need, recent: RecentStarts | None = None) -> Claim | Unfit:
         """Return what may be reclaimed for a need, without `recent`, or why nothing may."""

@@ -31,7 +31,7 @@ from batchsched.state.ledger import audit
 from batchsched.state.memory import Remembered
 from batchsched.state.needs import Need, need_of_job, need_of_task
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
-from batchsched.trace import Placed, StatementEnded
+from batchsched.trace import Placed, QueueRefused, StatementEnded
 
 if TYPE_CHECKING:
     from batchsched.session.cycle import PolicyState
@@ -474,6 +474,7 @@ class Session(TurnTaker):
 
     def _record_refused(self, queue: QueueState, need: Need, refusal: Unfit) -> None:
         """Record that a queue may not allocate everything that a job needs."""
+        self._tell_refused(need.tasks, refusal)
         for task in need.tasks:
             self.record_refusal(task, refusal)
         if (
@@ -514,9 +515,26 @@ class Session(TurnTaker):
         """
         if refusal is None or refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE:
             return False
+        self._tell_refused(need.tasks, refusal)
         for task in need.tasks:
             self.record_refusal(task, refusal)
         return True
+
+    def record_claim_refusal(self, need: Need, refusal: Unfit) -> None:
+        """Record why a queue may not reclaim resources for a need."""
+        self._tell_refused(need.tasks, refusal)
+        self.reports.claim_refusals.update((task.uid, refusal) for task in need.tasks)
+
+    def _tell_refused(self, tasks: Sequence[TaskState], refusal: Unfit) -> None:
+        if self.teller is not None and tasks[0].job is not None:
+            self.teller.tell(
+                QueueRefused(
+                    action=self.action_name,
+                    job=tasks[0].job.uid,
+                    tasks=tuple(task.uid for task in tasks),
+                    refusal=refusal,
+                )
+            )
 
     def may_take_task(self, task: TaskState, *, leaving: Sequence[TaskState] = ()) -> bool:
         """Return whether a task may be placed by the limits of its queue and of its job.
@@ -536,6 +554,7 @@ class Session(TurnTaker):
         refusal = self.limit_on(task, leaving=leaving)
         if refusal is None:
             return True
+        self._tell_refused((task,), refusal)
         self.record_refusal(task, refusal)
         return False
 

@@ -366,14 +366,17 @@ class Judges:
             return "minRuntime"
         kept = (_PROTECTED,) if is_whole_job else (_PROTECTED, _WITH_JOB)
         for judge in self._judges:
-            if any(verdict in kept for verdict in self._of_each(judge, claimant, tasks)):
+            if self._asks_shield(judge) and any(_shielded(judge, claimant, tasks)):
+                return judge.name
+            verdicts = self._of_each(judge, claimant, tasks)
+            if any(verdict in verdicts for verdict in kept):
                 return judge.name
         return None
 
-    def protects(self, task: TaskState, *, but: str) -> bool:
-        """Return whether any plugin but one protects a task, asked about it alone."""
+    def protects_any(self, tasks: Sequence[TaskState], *, but: str) -> bool:
+        """Return whether any plugin but one protects any of some tasks, asked about it alone."""
         return any(
-            _PROTECTED in self._of_each(judge, task, [task])
+            _PROTECTED in self._of_each(judge, tasks[0], tasks)
             for judge in self._judges
             if judge.name != but
         )
@@ -492,11 +495,15 @@ class Judges:
                 self._check(judge, answer, 1)
         return verdicts
 
+    def _asks_shield(self, judge: _Judge) -> bool:
+        """Return whether hints of a plugin say of many candidates at once that they stay."""
+        return self._uses_hints and judge in self._shields
+
     def _of_many(
         self, judge: _Judge, claimant: TaskState, candidates: Sequence[TaskState]
     ) -> Sequence[Verdict]:
         """Return the same as `_of_each`, without asking about candidates that hints shield."""
-        if not (candidates and self._uses_hints and judge in self._shields):
+        if not (candidates and self._asks_shield(judge)):
             return self._of_each(judge, claimant, candidates)
         shielded = _shielded(judge, claimant, candidates)
         others = [task for task, is_so in zip(candidates, shielded, strict=True) if not is_so]

@@ -332,6 +332,11 @@ class JobGroups:
         ]
         return min(missing, key=_name, default=None)
 
+    @property
+    def lacks_groups(self) -> bool:
+        """Whether it needs more groups than there are. O(1)."""
+        return self.root.minimum > len(self.root.children) > 0
+
     def first_not_ready(self) -> GroupState | None:
         """Return the first leaf, by name, that is not ready and that the job lacks."""
         missing = [

@@ -7,7 +7,7 @@ a few cached values whose descriptions name their writer.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from operator import add, sub
+from operator import add, itemgetter, sub
 from typing import Protocol, TypeVar
 
 from batchsched.model.cluster import HoldKind, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
@@ -32,8 +32,10 @@ class Reorders(Protocol[ItemT_contra]):
 _NO_TASKS = [0] * len(TaskStatus)
 _ALLOCATED = TaskStatus.ALLOCATED
 _RESERVED = TaskStatus.RESERVED
-_RUNS = tuple(s.index for s in (TaskStatus.RUNNING, TaskStatus.BINDING, TaskStatus.BOUND))
-"""`TaskStatus.index` of tasks that run or are about to."""
+_counts_running = itemgetter(
+    *(s.index for s in (TaskStatus.RUNNING, TaskStatus.BINDING, TaskStatus.BOUND))
+)
+"""Returns from `JobState.counts` how many tasks run or are about to, by status."""
 
 
 class QueueState:
@@ -140,7 +142,7 @@ class JobState:
 
         What is only Allocated has not begun to run.
         """
-        return not self.has_minimum() and any(self.counts[status] for status in _RUNS)
+        return not self.has_minimum() and any(_counts_running(self.counts))
 
     def lacks(self, counting: Counting = Counting.READY, /) -> int:
         """Return how many more tasks must count for `min_available`; negative: it has more. O(1).

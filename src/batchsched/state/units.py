@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from batchsched.model.cluster import TaskStatus
 from batchsched.state.groups import Counting, GroupState, JobGroups
 from batchsched.state.records import JobState, SortKey, TaskState
-from batchsched.state.vectors import Vector, plus
+from batchsched.state.vectors import Vector, total_of
 
 _BROKEN, _CORE, _REPLICA, _SURPLUS = range(4)
 _KINDS = ("broken core", "core", "replica", "surplus")
@@ -25,7 +25,7 @@ class EvictionUnit:
 
     __slots__ = (
         *("group", "is_backfill", "is_broken", "is_core", "is_fixed", "is_surplus", "is_whole"),
-        *("job", "order", "size", "tasks", "value", "victims"),
+        *("_size_of_victims", "job", "order", "size", "tasks", "value", "victims"),
     )
 
     def __init__(
@@ -60,12 +60,16 @@ class EvictionUnit:
         """Whether all of its victims are Running, so that it can be evicted completely."""
         self.is_backfill = any(task.is_backfill for task in tasks)
         """Whether it has backfill tasks."""
-        size: Vector = (0,) * len(tasks[0].resreq)
-        for task in tasks:
-            if not task.is_backfill:
-                size = plus(size, task.resreq)
-        self.size = size
+        self.size = _charged(tasks)
         """What is charged to the queue for its tasks."""
+        self._size_of_victims: Vector | None = self.size if victims is tasks else None
+
+    @property
+    def size_of_victims(self) -> Vector:
+        """What is charged to the queue for all that is evicted with it. Computed once."""
+        if self._size_of_victims is None:
+            self._size_of_victims = _charged(self.victims)
+        return self._size_of_victims
 
     def takes_along(self, other: EvictionUnit) -> bool:
         """Return whether evicting it evicts another unit too, if that is still there."""
@@ -86,6 +90,11 @@ class EvictionUnit:
     def __repr__(self) -> str:
         tasks = ", ".join(task.uid for task in self.tasks)
         return f"<{_KINDS[self.value[0]]} of {self.job.uid}: {tasks}>"
+
+
+def _charged(tasks: Sequence[TaskState]) -> Vector:
+    charged = [task.resreq for task in tasks if not task.is_backfill]
+    return charged[0] if len(charged) == 1 else total_of(charged, (0,) * len(tasks[0].resreq))
 
 
 def units_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -144,11 +145,11 @@ class Compared(RememberedLoans):
 
     def __init__(self, *state: Any) -> None:
         super().__init__(*state)
-        self.seen: dict[int, tuple[tuple[Vector, ...], int]] = {}
+        self.seen: dict[tuple[int, bool], tuple[Vector, int]] = {}
         """By node, what may be on loan at most, and how many changes were recorded by then."""
 
     def plain(self) -> Loans:
-        state = self._accounts, self._queues, self._key, self._protects, self._tolerance
+        state = self._accounts, self._queues, self._key, self._protects_any, self._tolerance
         return Loans(*state)
 
     def beyond(
@@ -205,18 +206,25 @@ class Compared(RememberedLoans):
                 )
         return may_keep
 
-    def at_most(self, node: NodeState) -> tuple[Vector, Vector]:
-        found = super().at_most(node)
-        before, position = self.seen.get(node.index, ((), 0))
-        if before and found != before:
-            assert node.index in self.changes[position:]
-        self.seen[node.index] = found, len(self.changes)
+    def at_most(
+        self, node: NodeState, leaves: Collection[int] | None = None, *, is_surplus: bool
+    ) -> Vector:
+        found = super().at_most(node, leaves, is_surplus=is_surplus)
+        if leaves is None:
+            before, position = self.seen.get((node.index, is_surplus), ((), 0))
+            if before and found != before:
+                assert node.index in self.changes[position:]
+            self.seen[node.index, is_surplus] = found, len(self.changes)
         if all(known.is_current for known in self._leaves.values()):
-            units = [unit for leaf in self._leaves for unit in self.plain().beyond(leaf, node)]
-            surplus = [unit for unit in units if unit.is_surplus or unit.is_backfill]
-            for most, among in zip(found, (surplus, units), strict=True):
-                here = {v.uid: v.resreq for unit in among for v in unit.victims if v.node is node}
-                assert total_of(here.values(), (0,) * len(most)) == most
+            units = [
+                unit
+                for leaf in self._leaves
+                if leaves is None or leaf in leaves
+                for unit in self.plain().beyond(leaf, node)
+                if unit.is_surplus or unit.is_backfill or not is_surplus
+            ]
+            here = {v.uid: v.resreq for unit in units for v in unit.victims if v.node is node}
+            assert total_of(here.values(), (0,) * len(found)) == found
         return found
 
     def follow(self, accounts: Accounts) -> None:

@@ -223,7 +223,7 @@ class Compared(RememberedLoans):
     """Compares what it says of units that wait with the definition."""
 
     def _plain(self) -> Loans:
-        state = self._accounts, self._queues, self._key, self._protects, self._tolerance
+        state = self._accounts, self._queues, self._key, self._protects_any, self._tolerance
         return Loans(*state)
 
     def would_cover(self, leaf: int, unit: EvictionUnit, share: Share) -> bool:

@@ -17,7 +17,7 @@ from itertools import chain
 
 from attrs import define, evolve, field, frozen
 
-from batchsched.actions.eviction.make_room import Room, has_lost
+from batchsched.actions.eviction.make_room import Room, lost_nodes
 from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.resources import EPSILON
@@ -31,7 +31,7 @@ from batchsched.state.memory import Reads, reopening
 from batchsched.state.needs import need_of_task
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
-from batchsched.state.vectors import Vector, plus
+from batchsched.state.vectors import Vector, total_of
 
 
 @frozen
@@ -134,7 +134,7 @@ def _find_room(search: ClaimSearch, *, curable: bool) -> _Found | None:
         if not NodeShortage(search, node, is_refused=True)(()):
             return (), Room(node, ())  # enough is leaving already
     refused = {node.slot for node in refusing}
-    claim.nodes()  # begins a search
+    claim.begin()
     for stage in ClaimStage:
         feasible = (
             session.placement.feasible(task) if search.is_plain else nodes_with_loans(search, stage)
@@ -185,7 +185,7 @@ def why_not_victims(
     """
     search = ClaimSearch(session, task, claim)
     refused = {node.slot for node in curable_nodes(session, task)} if curable else set[int]()
-    claim.nodes()
+    claim.begin()
 
     def why_not(node: NodeState, tasks: Sequence[TaskState]) -> Sequence[str | None]:
         short = NodeShortage(search, node, is_refused=node.slot in refused)
@@ -200,7 +200,16 @@ def why_not_victims(
 class ClaimSearch:
     """The part of a search for a task that is the same on all nodes."""
 
-    __slots__ = ("_alone", "_limits", "_lost", "asked", "claim", "is_plain", "session", "task")
+    __slots__ = (
+        "_alone",
+        "_limits",
+        "_lost",
+        "asked",
+        "claim",
+        "is_plain",
+        "session",
+        "task",
+    )
 
     def __init__(self, session: Session, task: TaskState, claim: Claim) -> None:
         """Compute the request of the task and the limits that it exceeds now."""
@@ -213,29 +222,30 @@ class ClaimSearch:
         """The dimensions that the task requests."""
         self._alone = need_of_task(task)
         self._limits = claim.short_of_limits(self._alone)
-        self._lost: dict[int, bool] = {}
-        """Whether nodes have lost anything, by slot, as far as it was asked."""
+        self._lost = lost_nodes(session)
+        """The slots of nodes; once tasks there have left, limits may forbid more."""
 
     @property
     def is_limited(self) -> bool:
         """Whether limits keep the task out if nobody is evicted."""
         return bool(self._limits)
 
-    def limits_once_gone(self, leaving: Collection[TaskState]) -> Collection[Lack]:
-        """Return the limits that keep the task out once some tasks have left."""
-        may_change = self.is_plain or self._limits or any(map(self._is_on_lost, leaving))
-        if not leaving or not may_change:
+    def limits_once_gone(self, units: Sequence[EvictionUnit]) -> Collection[Lack]:
+        """Return the limits that keep the task out once some units have left."""
+        may_change = self.is_plain or self._limits or (self._lost and self._may_tighten(units))
+        if not units or not may_change:
             return self._limits
-        return self.claim.short_of_limits(evolve(self._alone, leaving=tuple(leaving)))
+        leaving = tuple(victims_of(units))
+        return self.claim.short_of_limits(evolve(self._alone, leaving=leaving))
 
-    def _is_on_lost(self, task: TaskState) -> bool:
-        node = task.node
-        if node is None:
-            return False
-        known = self._lost.get(node.slot)
-        if known is None:
-            known = self._lost[node.slot] = has_lost(node)
-        return known
+    def _may_tighten(self, units: Iterable[EvictionUnit]) -> bool:
+        nodes = (victim.node for unit in units for victim in unit.victims)
+        return any(node is not None and node.slot in self._lost for node in nodes)
+
+
+def victims_of(units: Iterable[EvictionUnit]) -> Collection[TaskState]:
+    """Return the tasks that leave with some units, each once."""
+    return {victim.uid: victim for unit in units for victim in unit.victims}.values()
 
 
 class NodeShortage:
@@ -245,50 +255,45 @@ class NodeShortage:
     that it requests.
     """
 
-    __slots__ = ("_is_refused", "_node", "_rooms", "_search")
+    __slots__ = ("_is_refused", "_missing", "_node", "_search")
 
     def __init__(self, search: ClaimSearch, node: NodeState, *, is_refused: bool) -> None:
         """Begin with a node; `is_refused`: whether it refuses the task now."""
         self._search = search
         self._node = node
         self._is_refused = is_refused
-        self._rooms = (
-            (node.future_idle, node.eventual) if node.divergence_count else (node.idle, node.idle)
-        )
+        wanted, (now, finally_free) = search.task.init_resreq, _rooms(node)
+        self._missing = [(d, wanted[d] - now[d], wanted[d] - finally_free[d]) for d in search.asked]
 
     def __call__(self, taken: Sequence[EvictionUnit], /) -> Collection[Lack]:
         """Return what it lacks once some units are evicted."""
         search = self._search
-        leaving = {victim.uid: victim for unit in taken for victim in unit.victims}
-        here = self._short_here(leaving.values())
-        limits = search.limits_once_gone(leaving.values())
+        here = self._short_here(taken)
+        limits = search.limits_once_gone(taken)
         if (
             not here
             and self._is_refused
-            and not accepts_without(search.session, search.task, self._node, leaving.values())
+            and not accepts_without(search.session, search.task, self._node, victims_of(taken))
         ):
             here = search.asked
         return [*(Lack(dimension, None) for dimension in here), *limits]
 
     def may_end_with(self, units: Iterable[EvictionUnit], /) -> bool:
         """Return False if the task is short whichever of some units are evicted."""
-        if self._search.is_plain:
-            return True
-        leaving = {victim.uid: victim for unit in units for victim in unit.victims}
-        return not self._short_here(leaving.values())
+        return self._search.is_plain or not self._short_here(units)
 
-    def _short_here(self, leaving: Iterable[TaskState]) -> list[int]:
-        now, finally_free = self._rooms
-        for victim in leaving:
-            if victim.node is self._node:
-                now = plus(now, victim.resreq)
-                if not victim.is_backfill:
-                    finally_free = plus(finally_free, victim.resreq)
-        wanted = self._search.task.init_resreq
+    def _short_here(self, units: Iterable[EvictionUnit]) -> list[int]:
+        node = self._node
+        leaving = {v.uid: v for unit in units for v in unit.victims if v.node is node}.values()
+        zero = (0,) * len(node.allocatable)
+        charged = [victim.resreq for victim in leaving if not victim.is_backfill]
+        freed = finally_freed = total_of(charged, zero)
+        if len(charged) < len(leaving):
+            freed = total_of([victim.resreq for victim in leaving], zero)
         return [
             d
-            for d in self._search.asked
-            if wanted[d] - now[d] >= EPSILON or wanted[d] - finally_free[d] >= EPSILON
+            for d, now, finally_ in self._missing
+            if now - freed[d] >= EPSILON or finally_ - finally_freed[d] >= EPSILON
         ]
 
 
@@ -313,7 +318,7 @@ def nodes_with_loans(search: ClaimSearch, stage: ClaimStage) -> Iterator[NodeSta
     O(nodes) for the first request of this size in a session, then O(changes since).
 
     Args:
-        search: the search of a claimant; `Claim.nodes` must have been called.
+        search: the search of a claimant; `Claim.begin` must have been called.
         stage: which units may be evicted.
 
     """
@@ -346,9 +351,10 @@ def nodes_with_loans(search: ClaimSearch, stage: ClaimStage) -> Iterator[NodeSta
         for node in session.placement.feasible(task, among):
             if node.index not in there:
                 continue
-            if _may_be_enough(task, node, claim.at_most(node, stage)):
+            missing = _missing(search, node)
+            if _may_be_enough(missing, claim.may_take(node, stage)):
                 yield node
-            else:
+            elif not _may_be_enough(missing, claim.at_most(node, stage)):
                 too_small.append(node.slot)
     finally:
         known.slots.difference_update(too_small)
@@ -361,24 +367,29 @@ def _nodes_beside_limits(
 
     Of the nodes that have room for it, only the first: for all of them, the same units go.
     """
-    task, zero = search.task, (0,) * len(search.task.init_resreq)
     has_room = False
-    for node in search.session.placement.feasible(task):
-        if _may_be_enough(task, node, zero):
+    for node in search.session.placement.feasible(search.task):
+        missing = _missing(search, node)
+        if not missing:
             if not has_room:
                 yield node
             has_room = True
-        elif node.index in there and _may_be_enough(task, node, search.claim.at_most(node, stage)):
+        elif node.index in there and _may_be_enough(missing, search.claim.may_take(node, stage)):
             yield node
 
 
-def _may_be_enough(task: TaskState, node: NodeState, freed: Vector) -> bool:
-    """Return False if a task lacks room on a node even once some resources are free."""
-    now, finally_free = (
-        (node.future_idle, node.eventual) if node.divergence_count else (node.idle, node.idle)
-    )
-    for d, wanted in enumerate(task.init_resreq):
-        least = wanted - freed[d]
-        if wanted >= EPSILON and (least - now[d] >= EPSILON or least - finally_free[d] >= EPSILON):
-            return False
-    return True
+def _rooms(node: NodeState) -> tuple[Vector, Vector]:
+    """Return what is free on a node for what starts later, and once backfill has left too."""
+    return (node.future_idle, node.eventual) if node.divergence_count else (node.idle, node.idle)
+
+
+def _missing(search: ClaimSearch, node: NodeState) -> Sequence[tuple[int, int]]:
+    """Return how much room a task lacks on a node, by dimension."""
+    wanted, (now, finally_free) = search.task.init_resreq, _rooms(node)
+    free = now if now is finally_free else tuple(map(min, now, finally_free))
+    return [(d, wanted[d] - free[d]) for d in search.asked if wanted[d] - free[d] >= EPSILON]
+
+
+def _may_be_enough(missing: Iterable[tuple[int, int]], freed: Vector) -> bool:
+    """Return False if room is missing even once some resources are free."""
+    return not [d for d, amount in missing if amount - freed[d] >= EPSILON]

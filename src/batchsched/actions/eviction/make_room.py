@@ -152,9 +152,10 @@ class Claimant:
         That is so only on nodes that are out of service, or have lost devices under these tasks:
         there is less to be had then.
         """
-        return self.session.plugin_set.limits_queues and any(
-            task.node is not None and has_lost(task.node) for task in gone
-        )
+        if not self.session.plugin_set.limits_queues:
+            return False
+        lost = lost_nodes(self.session)
+        return bool(lost) and any(t.node is not None and t.node.slot in lost for t in gone)
 
     def feasible(self, among: Collection[int] | None = None) -> Iterable[NodeState]:
         """Return the nodes that accept it: best first, or in node order for other queues."""
@@ -219,8 +220,24 @@ class Claimant:
         return Shortfall(self.task.init_resreq, node, may_use_idle=self.may_use_idle)
 
 
-def has_lost(node: NodeState) -> bool:
-    """Return whether a node is out of service, or tasks hold more than it has. O(dimensions)."""
+def lost_nodes(session: Session) -> AbstractSet[int]:
+    """Return the slots of nodes that are out of service, or where tasks hold more than there is.
+
+    O(nodes) once in a session, then O(nodes changed since).
+    """
+
+    def look_again(lost: set[int], stale: set[int] | None) -> None:
+        assert stale is not None
+        lost -= stale
+        lost.update(slot for slot in stale if _has_lost(session.slots[slot]))
+
+    def look() -> set[int]:
+        return {node.slot for node in session.nodes if _has_lost(node)}
+
+    return session.remembered.recall("lost nodes", look, look_again, Reads.NODES)
+
+
+def _has_lost(node: NodeState) -> bool:
     return min(node.idle) < 0 or out_of_service(node.info) is not None
 
 

@@ -21,7 +21,7 @@ from batchsched.plugins.capacity.shares import (
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.units import EvictionUnit
-from batchsched.state.vectors import Vector, plus
+from batchsched.state.vectors import Vector, plus, total_of
 
 ROOT = -1
 """The position of the root, which has no name: all queues together."""
@@ -59,10 +59,14 @@ class Quotient:
         return f"{self.numerator}/{self.denominator}"
 
 
-Fullness = tuple[bool, Quotient]
-"""How full a queue is; the emptier is less. See `fullness`."""
+Fullness = tuple[bool, float, Quotient]
+"""How full a queue is; the emptier is less. See `fullness`.
 
-EMPTY: Fullness = False, Quotient(0, 1)
+The quotient stands there as a float first, which decides mostly, and sooner: a division is rounded
+correctly, so that of two quotients the larger one never has the smaller float.
+"""
+
+EMPTY: Fullness = False, 0.0, Quotient(0, 1)
 """The fullness of a queue that holds nothing."""
 
 
@@ -76,7 +80,7 @@ def fullness(parts: Iterable[tuple[int, int, int]]) -> Fullness:
         parts: what is held, the share and the total, by dimension.
 
     >>> fullness([(0, 0, 8)]), fullness([(3, 4, 8), (1, 2, 8)]), fullness([(3, 4, 8), (3, 0, 8)])
-    ((False, 0/1), (False, 3/4), (True, 3/8))
+    ((False, 0.0, 0/1), (False, 0.75, 3/4), (True, 0.375, 3/8))
     >>> fullness([(3, 4, 8)]) < fullness([(9, 4, 8)]) < fullness([(1, 0, 8)])
     True
 
@@ -91,7 +95,7 @@ def fullness(parts: Iterable[tuple[int, int, int]]) -> Fullness:
             share = max(total, 1)  # noqa: PLW2901
         if held * of > most * share:
             most, of = held, share
-    return is_without_share, Quotient(most, of)
+    return is_without_share, most / of, Quotient(most, of)
 
 
 SurplusWeights = Callable[[Sequence[int], int], Sequence[int]]
@@ -155,7 +159,7 @@ class Accounts:
 
     `held` is what is allocated to a queue and all queues below it. `kept` is what is not available
     to other queues: for a leaf the larger of what it holds and its guarantee, for an inner queue
-    the larger of its guarantee and the sum of what is kept below it.
+    the larger of its guarantee and `kept_below`, the sum of what is kept below it.
     """
 
     __slots__ = (
@@ -163,7 +167,7 @@ class Accounts:
             "_basis",
             "_granted",
             "_kept_at_top",
-            "_kept_below",
+            "kept_below",
             "_met",
             "_nominal",
             "_room",
@@ -223,7 +227,7 @@ class Accounts:
         self.guarantee: list[list[int]] = []
         self.limit: list[list[int | None]] = []
         self.kept: list[list[int]] = []
-        self._kept_below: list[list[int]] = []
+        self.kept_below: list[list[int]] = []
         self._kept_at_top: list[int] = []
         self.demand: list[list[int]] = []
         self._granted: list[Entitlements] = []
@@ -292,7 +296,7 @@ class Accounts:
         at_top = sum([kept[top] for top in tree.tops])
         self.held.append(held)
         self.kept.append(kept)
-        self._kept_below.append(below)
+        self.kept_below.append(below)
         self._kept_at_top.append(at_top)
 
     def charge(self, leaf: int, vector: Vector, sign: int) -> None:
@@ -313,7 +317,7 @@ class Accounts:
                 continue
             change = amount * sign
             held, kept = self.held[dimension], self.kept[dimension]
-            below, guarantees = self._kept_below[dimension], self.guarantee[dimension]
+            below, guarantees = self.kept_below[dimension], self.guarantee[dimension]
             for position in path:
                 held[position] += change
             more = 0
@@ -394,14 +398,6 @@ class Accounts:
             ]
         )
 
-    def closed_on_path(self, leaf: int) -> int | None:
-        """Return the first queue on a leaf's path that is not open, if any."""
-        if self.statuses[leaf] is QueueStatus.OPEN:
-            return None
-        queues = self.tree.queues
-        path = self.tree.path(leaf)
-        return next(p for p in path if queues[p].state is not QueueStatus.OPEN)
-
     def room_changed(self) -> None:
         """Record that tasks that are charged to no queue moved."""
         self._roomy.clear()
@@ -480,7 +476,7 @@ class Accounts:
             limit = limits[position]
             if limit is not None and now > limit:
                 yield position, dimension, now, limit
-            below = self._kept_below[dimension]
+            below = self.kept_below[dimension]
         now, room = self._kept_at_top[dimension] + more, self._room(())[dimension]
         if now > room:
             yield ROOT, dimension, now, room
@@ -504,7 +500,7 @@ class Accounts:
     def _kept_changes(self, dimension: int, change: Mapping[int, int]) -> Iterator[tuple[int, int]]:
         """Yield how much more is kept for each queue, and for `ROOT`, if leaves hold more."""
         tree, guarantees = self.tree, self.guarantee[dimension]
-        held, kept, below = self.held[dimension], self.kept[dimension], self._kept_below[dimension]
+        held, kept, below = self.held[dimension], self.kept[dimension], self.kept_below[dimension]
         levels: dict[int, dict[int, int]] = {}
         for position, amount in change.items():
             if amount:
@@ -529,13 +525,15 @@ class Accounts:
 class ProjectedAccounts:
     """What queues would hold once some units are evicted."""
 
-    __slots__ = ("_accounts", "_gone", "_less", "_less_kept")
+    __slots__ = ("_accounts", "_gone", "_jobs", "_less", "_less_kept")
 
     def __init__(self, accounts: Accounts) -> None:
         """Create accounts without evicted units."""
         self._accounts = accounts
         self._gone: dict[str, TaskState] = {}
         """The tasks that would be gone, by UID."""
+        self._jobs: set[str] = set()
+        """The UIDs of their jobs."""
         self._less: dict[int, list[int]] = {}
         """By queue position and dimension, how much less would be held."""
         self._less_kept: dict[int, list[int]] = {}
@@ -546,6 +544,7 @@ class ProjectedAccounts:
         size = self.size_of(unit)
         self._less_kept.update(list(self._kept_without(leaf, size)))
         self._gone.update((task.uid, task) for task in unit.victims)
+        self._jobs.add(unit.job.uid)
         for position in self._accounts.tree.path(leaf):
             less = self._less.setdefault(position, [0] * len(size))
             for dimension, amount in enumerate(size):
@@ -555,20 +554,18 @@ class ProjectedAccounts:
         """Return whether a unit's own tasks were taken off."""
         return unit.tasks[0].uid in self._gone
 
-    def left_of(self, unit: EvictionUnit) -> list[TaskState]:
+    def left_of(self, unit: EvictionUnit) -> Sequence[TaskState]:
         """Return the tasks that are evicted with a unit and were not taken off before."""
+        if unit.job.uid not in self._jobs:
+            return unit.victims
         return [task for task in unit.victims if task.uid not in self._gone]
 
     def size_of(self, unit: EvictionUnit) -> Sequence[int]:
         """Return how much less its queue would hold without a unit too."""
-        if unit.victims is unit.tasks and not self._gone:
-            return unit.size
-        size = [0] * len(unit.size)
-        for task in self.left_of(unit):
-            if not task.is_backfill:
-                for dimension, amount in enumerate(task.resreq):
-                    size[dimension] += amount
-        return size
+        if unit.job.uid not in self._jobs:
+            return unit.size_of_victims
+        left = [task.resreq for task in self.left_of(unit) if not task.is_backfill]
+        return total_of(left, (0,) * len(unit.size))
 
     def held(self, position: int, dimension: int) -> int:
         """Return what a queue would hold."""
@@ -603,26 +600,32 @@ class ProjectedAccounts:
         """Yield how much less queues, and `ROOT`, would keep if a leaf held less too."""
         accounts = self._accounts
         less = list(size)  # of what is held, for the leaf; above it, of what is kept below
-        held = [self.held(leaf, d) for d in range(len(less))]
+        below, gone_below = accounts.held, self._less.get(leaf)
         for position in accounts.tree.path(leaf):
-            known = self._less_kept.get(position, [0] * len(less))
-            changed = list(known)
+            known = self._less_kept.get(position)
+            changed = [0] * len(less) if known is None else list(known)
             for d, amount in enumerate(less):
                 if amount:
-                    kept = accounts.kept[d][position] - known[d]
-                    least = max(held[d] - amount, accounts.guarantee[d][position])
-                    less[d] = kept - least
+                    there = below[d][position] - (0 if gone_below is None else gone_below[d])
+                    kept = accounts.kept[d][position] - changed[d]
+                    less[d] = kept - max(there - amount, accounts.guarantee[d][position])
                     changed[d] += less[d]
             yield position, changed
             parent = accounts.tree.parents[position]
             if parent >= 0:
-                held = [self._kept_below(parent, d) for d in range(len(less))]
+                below, gone_below = accounts.kept_below, self._less_kept_below(parent)
         known = self._less_kept.get(ROOT, [0] * len(less))
         yield ROOT, [before + amount for before, amount in zip(known, less, strict=True)]
 
-    def _kept_below(self, position: int, dimension: int) -> int:
-        """Return what the children of a queue would keep together."""
-        return sum(self.kept(child, dimension) for child in self._accounts.tree.children[position])
+    def _less_kept_below(self, position: int) -> list[int] | None:
+        """Return how much less the children of a queue would keep together; None: nothing."""
+        parents = self._accounts.tree.parents
+        less = [
+            of_child
+            for child, of_child in self._less_kept.items()
+            if child != ROOT and parents[child] == position
+        ]
+        return list(map(sum, zip(*less, strict=True))) if less else None
 
     def keeps_share(self, leaf: int, size: Sequence[int]) -> bool:
         """Return whether a leaf would hold its share, in what a unit holds, without it too."""
@@ -649,7 +652,7 @@ class ProjectedAccounts:
         tree = accounts.tree
         paths = {leaf: tree.path(leaf) for leaf in leaves}
         step = 1
-        while len(paths) > 1 or step <= len(next(iter(paths.values()))):
+        while len(paths) > 1:
             branches = {path[-step] for path in paths.values()}
             best = max(branches, key=lambda position: self._rank(position, dimensions))
             paths = {leaf: path for leaf, path in paths.items() if path[-step] == best}

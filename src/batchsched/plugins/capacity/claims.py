@@ -60,8 +60,6 @@ class _Walk:
     """The units that one walk has taken, in order."""
 
     taken: Sequence[EvictionUnit]
-    after: ProjectedAccounts
-    """What queues would hold without them."""
     lacks: Collection[Lack]
     """What is still short without them."""
 
@@ -88,6 +86,10 @@ class QueueClaim:
     """The leaves that may lose anything in this search, and in which dimensions."""
     _excess: dict[int, list[Vector]] = field(init=False, factory=dict[int, "list[Vector]"])
     """By how much queues on its path would exceed what rights allow, upward, while any may do."""
+    _forks_in_reach: Collection[int] = field(init=False, default=())
+    """Those of these queues that exceed nothing by one of the rights, whoever is evicted."""
+    _request: Vector = field(init=False, default=())
+    """What the tasks of the need would hold that had no place yet when the search began."""
     _at_stage: dict[ClaimStage, Collection[int]] = field(
         init=False, factory=dict[ClaimStage, "Collection[int]"]
     )
@@ -106,6 +108,10 @@ class QueueClaim:
         init=False, factory=dict[EvictionUnit, "str | None"]
     )
     """What protects a unit, as far as it was asked why it is no victim, at the end of the cycle."""
+    _branches_to: dict[int, tuple[Sequence[int], Sequence[int]]] = field(
+        init=False, factory=dict[int, "tuple[Sequence[int], Sequence[int]]"]
+    )
+    """The answers of `_branches`: the tree stays as it is."""
 
     @property
     def levels(self) -> bool:
@@ -114,21 +120,21 @@ class QueueClaim:
 
     # Where
 
-    def nodes(self) -> Collection[int]:
-        """Return the indices of the nodes where there may be victims now.
-
-        O(queues whose parents may give anything, and nodes).
-        """
+    def begin(self) -> None:
+        """Begin a search. O(queues whose parents may give anything)."""
         self._pools.clear()
         self._at_stage.clear()
         self._keepers.clear()
         self._excess.clear()
         self._open_to.clear()
+        self._request = self._still_to_place()
         self._reachable = self._lenders()
-        return self.nodes_at(ClaimStage.ON_LOAN)
+        self.loans.catch_up(self._reachable)
+        forks = self._excess.items()
+        self._forks_in_reach = {fork for fork, found in forks if not all(map(any, found))}
 
     def nodes_at(self, stage: ClaimStage, /) -> Collection[int]:
-        """Return those of these nodes where there may be victims at a stage."""
+        """Return the indices of the nodes where there may be victims at a stage. O(nodes)."""
         share = self._beyond(stage)
         if stage is ClaimStage.ALL and share is Share.FAIR:
             return ()  # it takes what the stage before has taken
@@ -143,13 +149,17 @@ class QueueClaim:
 
     def at_most(self, node: NodeState, stage: ClaimStage, /) -> Vector:
         """Return what units on a node hold there that may be evicted at a stage."""
-        surplus, on_loan = self.loans.at_most(node)
-        if stage is ClaimStage.SURPLUS_BEYOND_SHARE:
-            return surplus
         if stage is not ClaimStage.ALL:
-            return on_loan
+            return self.loans.at_most(node, is_surplus=stage is ClaimStage.SURPLUS_BEYOND_SHARE)
         running = [t.resreq for t in node.tasks.values() if t.status is TaskStatus.RUNNING]
         return total_of(running, (0,) * len(node.allocatable))
+
+    def may_take(self, node: NodeState, stage: ClaimStage, /) -> Vector:
+        """Return what those of them hold there that leaves may lose to this claim."""
+        if stage is ClaimStage.ALL:
+            return self.at_most(node, stage)
+        is_surplus = stage is ClaimStage.SURPLUS_BEYOND_SHARE
+        return self.loans.at_most(node, self._lenders_at(stage), is_surplus=is_surplus)
 
     def short_of_limits(self, need: Need, /) -> Collection[Lack]:
         """Return which limits forbid a need, after `need.leaving` have left."""
@@ -180,62 +190,60 @@ class QueueClaim:
     def _lenders_in_reach(self, share: Share) -> tuple[dict[int, Collection[int]], Collection[int]]:
         """Return the leaves, and the queues on the claimant's path that may come within reach."""
         found: dict[int, Collection[int]] = {}
-        beside: list[int] = []
-        rights, left = self.rights, self._still_to_place()
-        after = ProjectedAccounts(self.accounts)
+        rights, given = self.rights, (0,) * len(self._request)
+        uncounted: list[int] = []  # leaves of which it is not yet in `given` what they may lose
         for position in self.accounts.tree.path(self.leaf):
-            # What is taken first may bring queues above within reach.
-            rights = [right for right in rights if self._is_within(right, position, left, after)]
-            if not rights:
-                break
-            beside.append(position)
-            self._excess[position] = [self._excess_of(right, position) for right in rights]
-            for leaf, dimensions in lenders_above(self.accounts, position, share):
-                found[leaf] = dimensions
-                held: Vector = tuple([of_all[leaf] for of_all in self.accounts.held])
-                if share is Share.FAIR:
-                    held = minus(held, self.loans.covered_size(leaf))
-                left = minus(left, held)
-        return found, beside
+            excess = {right: self._excess_of(right, position) for right in rights}
+            if any(map(any, excess.values())):
+                # What is taken first may bring queues above within reach.
+                given = total_of(
+                    [given, *(self._most_of(leaf, share) for leaf in uncounted)], given
+                )
+                uncounted = []
+                excess = {right: e for right, e in excess.items() if all(map(le, e, given))}
+                if not excess:
+                    break
+                rights = list(excess)
+            self._excess[position] = list(excess.values())
+            lenders = dict(lenders_above(self.accounts, position, share))
+            found.update(lenders)
+            uncounted += lenders
+        return found, self._excess.keys()
+
+    def _most_of(self, leaf: int, share: Share) -> Vector:
+        """Return the most that a leaf may lose, if what a share covers is left to it."""
+        held: Vector = tuple([of_all[leaf] for of_all in self.accounts.held])
+        return minus(held, self.loans.covered_size(leaf)) if share is Share.FAIR else held
 
     def _excess_of(self, right: Right, position: int) -> Vector:
         """Return by how much a queue with the need would exceed what a right allows; 0: it fits."""
-        most, held = self.accounts.amounts(right.within), self.accounts.held
-        request = self._still_to_place()
-        return tuple(
-            [
-                max(0, held[d][position] + request[d] - most[d][position])
-                if d in self.need.dimensions
-                else 0
-                for d in range(len(request))
-            ]
-        )
+        most, held, request = self.accounts.amounts(right.within), self.accounts.held, self._request
+        excess = [0] * len(request)
+        for d in self.need.dimensions:
+            excess[d] = max(0, held[d][position] + request[d] - most[d][position])
+        return tuple(excess)
 
     def _within_reach(self, leaves: Iterable[int]) -> Collection[int]:
         """Return the leaves from which units may be taken first."""
-        forks = {fork for fork, found in self._excess.items() if any(not any(e) for e in found)}
-        if self.levels or not self.loans.foresees:
+        if len(self._forks_in_reach) == len(self._excess):  # also where nothing is foreseen
             return list(leaves)
-        return [leaf for leaf in leaves if self._branches(leaf)[0][-1] in forks]
+        return [leaf for leaf in leaves if self._branches(leaf)[0][-1] in self._forks_in_reach]
 
     def _in_reach_with(
         self, pool: Mapping[int, Sequence[EvictionUnit]]
     ) -> Mapping[int, Sequence[EvictionUnit]]:
         """Return a pool without the leaves that stay out of reach if all others lose everything."""
-        if self.levels or not self.loans.foresees:
+        if len(self._forks_in_reach) == len(self._excess):  # also where nothing is foreseen
             return pool
-        by_fork: dict[int, list[int]] = {}
-        for leaf in pool:
-            by_fork.setdefault(self._branches(leaf)[0][-1], []).append(leaf)
         kept: dict[int, Sequence[EvictionUnit]] = {}
-        gone: Vector = (0,) * len(self.need.request)
+        zero = (0,) * len(self._request)
         for fork, found in self._excess.items():  # upward
-            if not any(all(map(le, excess, gone)) for excess in found):
-                break
-            for leaf in by_fork.get(fork, ()):
-                kept[leaf] = pool[leaf]
-                for unit in pool[leaf]:
-                    gone = total_of([gone, *(task.resreq for task in unit.victims)], gone)
+            if fork not in self._forks_in_reach:
+                units = [unit for of_leaf in kept.values() for unit in of_leaf]
+                gone = total_of([task.resreq for unit in units for task in unit.victims], zero)
+                if not any(all(map(le, excess, gone)) for excess in found):
+                    break
+            kept.update((leaf, pool[leaf]) for leaf in pool if self._branches(leaf)[0][-1] == fork)
         return kept
 
     def _lenders_at(self, stage: ClaimStage) -> Collection[int]:
@@ -251,8 +259,9 @@ class QueueClaim:
 
     def _beyond(self, stage: ClaimStage) -> Share:
         """Return the share such that what it covers is never taken at a stage."""
-        takes_covered = any(right.within is Share.MET for right in self.rights)
-        return Share.MET if stage is ClaimStage.ALL and takes_covered else Share.FAIR
+        if stage is ClaimStage.ALL and any(right.within is Share.MET for right in self.rights):
+            return Share.MET
+        return Share.FAIR
 
     # Whom
 
@@ -263,12 +272,13 @@ class QueueClaim:
 
         If a walk ends short, it is repeated without the unit that it took first.
         """
-        everyone = self._everyone(node, stage, short(()))
+        lacks = short(())
+        everyone = self._everyone(node, stage, lacks)
         if not short.may_end_with(everyone):
             return ()
         everyone = list(filter(self._is_free, everyone))  # plugins are asked last: it costs most
         if everyone and short.may_end_with(everyone):
-            for walk in self._walks(node, stage, short, everyone):
+            for walk in self._walks(node, stage, short, lacks, everyone):
                 if not walk.lacks:
                     rights = self._open_to
                     self._taken.update((unit, rights.get(unit, self.rights)) for unit in walk.taken)
@@ -280,24 +290,32 @@ class QueueClaim:
         node: NodeState,
         stage: ClaimStage,
         short: Shortage,
+        lacks: Collection[Lack],
         everyone: Sequence[EvictionUnit],
     ) -> Iterator[_Walk]:
-        """Yield one walk after the other, until one takes nothing or not even all are enough."""
+        """Yield one walk after the other, until one takes nothing or not even all are enough.
+
+        `lacks`: what is short before any.
+        """
         left_out: set[str] = set()
-        while (walk := self._walk(node, stage, short, left_out)).taken:
+        while (walk := self._walk(node, stage, short, lacks, left_out)).taken:
             yield walk
-            if short(everyone):
+            if not left_out and short(everyone):
                 return
             left_out.add(walk.taken[0].tasks[0].uid)
 
     def _walk(
-        self, node: NodeState, stage: ClaimStage, short: Shortage, left_out: Collection[str]
+        self,
+        node: NodeState,
+        stage: ClaimStage,
+        short: Shortage,
+        lacks: Collection[Lack],
+        left_out: Collection[str],
     ) -> _Walk:
         """Take one unit after the other, as long as something is short and any unit helps."""
         after = ProjectedAccounts(self.accounts)
-        request = self._still_to_place()
         taken: list[EvictionUnit] = []
-        while lacks := short(taken):
+        while lacks:
             here = node if any(lack.queue is None for lack in lacks) else None
             eligible: dict[int, EvictionUnit] = {}
             for leaf, units in self._candidates(here, stage).items():
@@ -306,16 +324,18 @@ class QueueClaim:
                         unit.tasks[0].uid not in left_out
                         and not after.has_taken(unit)
                         and self._is_free(unit)
-                        and self._may_take(leaf, unit, request, stage, node, lacks, after)
+                        and self._may_take(leaf, unit, self._request, stage, node, lacks, after)
                     ):
                         eligible[leaf] = unit
                         break
             if not eligible:
                 break
             leaf = after.fullest(eligible, {lack.dimension for lack in lacks})
-            after.take(leaf, eligible[leaf])
             taken.append(eligible[leaf])
-        return _Walk(taken, after, lacks)
+            lacks = short(taken)
+            if lacks:
+                after.take(leaf, eligible[leaf])
+        return _Walk(taken, lacks)
 
     def _may_take(
         self,
@@ -328,7 +348,6 @@ class QueueClaim:
         after: ProjectedAccounts,
     ) -> bool:
         """Return whether a unit helps, after others were taken, and any right allows to take it."""
-        size = after.size_of(unit)
         if unit.is_backfill:  # it is charged to nobody
             return any(
                 lack.queue is None and any(task.node is node for task in after.left_of(unit))
@@ -336,7 +355,7 @@ class QueueClaim:
             ) and any(
                 self._reaches(right, leaf, request, after) for right in self.rights or (LEVELLING,)
             )
-        if stage.keeps_shares and not after.keeps_share(leaf, size):
+        if stage.keeps_shares and not after.keeps_share(leaf, after.size_of(unit)):
             return False
         helped = {lack.dimension for lack in lacks if self._helps(leaf, unit, node, lack, after)}
         if not helped:
@@ -346,7 +365,7 @@ class QueueClaim:
             self._reaches(right, leaf, request, after)
             and any(after.is_above(chain, d, right.leaves) for d in helped)
             for right in self._rights_to(leaf, unit)
-        ) and not (self.levels and not self._is_emptier(leaf, size, request, after))
+        ) and not (self.levels and not self._is_emptier(leaf, unit, request, after))
 
     def _helps(
         self, leaf: int, unit: EvictionUnit, node: NodeState, lack: Lack, after: ProjectedAccounts
@@ -387,17 +406,22 @@ class QueueClaim:
         )
 
     def _is_emptier(
-        self, leaf: int, size: Sequence[int], request: Vector, after: ProjectedAccounts
+        self, leaf: int, unit: EvictionUnit, request: Vector, after: ProjectedAccounts
     ) -> bool:
         """Return whether the claimant with its need is emptier than a leaf without a unit."""
-        return self.accounts.fullness(self.leaf, request) < after.fullness_without(leaf, size)
+        without = after.fullness_without(leaf, after.size_of(unit))
+        return self.accounts.fullness(self.leaf, request) < without
 
     def _branches(self, leaf: int) -> tuple[Sequence[int], Sequence[int]]:
         """Return the queues from the claimant, and from another leaf, up to where they fork."""
-        tree = self.accounts.tree
-        mine, theirs = tree.branches(self.leaf, leaf)
-        path, other = tree.path(self.leaf), tree.path(leaf)
-        return path[: path.index(mine) + 1], other[: other.index(theirs) + 1]
+        known = self._branches_to.get(leaf)
+        if known is None:
+            tree = self.accounts.tree
+            mine, theirs = tree.branches(self.leaf, leaf)
+            path, other = tree.path(self.leaf), tree.path(leaf)
+            known = path[: path.index(mine) + 1], other[: other.index(theirs) + 1]
+            self._branches_to[leaf] = known
+        return known
 
     def _still_to_place(self) -> Vector:
         """Return what the tasks of the need would hold that have no place yet."""
@@ -432,25 +456,24 @@ class QueueClaim:
         key = -1 if node is None else node.slot, stage
         pool = self._pools.get(key)
         if pool is None:
-            leaves = self._lenders_at(stage)
-            if node is not None and stage is not ClaimStage.ALL:
+            leaves, share = self._lenders_at(stage), self._beyond(stage)
+            if node is not None and share is Share.FAIR:
                 leaves = [leaf for leaf in self.loans.leaves_on(node) if leaf in leaves]
             pool = {
-                leaf: units for leaf in leaves if (units := list(self._units(leaf, node, stage)))
+                leaf: units for leaf in leaves if (units := self._units(leaf, node, stage, share))
             }
             pool = self._pools[key] = self._in_reach_with(pool)
         return pool
 
     def _units(
-        self, leaf: int, node: NodeState | None, stage: ClaimStage
-    ) -> Iterator[EvictionUnit]:
+        self, leaf: int, node: NodeState | None, stage: ClaimStage, share: Share
+    ) -> Sequence[EvictionUnit]:
         takes_jobs = stage is not ClaimStage.SURPLUS_BEYOND_SHARE
-        for unit in self.loans.beyond(leaf, node, self._beyond(stage)):
-            may_go = unit.is_backfill or (
-                (takes_jobs or unit.is_surplus) and self._rights_to(leaf, unit)
-            )
-            if may_go:
-                yield unit
+        return [
+            unit
+            for unit in self.loans.beyond(leaf, node, share)
+            if unit.is_backfill or ((takes_jobs or unit.is_surplus) and self._rights_to(leaf, unit))
+        ]
 
     def _is_free(self, unit: EvictionUnit) -> bool:
         known = self._free.get(unit)
@@ -479,13 +502,16 @@ class QueueClaim:
         It is the first reason that holds when the last walk has ended.
         """
         stage, lacks = ClaimStage.ALL, short(())
-        walk = _Walk((), ProjectedAccounts(self.accounts), lacks)
+        walk = _Walk((), lacks)
         tried: set[str] = set()
         everyone = list(filter(self._is_free, self._everyone(node, stage, lacks)))
-        for walk in self._walks(node, stage, short, everyone):
+        for walk in self._walks(node, stage, short, lacks, everyone):
             tried.update(victim.uid for unit in walk.taken for victim in unit.victims)
+        after = ProjectedAccounts(self.accounts)
+        for unit in walk.taken:
+            after.take(self._leaf_of(unit), unit)
         return [
-            None if task.uid in tried else self._why_not(task, node, walk.lacks, walk.after)
+            None if task.uid in tried else self._why_not(task, node, walk.lacks, after)
             for task in tasks
         ]
 
@@ -515,9 +541,8 @@ class QueueClaim:
             rights, poor = self._rights_above(leaf, rights, lacks, after)
             if not rights:
                 return poor
-        request = self._still_to_place()
-        if not any(self._reaches(right, leaf, request, after) for right in rights):
-            return self._why_out_of_reach(leaf, rights[0], request, after)
+        if not any(self._reaches(right, leaf, self._request, after) for right in rights):
+            return self._why_out_of_reach(leaf, rights[0], self._request, after)
         helps = any(self._helps(leaf, unit, node, lack, after) for lack in lacks)
         if helps and self.levels:
             names = self.accounts.tree.names

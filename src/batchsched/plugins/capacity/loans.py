@@ -54,7 +54,7 @@ class Loans:
         accounts: Accounts,
         queues: Sequence[QueueState],
         task_order_key: Callable[[TaskState], SortKey],
-        protects: Callable[[TaskState], bool],
+        protects_any: Callable[[Sequence[TaskState]], bool],
         tolerance: Fraction,
     ) -> None:
         """Begin with the state of a session.
@@ -63,14 +63,14 @@ class Loans:
             accounts: the shares and holdings of queues.
             queues: all queues, by position.
             task_order_key: ranks tasks; the task with the smallest key is the most valuable.
-            protects: returns whether a plugin protects a task from every claim.
+            protects_any: returns whether a plugin protects any of some tasks from every claim.
             tolerance: the fraction by which fair shares may be exceeded before anything is on loan.
 
         """
         self._accounts = accounts
         self._queues = queues
         self._key = task_order_key
-        self._protects = protects
+        self._protects_any = protects_any
         self._tolerance = tolerance
 
     # What policy asks
@@ -124,6 +124,16 @@ class Loans:
         """Return whether a share covers a unit of a leaf."""
         return any(other.tasks == unit.tasks for other in self.covered(leaf, share))
 
+    def covered_beside(self, leaf: int, job: JobState, share: Share) -> Collection[str]:
+        """Return what a share of a leaf would cover if a job of it had nothing on nodes.
+
+        Each unit by the UID of its first task. O(units log units).
+        """
+        units = [unit for unit in self.units(leaf) if unit.job is not job]
+        if share is Share.MET:
+            units = covered_units(self._most(leaf, Share.FAIR), units)
+        return {unit.tasks[0].uid for unit in covered_units(self._most(leaf, share), units)}
+
     def would_cover(self, leaf: int, unit: EvictionUnit, share: Share) -> bool:
         """Return whether a share of a leaf would cover a unit that is not there yet.
 
@@ -143,7 +153,7 @@ class Loans:
 
     def fixes(self, unit: EvictionUnit) -> bool:
         """Return whether nobody may evict a unit: a plugin protects a task that goes with it."""
-        return any(map(self._protects, unit.victims))
+        return self._protects_any(unit.victims)
 
     def covers_core(self, leaf: int, job: JobState, share: Share = Share.FAIR) -> bool:
         """Return whether a share covers the core of a job; True if it has none on nodes."""
@@ -163,16 +173,27 @@ class Loans:
 
     # What spares the search for room some nodes; here it spares none.
 
+    def catch_up(self, leaves: Iterable[int], /) -> None:
+        """Bring what is known of leaves up to date, before `leaves_on` and `at_most` are asked."""
+
     @property
     def changes(self) -> Sequence[int]:
         """A record of the indices of nodes where `at_most` changed, though no task there did."""
         return ()
 
-    def at_most(self, node: NodeState) -> tuple[Vector, Vector]:
-        """Return what surplus, and what all units on loan, may hold on a node; never too little."""
+    def at_most(
+        self,
+        node: NodeState,
+        leaves: Collection[int] | None = None,  # noqa: ARG002
+        *,
+        is_surplus: bool,  # noqa: ARG002
+    ) -> Vector:
+        """Return what units on loan, or surplus units alone, may hold on a node; never too little.
+
+        `leaves`: whose units count; None: those of all.
+        """
         running = [task for task in node.tasks.values() if task.status is TaskStatus.RUNNING]
-        held = total_of([task.resreq for task in running], (0,) * len(node.allocatable))
-        return held, held
+        return total_of([task.resreq for task in running], (0,) * len(node.allocatable))
 
     def may_lend(self, _leaf: int, /) -> bool:
         """Return False only if a leaf has nothing on loan, nor any backfill tasks."""
@@ -185,9 +206,11 @@ class Loans:
     def _units_of(self, job: JobState) -> list[EvictionUnit]:
         """Return the units of a job; it is known of each whether nobody may evict it."""
         units = units_of(job, self._key)
-        for unit in units:
-            if not job.in_session or self.fixes(unit):
-                unit.fix()
+        there = [task for task in job.tasks if task.status.occupies]
+        if units and (not job.in_session or self._protects_any(there)):
+            for unit in units:
+                if not job.in_session or self.fixes(unit):
+                    unit.fix()
         return units
 
     def _most(self, leaf: int, share: Share) -> Vector:

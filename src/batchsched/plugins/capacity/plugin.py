@@ -10,7 +10,7 @@ from operator import ne
 
 from attrs import frozen
 
-from batchsched.model.cluster import QueueStatus, TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import (
     QueueExcess,
     Unfit,
@@ -19,7 +19,6 @@ from batchsched.model.reasons import (
     minimum_on_loan,
     over_limit,
     over_share,
-    queue_not_open,
 )
 from batchsched.model.resources import Resource
 from batchsched.model.result import QueueOutcome, QueueOutcomes
@@ -288,8 +287,6 @@ class _Capacity:
     def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
         accounts = self.accounts
         leaf = self._tree.position[queue.name]
-        if accounts.statuses[leaf] is not QueueStatus.OPEN:
-            return self._closed(leaf)
         departure: Departure | None = None
         if need.leaving:  # there may be less room once they have left
             departure = accounts.once_gone(need.leaving)
@@ -303,14 +300,6 @@ class _Capacity:
             if refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
                 break  # a limit applies whatever becomes free
         return refusal
-
-    def _closed(self, leaf: int) -> Unfit | None:
-        """Return a refusal if a leaf or a queue above it is not open, else None."""
-        closed = self.accounts.closed_on_path(leaf)
-        if closed is None:
-            return None
-        queue = self._tree.queues[closed]
-        return queue_not_open(queue.name, queue.state, "capacity")
 
     def _over_limit(self, excess: Excess, need: Need) -> Unfit:
         position, dimension, wanted, most = excess
@@ -331,9 +320,6 @@ class _Capacity:
         accounts, loans, queue = self.accounts, self.loans, need.job.queue
         assert queue is not None
         leaf = self._tree.position[queue.name]
-        closed = self._closed(leaf)
-        if closed is not None:
-            return closed
         if any(task.is_backfill for task in need.tasks):
             return claims_no_backfill(queue.name, "capacity")
         within = [each for each in RIGHTS if accounts.is_within_share(leaf, need, each.within)]
@@ -387,7 +373,11 @@ class _Capacity:
             make = Loans if Door.LOANS in view.plain else RememberedLoans
             queues = list(view.queues.values())
             self._loans = make(
-                self.accounts, queues, view.task_order_key, view.protects, self._plugin.tolerance
+                self.accounts,
+                queues,
+                view.task_order_key,
+                view.protects_any,
+                self._plugin.tolerance,
             )
         return self._loans
 

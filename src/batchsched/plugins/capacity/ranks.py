@@ -7,7 +7,7 @@ covers makes more, or more valuable, things covered, as claims do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from enum import IntEnum
 from functools import partial
 
@@ -83,6 +83,39 @@ def needed_unit(view: SessionView, claimant: TaskState) -> EvictionUnit:
 
 
 @define(eq=False)
+class _Need:
+    """What the job of a claimant needs next, and what it may take the place of."""
+
+    leaf: int
+    standing: Standing
+    loans: Loans
+    beside: JobState | None
+    """Its job, if that has placed a part of the need in this cycle.
+
+    That part is not yet worth anything, so it must not take the cover from what runs: the shares
+    are asked what they would cover without it.
+    """
+    _covered: dict[Share, Collection[str]] = field(init=False, factory=dict[Share, Collection[str]])
+
+    def standing_of(self, unit: EvictionUnit) -> Standing:
+        """Return what covers a unit of the leaf."""
+        return _standing(unit, partial(self._covers, unit))
+
+    def _covers(self, unit: EvictionUnit, share: Share) -> bool:
+        if self.beside is None:
+            return self.loans.covers(self.leaf, unit, share)
+        covered = self._covered.get(share)
+        if covered is None:
+            covered = self.loans.covered_beside(self.leaf, self.beside, share)
+            self._covered[share] = covered
+        return unit.tasks[0].uid in covered
+
+    def may_replace(self, unit: EvictionUnit) -> bool:
+        """Return whether it may take the place of a unit of the leaf."""
+        return self.standing.may_replace(self.standing_of(unit))
+
+
+@define(eq=False)
 class Preemption:
     """What capacity says of preemption within a queue."""
 
@@ -90,10 +123,8 @@ class Preemption:
     _leaf_of: Callable[[JobState], int]
     _loans: Callable[[], Loans]
     """Returns what is covered and what is on loan now."""
-    _needs: dict[tuple[str, int], Standing] = field(
-        init=False, factory=dict[tuple[str, int], Standing]
-    )
-    """What covers the need of a claimant, as long as nothing changes.
+    _needs: dict[tuple[str, int], _Need] = field(init=False, factory=dict[tuple[str, int], _Need])
+    """The need of a claimant, as long as nothing changes.
 
     By its UID and the number of Pending tasks of its job.
     """
@@ -123,16 +154,13 @@ class Preemption:
             if other.queue is not job.queue:
                 verdicts.append(Verdict.NO_SAY)  # queues have their own shares
                 continue
-            leaf = self._leaf_of(other)
-            units = self._loans().units_of(leaf, other)
+            units = need.loans.units_of(need.leaf, other)
             before = counted.get(other.uid, 0)
             counted[other.uid] = before + 1
             unit = _counted_as(candidate, units, before=before)
-            if not need.may_replace(self._standing(leaf, unit)):
+            if not need.may_replace(unit):
                 verdicts.append(Verdict.PROTECTED)
-            elif other.groups is not None or all(
-                need.may_replace(self._standing(leaf, each)) for each in units
-            ):
+            elif other.groups is not None or all(map(need.may_replace, units)):
                 verdicts.append(Verdict.NO_SAY)
             else:
                 verdicts.append(Verdict.ALONE)
@@ -145,49 +173,50 @@ class Preemption:
         for candidate in candidates:
             job = candidate.job
             assert job is not None
-            leaf = self._leaf_of(job)
-            units = self._loans().units_of(leaf, job)
-            unit = self._standing(leaf, _counted_as(candidate, units))
+            units = need.loans.units_of(need.leaf, job)
+            unit = _counted_as(candidate, units)
             if need.may_replace(unit):  # alone it may go, but not with others of its job
                 ordered = sorted(units, key=by_value, reverse=True)
-                standings = (self._standing(leaf, each) for each in ordered)
-                unit = next(each for each in standings if not need.may_replace(each))
-            reasons.append(_why_not(need, unit))
+                unit = next(each for each in ordered if not need.may_replace(each))
+            reasons.append(_why_not(need.standing, need.standing_of(unit)))
         return reasons
 
     # What covers units and needs
 
-    def need(self, claimant: TaskState) -> Standing:
-        """Return what would cover the need of a task's job if it were placed now."""
-        assert claimant.job is not None
-        asked = claimant.uid, claimant.job.count(TaskStatus.PENDING)
+    def need(self, claimant: TaskState) -> _Need:
+        """Return the need of a task's job, with what would cover it if it were placed now."""
+        job = claimant.job
+        assert job is not None
+        asked = claimant.uid, job.count(TaskStatus.PENDING)
         known = self._needs.get(asked)
         if known is None:
-            unit, loans = needed_unit(self._view, claimant), self._loans()
+            leaf, loans = self._leaf_of(job), self._loans()
+            unit = needed_unit(self._view, claimant)
             if loans.fixes(unit):
                 unit.fix()
-            covers = partial(loans.would_cover, self._leaf_of(claimant.job), unit)
-            known = self._needs[asked] = _standing(unit, covers)
+            standing = _standing(unit, partial(loans.would_cover, leaf, unit))
+            is_begun = unit.is_core and not unit.is_broken and job.ready_count > 0
+            known = _Need(leaf, standing, loans, job if is_begun else None)
+            self._needs[asked] = known
         return known
-
-    def _standing(self, leaf: int, unit: EvictionUnit) -> Standing:
-        return _standing(unit, partial(self._loans().covers, leaf, unit))
 
     # Hints
 
     def key(self, claimant: TaskState) -> Hashable:
         """Return what verdicts depend on, besides the candidates and what their jobs hold."""
-        assert claimant.job is not None
-        leaf, need, loans = self._leaf_of(claimant.job), self.need(claimant), self._loans()
+        need = self.need(claimant)
+        leaf, loans, standing = need.leaf, need.loans, need.standing
         assert isinstance(loans, RememberedLoans)
+        if need.beside is not None:
+            return leaf, loans.version(leaf), standing, need.beside.uid, need.beside.ready_count
         first: EvictionUnit | None = None
-        if need.rank is Rank.FAIR:
-            first = loans.first_covered_behind(leaf, need.order, Share.FAIR)
-        elif need.rank is Rank.NOMINAL:
-            first = loans.first_covered_behind(leaf, need.order, Share.NOMINAL, but=Share.FAIR)
+        if standing.rank is Rank.FAIR:
+            first = loans.first_covered_behind(leaf, standing.order, Share.FAIR)
+        elif standing.rank is Rank.NOMINAL:
+            first = loans.first_covered_behind(leaf, standing.order, Share.NOMINAL, but=Share.FAIR)
         # Of its own rank, a need may replace the units from that one on.
         place = None if first is None else first.order
-        return leaf, loans.version(leaf), need.rank, need.is_met, place
+        return leaf, loans.version(leaf), standing.rank, standing.is_met, place
 
 
 def _standing(unit: EvictionUnit, covers: Callable[[Share], bool]) -> Standing:

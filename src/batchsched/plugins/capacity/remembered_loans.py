@@ -211,10 +211,10 @@ class RememberedLoans(Loans):
         accounts: Accounts,
         queues: Sequence[QueueState],
         task_order_key: Callable[[TaskState], SortKey],
-        protects: Callable[[TaskState], bool],
+        protects_any: Callable[[Sequence[TaskState]], bool],
         tolerance: Fraction,
     ) -> None:
-        super().__init__(accounts, queues, task_order_key, protects, tolerance)
+        super().__init__(accounts, queues, task_order_key, protects_any, tolerance)
         self._leaves: dict[int, _Leaf] = {}
         self._there: dict[int, dict[int, list[EvictionUnit]]] = {}
         """What is on loan by node and leaf, the most valuable first."""
@@ -371,11 +371,21 @@ class RememberedLoans(Loans):
     def changes(self) -> Sequence[int]:
         return self._changes
 
-    def at_most(self, node: NodeState) -> tuple[Vector, Vector]:
-        of_leaves = [self._sums_of(leaf, node) for leaf in self._there.get(node.index, ())]
-        zero = (0,) * len(node.allocatable)
-        surplus, everything = zip(*of_leaves, strict=True) if of_leaves else ((), ())
-        return total_of(surplus, zero), total_of(everything, zero)
+    def catch_up(self, leaves: Iterable[int], /) -> None:
+        for leaf in leaves:
+            self._up_to_date(leaf)
+
+    def at_most(
+        self, node: NodeState, leaves: Collection[int] | None = None, *, is_surplus: bool
+    ) -> Vector:
+        # Asked of most nodes in each search (the benchmark tree).
+        there, known, index = self._there.get(node.index, ()), self._sums, node.index
+        found = [
+            (known.get((leaf, index)) or self._sums_of(leaf, node))[not is_surplus]
+            for leaf in there
+            if leaves is None or leaf in leaves
+        ]
+        return found[0] if len(found) == 1 else total_of(found, (0,) * len(node.allocatable))
 
     def may_lend(self, leaf: int, /) -> bool:
         return leaf in self.backfilling or not self._accounts.is_covered(leaf)
@@ -398,8 +408,9 @@ class RememberedLoans(Loans):
 
         O(units log units) the first time, then O(changed jobs and their effects).
         """
-        for job in self._begun(leaf):
-            self.record_change(leaf, job)
+        if leaf in self._incomplete:
+            for job in self._begun(leaf):
+                self.record_change(leaf, job)
         known = self._leaves.get(leaf)
         if known is None:
             units = {job.uid: self._units_of(job) for job in self._queues[leaf].jobs}
@@ -560,18 +571,16 @@ class RememberedLoans(Loans):
 
     def _sums_of(self, leaf: int, node: NodeState) -> tuple[Vector, Vector]:
         """Return what surplus and all units of a leaf on loan on a node hold there."""
-        known = self._sums.get((leaf, node.index))
-        if known is None:
-            surplus: dict[str, Vector] = {}
-            others: dict[str, Vector] = {}
-            for unit in self._list(leaf, node):
-                held = surplus if unit.is_surplus or unit.is_backfill else others
-                held.update((each.uid, each.resreq) for each in unit.victims if each.node is node)
-            zero = (0,) * len(node.allocatable)
-            of_surplus = total_of(surplus.values(), zero)
-            of_all = total_of({**surplus, **others}.values(), zero) if others else of_surplus
-            known = self._sums[leaf, node.index] = of_surplus, of_all
-        return known
+        surplus: dict[str, Vector] = {}
+        others: dict[str, Vector] = {}
+        for unit in self._list(leaf, node):
+            held = surplus if unit.is_surplus or unit.is_backfill else others
+            held.update((each.uid, each.resreq) for each in unit.victims if each.node is node)
+        zero = (0,) * len(node.allocatable)
+        of_surplus = total_of(surplus.values(), zero)
+        of_all = total_of({**surplus, **others}.values(), zero) if others else of_surplus
+        found = self._sums[leaf, node.index] = of_surplus, of_all
+        return found
 
 
 def _content(unit: EvictionUnit) -> tuple[object, ...]:

@@ -121,10 +121,10 @@ class RememberedSupply(Supply):
         self._where.clear()
         # Any other node becomes overcommitted, or ceases to be, only by tasks that changed.
         touched = dict(self._odd)
-        for job in changes.jobs:
-            for task in job.tasks:
-                if task.node is not None and min(task.node.idle) < 0:
-                    touched[task.node.name] = task.node
+        nodes = dict.fromkeys(task.node for job in changes.jobs for task in job.tasks)
+        touched.update(
+            (node.name, node) for node in nodes if node is not None and min(node.idle) < 0
+        )
         touched.update((node.name, node) for node in changes.nodes)
         before = self._others
         if self._others_changed(changes):
