@@ -348,6 +348,21 @@ def test_a_job_of_which_running_tasks_are_not_enough() -> None:
     assert comes(situation)
 
 
+def test_one_example_in_thirty_promises_what_others_leave() -> None:
+    promised = 0
+
+    @settings(GENERATE, max_examples=300)
+    @given(snapshots(max_nodes=2, always=["endings", "running"], promises=False, **EMPTY))
+    def count(snapshot: Snapshot) -> None:
+        nonlocal promised
+        result = Scheduler(SchedulerConfig.from_mapping({"actions": "allocate"})).schedule(snapshot)
+        statuses = {outcome.status for outcome in result.tasks.values()}
+        promised += TaskStatus.PIPELINED in statuses
+
+    count()
+    assert promised >= 10
+
+
 # Those of queues, gangs and nodes that are not as they should be
 
 
@@ -530,7 +545,6 @@ SHARING = SchedulerConfig.from_mapping(
 NOT_OF_NODES = {
     UnfitReason.NOT_ITS_TURN: WhyPending.NOT_REACHED,
     UnfitReason.QUEUE_LIMIT: WhyPending.QUEUE_LIMIT,
-    UnfitReason.QUEUE_CLOSED: WhyPending.HELD,
     UnfitReason.ABOVE_FAIR_SHARE: WhyPending.ABOVE_FAIR_SHARE,
 }
 

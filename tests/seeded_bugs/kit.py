@@ -151,6 +151,19 @@ def empty_first(snapshot: Snapshot) -> Snapshot:
     )
 
 
+def in_whole_gangs(snapshot: Snapshot) -> Snapshot:
+    """Let each job that waits with all of its tasks need all of them."""
+    return evolve(
+        snapshot,
+        jobs=[
+            evolve(job, min_available=len(job.tasks))
+            if all(task.status is TaskStatus.PENDING for task in job.tasks)
+            else job
+            for job in snapshot.jobs
+        ],
+    )
+
+
 Check = Callable[[int, int], None]
 """Try so many examples, from this seed; raise if anything is wrong."""
 
@@ -216,11 +229,15 @@ def cycles(
     *,
     share: float = 1,
     scheduler: Callable[[SchedulerConfig], Scheduler] = Scheduler,
+    first_seed: int = 0,
 ) -> Check:
-    """Single cycles and what follows them: invariants, the reference; this share of examples."""
+    """Single cycles and what follows them: invariants, the reference; this share of examples.
+
+    Checks of the same strategies draw the same examples, unless their first seeds differ.
+    """
 
     def check(examples: int, number: int) -> None:
-        @seed(number)
+        @seed(first_seed + number)
         @quick(int(share * examples))
         @given(drawn, policies)
         def run(snapshot: Snapshot, config: SchedulerConfig) -> None:
@@ -272,6 +289,44 @@ def laws(clock: Clock) -> Check:
             check_plugin(plugin.from_arguments, max_examples=examples, shrink=False)
 
     return check
+
+
+def checks_of_gangs(clock: Clock) -> Iterator[tuple[str, Check]]:
+    """Yield those of gangs that wait for what others leave, and of jobs with groups."""
+    leaving = snapshots(
+        max_nodes=1,
+        queues=False,
+        min_jobs=4,
+        max_tasks=3,
+        best_effort=False,
+        crowded=False,
+        overcommitted=False,
+        always=["backfill", "endings", "gangs", "running"],
+        **{**SOUND, "endings": True},
+        **PLAIN,
+    )
+    promised = leaving.map(in_whole_gangs)
+    simple = [["gang", "predicates"]]
+    in_turn = configs_of([["allocate", "preempt"]], simple)
+    yield "cycles where tasks leave", cycles(clock, promised, in_turn, [agreement])
+    holding = configs_of([["allocate"], [HOLD]], simple)
+    yield "cycles where loans leave", cycles(clock, promised, holding, [agreement], share=2)
+    growing = snapshots(
+        max_nodes=1,
+        queues=False,
+        min_jobs=2,
+        max_jobs=4,
+        priorities=False,
+        best_effort=False,
+        backfill=False,
+        crowded=False,
+        overcommitted=False,
+        always=["gangs", "groups", "running"],
+        **{**SOUND, "groups": True},
+        **PLAIN,
+    )
+    growth = configs_of([["allocate"]], simple)
+    yield "cycles of jobs that grow", cycles(clock, growing, growth, [agreement], share=3)
 
 
 def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
@@ -365,13 +420,16 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
         max_tasks=5,
         running=False,
         backfill=False,
+        overcommitted=False,
         always=["gangs"],
         **SOUND,
         **PLAIN,
     )
     displacing = with_actions([HOLD, DISPLACE])
     yield "cycles that displace", cycles(clock, stuck, displacing)
-    voting = cycles(clock, stuck, displacing, [agreement], scheduler=with_one_who_abstains)
+    voting = cycles(
+        clock, stuck, displacing, [agreement], scheduler=with_one_who_abstains, first_seed=100
+    )
     yield "cycles with one who abstains", voting
     fussy = snapshots(
         max_nodes=3,
@@ -418,6 +476,7 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
     yield "cycles near others", cycles(clock, sociable, near)
     many_nodes = snapshots(min_nodes=6, max_nodes=14, min_jobs=5, max_jobs=10, invalid_jobs=False)
     placing = configs(actions=["allocate", "preempt", "backfill"])
+    yield from checks_of_gangs(clock)
     yield "cycles on many nodes", cycles(clock, many_nodes, placing, EVERYTHING, share=1 / 3)
     yield "machine", machine(clock, {"actions": "reclaim, allocate, backfill, preempt"})
     reserve = {"name": "reserve", "arguments": {"starvingJobTimeThreshold": 20}}

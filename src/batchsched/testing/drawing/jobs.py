@@ -155,13 +155,14 @@ _STATUSES = (
     *(TaskStatus.RUNNING,) * 8,
     *(TaskStatus.BOUND, TaskStatus.PENDING, TaskStatus.BINDING),
 )
-WAITS, _PROMISED, RUNS = 0, 4, 9
+WAITS, _PROMISED, RUNS, _LEAVES = 0, 4, 9, 10
 """Positions in it."""
 _ENDINGS = {
     1: TaskStatus.SUCCEEDED,
     2: TaskStatus.RELEASING,
     3: TaskStatus.FAILED,
     4: TaskStatus.UNKNOWN,
+    _LEAVES: TaskStatus.RELEASING,
 }
 _NODE_NEEDED = (
     TaskStatus.RUNNING,
@@ -319,6 +320,11 @@ JobDraft = tuple[bytes, list[TaskDraft]]
 """Trait and state, shape and queue, priority and gang, wait and estimate, groups; its tasks."""
 
 _RUNNING_JOBS = range(6, 12)
+_LEAVING_JOBS = range(9, 10)
+"""States of jobs whose tasks are all running, or half of them leaving where tasks may end.
+
+Nothing is promised what others leave if hardly any task of an example leaves.
+"""
 _BACKFILL_JOBS = range(10, 12)
 """States of jobs whose tasks are all running, and all marked as backfill."""
 _LARGE_JOBS = range(3, 6)
@@ -451,6 +457,8 @@ def _in_state(task: TaskDraft, state: int) -> TaskDraft:
     which, own_state = divmod(task[0], 16)
     if state in range(1, 6):
         own_state = WAITS
+    elif state in _LEAVING_JOBS:
+        own_state = _LEAVES
     elif state in _RUNNING_JOBS:
         own_state = RUNS
     return bytes((16 * which + own_state, task[1]))

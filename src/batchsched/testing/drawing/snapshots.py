@@ -82,7 +82,7 @@ def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
             build_task(task, f"other-{number}", plain, shapes=shapes, rooms=rooms)
             for number, task in enumerate(other_drafts, start=1)
         ]
-    if features.crowded:
+    if features.crowded and features.running:
         holders = [*(task for job in jobs for task in job.tasks), *others]
         nodes = filled(nodes, node_drafts, holders)
         queues = at_limits(queues, queue_drafts, jobs)
@@ -179,7 +179,7 @@ def snapshots(
     - `overcommitted`: nodes may have less than their tasks hold.
     - `crowded`: nodes have hardly more than their tasks hold, and leaves may hold all that their
       limits allow, so that tasks start only where others are evicted. A quarter of the examples
-      use it.
+      use it, and none without `running`.
     - `trees`: queues may be a tree, with what the plugin capacity reads of them; jobs are in its
       leaves. A quarter of the examples use it.
     - `holds`: jobs and tasks may be held, and queues not reclaimable. It is off by default.
@@ -205,6 +205,7 @@ def snapshots(
         features,
         trees=features.trees and features.queues,
         groups=features.groups and features.gangs,
+        crowded=features.crowded and features.running,
     )
     asked = Asked()
     fewest_nodes = asked.number("min_nodes", min_nodes)

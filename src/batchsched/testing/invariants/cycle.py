@@ -86,7 +86,8 @@ class GroupCounts:
         """Return whether a group has what it needs; None: all groups that the job needs."""
         within = [group.name for group in self.job.groups if group.parent == name]
         if name is None:
-            needed = self.job.min_groups
+            # A job whose groups do not exist yet has no tasks that could miss them.
+            needed = self.job.min_groups if self.job.groups else None
         else:
             needed = _named(self.job, name).min
             if not within:

@@ -29,7 +29,7 @@ from batchsched.testing.invariants.evictions import by_value, certainly_has_less
 from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.placements import recount, refusal_by_description
 
-_BY_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_CLOSED, WhyPending.ABOVE_FAIR_SHARE)
+_BY_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.ABOVE_FAIR_SHARE)
 _STUCK = (WhyPending.NO_NODE, WhyPending.HELD_BY_GANG, WhyPending.GANG_INCOMPLETE, *_BY_QUEUE)
 _PROMISED = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL, TaskStatus.RESERVED)
 _HOLDING = (TaskStatus.ALLOCATED, *_PROMISED)
@@ -111,7 +111,7 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
             yield from _not_considered(cycle, job, task, reason)
         case WhyPending.AT_MAXIMUM:
             yield from _at_maximum(cycle, job, task)
-        case WhyPending.QUEUE_LIMIT | WhyPending.QUEUE_CLOSED | WhyPending.ABOVE_FAIR_SHARE:
+        case WhyPending.QUEUE_LIMIT | WhyPending.ABOVE_FAIR_SHARE:
             pass  # reasons that plugins give for queues are not checked
 
 
@@ -359,7 +359,6 @@ def _not_considered(
         yield f"{action} considers every task of this kind"
 
 
-_BY_LIMIT = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_CLOSED)
 _OF_PLANS = (WhyPending.PLANNED, WhyPending.NEVER_FITS)
 _VALID = tuple(
     status
@@ -420,8 +419,11 @@ def _validity(cycle: Cycle, job: JobInfo) -> Iterator[str]:
         yield f"{counts}, so it is invalid, but it was not left out for that"
     elif left_out is not None:
         told = left_out.counts[0] if left_out.counts else None
-        if told is None or not of_groups.has(None):
-            is_true = told is not None and told.group in of_groups.lacking()
+        lacking = tuple(of_groups.lacking())
+        if told is None or lacking:
+            is_true = told is not None and told.group in lacking
+        elif told.of_groups:  # it needs more groups than there are
+            is_true = (told.group, told.needs) == ("", job.min_groups) and told.has < told.needs
         else:
             is_true = (told.group, told.has, told.needs) == ("", valid, least_tasks(job))
         if not is_true:
@@ -497,7 +499,7 @@ def _is_true_of(cycle: Cycle, task: TaskInfo, failure: PlacementFailure) -> bool
     if refusal is not None and refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE:
         return reason.why is WhyPending.GANG_INCOMPLETE or reason.lacking == refusal.detail
     if refusal is not None:
-        return reason.why in _BY_LIMIT and reason.refusal == refusal
+        return reason.why is WhyPending.QUEUE_LIMIT and reason.refusal == refusal
     if not _was_tried(reason):
         return False
     counted = recount(cycle, task)
