@@ -21,6 +21,7 @@ from batchsched import (
     schedule,
 )
 from batchsched.kubernetes import Told, binding_objects, read_dump
+from batchsched.tools import JobState, standings
 
 KAI = SchedulerConfig.from_mapping(
     {
@@ -162,12 +163,22 @@ def test_groups_of_1_35_are_named_by_workload_group_and_replica():
     assert kinds(only_job(read_dump(without))) == [HoldKind.GROUP_MISSING]
 
 
-def test_what_groups_ask_of_placement_is_a_caveat():
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {
+            "schedulingConstraints": {"topology": [{"key": "rack"}]},
+            "disruptionMode": {"all": {}},
+        },
+        {  # as in an alpha of 1.36
+            "schedulingConstraints": {"topologyConstraints": [{"topologyKey": "rack"}]},
+            "disruptionMode": "PodGroup",
+        },
+    ],
+)
+def test_what_groups_ask_of_placement_is_a_caveat(spec):
     objects = dumps.native_gang()
-    objects[1]["spec"] |= {
-        "schedulingConstraints": {"topology": [{"key": "rack"}]},
-        "disruptionMode": {"all": {}},
-    }
+    objects[1]["spec"] |= spec
     dump = read_dump(objects)
     (facts,) = dump.facts.values()
     assert [(c.code, c.consequence) for c in facts.caveats] == [
@@ -243,6 +254,24 @@ def test_a_class_that_nobody_tells_is_noted():
     assert [notice.code for notice in dump.notices] == [NoticeCode.PRIORITY_CLASS_MISSING]
 
 
+def test_roles_whose_minima_are_more_than_that_of_the_group_are_ignored_as_volcano_does():
+    queue, room = dumps.volcano_queue("default"), dumps.node("n1", "2")
+    pods = dumps.volcano_pods("g", "g", 6)
+    elastic = dumps.volcano_group("g", 1, minTaskMember={"worker": 6})
+    assert len(started(read_dump([elastic, queue, room, *pods]))) == 2
+    strict = dumps.volcano_group("g", 6, minTaskMember={"worker": 6})
+    job = only_job(read_dump([strict, queue, room, *pods]))
+    assert [(group.name, group.min) for group in job.groups] == [("worker", 6)]
+
+
+def test_what_volcano_asks_of_disruptions_is_a_caveat():
+    (pod,) = dumps.volcano_pods("g", "g", 1)
+    pod["metadata"]["annotations"]["volcano.sh/cooldown-time"] = "10m"
+    dump = read_dump([dumps.volcano_group("g", 1), dumps.volcano_queue("default"), pod])
+    (caveat,) = dump.facts["team/g"].caveats
+    assert caveat.field == "metadata.annotations['volcano.sh/cooldown-time']"
+
+
 # KAI Scheduler
 
 
@@ -258,6 +287,8 @@ def test_gangs_of_kai_share_what_is_free():
             status="True",
             reason="OverLimit",
             message="queue is over its limit",
+            who="KAI Scheduler",
+            time=dump.snapshot.now,
         )
         in told
     )
@@ -308,10 +339,49 @@ def test_a_placement_on_its_way_counts_as_placed():
     assert (task.status, task.node_name) == (TaskStatus.BOUND, "n2")
 
 
+def test_a_part_of_a_shared_gpu_that_is_on_its_way_is_taken_from_its_reservation():
+    objects = dumps.kai_shared()
+    spec = {"podName": "more-p0", "selectedNode": "n1", "selectedGPUGroups": ["g-1"]}
+    more = next(each for each in objects if each["metadata"]["name"] == "more-p0")
+    more["metadata"]["annotations"]["gpu-fraction"] = "0.25"
+    request = dumps.thing("scheduling.run.ai/v1alpha2", "BindRequest", "b", spec=spec)
+    dump = read_dump([*objects, request])
+    (reservation,) = dump.snapshot.other_tasks
+    assert reservation.resreq.get(GPU) == 0
+    assert NoticeCode.NODE_OVERCOMMITTED not in {notice.code for notice in dump.notices}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"priorityClassName": "inference"}, "spec.priorityClassName"),
+        ({"preemptibility": "non-preemptible"}, "spec.preemptibility"),
+        ({"priorityClassName": "build", "preemptibility": "preemptible"}, None),
+        ({"subGroups": [{"name": "a", "topologyConstraint": {"topology": "t"}}]}, "spec.subGroups"),
+        ({"topologyConstraint": {}}, None),
+    ],
+)
+def test_what_kai_does_otherwise_is_a_caveat_of_the_group(spec, field):
+    group = dumps.kai_group("g", **spec)
+    group["spec"].setdefault("priorityClassName", "train")
+    caveats = read_dump([group, dumps.kai_queue("default-queue")]).facts["team/g"].caveats
+    assert [one.field for one in caveats if one.code is NoticeCode.FIELD_IGNORED] == (
+        [field] if field else []
+    )
+
+
+def test_a_pod_that_names_no_group_is_one_that_kai_passes_over():
+    (pod,) = dumps.kai_pods("g", 1)
+    del pod["metadata"]["annotations"]["pod-group-name"]
+    dump = read_dump([*dumps.kai_queues(), pod])
+    (caveat,) = [one for one in dump.facts["team/g-p0"].caveats if one.kind == "Pod"]
+    assert caveat.consequence.startswith("read as a group of one pod: KAI Scheduler passes over")
+
+
 def test_kubernetes_groups_that_kai_translates_are_no_jobs_of_their_own():
     group = dumps.native_group("own", 2)
     pods = dumps.kai_pods("pg-own", 2, schedulingGroup={"podGroupName": "own"})
-    dump = read_dump([*dumps.KAI_QUEUES, dumps.kai_group("pg-own", 2), group, *pods])
+    dump = read_dump([*dumps.kai_queues(), dumps.kai_group("pg-own", 2), group, *pods])
     assert only_job(dump).uid == "team/pg-own" == dump.find("own")
 
 
@@ -370,6 +440,162 @@ def test_pods_of_an_admitted_workload_are_placed_one_by_one_and_finished_ones_ar
     assert started(dump) == ["runs-b"]
 
 
+def test_pods_of_a_workload_that_a_group_took_are_not_lost():
+    objects = dumps.kueue_and_gang()
+    alone = dumps.pod("alone", "2", owner=objects[0], on="n1")
+    dump = read_dump([*objects, alone])
+    uids = {task.name: job.uid for job in dump.snapshot.jobs for task in job.tasks}
+    gang = "team/both-gang"
+    assert uids == {"both-0": gang, "both-1": gang, "alone": "team/job-both-1"}
+
+
+def test_groups_of_one_workload_make_its_tasks_once():
+    job = dumps.kueue_job("set")
+    groups = [dumps.native_group(f"set-{i}", 2, owner=job) for i in range(2)]
+    told = [dumps.condition("QuotaReserved", "False", "Pending", dumps.NO_QUOTA)]
+    owned = dumps.workload("job-set-1", job, 4, told)
+    jobs = read_dump(
+        [job, *groups, owned, dumps.local_queue(), dumps.cluster_queue()]
+    ).snapshot.jobs
+    assert [(one.name, len(one.tasks)) for one in jobs] == [("set-0", 4), ("set-1", 0)]
+    assert {kind for one in jobs for kind in kinds(one)} == {HoldKind.NOT_ADMITTED}
+
+
+def test_a_tree_whose_pods_are_made_needs_what_its_workload_needs():
+    root = dumps.composite("ray", 2)
+    leaf = dumps.native_group("ray-head", 1, parent="ray")
+    told = [dumps.condition("QuotaReserved", "False", "Pending", dumps.NO_QUOTA)]
+    owned = dumps.workload("w", root, 3, told)
+    objects = [root, leaf, owned, dumps.local_queue(), dumps.cluster_queue(), dumps.node("n1", "8")]
+    job = only_job(read_dump(objects, admission="ours"))
+    assert (job.min_available, job.groups, len(job.tasks)) == (3, (), 3)
+    assert len(started(read_dump(objects, admission="ours"))) == 3
+
+
+def test_jobs_of_one_cron_job_have_workloads_of_their_own():
+    cron = dumps.thing("batch/v1", "CronJob", "nightly")
+    first, second = (
+        dumps.thing("batch/v1", "Job", f"nightly-{i}", owner=cron, spec={}) for i in range(2)
+    )
+    objects = [first, second, dumps.local_queue(), dumps.cluster_queue(), dumps.node("n1", "8")]
+    objects += [dumps.workload("job-0", first), dumps.pod("nightly-1-x", owner=second)]
+    dump = read_dump(objects)
+    assert dump.find("nightly-1-x") == "team/nightly-1-x"
+    assert len(dump.snapshot.job("team/job-0").tasks) == 2
+
+
+def test_owners_of_kinds_that_are_not_read_lead_to_the_workload():
+    ray_job = dumps.thing("ray.io/v1", "RayJob", "tune")
+    cluster = dumps.thing("ray.io/v1", "RayCluster", "tune-x7", owner=ray_job)
+    admitted = [dumps.condition("QuotaReserved", "True"), dumps.condition("Admitted", "True")]
+    owned = dumps.workload("rayjob-tune-1", ray_job, 2, admitted)
+    pods = [dumps.pod("head", owner=cluster, on="n1"), dumps.pod("worker", owner=cluster)]
+    objects = [owned, *pods, dumps.local_queue(), dumps.cluster_queue(), dumps.node("n1")]
+    dump = read_dump([ray_job, cluster, *objects])
+    assert len(only_job(dump).tasks) == 2
+    assert started(dump) == ["worker"]
+    assert dump.find("rayjob/tune") == dump.find("raycluster.ray.io/tune-x7") == dump.find("head")
+    without = read_dump([ray_job, *objects])
+    assert without.find("worker") == "team/worker"
+
+
+def test_a_workload_that_names_no_queue_is_in_the_default_one_if_there_is_one():
+    objects = [dumps.workload("w", queue=""), dumps.cluster_queue()]
+    assert [str(hold) for hold in only_job(read_dump(objects)).holds] == [
+        "it names no LocalQueue",
+        "Kueue has not tried it yet",
+    ]
+    job = only_job(read_dump([*objects, dumps.local_queue("default")]))
+    assert (job.queue, kinds(job)) == ("research", [HoldKind.NOT_ADMITTED])
+
+
+def test_why_a_cluster_queue_admits_nothing_is_told_if_the_workload_does_not():
+    queue = dumps.cluster_queue()
+    message = "Can't admit new workloads: references missing ResourceFlavor(s): spot."
+    queue["status"]["conditions"] = [dumps.condition("Active", "False", "FlavorNotFound", message)]
+    (hold,) = only_job(read_dump([dumps.workload("w"), dumps.local_queue(), queue])).holds
+    assert hold.detail == f"ClusterQueue research is inactive: {message.removesuffix('.')}"
+
+
+def test_a_check_that_says_nothing_tells_its_state():
+    objects = dumps.kueue_checks()
+    objects[1]["status"]["admissionChecks"][0] = {"name": "dws-prov", "state": "Rejected"}
+    (hold,) = only_job(read_dump(objects)).holds
+    assert hold.text == "the check dws-prov has not passed: its state is Rejected"
+
+
+def test_reserved_quota_without_checks_is_not_yet_an_admission():
+    objects = dumps.kueue_checks()
+    objects[1]["status"]["admissionChecks"] = []
+    (hold,) = only_job(read_dump(objects)).holds
+    assert (hold.kind, hold.name) == (HoldKind.NOT_ADMITTED, "research")
+    assert hold.text == "its quota is reserved, but Kueue has not admitted it yet"
+
+
+def test_a_workload_that_is_on_another_cluster_is_left_out_with_a_notice():
+    admitted = [dumps.condition("QuotaReserved", "True"), dumps.condition("Admitted", "True")]
+    status = {"admission": {"clusterQueue": "research"}, "clusterName": "worker-1"}
+    given = dumps.workload("w", conditions=admitted, status=status)
+    dump = read_dump([given, dumps.local_queue(), dumps.cluster_queue()])
+    assert dump.snapshot.jobs == ()
+    assert [notice.field for notice in dump.notices] == ["status.clusterName"]
+
+
+def test_the_class_of_a_workload_may_be_one_of_pods():
+    classes = [
+        dumps.thing("scheduling.k8s.io/v1", "PriorityClass", "c", namespace="", value=5),
+        dumps.thing("kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass", "c", namespace="", value=7),
+    ]
+    given = {
+        5: {"priorityClassRef": {"kind": "PriorityClass", "name": "c"}, "priority": None},
+        7: {
+            "priorityClassName": "c",
+            "priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass",
+        },
+    }
+    for priority, spec in given.items():
+        objects = [*classes, dumps.workload("w", **spec | {"priority": None})]
+        assert only_job(read_dump(objects)).priority == priority
+
+
+def test_topology_that_a_workload_asks_for_is_a_caveat():
+    sets = [{"name": "main", "count": 1, "topologyRequest": {"required": "rack"}}]
+    (facts,) = read_dump([dumps.workload("w", podSets=sets)]).facts.values()
+    assert [caveat.field for caveat in facts.caveats] == ["spec.podSets"]
+
+
+# Coscheduling
+
+
+@pytest.mark.parametrize(
+    "key", ["scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io"]
+)
+def test_a_group_of_coscheduling_is_one_gang(key):
+    objects = [
+        dumps.coscheduling_group("g", 3),
+        *dumps.coscheduling_pods("g", 3, key),
+        dumps.node("n1", "2"),
+    ]
+    dump = read_dump(objects)
+    job = only_job(dump)
+    assert (job.uid, job.min_available, len(job.tasks)) == ("team/g", 3, 3)
+    assert dump.facts[job.uid].system == "coscheduling"
+    assert started(dump) == []
+    assert len(started(read_dump([*objects, dumps.node("n2", "2")]))) == 3
+
+
+def test_pods_whose_group_of_coscheduling_is_missing_are_held():
+    dump = read_dump([*dumps.coscheduling_pods("gone", 2), dumps.node("n1")])
+    assert kinds(only_job(dump)) == [HoldKind.GROUP_MISSING]
+    assert started(dump) == []
+    (notice,) = dump.notices
+    assert notice.field == "metadata.labels['scheduling.x-k8s.io/pod-group']"
+
+
+def test_a_group_of_coscheduling_that_ended_without_pods_is_no_job():
+    assert [job.name for job in read_dump(dumps.coscheduling()).snapshot.jobs] == ["nginx"]
+
+
 @pytest.mark.parametrize(
     ("leave_out", "detail"),
     [
@@ -392,6 +618,15 @@ def test_queues_that_are_stopped_hold(kind):
     job = only_job(read_dump(objects))
     assert kinds(job) == [HoldKind.QUEUE_CLOSED, HoldKind.NOT_ADMITTED]
     assert job.holds[0].detail == f"{kind} {queue['metadata']['name']} is stopped"
+
+
+def test_pods_of_an_admitted_workload_that_a_stopped_queue_holds_here_are_a_caveat():
+    objects = dumps.kueue_admitted()
+    queue = next(each for each in objects if each["kind"] == "ClusterQueue")
+    queue["spec"]["stopPolicy"] = "Hold"
+    dump = read_dump(objects)
+    (caveat,) = dump.facts["team/job-runs-1"].caveats
+    assert caveat.consequence.startswith("its queue is stopped: pods that wait are held here")
 
 
 def test_a_workload_that_is_deactivated_is_suspended():
@@ -426,6 +661,8 @@ def test_names_of_several_jobs_are_told():
     with pytest.raises(UnknownNameError, match="did you mean native-1-35/mpi-workers-0"):
         dump.find("mpi-wokers-0")
     assert dump.find("mpi-w") == "native-1-35/mpi-workers-0"
+    with pytest.raises(UnknownNameError, match="did you mean kueue-checks/job-provision-1"):
+        dump.find("provison")
 
 
 def test_equal_names_of_groups_of_several_systems_are_kept_apart():
@@ -561,14 +798,18 @@ def test_values_that_cannot_be_read_are_all_told():
         dumps.native_group("g", "three"),
         dumps.kai_group("k", "two"),
         dumps.pod("p", cpu="much"),
+        dumps.coscheduling_group("c", -1),
     ]
     with pytest.raises(KubernetesObjectError) as caught:
         read_dump(objects)
     assert {fault.path.partition("[")[0] for fault in caught.value.faults} == {
         "podgroups.scheduling.k8s.io",
         "podgroups.scheduling.run.ai",
+        "podgroups.scheduling.x-k8s.io",
         "pods",
     }
+    path = "podgroups.scheduling.x-k8s.io['team/c'].spec.minMember"
+    assert f"{path}: expected an integer of at least 0, got -1" in str(caught.value)
 
 
 def test_a_configuration_is_told_as_that():
@@ -616,3 +857,35 @@ def test_pods_of_further_schedulers_are_single_jobs():
     assert [job.name for job in dump.snapshot.jobs] == ["mine"]
     assert only_job(dump).tasks[0].resreq == Resource(milli_cpu=1000, memory=1 << 30)
     assert [notice.code for notice in dump.notices] == [NoticeCode.OTHER_SCHEDULER]
+
+
+SUSPENDED = {"parallelism": 3, "completions": 2, "suspend": True, "template": dumps.template("2")}
+
+
+def test_a_suspended_job_without_pods_waits_and_is_found():
+    job = dumps.thing("batch/v1", "Job", "later", spec=SUSPENDED)
+    dump = read_dump([dumps.node("n1"), job])
+    (found,) = dump.snapshot.jobs
+    assert (dump.find("Job/later"), found.min_available) == (found.uid, 1)
+    assert [task.resreq.milli_cpu for task in found.tasks] == [2000, 2000]
+    (standing,) = standings(dump.snapshot, schedule(dump.snapshot), facts=dump.facts)
+    assert standing.state is JobState.SUSPENDED
+    assert "Job later is suspended" in standing.text
+
+
+def test_a_job_that_waits_for_its_workload_is_suspended_as_a_whole():
+    job = dumps.thing(
+        "batch/v1", "Job", "later", spec=SUSPENDED, labels={"kueue.x-k8s.io/queue-name": "main"}
+    )
+    dump = read_dump([dumps.node("n1"), dumps.local_queue("main", "research"), job])
+    (found,) = dump.snapshot.jobs
+    assert (found.queue, found.min_available) == ("research", 2)
+
+
+def test_a_suspended_job_is_no_second_job_beside_what_tells_of_it():
+    job = dumps.thing("batch/v1", "Job", "later", spec=SUSPENDED)
+    done = job | {"status": {"conditions": [dumps.condition("Complete", "True")]}}
+    assert not read_dump([dumps.node("n1"), done]).snapshot.jobs
+    pod = dumps.pod("later-x", owner=job, scheduler="volcano")
+    (found,) = read_dump([dumps.node("n1"), job, pod]).snapshot.jobs
+    assert [task.name for task in found.tasks] == ["later-x"]

@@ -360,13 +360,14 @@ def kai_pods(group, count, gpu=0, *, notes=None, labels=None, **more):
     ]
 
 
-KAI_QUEUES = [kai_queue("default-parent-queue"), kai_queue("default-queue", "default-parent-queue")]
+def kai_queues():
+    return [kai_queue("default-parent-queue"), kai_queue("default-queue", "default-parent-queue")]
 
 
 def kai_gangs():
     big = thing("batch/v1", "Job", "big", spec={"parallelism": 2})
     return [
-        *KAI_QUEUES,
+        *kai_queues(),
         node("n1", "16", 8),
         node("n2", "16", 8),
         kai_group("pg-a", 1),
@@ -393,7 +394,7 @@ def kai_shared():
         labels={"app": "kai-resource-reservation", "runai-gpu-group": "g-1"},
     )
     return [
-        *KAI_QUEUES,
+        *kai_queues(),
         gpu_node,
         node("cpu-only", "64"),
         reservation,
@@ -411,7 +412,7 @@ def kai_shared():
 def kai_subgroups():
     subgroups = [{"name": "leader"}, {"name": "workers", "minMember": 2}]
     return [
-        *KAI_QUEUES,
+        *kai_queues(),
         node("n1", "8"),
         kai_group("pg-lws", subGroups=subgroups),
         *[
@@ -426,7 +427,7 @@ def kai_subgroups():
 
 
 def kai_without_group():
-    return [*KAI_QUEUES, node("n1"), *kai_pods("gone", 2)]
+    return [*kai_queues(), node("n1"), *kai_pods("gone", 2)]
 
 
 # Kueue
@@ -578,6 +579,33 @@ def kueue_admitted():
     ]
 
 
+# Coscheduling, a plugin of the kube-scheduler
+
+
+def coscheduling_group(name, least, phase="Pending"):
+    return thing(
+        "scheduling.x-k8s.io/v1alpha1",
+        "PodGroup",
+        name,
+        spec={"minMember": least, "scheduleTimeoutSeconds": 10},
+        status={"phase": phase, "scheduleStartTime": EARLIER},
+    )
+
+
+def coscheduling_pods(group, count, key="scheduling.x-k8s.io/pod-group", **more):
+    labels = {"app": group, key: group}
+    return [pod(f"{group}-{i}", labels=labels, **more) for i in range(count)]
+
+
+def coscheduling():
+    return [
+        coscheduling_group("nginx", 3),
+        *coscheduling_pods("nginx", 3),
+        coscheduling_group("old", 2, "Finished"),
+        node("n1", "2"),
+    ]
+
+
 def everything():
     """Return all systems in one cluster; pods of one name in several dumps are renamed."""
     found = {}
@@ -613,6 +641,7 @@ DUMPS = {
         kai_shared,
         kai_subgroups,
         kai_without_group,
+        coscheduling,
         kueue_waits,
         kueue_checks,
         kueue_pod_group,

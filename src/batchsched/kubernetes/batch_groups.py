@@ -1,4 +1,4 @@
-"""Reads the groups of batch schedulers: Volcano's, kube-batch's and KAI Scheduler's."""
+"""Reads the groups of Volcano, kube-batch, KAI Scheduler, and of the plugin coscheduling."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from attrs import define, field
 
 from batchsched.kubernetes.annotations import GROUP_NAMES
 from batchsched.kubernetes.dump_objects import (
+    COSCHEDULING,
     KAI,
     KUBE_BATCH,
     VOLCANO,
@@ -15,18 +16,27 @@ from batchsched.kubernetes.dump_objects import (
 )
 from batchsched.kubernetes.job_drafts import JobDraft, Template
 from batchsched.kubernetes.jobs import roles_of
-from batchsched.kubernetes.objects import KubernetesObject
+from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.pods import Pod, PriorityClasses
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, HoldKind, TaskGroup
+from batchsched.model.notice import NoticeCode
 
 KAI_GROUP = "pod-group-name"
 """The annotation that KAI Scheduler's pod grouper writes on pods."""
 KAI_QUEUE = "kai.scheduler/queue"
 KAI_DEFAULT_QUEUE = "default-queue"
 KAI_DEFAULT_PRIORITY = 50
+_NON_PREEMPTIBLE = 100
+"""The least priority of groups that are not preemptible if they do not say what they are."""
+_MAY_BE_EVICTED = (
+    "ignored: from priority 100 a group is not preemptible; here it may be evicted, and may "
+    "exceed the quota of its queue"
+)
 _NOT_LET_IN = "the phase of its PodGroup is Pending: action enqueue has not admitted it"
 _JOB_NAME = "volcano.sh/job-name"
+_OF_PODS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
+"""The labels of coscheduling for the pod's PodGroup, the newer first."""
 
 
 @define(eq=False)
@@ -36,6 +46,7 @@ class BatchGroups:
     volcano: dict[str, JobDraft] = field(factory=dict[str, JobDraft])
     """The jobs of Volcano's and kube-batch's groups, by namespace/name."""
     kai: dict[str, JobDraft] = field(factory=dict[str, JobDraft])
+    coscheduling: dict[str, JobDraft] = field(factory=dict[str, JobDraft])
 
     @classmethod
     def read(
@@ -55,7 +66,16 @@ class BatchGroups:
                     found.volcano[given.full_name] = draft
         for given in objects.of(KAI, "PodGroup"):
             found.kai[given.full_name] = _kai_draft(given, of_kai)
+        for api_group in COSCHEDULING:
+            for given in objects.of(api_group, "PodGroup"):
+                if given.full_name not in found.coscheduling:
+                    found.coscheduling[given.full_name] = _coscheduling_draft(given, api_group)
         return found
+
+    def drafts(self) -> Iterator[JobDraft]:
+        """Yield the jobs of all groups."""
+        for drafts in (self.volcano, self.kai, self.coscheduling):
+            yield from drafts.values()
 
     def of_pod(self, pod: Pod, annotations: Mapping[str, str]) -> tuple[str, JobDraft | str] | None:
         """Return the system of the group that a pod names, and its job or its missing name."""
@@ -69,6 +89,31 @@ class BatchGroups:
             return (system, name) if draft is None else (draft.system, draft)
         return None
 
+    def of_labelled(self, pod: Pod) -> JobDraft | str | None:
+        """Return the job of the group of coscheduling that a pod names, or its missing name."""
+        key = coscheduling_key(pod)
+        if key is None:
+            return None
+        name = pod.task.labels[key]
+        return self.coscheduling.get(f"{pod.task.namespace}/{name}", name)
+
+
+def coscheduling_key(pod: Pod) -> str | None:
+    """Return the label by which a pod names its group of coscheduling."""
+    return next((key for key in _OF_PODS if pod.task.labels.get(key)), None)
+
+
+def _coscheduling_draft(given: KubernetesObject, api_group: str) -> JobDraft:
+    return JobDraft(
+        "coscheduling",
+        given.kind,
+        api_group,
+        given.namespace,
+        given.name,
+        [given],
+        min_available=given.reader.child("spec").integer("minMember", default=0, least=0),
+    )
+
 
 def _volcano_draft(
     given: KubernetesObject,
@@ -80,6 +125,7 @@ def _volcano_draft(
 ) -> JobDraft:
     spec = given.reader.child("spec")
     note_unsupported(given)
+    least = spec.integer("minMember", default=0, least=0)  # the API omits a 0
     draft = JobDraft(
         system,
         given.kind,
@@ -87,9 +133,8 @@ def _volcano_draft(
         given.namespace,
         given.name,
         [given],
-        min_available=spec.integer("minMember", default=0),  # the API omits a 0
-        groups=tuple(roles_of(spec, least_of_leaf=0)),
-        min_groups=None if spec.get("minSubGroup") is None else spec.integer("minSubGroup"),
+        min_available=least,
+        groups=tuple(_roles(spec, least)),
         priority=priorities.of(given, spec.text("priorityClassName"), 0),
         queue=spec.text("queue"),
     )
@@ -99,6 +144,18 @@ def _volcano_draft(
     if job_name:
         draft.add_alias(job_name)
     return draft
+
+
+def _roles(spec: Reader, least: int) -> Iterator[TaskGroup]:
+    """Yield the roles of a group, if they have minima that Volcano applies.
+
+    Its Job controller writes the replicas of a task that names no minimum as the minimum of the
+    role, and the scheduler ignores the minima of all roles where they are more than `minMember`.
+    """
+    roles = spec.integer_map("minTaskMember", least=0)
+    if sum(roles.values()) <= least:
+        for name, minimum in roles.items():
+            yield TaskGroup(name, min=minimum)
 
 
 def phase_of(given: KubernetesObject) -> str:
@@ -123,6 +180,9 @@ def _kai_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobDraft
     groups = tuple(roles_of(spec, least_of_leaf=1))
     labels = given.metadata.text_map("labels")
     groups, missing = _connected(groups)
+    priority = priorities.of(given, spec.text("priorityClassName"), KAI_DEFAULT_PRIORITY)
+    if priority >= _NON_PREEMPTIBLE and not spec.text("preemptibility"):
+        given.note(NoticeCode.FIELD_IGNORED, "spec.priorityClassName", _MAY_BE_EVICTED)
     draft = JobDraft(
         "kai",
         given.kind,
@@ -130,12 +190,12 @@ def _kai_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobDraft
         given.namespace,
         given.name,
         [given],
-        min_available=spec.integer("minMember", default=0 if groups else 1),
+        min_available=spec.integer("minMember", default=0 if groups else 1, least=0),
         groups=groups,
         min_groups=None
         if spec.get("minSubGroup") is None or not groups
-        else spec.integer("minSubGroup"),
-        priority=priorities.of(given, spec.text("priorityClassName"), KAI_DEFAULT_PRIORITY),
+        else spec.integer("minSubGroup", least=0),
+        priority=priority,
         queue=spec.text("queue") or labels.get(KAI_QUEUE, ""),
     )
     if missing is not None:

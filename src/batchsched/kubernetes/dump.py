@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Literal
 
@@ -13,12 +13,15 @@ from batchsched.errors import KubernetesObjectError
 from batchsched.kubernetes.batch_groups import (
     KAI_DEFAULT_PRIORITY,
     KAI_DEFAULT_QUEUE,
+    KAI_GROUP,
     KAI_QUEUE,
     BatchGroups,
+    coscheduling_key,
     phase_of,
     volcano_templates,
 )
 from batchsched.kubernetes.dump_objects import (
+    COSCHEDULING,
     KAI,
     KUBE_BATCH,
     KUBERNETES,
@@ -30,7 +33,9 @@ from batchsched.kubernetes.dump_objects import (
 from batchsched.kubernetes.facts import Dump, JobFacts
 from batchsched.kubernetes.job_drafts import (
     JobDraft,
+    Template,
     give_names,
+    is_true,
     owner_names,
     suspended_job,
     told_of,
@@ -38,7 +43,14 @@ from batchsched.kubernetes.job_drafts import (
 from batchsched.kubernetes.jobs import WAITING, on_no_node
 from batchsched.kubernetes.kueue import ADMISSION_GATE, GROUP_LABEL, QUEUE_LABEL, Kueue
 from batchsched.kubernetes.native_groups import NativeGroups
-from batchsched.kubernetes.objects import KubernetesObject, Objects, Reading, look_up, mappings_in
+from batchsched.kubernetes.objects import (
+    KubernetesObject,
+    Objects,
+    Reading,
+    look_up,
+    mappings_in,
+    time_text,
+)
 from batchsched.kubernetes.pods import (
     Namespaces,
     Pod,
@@ -48,7 +60,7 @@ from batchsched.kubernetes.pods import (
     read_priority_classes,
 )
 from batchsched.kubernetes.queues import read_queues
-from batchsched.kubernetes.shared_gpus import is_reservation, with_parts
+from batchsched.kubernetes.shared_gpus import is_reservation, labels_of_groups, with_parts
 from batchsched.kubernetes.snapshots import (
     note_overcommitted,
     present_time,
@@ -69,8 +81,12 @@ from batchsched.model.validation.values import (
 _SYSTEMS = {"volcano": "volcano", "kai-scheduler": "kai", "kube-batch": "kube-batch"}
 """The names of batch schedulers, and of their systems."""
 _YUNIKORN = "yunikorn"
+_KAI = "kai-scheduler"
 _KUBE_SCHEDULER = ("", "default-scheduler")
 _DEFAULT_QUEUE = "default"
+_GATES_OF_ADMISSION = (ADMISSION_GATE, "scheduling.volcano.sh/queue-allocation-gate")
+_WITH_QUEUES = ("volcano", "kube-batch", "kai")
+"""The systems whose groups name queues."""
 _NODE_POOL = "kai.scheduler/node-pool"
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _SYSTEM_CLASSES = {
@@ -78,7 +94,9 @@ _SYSTEM_CLASSES = {
     "system-node-critical": 2_000_001_000,
 }
 _KAI_CLASSES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
-_ORDER = ("kubernetes", "volcano", "kube-batch", "kai", "kueue")
+_ENDED_PHASES = {"volcano": ("Completed",), "coscheduling": ("Finished", "Failed")}
+"""The phases of groups whose pods have ended, by system."""
+_ORDER = ("kubernetes", "volcano", "kube-batch", "kai", "coscheduling", "kueue")
 """The order in which jobs take their names; single pods come last."""
 _NOT_OWNERS = ("PodGroup", "CompositePodGroup", "Workload", "Pod", "Node")
 
@@ -193,15 +211,16 @@ class _DumpReader:
         general, of_kai, of_workloads = self._priority_classes(pod_objects)
         namespaces = self._namespaces(pod_objects)
         pods = [read_pod(pod, _noting(namespaces, pod), general) for pod in pod_objects]
-        pods = self._bound(with_parts(pods, nodes))
+        pods = with_parts(self._bound(pods), nodes)
         native = NativeGroups.read(objects, general)
         batch = BatchGroups.read(objects, general, of_kai, theirs=self.theirs)
         kueue = Kueue.read(objects, general, of_workloads, renamed, theirs=self.theirs)
         self._find_systems(pods)
         self._assign(pods, native, batch, kueue, general)
-        workloads = self._take_workloads(kueue)
-        self.drafts += [draft for draft in kueue.drafts if draft not in workloads]
+        self._take_workloads(kueue)
+        self.drafts += [one for one in kueue.drafts if one.pods or not one.is_taken]
         self.drafts = [draft for draft in self.drafts if _is_job(draft)]
+        self.drafts += self._suspended_jobs()
         self.drafts.sort(key=_naming_order)
         give_names(self.drafts)
         for draft in self.drafts:
@@ -296,17 +315,19 @@ class _DumpReader:
 
     def _bound(self, pods: Iterable[Pod]) -> list[Pod]:
         """Return the pods; those for which a BindRequest is on its way are on its node."""
-        requests: dict[str, str] = {}
+        requests: dict[str, tuple[str, tuple[str, ...]]] = {}
         for given in self.objects.of(KAI, "BindRequest"):
             spec = given.reader.child("spec")
             name, node = spec.text("podName"), spec.text("selectedNode")
             if name and node in self.nodes and phase_of(given) != "Failed":
-                requests[f"{given.namespace}/{name}"] = node
+                requests[f"{given.namespace}/{name}"] = node, spec.texts("selectedGPUGroups")
         found: list[Pod] = []
         for pod in pods:
-            node_name = requests.get(pod.task.full_name)
-            if node_name is not None and pod.task.status in WAITING:
-                task = evolve(pod.task, status=TaskStatus.BOUND, node_name=node_name)
+            request = requests.get(pod.task.full_name)
+            if request is not None and pod.task.status in WAITING:
+                node_name, groups = request
+                labels = labels_of_groups(groups) | dict(pod.task.labels)
+                task = evolve(pod.task, status=TaskStatus.BOUND, node_name=node_name, labels=labels)
                 found.append(evolve(pod, task=task))
             else:
                 found.append(pod)
@@ -325,6 +346,7 @@ class _DumpReader:
             KUBE_BATCH: "kube-batch",
             KAI: "kai",
             KUEUE: "kueue",
+            **dict.fromkeys(COSCHEDULING, "coscheduling"),
         }
         self.systems.update(names[group] for group in groups if group in names)
         for pod in pods:
@@ -337,7 +359,9 @@ class _DumpReader:
                 self.systems.add("kubernetes")
             if QUEUE_LABEL in pod.task.labels:
                 self.systems.add("kueue")
-        self.kube_places = not self.systems.isdisjoint(("kubernetes", "kueue"))
+            if coscheduling_key(pod) is not None:
+                self.systems.add("coscheduling")
+        self.kube_places = not self.systems.isdisjoint(("kubernetes", "coscheduling", "kueue"))
 
     def _assign(
         self,
@@ -349,7 +373,7 @@ class _DumpReader:
     ) -> None:
         """Give every pod to its job, or to those that only occupy their nodes. O(pods)."""
         translated: list[JobDraft] = []
-        self.drafts += [*batch.volcano.values(), *batch.kai.values()]
+        self.drafts += batch.drafts()
         for pod in pods:
             if is_reservation(pod):
                 self._occupy(pod)
@@ -367,6 +391,10 @@ class _DumpReader:
                 self._take(self._missing(pod, "kubernetes", own), pod, None, priorities)
             elif own is not None:
                 self._take(own[0], pod, own[1], priorities)
+            elif (labelled := batch.of_labelled(pod)) is not None:
+                if isinstance(labelled, str):
+                    labelled = self._missing(pod, "coscheduling", labelled)
+                self._take(labelled, pod, None, priorities)
             else:
                 self._assign_by_queue(pod, kueue, priorities)
         self.drafts += kueue.groups.values()
@@ -421,6 +449,12 @@ class _DumpReader:
                 "spec.schedulerName",
                 "applications and queues of YuniKorn are not read: its gangs are taken apart",
             )
+        if name == _KAI and pod.task.status in WAITING:
+            pod.object.note(
+                NoticeCode.READ_AS,
+                f"metadata.annotations[{KAI_GROUP!r}]",
+                "read as a group of one pod: KAI Scheduler passes over a pod that names no group",
+            )
         return JobDraft(
             system, "Pod", "", pod.task.namespace, pod.task.name, min_available=1, priority=None
         )
@@ -433,7 +467,7 @@ class _DumpReader:
             if pod.task.status not in (*_ENDED, TaskStatus.RELEASING):
                 pod.object.note(
                     NoticeCode.GROUP_MISSING,
-                    f"metadata.annotations[{pod.group_key!r}]" if pod.group_key else "spec",
+                    _group_field(pod),
                     "its pod group, or a group above that, was not given: it is not placed",
                 )
             if pod.task.status not in WAITING:
@@ -458,7 +492,7 @@ class _DumpReader:
         if task.status in WAITING:
             gates = pod.gates
             if not self.theirs:
-                gates = tuple(gate for gate in gates if gate.name != ADMISSION_GATE)
+                gates = tuple(gate for gate in gates if gate.name not in _GATES_OF_ADMISSION)
             return evolve(task, holds=gates) if gates else task
         if task.node_name is not None and task.node_name not in self.nodes:
             _note_missing_node(pod)
@@ -482,9 +516,8 @@ class _DumpReader:
 
     # Jobs
 
-    def _take_workloads(self, kueue: Kueue) -> list[JobDraft]:
-        """Give queues and holds of Workloads to groups that have one; return these Workloads."""
-        taken: list[JobDraft] = []
+    def _take_workloads(self, kueue: Kueue) -> None:
+        """Give queues and holds of Workloads to groups that have one."""
         for draft in self.drafts:
             if draft.kind == "Pod" or draft.system == "kueue":
                 continue
@@ -492,12 +525,48 @@ class _DumpReader:
             found = (kueue.workload_of(pod, self.objects) for pod, _ in pods)
             workload = next((one for one in found if one is not None), None)
             if workload is None:
-                owned = (kueue.owned_by(given, self.objects) for given in draft.objects)
+                group = draft.api_group
+                owned = (kueue.owned_by(given, group, self.objects) for given in draft.objects)
                 workload = next((one for one in owned if one is not None), None)
             if workload is not None:
                 kueue.take_over(draft, workload)
-                taken.append(workload)
-        return taken
+
+    def _suspended_jobs(self) -> list[JobDraft]:
+        """Return the batch Jobs that are suspended and of which nothing else is there.
+
+        Without a pod, a group or a Workload nothing would tell that they wait.
+        """
+        theirs = [draft.main for draft in self.drafts if draft.main is not None]
+        theirs += self.objects.of(KUEUE, "Workload")
+        known = {owner.reader.path for one in theirs for owner in self.objects.owner_objects(one)}
+        found: list[JobDraft] = []
+        for job in self.objects.of("batch", "Job"):
+            has_ended = is_true(job, "Complete") or is_true(job, "Failed")
+            if job.reader.path in known or has_ended or suspended_job([job]) is None:
+                continue
+            if any(owner.kind != "CronJob" for owner in self.objects.owners(job)):
+                continue  # what owns it is told of, or of no kind that is read
+            spec, is_queued = (
+                job.reader.child("spec"),
+                QUEUE_LABEL in job.metadata.text_map("labels"),
+            )
+            count = spec.integer("parallelism", default=1, least=0)
+            if spec.get("completions") is not None:
+                count = min(count, spec.integer("completions", least=0))
+            draft = JobDraft(
+                "kueue" if is_queued else "kubernetes",
+                "Job",
+                "batch",
+                job.namespace,
+                job.name,
+                [job],
+                # Kueue admits all of it or nothing; else its pods start one by one.
+                min_available=count if is_queued else min(count, 1),
+                holds=[_suspended(job)] if self.theirs or not is_queued else [],
+                templates=[Template("main", count, spec, job)],
+            )
+            found.append(draft)
+        return found
 
     def _hold_if_suspended(self, draft: JobDraft) -> None:
         if draft.holds or (draft.is_suspended_by_kueue and not self.theirs):
@@ -507,8 +576,7 @@ class _DumpReader:
             return
         job = suspended_job(self.objects.owner_objects(main))
         if job is not None:
-            hold = Hold(HoldKind.SUSPENDED, job.name, f"Job {job.name} is suspended")
-            draft.holds.append(hold)
+            draft.holds.append(_suspended(job))
 
     def _make_tasks(
         self, draft: JobDraft, namespaces: Namespaces, priorities: PriorityClasses
@@ -532,7 +600,7 @@ class _DumpReader:
                 if queue not in names:
                     queues.append(Queue(name=queue))
                     names.add(queue)
-            elif queue not in names and draft.objects and draft.system in ("volcano", "kai"):
+            elif queue not in names and draft.objects and draft.system in _WITH_QUEUES:
                 draft.objects[0].note(
                     NoticeCode.QUEUE_MISSING,
                     "spec.queue",
@@ -629,18 +697,17 @@ class _DumpReader:
         self, snapshot: Snapshot, queue_objects: Collection[str], now: object
     ) -> Iterator[str]:
         if now is None:
-            try:
-                time = datetime.fromtimestamp(int(snapshot.now), UTC)
-            except (OverflowError, ValueError, OSError):
-                time = None
-            shown_time = snapshot.now if time is None else time.strftime("%Y-%m-%dT%H:%M:%SZ")
-            yield f"now is {shown_time}, the latest time in the dump"
+            yield f"now is {time_text(snapshot.now)}, the latest time in the dump"
         used = any(job.queue == _DEFAULT_QUEUE for job in snapshot.jobs)
         is_there = any(queue.name == _DEFAULT_QUEUE for queue in snapshot.queues)
         if used and is_there and _DEFAULT_QUEUE not in queue_objects:
             yield "queue default is not in the dump: it has weight 1 and no limit"
         if not self.theirs:
             yield "admission is decided here: what Volcano and Kueue have not admitted may start"
+
+
+def _suspended(job: KubernetesObject) -> Hold:
+    return Hold(HoldKind.SUSPENDED, job.name, f"Job {job.name} is suspended")
 
 
 def _condition_times(given: KubernetesObject) -> None:
@@ -681,6 +748,18 @@ def _renamed_kai_queue(given: KubernetesObject, names: Mapping[str, str]) -> Kub
     return evolve(given, name=names.get(given.name, given.name))
 
 
+def _group_field(pod: Pod) -> str:
+    """Return the path of what names the group of a pod."""
+    annotations = pod.object.metadata.text_map("annotations")
+    key = KAI_GROUP if annotations.get(KAI_GROUP) else pod.group_key
+    if key:
+        return f"metadata.annotations[{key!r}]"
+    for name in ("schedulingGroup", "workloadRef"):
+        if pod.object.reader.child("spec").get(name) is not None:
+            return f"spec.{name}"
+    return f"metadata.labels[{coscheduling_key(pod)!r}]"
+
+
 def _note_missing_node(pod: Pod) -> None:
     pod.object.note(
         NoticeCode.NODE_MISSING,
@@ -696,7 +775,8 @@ def _is_job(draft: JobDraft) -> bool:
     if draft.is_missing and (draft.kind == "Workload" or not draft.objects):
         return False
     # Its pods may have been deleted with their Job.
-    return draft.system != "volcano" or phase_of(draft.objects[0]) != "Completed"
+    ended = _ENDED_PHASES.get(draft.system, ())
+    return not ended or phase_of(draft.objects[0]) not in ended
 
 
 def _naming_order(draft: JobDraft) -> tuple[int, bool, str, str, str]:

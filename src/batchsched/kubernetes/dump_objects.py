@@ -10,6 +10,7 @@ from batchsched.errors import shown_problem
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     Objects,
+    Reader,
     Reading,
     is_mapping,
     is_sequence,
@@ -24,6 +25,8 @@ VOLCANO = "scheduling.volcano.sh"
 VOLCANO_JOBS = "batch.volcano.sh"
 KUBE_BATCH = "scheduling.incubator.k8s.io"
 KAI = "scheduling.run.ai"
+COSCHEDULING = ("scheduling.x-k8s.io", "scheduling.sigs.k8s.io")
+"""The plugin of the kube-scheduler that places gangs: its API group, and the one of before 2022."""
 KUEUE = "kueue.x-k8s.io"
 
 _KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
@@ -40,6 +43,7 @@ _KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     (VOLCANO_JOBS, "Job"): ("jobs.batch.volcano.sh", True),
     (KUBE_BATCH, "PodGroup"): ("podgroups.scheduling.incubator.k8s.io", True),
     (KUBE_BATCH, "Queue"): ("queues.scheduling.incubator.k8s.io", False),
+    **{(g, "PodGroup"): (f"podgroups.{g}", True) for g in COSCHEDULING},
     (KAI, "PodGroup"): ("podgroups.scheduling.run.ai", True),
     (KAI, "Queue"): ("queues.scheduling.run.ai", False),
     (KAI, "BindRequest"): ("bindrequests.scheduling.run.ai", True),
@@ -71,17 +75,38 @@ class Owner:
         return self.name, f"{kind}/{self.name}", f"{kind}.{self.group}/{self.name}"
 
 
+@frozen
+class Link:
+    """An object of a kind that is not read, which others own: it leads from its own to these."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    owners: tuple[Owner, ...]
+
+
 @define(eq=False)
 class DumpObjects:
     """The objects of a dump that are read, by API group and kind, in order of name."""
 
     by_kind: Mapping[tuple[str, str], Sequence[KubernetesObject]]
+    links: Sequence[Link] = ()
     _by_uid: dict[str, KubernetesObject] = field(factory=dict[str, KubernetesObject], init=False)
     _by_name: dict[tuple[str, str, str, str], KubernetesObject] = field(
         factory=dict[tuple[str, str, str, str], KubernetesObject], init=False
     )
+    _links: dict[str | tuple[str, str, str, str], Link] = field(
+        factory=dict[str | tuple[str, str, str, str], Link], init=False
+    )
+    """By UID, and by group, kind, namespace and name."""
     _above: dict[tuple[str, Owner], tuple[Owner, ...]] = field(
         factory=dict[tuple[str, Owner], tuple[Owner, ...]], init=False
+    )
+
+    _owners: dict[Reader, tuple[Owner, ...]] = field(
+        factory=dict[Reader, tuple[Owner, ...]], init=False
     )
 
     def __attrs_post_init__(self) -> None:
@@ -91,6 +116,11 @@ class DumpObjects:
                 if isinstance(uid, str) and uid:
                     self._by_uid.setdefault(uid, given)
                 self._by_name[group, kind, given.namespace, given.name] = given
+        for link in self.links:
+            if link.uid:
+                self._links.setdefault(link.uid, link)
+            key = link.group, link.kind, link.namespace, link.name
+            self._links.setdefault(key, link)
 
     def of(self, group: str, kind: str) -> Sequence[KubernetesObject]:
         """Return the objects of a kind."""
@@ -103,12 +133,16 @@ class DumpObjects:
 
     def owners(self, given: KubernetesObject) -> tuple[Owner, ...]:
         """Return the owners of an object, and theirs where they are in the dump, each once."""
+        known = self._owners.get(given.reader)
+        if known is not None:
+            return known
         found: dict[Owner, None] = {}
         for owner in owners_of(given):
             found[owner] = None
             for above in self._above_of(owner, given.namespace):
                 found[above] = None
-        return tuple(found)
+        self._owners[given.reader] = owners = tuple(found)
+        return owners
 
     def owner_objects(self, given: KubernetesObject) -> list[KubernetesObject]:
         """Return those of its owners that are in the dump."""
@@ -121,6 +155,15 @@ class DumpObjects:
             return found
         return self._by_name.get((owner.group, owner.kind, namespace, owner.name))
 
+    def _owners_of(self, owner: Owner, namespace: str) -> Sequence[Owner]:
+        """Return the owners of an owner, if it is in the dump."""
+        given = self._object_of(owner, namespace)
+        if given is not None:
+            return owners_of(given)
+        link = self._links.get(owner.uid) if owner.uid else None
+        link = link or self._links.get((owner.group, owner.kind, namespace, owner.name))
+        return () if link is None else link.owners
+
     def _above_of(self, owner: Owner, namespace: str) -> tuple[Owner, ...]:
         key = namespace, owner
         known = self._above.get(key)
@@ -128,8 +171,7 @@ class DumpObjects:
             found: dict[Owner, None] = {owner: None}
             todo = [owner]
             for each in todo:
-                given = self._object_of(each, namespace)
-                for above in () if given is None else owners_of(given):
+                for above in self._owners_of(each, namespace):
                     if above not in found:
                         found[above] = None
                         todo.append(above)
@@ -139,8 +181,12 @@ class DumpObjects:
 
 def owners_of(given: KubernetesObject) -> list[Owner]:
     """Return the direct owners of an object: who controls it first, then by kind and name."""
+    return _owners_in(given.metadata.content)
+
+
+def _owners_in(metadata: object) -> list[Owner]:
     found: list[Owner] = []
-    for reference in mappings_in(look_up(given.metadata.content, "ownerReferences")):
+    for reference in mappings_in(look_up(metadata, "ownerReferences")):
         texts = {key: look_up(reference, key) for key in ("apiVersion", "kind", "name", "uid")}
         kind, name, version, uid = (
             text if isinstance(text := texts[key], str) else ""
@@ -160,6 +206,7 @@ def sorted_objects(reading: Reading, given: Objects, /) -> DumpObjects:
     once: the one with the latest ``resourceVersion``.
     """
     found: dict[tuple[str, str], dict[tuple[str, str], Mapping[str, object]]] = {}
+    links: dict[Link, None] = {}
     for kind, content in _contents(reading, given):
         if kind in _KINDS:
             metadata = look_up(content, "metadata")
@@ -167,6 +214,13 @@ def sorted_objects(reading: Reading, given: Objects, /) -> DumpObjects:
             key = str(namespace) if _KINDS[kind][1] else "", str(look_up(metadata, "name"))
             others = found.setdefault(kind, {})
             others[key] = _newer(others[key], content) if key in others else content
+        else:
+            metadata = look_up(content, "metadata")
+            owners = tuple(_owners_in(metadata))
+            if owners:
+                texts = [look_up(metadata, key) for key in ("namespace", "name", "uid")]
+                namespace, name, uid = (text if isinstance(text, str) else "" for text in texts)
+                links[Link(*kind, namespace or "default", name, uid, owners)] = None
     return DumpObjects(
         {
             kind: named_objects(
@@ -178,7 +232,8 @@ def sorted_objects(reading: Reading, given: Objects, /) -> DumpObjects:
             )
             for kind in _KINDS
             if kind in found
-        }
+        },
+        sorted(links, key=repr),
     )
 
 

@@ -16,6 +16,19 @@ from batchsched.model.validation.values import is_text, shown
 _SHORTEST_BEGINNING = 4
 _MOST_CANDIDATES = 5
 _MOST_SUGGESTIONS = 3
+_BAD_IF_TRUE = frozenset(
+    {
+        "DisruptionTarget",
+        "Evicted",
+        "Failed",
+        "Preempted",
+        "Stale",
+        "Suspended",
+        "Unschedulable",
+        "UnschedulableOnNodePool",
+    }
+)
+"""The types of conditions that are true where something is wrong; others are false there."""
 
 
 @frozen(kw_only=True)
@@ -28,6 +41,21 @@ class Told:
     """``True``, ``False`` or ``Unknown``."""
     reason: str = ""
     message: str = ""
+    who: str = ""
+    """Who wrote it, in words, such as ``Kueue`` or ``the kube-scheduler``; empty: unknown."""
+    time: float | None = None
+    """When its status last changed, in seconds since 1970; None: unknown."""
+
+    @property
+    def says_why(self) -> bool:
+        """Whether it says why something waits, and not that all is well.
+
+        >>> Told(type="QuotaReserved", status="False").says_why
+        True
+        >>> Told(type="Unschedulable", status="False").says_why
+        False
+        """
+        return self.status == ("True" if self.type in _BAD_IF_TRUE else "False")
 
 
 def _kept_facts(content: Mapping[str, JobFacts], /) -> Mapping[str, JobFacts]:
@@ -53,8 +81,8 @@ class JobFacts:
     job: str
     """The UID of the job."""
     system: str
-    """Whose job it is: ``kubernetes``, ``volcano``, ``kube-batch``, ``kai``, ``kueue`` or
-    ``yunikorn``."""
+    """Whose job it is: ``kubernetes``, ``volcano``, ``kube-batch``, ``kai``, ``coscheduling``,
+    ``kueue`` or ``yunikorn``."""
     kind: str
     """The kind of its owner, such as ``Job``; of its own object if it has no owner."""
     owner: str
@@ -126,6 +154,7 @@ class Dump:
             candidates = ", ".join(found[:_MOST_CANDIDATES])
             raise UnknownNameError(f"{text} may be any of {candidates}")
         uids = {job.name: job.uid for job in reversed(self.snapshot.jobs)}
+        uids |= {facts.owner: uid for uid, facts in sorted(self.facts.items(), reverse=True)}
         uids |= {job.uid: job.uid for job in self.snapshot.jobs}
         similar = get_close_matches(text, sorted(uids), n=2 * _MOST_SUGGESTIONS)
         meant = list(dict.fromkeys(uids[name] for name in similar))[:_MOST_SUGGESTIONS]

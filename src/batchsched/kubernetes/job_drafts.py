@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from attrs import define, evolve, field, frozen
 
 from batchsched.kubernetes.annotations import read_plan, with_annotated_properties
-from batchsched.kubernetes.dump_objects import DumpObjects
+from batchsched.kubernetes.dump_objects import (
+    COSCHEDULING,
+    KAI,
+    KUBE_BATCH,
+    KUBERNETES,
+    KUEUE,
+    VOLCANO,
+    DumpObjects,
+)
 from batchsched.kubernetes.facts import Told
 from batchsched.kubernetes.jobs import WAITING, with_tasks
 from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up, mappings_in
@@ -19,6 +27,24 @@ WITHOUT_ROLE = "-"
 """The group of tasks without a role, in a job with groups; not a valid name of a role."""
 MOST_MADE = 100_000
 """How many tasks one set of templates may become."""
+_KUBE_SCHEDULER = "the kube-scheduler"
+_WRITERS = {
+    KUBERNETES: _KUBE_SCHEDULER,
+    **dict.fromkeys(COSCHEDULING, _KUBE_SCHEDULER),
+    VOLCANO: "Volcano",
+    KUBE_BATCH: "kube-batch",
+    KAI: "KAI Scheduler",
+    KUEUE: "Kueue",
+}
+"""API group to who writes the conditions of its objects."""
+_SCHEDULERS = {
+    "default-scheduler": _KUBE_SCHEDULER,
+    "volcano": "Volcano",
+    "kai-scheduler": "KAI Scheduler",
+    "yunikorn": "YuniKorn",
+    "kube-batch": "kube-batch",
+}
+"""The name of a scheduler, as pods have it, to who that is."""
 
 
 @frozen
@@ -31,6 +57,8 @@ class Template:
     """The mapping that has the template at the key ``template``."""
     source: KubernetesObject
     """The object that has it."""
+    least: int = 0
+    """How many of them must be able to start together."""
 
     @property
     def pod_object(self) -> KubernetesObject:
@@ -66,7 +94,9 @@ class JobDraft:
     is_missing: bool = False
     """Whether its group is not there, so that only pods that wait are its tasks."""
     has_finished: bool = False
-    """Whether its Workload has finished; then it is no job."""
+    """Whether its Workload has finished, or is on another cluster; then it is no job."""
+    is_taken: bool = False
+    """Whether another job has taken over its holds and its queue."""
     aliases: list[str] = field(factory=list[str])
     pods: list[tuple[Pod, str | None]] = field(factory=list[tuple[Pod, str | None]])
     """Its pods with the roles that they name."""
@@ -89,6 +119,12 @@ class JobDraft:
 
     def make_tasks(self, namespaces: Namespaces, priorities: PriorityClasses) -> None:
         """Make the tasks of its templates. O(tasks)."""
+        names = {group.name for group in self.groups}
+        if self.templates and names.isdisjoint(one.set_name for one in self.templates):
+            # Nothing says which template is of which group.
+            self.groups, self.min_groups = (), None
+            least = sum(template.least for template in self.templates)
+            self.min_available = max(self.min_available or 0, least)
         for template in self.templates:
             if template.count > MOST_MADE:
                 template.above.fault("", f"expected at most {MOST_MADE} pods of one template")
@@ -182,6 +218,9 @@ def owner_names(draft: JobDraft, objects: DumpObjects) -> Iterator[str]:
     """Yield all names by which a job is found, some several times. O(pods)."""
     yield draft.name
     yield from draft.aliases
+    if draft.objects:
+        yield f"{draft.kind.lower()}/{draft.name}"
+        yield f"{draft.kind.lower()}.{draft.api_group}/{draft.name}"
     for given in draft.objects:
         yield given.name
         for owner in objects.owners(given):
@@ -197,41 +236,61 @@ def owner_names(draft: JobDraft, objects: DumpObjects) -> Iterator[str]:
 
 def told_of(draft: JobDraft) -> list[Told]:
     """Return the conditions of a job's objects, and of pods that wait, the newest first."""
-    found: dict[tuple[str, Told], None] = {}
+    newest: dict[Told, float | None] = {}
+    for told in _all_told(draft):
+        same, time = evolve(told, time=None), told.time
+        before = newest.get(same)
+        newest[same] = time if before is None else before if time is None else max(time, before)
+    found = [evolve(told, time=time) for told, time in newest.items()]
+    found.sort(key=lambda told: (told.type, told.status, told.reason, told.message, told.who))
+    found.sort(key=lambda told: float("-inf") if told.time is None else told.time, reverse=True)
+    return found
+
+
+def _all_told(draft: JobDraft) -> Iterator[Told]:
     for given in draft.objects:
+        who = _WRITERS.get(given.reader.path.partition("[")[0].partition(".")[2], "")
         status = look_up(given.reader.content, "status")
         for key in ("conditions", "schedulingConditions"):
             for condition in mappings_in(look_up(status, key)):
-                for each in _conditions(condition):
-                    found[each] = None
+                yield from _conditions(given, condition, who)
         since = given.metadata.text_map("annotations").get("kai.scheduler/stale-podgroup-timestamp")
         if since:
-            told = Told(type="Stale", status="True", message=f"stale since {since}")
-            found[since, told] = None
+            yield Told(
+                type="Stale",
+                status="True",
+                message=f"stale since {since}",
+                who=who,
+                time=_time(given, since),
+            )
     for pod, _ in draft.pods:
         if pod.task.status in WAITING:
-            status = look_up(pod.object.reader.content, "status")
-            for condition in mappings_in(look_up(status, "conditions")):
+            content = pod.object.reader.content
+            name = _text(look_up(content, "spec"), "schedulerName") or "default-scheduler"
+            who = _SCHEDULERS.get(name, f"the scheduler {name}")
+            for condition in mappings_in(look_up(look_up(content, "status"), "conditions")):
                 if look_up(condition, "type") == "PodScheduled":
-                    for each in _conditions(condition):
-                        if each[1].status == "False" and each[1].reason != "SchedulingGated":
-                            found[each] = None
-    newest: dict[Told, str] = {}
-    for time, told in found:
-        newest[told] = max(time, newest.get(told, ""))
-    by_name = sorted(newest, key=lambda told: (told.type, told.status, told.reason, told.message))
-    return sorted(by_name, key=lambda told: newest[told], reverse=True)
+                    for each in _conditions(pod.object, condition, who):
+                        if each.status == "False" and each.reason != "SchedulingGated":
+                            yield each
 
 
-def _conditions(condition: Mapping[str, object]) -> Iterator[tuple[str, Told]]:
-    """Yield a condition with its time; one of KAI Scheduler for each of its reasons."""
-    time = look_up(condition, "lastTransitionTime")
-    stamp = time if isinstance(time, str) else "" if time is None else str(time)
+def _conditions(
+    given: KubernetesObject, condition: Mapping[str, object], who: str
+) -> Iterator[Told]:
+    """Yield a condition of an object; one of KAI Scheduler for each of its reasons."""
+    time = _time(given, look_up(condition, "lastTransitionTime"))
     own = _text(condition, "type"), _text(condition, "status")
-    reasons = list(mappings_in(look_up(condition, "reasons")))
-    for given in reasons or [condition]:
-        reason, message = _text(given, "reason"), _text(given, "message")
-        yield stamp, Told(type=own[0], status=own[1], reason=reason, message=message)
+    for said in list(mappings_in(look_up(condition, "reasons"))) or [condition]:
+        reason, message = _text(said, "reason"), _text(said, "message")
+        yield Told(type=own[0], status=own[1], reason=reason, message=message, who=who, time=time)
+
+
+def _time(given: KubernetesObject, time: object) -> float | None:
+    try:
+        return given.reader.reading.seconds(time)
+    except ValueError:
+        return None  # only a text that is told
 
 
 def _text(given: object, key: str) -> str:

@@ -31,12 +31,14 @@ def read_pod_group(
         namespace=group.namespace,
         queue=spec.text("queue") or default_queue,
         # The API omits a 0.
-        min_available=spec.integer("minMember", default=0),
+        min_available=spec.integer("minMember", default=0, least=0),
         priority=priorities.of(group, spec.text("priorityClassName"), 0),
         creation_time=group.creation_time(),
         groups=tuple(roles_of(spec, least_of_leaf=0)),
         # None: it needs all of its top-level groups.
-        min_groups=None if spec.get("minSubGroup") is None else spec.integer("minSubGroup"),
+        min_groups=None
+        if spec.get("minSubGroup") is None
+        else spec.integer("minSubGroup", least=0),
     )
     return with_annotated_properties(job, group)
 
@@ -46,7 +48,7 @@ def roles_of(spec: Reader, *, least_of_leaf: int) -> Iterator[TaskGroup]:
 
     `least_of_leaf` is the minimum of a leaf that does not name one.
     """
-    for name, least in spec.integer_map("minTaskMember").items():
+    for name, least in spec.integer_map("minTaskMember", least=0).items():
         yield TaskGroup(name, min=least)
     subgroups = list(spec.children("subGroups"))
     parents = {subgroup.text("parent") for subgroup in subgroups}
@@ -55,9 +57,9 @@ def roles_of(spec: Reader, *, least_of_leaf: int) -> Iterator[TaskGroup]:
         if name in parents:
             parts: int | None = None
             if subgroup.get("minSubGroup") is not None:
-                parts = subgroup.integer("minSubGroup")
+                parts = subgroup.integer("minSubGroup", least=0)
         else:
-            parts = subgroup.integer("minMember", default=least_of_leaf)
+            parts = subgroup.integer("minMember", default=least_of_leaf, least=0)
         yield TaskGroup(name, parent=subgroup.text("parent") or None, min=parts)
 
 

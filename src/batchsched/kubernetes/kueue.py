@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define, field
 
-from batchsched.kubernetes.dump_objects import KUEUE, DumpObjects
+from batchsched.kubernetes.dump_objects import KUEUE, DumpObjects, owners_of
 from batchsched.kubernetes.job_drafts import JobDraft, Template, is_true
-from batchsched.kubernetes.objects import KubernetesObject, look_up, mappings_in
+from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up, mappings_in
 from batchsched.kubernetes.pods import Pod, PriorityClasses
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, HoldKind
+from batchsched.model.notice import NoticeCode
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 ADMISSION_GATE = "kueue.x-k8s.io/admission"
@@ -19,6 +20,11 @@ GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
 TOTAL_COUNT = "kueue.x-k8s.io/pod-group-total-count"
 _WORKLOAD = "kueue.x-k8s.io/workload"
 _MOST_DIGITS = 10
+_DEFAULT = "default"
+_HELD_THOUGH_ADMITTED = (
+    "its queue is stopped: pods that wait are held here; Kueue holds only what it has not admitted"
+)
+_NOT_YET = "its quota is reserved, but Kueue has not admitted it yet"
 _NOT_TRIED = "Kueue has not tried it yet"
 
 
@@ -32,8 +38,8 @@ class Kueue:
     """The jobs of pod groups without a Workload, by namespace/name."""
     _by_name: dict[str, JobDraft] = field(factory=dict[str, JobDraft])
     _by_uid: dict[str, JobDraft] = field(factory=dict[str, JobDraft])
-    _by_owner: dict[tuple[str, str, str], JobDraft] = field(
-        factory=dict[tuple[str, str, str], JobDraft]
+    _by_owner: dict[tuple[str, str, str, str], JobDraft] = field(
+        factory=dict[tuple[str, str, str, str], JobDraft]
     )
     _local: dict[str, KubernetesObject] = field(factory=dict[str, KubernetesObject])
     _cluster: dict[str, KubernetesObject] = field(factory=dict[str, KubernetesObject])
@@ -68,21 +74,25 @@ class Kueue:
             draft = found._draft(given, priorities, of_workloads, theirs=theirs)
             found._by_name[given.full_name] = draft
             drafts.append(draft)
-            draft.has_finished = is_true(given, "Finished")
+            draft.has_finished = is_true(given, "Finished") or _runs_elsewhere(given)
             if not draft.has_finished:
                 found.drafts.append(draft)
         drafts.sort(key=lambda one: (one.has_finished, -one.objects[0].creation_time(), one.name))
         for draft in drafts:
             given = draft.objects[0]
-            for owner in objects.owners(given):
+            # Owners further above may have other jobs too, as a CronJob does.
+            for owner in owners_of(given):
                 if owner.uid:
                     found._by_uid.setdefault(owner.uid, draft)
-                found._by_owner.setdefault((given.namespace, owner.kind, owner.name), draft)
+                key = given.namespace, owner.group, owner.kind, owner.name
+                found._by_owner.setdefault(key, draft)
         return found
 
     def queue_of(self, namespace: str, local_queue: str) -> tuple[str, Hold | None]:
         """Return the queue that a LocalQueue stands for, and a hold if there is none."""
         local = self._local.get(f"{namespace}/{local_queue}")
+        if not local_queue:
+            return "", Hold(HoldKind.NO_QUEUE, "", "it names no LocalQueue")
         if local is None:
             message = f"LocalQueue {local_queue} doesn't exist"
             return local_queue, Hold(HoldKind.NO_QUEUE, local_queue, message)
@@ -97,23 +107,27 @@ class Kueue:
         name = pod.object.metadata.text_map("annotations").get(_WORKLOAD)
         found = self._by_name.get(f"{namespace}/{name}") if name else None
         if found is None:
-            found = self.owned_by(pod.object, objects)
+            found = self.owned_by(pod.object, "", objects)
         if found is None:
             group = pod.task.labels.get(GROUP_LABEL)
             found = self._by_name.get(f"{namespace}/{group}") if group else None
         return found
 
-    def owned_by(self, given: KubernetesObject, objects: DumpObjects) -> JobDraft | None:
+    def owned_by(
+        self, given: KubernetesObject, api_group: str, objects: DumpObjects
+    ) -> JobDraft | None:
         """Return the job of the Workload whose owner is an object or one of its owners."""
         owners = objects.owners(given)
         uid = look_up(given.metadata.content, "uid")
         for each in (uid, *(owner.uid for owner in owners)):
             if isinstance(each, str) and each in self._by_uid:
                 return self._by_uid[each]
-        own = given.namespace, given.kind, given.name
-        for key in (own, *((given.namespace, owner.kind, owner.name) for owner in owners)):
-            if key in self._by_owner:
-                return self._by_owner[key]
+        names = [(api_group, given.kind, given.name)]
+        names += [(owner.group, owner.kind, owner.name) for owner in owners]
+        for name in names:
+            found = self._by_owner.get((given.namespace, *name))
+            if found is not None:
+                return found
         return None
 
     def pod_group(self, pod: Pod, name: str) -> JobDraft:
@@ -134,7 +148,11 @@ class Kueue:
         return draft
 
     def take_over(self, draft: JobDraft, workload: JobDraft) -> None:
-        """Give a job of a group the queue and the holds of its Workload."""
+        """Give a job of a group the queue and the holds of its Workload.
+
+        Of several groups of one Workload, the first gets the templates of its pods.
+        """
+        workload.is_taken = True
         draft.queue = workload.queue
         draft.local_queue = workload.local_queue
         draft.add_alias(workload.name)
@@ -142,8 +160,8 @@ class Kueue:
         if not workload.has_finished:
             draft.holds += workload.holds
             draft.is_suspended_by_kueue = True
-            draft.templates = workload.templates
             draft.estimate = workload.estimate
+            draft.templates, workload.templates = workload.templates, []
 
     def _draft(
         self,
@@ -156,6 +174,8 @@ class Kueue:
         note_unsupported(given, "Workload (Kueue)")
         spec, status = given.reader.child("spec"), given.reader.child("status")
         local_queue = spec.text("queueName")
+        if not local_queue and f"{given.namespace}/{_DEFAULT}" in self._local:
+            local_queue = _DEFAULT
         queue, missing = self.queue_of(given.namespace, local_queue)
         admission = status.child("admission").text("clusterQueue")
         if admission:
@@ -174,36 +194,46 @@ class Kueue:
             is_suspended_by_kueue=True,
         )
         ended = {
-            one.text("name"): one.integer("count", default=0)
+            one.text("name"): one.integer("count", default=0, least=0)
             for one in status.children("reclaimablePods")
         }
-        least = 0
         for position, one in enumerate(sets):
             name = one.text("name") or ("main" if len(sets) == 1 else f"set-{position}")
-            count = max(0, one.integer("count", default=1) - ended.get(name, 0))
-            least += min(one.integer("minCount", default=count), count)
-            draft.templates.append(Template(name, count, one, given))
+            count = max(0, one.integer("count", default=1, least=0) - ended.get(name, 0))
+            template = Template(
+                name, count, one, given, min(one.integer("minCount", default=count, least=0), count)
+            )
+            draft.templates.append(template)
+        least = sum(template.least for template in draft.templates)
         draft.min_available = 1 if admitted else least
         if spec.get("maximumExecutionTimeSeconds") is not None:
-            draft.estimate = spec.integer("maximumExecutionTimeSeconds")
+            draft.estimate = spec.integer("maximumExecutionTimeSeconds", least=0)
         if spec.get("priority") is not None:
             draft.priority = spec.integer("priority")
         else:
             ref = spec.child("priorityClassRef")
-            name = ref.text("name") or spec.text("priorityClassName")
-            of_pods = ref.text("kind") == "PriorityClass"
+            name = ref.text("name") or spec.text("priorityClassName")  # the latter: v1beta1
+            source = ref.text("kind") or spec.text("priorityClassSource").rpartition("/")[2]
+            of_pods = source.lower() == "priorityclass"
             draft.priority = (priorities if of_pods else of_workloads).of(given, name, 0)
         if spec.get("active") is False:
             message = "the Workload is deactivated"
             draft.holds.append(Hold(HoldKind.SUSPENDED, given.name, message))
+        cluster = self._cluster.get(admission)
+        if admitted and cluster is not None and _stop_policy(cluster) == "Hold":
+            given.note(NoticeCode.READ_AS, "status.admission", _HELD_THOUGH_ADMITTED)
         if not admitted and not reserved:
             draft.holds += self._not_reserved(given, queue, missing, local_queue, theirs=theirs)
         elif not admitted:
-            draft.holds += [
-                Hold(HoldKind.CHECK, check.text("name"), check.text("message"))
+            checks = [
+                Hold(HoldKind.CHECK, check.text("name"), _said_by(check))
                 for check in status.children("admissionChecks")
                 if check.text("state") != "Ready"
             ]
+            if theirs and not checks and _status(status.content, "Admitted") == "False":
+                told = _message(status.content, "Admitted") or _NOT_YET
+                checks.append(Hold(HoldKind.NOT_ADMITTED, admission or queue, told))
+            draft.holds += checks
         return draft
 
     def _not_reserved(
@@ -230,19 +260,52 @@ class Kueue:
                 holds.append(Hold(HoldKind.QUEUE_CLOSED, one.name, message))
         if theirs:
             status = given.reader.child("status")
-            told = _message(status.content)
+            told = _message(status.content, "QuotaReserved") or _inactive(cluster)
             until = status.child("requeueState").time("requeueAt", is_past=False)
             holds.append(Hold(HoldKind.NOT_ADMITTED, name or queue, told or _NOT_TRIED, until))
         return holds
 
 
 def _is_stopped(given: KubernetesObject) -> bool:
-    return given.reader.child("spec").text("stopPolicy") not in ("", "None")
+    return _stop_policy(given) not in ("", "None")
 
 
-def _message(status: object) -> str:
-    for condition in mappings_in(look_up(status, "conditions")):
-        if look_up(condition, "type") == "QuotaReserved":
-            message = look_up(condition, "message")
-            return message if isinstance(message, str) else ""
-    return ""
+def _stop_policy(given: KubernetesObject) -> str:
+    return given.reader.child("spec").text("stopPolicy")
+
+
+def _runs_elsewhere(given: KubernetesObject) -> bool:
+    """Return whether a Workload was sent to another cluster, by MultiKueue."""
+    cluster = given.reader.child("status").text("clusterName")
+    if not cluster or not is_true(given, "Admitted"):
+        return False
+    given.note(NoticeCode.FIELD_IGNORED, "status.clusterName", "left out: it is on another cluster")
+    return True
+
+
+def _said_by(check: Reader) -> str:
+    message, state = check.text("message"), check.text("state")
+    return message or (f"its state is {state}" if state else "")
+
+
+def _inactive(cluster: KubernetesObject | None) -> str:
+    """Return why a ClusterQueue admits nothing; empty: it does, or does not say."""
+    status = None if cluster is None else cluster.reader.get("status")
+    if cluster is None or _status(status, "Active") != "False":
+        return ""
+    message = _message(status, "Active")
+    return f"ClusterQueue {cluster.name} is inactive" + (message and f": {message}")
+
+
+def _status(status: object, condition: str) -> object:
+    return look_up(_condition(status, condition), "status")
+
+
+def _message(status: object, condition: str) -> str:
+    message = look_up(_condition(status, condition), "message")
+    return message.strip().removesuffix(".") if isinstance(message, str) else ""
+
+
+def _condition(status: object, name: str) -> object:
+    found = mappings_in(look_up(status, "conditions"))
+    return next((each for each in found if look_up(each, "type") == name), None)

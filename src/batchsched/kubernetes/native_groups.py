@@ -184,13 +184,17 @@ def _least(given: KubernetesObject, key: str) -> int:
 def _policy_least(policy: Reader, key: str) -> int:
     """Return the minimum of a policy: that of a gang, or 1 for a basic one."""
     gang = policy.optional_child("gang")
-    return 1 if gang is None else gang.integer(key, default=1)
+    return 1 if gang is None else gang.integer(key, default=1, least=0)
 
 
 def _note(given: KubernetesObject) -> None:
     note_unsupported(given, f"{given.kind} (Kubernetes)")
     constraints = given.reader.child("spec").child("schedulingConstraints")
-    for topology in constraints.children("topology"):
-        key = topology.text("key")
+    # The latter names are those of an alpha of 1.36.
+    for topology in (
+        *constraints.children("topology"),
+        *constraints.children("topologyConstraints"),
+    ):
+        key = topology.text("key") or topology.text("topologyKey")
         message = f"ignored: the group may be spread over values of {key}"
         given.note(NoticeCode.FIELD_IGNORED, "spec.schedulingConstraints.topology", message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from typing import TypeGuard, TypeVar, cast
 
@@ -55,6 +55,18 @@ def seconds_of(time: str | datetime, /) -> float:
         # Its meaning would depend on the machine that reads it.
         raise ValueError(f"expected a datetime with a time zone, got {time!r}")
     return time.timestamp()
+
+
+def time_text(seconds: float, /) -> str:
+    """Return a time, given in seconds since 1970, as RFC 3339 in UTC; fractions are cut.
+
+    >>> time_text(86400.5), time_text(1e300)
+    ('1970-01-02T00:00:00Z', '1e+300 s')
+    """
+    try:
+        return f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%dT%H:%M:%SZ}".rjust(20, "0")
+    except (OverflowError, ValueError, OSError):  # no year of four digits
+        return f"{seconds:g} s"
 
 
 NoticeKey = tuple[NoticeCode, str, str, str]
@@ -143,8 +155,8 @@ class _SnakeCase(dict[str, str]):
 
     def __missing__(self, key: str) -> str:
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
-        self[key] = words
-        return words
+        self[key] = found = key if words == key else words
+        return found
 
 
 _snake_case = _SnakeCase()
@@ -175,7 +187,14 @@ def look_up(given: object, key: str, /) -> object:
     if not is_mapping(given):
         return None
     found = given.get(key)
-    return given.get(_snake_case[key]) if found is None else found
+    if found is None and (snake_case := _snake_case[key]) is not key:
+        return given.get(snake_case)
+    return found
+
+
+def names_of(key: str, /) -> tuple[str, str]:
+    """Return a key of the API in both notations."""
+    return key, _snake_case[key]
 
 
 def mappings_in(given: object, /) -> Iterator[Mapping[str, object]]:
@@ -191,7 +210,7 @@ class Reader:
     a fault has been recorded.
     """
 
-    __slots__ = ("_above", "_step", "content", "reading")
+    __slots__ = ("_above", "_step", "_text_maps", "content", "reading")
 
     def __init__(
         self,
@@ -204,6 +223,7 @@ class Reader:
         self.reading = reading
         self._step = step
         self._above = above
+        self._text_maps: dict[str, Mapping[str, str]] | None = None
 
     @property
     def path(self) -> str:
@@ -241,13 +261,15 @@ class Reader:
             self.fault(f".{key}", _MISSING)
         return ""
 
-    def integer(self, key: str, *, default: int | None = None) -> int:
-        """Return an integer, which is required if there is no default."""
+    def integer(self, key: str, *, default: int | None = None, least: int | None = None) -> int:
+        """Return an integer, of at least `least`; required if there is no default."""
         found = self.get(key)
-        if isinstance(found, int) and not isinstance(found, bool):
+        is_integer = isinstance(found, int) and not isinstance(found, bool)
+        if is_integer and isinstance(found, int) and (least is None or found >= least):
             return found
         if found is not None:
-            self.fault(f".{key}", f"expected an integer, got {shown(found)}")
+            more = "" if least is None else f" of at least {least}"
+            self.fault(f".{key}", f"expected an integer{more}, got {shown(found)}")
         elif default is None:
             self.fault(f".{key}", _MISSING)
         return default or 0
@@ -301,6 +323,15 @@ class Reader:
 
     def text_map(self, key: str) -> Mapping[str, str]:
         """Return a mapping of strings to strings whose keys users choose, such as labels."""
+        known = self._text_maps
+        if known is None:
+            known = self._text_maps = {}
+        found = known.get(key)
+        if found is None:
+            found = known[key] = self._text_map(key)
+        return found
+
+    def _text_map(self, key: str) -> Mapping[str, str]:
         content = self.child(key).content
         if not content:
             return EMPTY
@@ -313,7 +344,7 @@ class Reader:
                 self.fault(f".{key}[{shown(name)}]", message)
         return self.reading.shared(FrozenMap(valid))
 
-    def integer_map(self, key: str) -> Mapping[str, int]:
+    def integer_map(self, key: str, *, least: int | None = None) -> Mapping[str, int]:
         """Return a mapping of strings to integers whose keys users choose, in order of key."""
         below = self.child(key)
         names: list[str] = []
@@ -323,7 +354,7 @@ class Reader:
                     names.append(name)
             else:
                 self.fault(f".{key}[{shown(name)}]", "expected a string as key")
-        return {name: below.integer(name) for name in sorted(names)}
+        return {name: below.integer(name, least=least) for name in sorted(names)}
 
     def child(self, key: str) -> Reader:
         """Return a reader of the mapping at `key`, or of an empty one if it is not given."""

@@ -181,9 +181,13 @@ def _tolerations(spec: Reader) -> Iterator[Toleration]:
         operator = toleration.member(
             "operator", TolerationOperator, default=TolerationOperator.EQUAL
         )
-        if operator is not None:
+        key = toleration.text("key")
+        if operator is TolerationOperator.EQUAL and not key:
+            message = "is empty; use operator Exists without a key to tolerate everything"
+            toleration.fault(".key", message)
+        elif operator is not None:
             yield Toleration(
-                key=toleration.text("key"),
+                key=key,
                 operator=operator,
                 value=toleration.text("value"),
                 effect=toleration.member("effect", TaintEffect),

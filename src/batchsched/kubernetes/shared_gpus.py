@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 
@@ -89,6 +89,11 @@ def _holding(pod: Pod, thousandths: int) -> Pod:
         del scalars[GPU]
     held = evolve(resreq, scalars=scalars)
     return evolve(pod, task=evolve(pod.task, resreq=held, init_resreq=None))
+
+
+def labels_of_groups(groups: Iterable[str]) -> dict[str, str]:
+    """Return the labels that name the shared GPUs of a pod."""
+    return {f"{_GROUP}/{group}": group for group in groups}
 
 
 def _groups(labels: Mapping[str, str]) -> Iterator[str]:

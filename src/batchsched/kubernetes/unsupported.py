@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import frozen
 
-from batchsched.kubernetes.objects import KubernetesObject, look_up, mappings_in
+from batchsched.kubernetes.objects import (
+    KubernetesObject,
+    is_mapping,
+    look_up,
+    mappings_in,
+    names_of,
+)
 from batchsched.model.notice import NoticeCode
 
 
@@ -69,12 +75,25 @@ _OF_KUBERNETES = (
     _field(
         "spec.disruptionMode",
         "ignored: pods of the group may be evicted one by one",
-        lambda value: value == "all" or look_up(value, "all") is not None,
+        # In 1.36 a name, in 1.37 a mapping.
+        lambda value: value in ("all", "PodGroup") or look_up(value, "all") is not None,
     ),
     _field(
         "spec.resourceClaims",
         "ignored: pods may be placed on nodes without the devices that the group claims",
     ),
+)
+
+_OF_PLACEMENT = tuple(
+    _annotation(f"kueue.x-k8s.io/podset-{name}", "ignored: topology is not considered")
+    for name in (
+        *("required-topology", "preferred-topology", "unconstrained-topology"),
+        *("slice-required-topology", "slice-size", "group-name"),
+    )
+)
+_OF_DISRUPTION = tuple(
+    _annotation(f"volcano.sh/{name}", "ignored: only plugins decide which tasks may be evicted")
+    for name in ("jdb-min-available", "jdb-max-unavailable", "cooldown-time")
 )
 
 _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
@@ -104,6 +123,8 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
         _annotation(
             "scheduling.volcano.sh/queue-name", "ignored: only pod groups name queues here"
         ),
+        *_OF_PLACEMENT,
+        *_OF_DISRUPTION,
     ),
     "Pod (its own groups)": (
         _field("spec.schedulingGroup", "ignored: pods are grouped by pod groups only"),
@@ -115,11 +136,21 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
         _annotation(
             "volcano.sh/preemptable", "ignored: only plugins decide which tasks may be evicted"
         ),
+        _annotation("volcano.sh/revocable-zone", "ignored: all nodes count as permanent"),
+        _annotation("volcano.sh/numa-topology-policy", "ignored: nodes are not split by NUMA zone"),
+        *_OF_DISRUPTION,
     ),
     "PodGroup (Kubernetes)": _OF_KUBERNETES,
     "CompositePodGroup (Kubernetes)": _OF_KUBERNETES,
     "PodGroup (KAI Scheduler)": (
         _field("spec.topologyConstraint", "ignored: topology is not considered"),
+        _field(
+            "spec.subGroups",
+            "ignored: topology of subgroups is not considered",
+            lambda groups: any(
+                _is_given(look_up(group, "topologyConstraint")) for group in mappings_in(groups)
+            ),
+        ),
         _field(
             "spec.preemptibility",
             "ignored: the group may be evicted, and may exceed the quota of its queue",
@@ -131,7 +162,15 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
             "ignored: a group below its minimum is not evicted for that",
         ),
     ),
-    "Workload (Kueue)": (),
+    "Workload (Kueue)": (
+        _field(
+            "spec.podSets",
+            "ignored: topology is not considered",
+            lambda sets: any(
+                _is_given(look_up(one, "topologyRequest")) for one in mappings_in(sets)
+            ),
+        ),
+    ),
     "Queue": (
         _field("spec.capability.pods", "ignored: pods are not counted"),
         _field("spec.affinity", "ignored: the queue may use all nodes"),
@@ -166,13 +205,40 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
 """The fields that give a notice, by kind."""
 
 
+@frozen
+class _OfOneMapping:
+    """The unsupported fields in one mapping of an object."""
+
+    path: tuple[str, ...]
+    fields: tuple[_UnsupportedField, ...]
+    names: frozenset[str]
+    """Their keys, in both notations."""
+
+
+def _by_parent(fields: Sequence[_UnsupportedField]) -> tuple[_OfOneMapping, ...]:
+    paths = dict.fromkeys(each.path[:-1] for each in fields)
+    own = {path: tuple(each for each in fields if each.path[:-1] == path) for path in paths}
+    return tuple(
+        _OfOneMapping(
+            path, below, frozenset(key for each in below for key in names_of(each.path[-1]))
+        )
+        for path, below in own.items()
+    )
+
+
+# Most objects set none of them: then each mapping is looked at once.
+_BY_PARENT = {kind: _by_parent(fields) for kind, fields in _UNSUPPORTED.items()}
+
+
 def note_unsupported(given: KubernetesObject, kind: str | None = None, /) -> None:
     """Record a notice of every unsupported field that an object sets. O(fields)."""
-    for unsupported in _UNSUPPORTED[kind or given.kind]:
-        found: object = given.reader.content
-        for key in unsupported.path:
-            found = look_up(found, key)
-            if found is None:
-                break
-        if found is not None and unsupported.matters(found):
-            given.note(NoticeCode.FIELD_IGNORED, unsupported.text, unsupported.consequence)
+    for of_one in _BY_PARENT[kind or given.kind]:
+        parent: object = given.reader.content
+        for key in of_one.path:
+            parent = look_up(parent, key)
+        if not is_mapping(parent) or of_one.names.isdisjoint(parent):
+            continue
+        for unsupported in of_one.fields:
+            found = look_up(parent, unsupported.path[-1])
+            if found is not None and unsupported.matters(found):
+                given.note(NoticeCode.FIELD_IGNORED, unsupported.text, unsupported.consequence)

@@ -37,6 +37,7 @@ from batchsched.model.validation.values import (
     LARGEST,
     Problems,
     cycles_of_parents,
+    duration_problems,
     each_problems,
     integer_problems,
     is_integer,
@@ -279,8 +280,8 @@ def task_time_problems(task: TaskInfo) -> Problems:
     if task.start_time is not None:
         yield from time_problems("start_time", task.start_time)
     if task.estimate is not None:
-        yield from _duration_problems("estimate", task.estimate)
-    yield from _duration_problems("attained_service", task.attained_service)
+        yield from duration_problems("estimate", task.estimate)
+    yield from duration_problems("attained_service", task.attained_service)
 
 
 def hold_problems(holds: object) -> Problems:
@@ -305,7 +306,7 @@ def job_timing_problems(job: JobInfo) -> Problems:
     yield from text_problems("user", job.user, may_be_empty=True)
     for path, duration in (("estimate", job.estimate), ("max_wait", job.max_wait)):
         if duration is not None:
-            yield from _duration_problems(path, duration)
+            yield from duration_problems(path, duration)
     for path, time in (("deadline", job.deadline), ("eligible_time", job.eligible_time)):
         if time is not None:
             yield from time_problems(path, time)
@@ -363,15 +364,6 @@ def _cycles_from(
             path.append(following)
             stack.append(iter(waits_for.get(following, ())))
     return cycles
-
-
-def _duration_problems(path: str, duration: object) -> Problems:
-    if (
-        not isinstance(duration, (int, float))
-        or isinstance(duration, bool)
-        or not 0 <= duration <= LARGEST
-    ):
-        yield path, f"expected a finite number of seconds, 0 or more, got {shown(duration)}"
 
 
 def _dependency_problems(dependency: object) -> Problems:

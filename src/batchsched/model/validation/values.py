@@ -194,6 +194,12 @@ def time_problems(path: str, time: object, /) -> Problems:
         yield path, f"expected a time (a finite number of seconds), got {shown(time)}"
 
 
+def duration_problems(path: str, duration: object, /) -> Problems:
+    """Yield the problem of a value that is not a duration, a finite number of 0 or more."""
+    if not _is_number(duration) or not 0 <= duration <= LARGEST:
+        yield path, f"expected a finite number of seconds, 0 or more, got {shown(duration)}"
+
+
 def items_of(content: Mapping[object, object], /) -> Iterator[tuple[object, object]]:
     """Yield the items of a mapping; what it raises instead of them is an item that is wrong."""
     try:
