@@ -205,8 +205,9 @@ class TestTheTestOfShrink:
 
     def test_that_is_none_is_named_with_all_other_faults(self) -> None:
         with pytest.raises(ArgumentError) as caught:
-            shrink(None, 5, neutral="yes")  # type: ignore[arg-type]
-        assert [fault.path for fault in caught.value.faults] == ["snapshot", "holds", "neutral"]
+            shrink(None, 5, neutral="yes", budget="much")  # type: ignore[arg-type]
+        paths = [fault.path for fault in caught.value.faults]
+        assert paths == ["snapshot", "holds", "neutral", "budget"]
 
 
 def test_a_goal_or_candidates_that_are_none_are_told() -> None:

@@ -56,7 +56,8 @@ DEFAULT_TIERS = [
 
 
 def test_the_recommended_tiers_stand_where_none_are_named() -> None:
-    for config in (SchedulerConfig(), SchedulerConfig.from_mapping({}), Scheduler().config):
+    named = SchedulerConfig.from_mapping({"actions": None})
+    for config in (SchedulerConfig(), named, Scheduler().config):
         assert [action.name for action in config.actions] == ["allocate", "backfill"]
         assert plugins_of(config) == DEFAULT_TIERS
         assert config == SchedulerConfig()
@@ -283,15 +284,30 @@ def test_everything_wrong_is_told_at_once_with_its_path() -> None:
             {"tiers": [{"plugins": [{"name": 5}]}]},
             [("tiers[0].plugins[0].name", "expected a name, got 5")],
         ),
-        ({"configurations": "x"}, [("configurations", "expected a list, got 'x'")]),
         (
-            {"configurations": [{"name": "allocate", "arguments": []}]},
+            {"actions": None, "configurations": "x"},
+            [("configurations", "expected a list, got 'x'")],
+        ),
+        (
+            {"tiers": None, "configurations": [{"name": "allocate", "arguments": []}]},
             [("configurations[0].arguments", "expected a mapping, got []")],
         ),
     ],
 )
 def test_what_is_ill_typed_is_a_fault(mapping: Any, expected: list[tuple[str, str]]) -> None:
     assert faults(mapping) == expected
+
+
+@pytest.mark.parametrize("mapping", [{}, {"configurations": []}, {"kind": "Pod", "spec": {}}])
+def test_what_names_neither_actions_nor_tiers_is_no_configuration(mapping: Any) -> None:
+    told = (
+        "expected `actions`, `tiers` or both, got neither; "
+        f"its keys: {', '.join(sorted(mapping)) or 'none'}; "
+        "SchedulerConfig() is the default configuration"
+    )
+    assert ("", told) in faults(mapping)
+    with pytest.raises(ConfigError, match="got neither"):
+        SchedulerConfig.from_mapping(mapping, unknown="notice")
 
 
 def test_names_are_checked_by_the_scheduler_that_knows_what_there_is() -> None:
@@ -498,7 +514,7 @@ def test_what_is_no_registry_is_a_fault_with_all_others() -> None:
         ("expected a Registry, got 'x'; leave it out, or extend default_registry()"),
     )
     assert refused(None, wrong) == [registry]
-    assert faults({}, wrong) == [registry]
+    assert faults({"tiers": None}, wrong) == [registry]
     assert faults({"actions": 5, "tiers": [{"plugins": ["mine"]}]}, wrong) == [
         ("actions", "expected a list, got 5"),
         registry,

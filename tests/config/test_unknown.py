@@ -97,9 +97,9 @@ def test_the_default_configuration_of_volcano_is_read() -> None:
     ]
     assert config.tiers[1].plugins[0].flags == {"enablePreemptable": False}
     assert said(config.notices) == [
-        (NoticeCode.UNKNOWN_ACTION, "enqueue", ("actions[0]",)),
-        (NoticeCode.UNKNOWN_PLUGIN, "binpack", ("tiers[1].plugins[5]",)),
-        (NoticeCode.UNKNOWN_PLUGIN, "overcommit", ("tiers[1].plugins[0]",)),
+        (NoticeCode.NOT_MODELLED, "enqueue", ("actions[0]",)),
+        (NoticeCode.NOT_MODELLED, "binpack", ("tiers[1].plugins[5]",)),
+        (NoticeCode.NOT_MODELLED, "overcommit", ("tiers[1].plugins[0]",)),
     ]
 
 
@@ -116,9 +116,9 @@ def test_everything_that_is_not_known_is_left_out_with_a_notice() -> None:
     assert nodeorder.arguments == {"leastrequested.weight": "2"}
     assert config.actions[0].arguments == {"unready": "discard"}
     assert said(config.notices) == [
-        (NoticeCode.UNKNOWN_ACTION, "enqueue", ("actions[0]",)),
+        (NoticeCode.NOT_MODELLED, "enqueue", ("actions[0]",)),
         (
-            NoticeCode.UNKNOWN_ARGUMENT,
+            NoticeCode.NOT_MODELLED,
             "predicate.GPUSharingEnable",
             ("tiers[1].plugins[1].arguments['predicate.GPUSharingEnable']",),
         ),
@@ -128,16 +128,16 @@ def test_everything_that_is_not_known_is_left_out_with_a_notice() -> None:
             ("tiers[1].plugins[1].arguments['resources']",),
         ),
         (
-            NoticeCode.UNKNOWN_ARGUMENT,
+            NoticeCode.NOT_MODELLED,
             "tainttoleration.weight",
             ("tiers[1].plugins[3].arguments['tainttoleration.weight']",),
         ),
-        (NoticeCode.UNKNOWN_FLAG, "enableHierarchy", ("tiers[1].plugins[0].enableHierarchy",)),
-        (NoticeCode.UNKNOWN_FLAG, "enableJobStarving", ("tiers[0].plugins[1].enableJobStarving",)),
+        (NoticeCode.NOT_MODELLED, "enableHierarchy", ("tiers[1].plugins[0].enableHierarchy",)),
+        (NoticeCode.NOT_MODELLED, "enableJobStarving", ("tiers[0].plugins[1].enableJobStarving",)),
         (NoticeCode.UNKNOWN_FLAG, "weight", ("tiers[1].plugins[5].weight",)),
-        (NoticeCode.UNKNOWN_KEY, "metrics", ("metrics",)),
-        (NoticeCode.UNKNOWN_PLUGIN, "binpack", ("tiers[1].plugins[4]",)),
-        (NoticeCode.UNKNOWN_PLUGIN, "numaaware", ("tiers[1].plugins[5]",)),
+        (NoticeCode.NOT_MODELLED, "metrics", ("metrics",)),
+        (NoticeCode.NOT_MODELLED, "binpack", ("tiers[1].plugins[4]",)),
+        (NoticeCode.NOT_MODELLED, "numaaware", ("tiers[1].plugins[5]",)),
         (NoticeCode.UNKNOWN_PLUGIN, "own-sla", ("tiers[0].plugins[3]",)),
         (NoticeCode.UNKNOWN_PLUGIN, "own-tdm", ("tiers[0].plugins[4]",)),
     ]

@@ -14,6 +14,8 @@ from batchsched import (
     NodeInfo,
     Queue,
     Resource,
+    ResourceLimit,
+    Scheduler,
     SchedulerConfig,
     Snapshot,
     TaskInfo,
@@ -22,6 +24,8 @@ from batchsched import (
     schedule,
 )
 from batchsched.testing import configs, snapshots
+from batchsched.tools.causes import decisions
+from batchsched.tools.config_differences import config_differences, with_differences
 
 CPU = Resource(milli_cpu=1000)
 
@@ -29,6 +33,11 @@ CPU = Resource(milli_cpu=1000)
 def job(name: str, queue: str = "q", **more: object) -> JobInfo:
     task = TaskInfo(uid=name, name=name, resreq=CPU)
     return JobInfo(name=name, queue=queue, tasks=[task], **more)  # type: ignore[arg-type]
+
+
+def gang(name: str, size: int, queue: str = "q", least: int | None = None) -> JobInfo:
+    tasks = [TaskInfo(uid=f"{name}-{i}", name=f"{name}-{i}", resreq=CPU) for i in range(size)]
+    return JobInfo(name=name, queue=queue, min_available=least or size, tasks=tasks)
 
 
 def config(actions: str, *tiers: list[object]) -> SchedulerConfig:
@@ -49,19 +58,121 @@ def test_a_configuration_differs_in_nothing_from_itself(
     assert str(comparison).startswith("Both make the same decisions.")
 
 
+def settings_of(config: SchedulerConfig) -> dict[str, object]:
+    """The option of each action and plugin, with its place."""
+    found: dict[str, object] = {}
+    for at, tier in enumerate(config.tiers):
+        for plugin in tier.plugins:
+            found[plugin.name] = plugin, at, tuple(p.name for p in tier.plugins)
+    for action in config.actions:
+        found[action.name] = action, tuple(other.name for other in config.actions)
+    return found
+
+
 @given(snapshots(), configs(), configs())
 @settings(max_examples=60)
-def test_configurations_that_decide_differently_part_somewhere(
+def test_what_is_named_as_the_cause_differs_between_the_sides(
     snapshot: Snapshot, one: SchedulerConfig, other: SchedulerConfig
 ) -> None:
     comparison = compare(one, other, snapshot)
+    parting = comparison.parting
     if {change.kind for change in comparison.changes} - {"reason"}:
-        assert comparison.parting is not None
-        assert comparison.parting.why
-    back = compare(other, one, snapshot)
+        assert parting is not None
+    if parting is None:
+        return
+    here, there = settings_of(one), settings_of(other)
+    named = (*parting.plugins, *parting.actions)
+    assert parting.differences
+    assert parting.why
+    if named:
+        assert any(here.get(name) != there.get(name) for name in named)
+        assert parting.before != parting.after
+    else:
+        assert parting.why == ("the cause was not found",)
+    for name in parting.actions:  # an action that both run alike is no cause
+        assert here.get(name) != there.get(name)
+
+
+@given(snapshots(), configs(), configs())
+@settings(max_examples=30)
+def test_the_same_tasks_differ_in_both_directions(
+    snapshot: Snapshot, one: SchedulerConfig, other: SchedulerConfig
+) -> None:
+    comparison, back = compare(one, other, snapshot), compare(other, one, snapshot)
     assert {c.task for c in back.changes} == {c.task for c in comparison.changes}
     as_dict = comparison.to_dict()
     assert json.loads(json.dumps(as_dict))["by_job"] == as_dict["by_job"]
+
+
+@given(snapshots(), configs(), configs())
+@settings(max_examples=40)
+def test_the_differences_that_are_told_alone_give_the_whole_change(
+    snapshot: Snapshot, one: SchedulerConfig, other: SchedulerConfig
+) -> None:
+    parting = compare(one, other, snapshot).parting
+    if parting is None:
+        return
+    told = [each for each in config_differences(one, other) if each.text in parting.differences]
+    keys = [key for each in told for key in each.keys]
+    if len(told) < len(config_differences(one, other)):
+        between = with_differences(one, other, keys)
+        after = Scheduler(other).schedule(snapshot)
+        assert decisions(Scheduler(between).schedule(snapshot)) == decisions(after)
+
+
+def test_a_limit_above_the_queue_is_the_cause_where_only_one_plugin_reads_it() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name=f"n{i}", allocatable=4 * CPU) for i in range(3)],
+        queues=[
+            Queue(name="research", limit=ResourceLimit(milli_cpu=2000)),
+            Queue(name="a", parent="research"),
+            Queue(name="b"),
+        ],
+        jobs=[job("x", "a"), job("z", "b"), gang("y", 3, "a")],
+    )
+    tiers = [["priority", "gang"], ["predicates", "proportion", "nodeorder"]]
+    with_capacity = [["priority", "gang"], ["predicates", "capacity", "nodeorder"]]
+    comparison = compare(config("allocate", *tiers), config("allocate", *with_capacity), snapshot)
+    assert comparison.by_job()["default/y"] == {"no longer starts": 3}
+    parting = comparison.parting
+    assert parting is not None
+    limit = "queue 'research' would hold 4 of cpu, 2 more than its limit"
+    assert parting.why == (
+        "before: plugin 'capacity', which refuses it, is not configured",
+        f"after: capacity refuses it: {limit}",
+    )
+    assert parting.plugins == ("capacity",)
+    assert parting.differences == ("plugin 'capacity' instead of 'proportion'",)
+    assert f"because {parting.why[0]}" in str(comparison)
+
+
+def test_a_deserved_share_is_the_cause_where_only_one_plugin_has_it() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=4 * CPU)],
+        queues=[Queue(name="a"), Queue(name="b")],
+        jobs=[gang("x", 4, "a", least=1), job("w", "b", priority=9)],
+    )
+    plain, shared = ["gang", "predicates"], ["gang", "predicates", "proportion"]
+    parting = compare(config("allocate", plain), config("allocate", shared), snapshot).parting
+    assert parting is not None
+    assert parting.plugins[-1] == "proportion"
+    assert parting.differences == ("plugin 'proportion', which only the second has",)
+
+
+def test_an_argument_is_told_as_the_smallest_difference() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=2 * CPU)],
+        queues=[Queue(name="q")],
+        jobs=[gang("g", 3), job("s", creation_time=5.0)],
+    )
+    hold = {"name": "allocate", "arguments": {"unready": "hold"}}
+    before = config("allocate, backfill", ["priority", "gang", "predicates", "drf"])
+    after = SchedulerConfig.from_mapping(
+        {"actions": [hold, "backfill"], "tiers": [{"plugins": ["priority", "gang", "predicates"]}]}
+    )
+    parting = compare(before, after, snapshot).parting
+    assert parting is not None
+    assert parting.differences == ("action 'allocate': unready hold instead of its default",)
 
 
 def test_it_names_the_plugin_whose_key_differed() -> None:
@@ -131,7 +242,10 @@ def test_it_names_the_action_that_only_one_runs() -> None:
     kinds = {change.task: change.kind for change in comparison.changes}
     assert kinds == {"r3": "evicted", "w": "promised"}
     assert comparison.parting is not None
-    assert "action 'allocate' runs here before, action 'reclaim' after" in comparison.parting.why
+    assert comparison.parting.why == ("action 'reclaim' runs only after",)
+    assert comparison.parting.actions == ("reclaim",)
+    assert comparison.parting.after == "reclaim evicts r3 from n1, promises w room on n1"
+    assert comparison.parting.differences == ("action 'reclaim', which only the second has",)
     assert comparison.utilisation["cpu"] == (1.0, 0.75)
     assert comparison.shares == {"a": (1.0, 0.75), "b": (0.0, 0.0)}
     assert comparison.by_queue() == {"a": {"evicted": 1}, "b": {"promised": 1}}
@@ -149,7 +263,7 @@ def test_results_of_two_snapshots_can_be_compared() -> None:
     assert (change.task, change.kind) == ("b", "starts")
     assert comparison.by_reason() == {change.before.reason: {"starts": 1}}
     assert "<table>" in comparison._repr_html_()
-    assert "1 task(s) start only after" in str(comparison)
+    assert str(comparison).startswith("1 task of 1 job starts that waits now; nothing is evicted\n")
 
 
 def test_the_text_is_at_most_a_screen() -> None:

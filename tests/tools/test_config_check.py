@@ -34,7 +34,7 @@ from batchsched import (
 )
 from batchsched.plugin.queues import QueueTree
 from batchsched.testing import configs
-from batchsched.tools import Finding
+from batchsched.tools import Finding, not_modelled
 from batchsched.tools.config_rules import QUEUE_FIELDS, QUEUE_RULES
 from batchsched.tools.small_clusters import small_clusters, small_queue_trees
 
@@ -272,11 +272,10 @@ MISSPELT = {
         {"plugins": [{"name": "nodeorder", "arguments": {"leastrequest.weight": 2}}]},
     ],
 }
+NOT_MODELLED = {"actions[0]": "NotModelled", "tiers[0].plugins[2]": "NotModelled"}
 UNKNOWN = {
-    "actions[0]": "UnknownAction",
     "actions[1].arguments['unredy']": "UnknownArgument",
     "tiers[0].plugins[1].enableFoo": "UnknownFlag",
-    "tiers[0].plugins[2]": "UnknownPlugin",
     "tiers[1].plugins[0].arguments['leastrequest.weight']": "UnknownArgument",
 }
 
@@ -289,6 +288,9 @@ def test_what_is_not_known_is_found_in_what_was_read_without_it() -> None:
         assert finding.shows == "has no effect"
         assert_shown(finding, read)
     assert check_config(MISSPELT) == findings
+    for form in (read, MISSPELT):
+        apart = {notice.examples[0]: notice.code.value for notice in not_modelled(form)}
+        assert apart == NOT_MODELLED
 
 
 def test_what_is_not_known_is_found_in_what_cannot_be_built_for_it() -> None:
@@ -310,7 +312,7 @@ def test_what_is_not_known_is_found_in_what_cannot_be_built_for_it() -> None:
         tiers=parts,
     )
     findings = check_config(misspelt)
-    assert {finding.place: finding.code for finding in findings} == UNKNOWN
+    assert {finding.place: finding.code for finding in findings} == UNKNOWN | NOT_MODELLED
     for finding in findings:
         assert finding.shows == "cannot be built"
         assert finding.instead is not None
@@ -318,6 +320,24 @@ def test_what_is_not_known_is_found_in_what_cannot_be_built_for_it() -> None:
         assert check_config(finding.instead) == ()
     argument = next(finding for finding in findings if "unredy" in finding.place)
     assert "did you mean 'unready'" in argument.consequence
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {
+            "actions": "enqueue, allocate, reclaim",
+            "tiers": [{"plugins": ["priority", "gang", "conformance"]}, {"plugins": [name]}],
+        }
+        for name in ("overcommit", "binpack", "deviceshare", "gpupack", "task-topology")
+    ],
+)
+def test_what_only_other_schedulers_have_is_no_finding(given: dict[str, Any]) -> None:
+    notices = not_modelled(given)
+    assert [notice.examples for notice in notices] == [("actions[0]",), ("tiers[1].plugins[0]",)]
+    assert all(notice.consequence for notice in notices)
+    places = {finding.place for finding in check_config(given)}
+    assert not places & {"actions[0]", "tiers[1].plugins[0]"}
 
 
 @pytest.mark.parametrize("given", [{"tiers": "gang"}, {"actions": 7}, 7])

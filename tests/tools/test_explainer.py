@@ -10,6 +10,11 @@ from hypothesis import given, settings
 
 from batchsched import (
     ConfigError,
+    Dependency,
+    Hold,
+    HoldKind,
+    HostPort,
+    JobEvent,
     JobInfo,
     NodeInfo,
     Queue,
@@ -30,8 +35,9 @@ from batchsched import (
     schedule,
     what_if,
 )
+from batchsched.live import NodeAdded, TaskRemoved, TaskSucceeded
 from batchsched.testing import configs, snapshots
-from batchsched.tools import Explanation, starts
+from batchsched.tools import Explanation, Released, WhatIf, starts
 
 CPU = Resource(milli_cpu=1000)
 
@@ -58,20 +64,40 @@ def explained(snapshot: Snapshot, uid: str, config: SchedulerConfig | None = Non
     return explain(snapshot, schedule(snapshot, config=config), uid, config=config)
 
 
-@given(snapshots(), configs())
-@settings(max_examples=12)
-def test_every_change_that_is_told_does_help(snapshot: Snapshot, config: SchedulerConfig) -> None:
+def has_its_minimum(job: JobInfo, after: WhatIf) -> bool:
+    """Whether as many tasks as it needs, in all, are ready after a cycle."""
+    (changed,) = [each for each in after.snapshot.jobs if each.uid == job.uid]
+    outcomes = after.result.tasks
+    statuses = [outcomes[t.uid].status if t.uid in outcomes else t.status for t in changed.tasks]
+    return sum(status.ready for status in statuses) >= changed.min_available
+
+
+@given(snapshots(holds=True), configs())
+@settings(max_examples=25)
+def test_each_change_that_is_shown_starts_the_job_in_what_if(
+    snapshot: Snapshot, config: SchedulerConfig
+) -> None:
     result = Scheduler(config).schedule(snapshot)
-    for job in snapshot.jobs[:2]:
+    largest: dict[str, float] = {}
+    for node in snapshot.nodes:
+        for dimension, amount in node.allocatable.dimensions():
+            largest[dimension] = max(largest.get(dimension, 0), amount)
+    for job in snapshot.jobs[:3]:
         explanation = explain(snapshot, result, job.uid, config=config)
         assert len(explanation.would_start) <= explanation.tried
         for helpful in explanation.would_start:
-            after = what_if(snapshot, helpful.change, config=config).result
-            assert starts(snapshot, job.uid)(after)
+            after = what_if(snapshot, *helpful.changes, config=config)
+            assert starts(snapshot, job.uid)(after.result), helpful.text
+            assert has_its_minimum(job, after), helpful.text
+            # No node is given more than the largest node has.
+            for node in after.snapshot.nodes:
+                for dimension, amount in node.allocatable.dimensions():
+                    assert amount <= largest.get(dimension, 0), helpful.text
         assert json.dumps(explanation.to_dict())
         lines = str(explanation).splitlines()
         assert len(lines) <= 60
-        assert max(map(len, lines)) <= 100
+        if "Nodes" in lines:
+            assert max(map(len, lines[lines.index("Nodes") :])) <= 100
 
 
 FULL = Snapshot(
@@ -105,20 +131,65 @@ def test_it_tells_the_place_in_the_order_and_who_is_before() -> None:
     assert explanation.before_it == ("default/first",)
     assert explanation.decided_by == "priority"
     assert explanation.task == "job-0"
-    assert "it waits (" in explanation.summary
+    assert explanation.summary == (
+        "default/job waits, no room: none of the 3 nodes can take it now: "
+        "2 lack free cpu, 1 has a taint that it does not tolerate"
+    )
 
 
 def test_it_tells_what_the_nearest_nodes_lack_and_who_holds_it_until_when() -> None:
     explanation = explained(FULL, "job-0")
-    first, second, third = explanation.nearest
-    assert (first.name, first.missing) == ("n1", 2 * CPU)
-    assert (second.name, second.missing) == ("n2", 3 * CPU)
-    assert third.refusal == "node(s) had untolerated taint"
-    (holder,) = first.holders
+    # n2 is too small even when empty, and n3 does not take it.
+    (near,) = explanation.nearest
+    assert (near.name, near.missing, near.refusal) == ("n1", 2 * CPU, "")
+    (holder,) = near.holders
     assert (holder.task, holder.how, holder.until) == ("r1", "runs", 150.0)
-    assert second.holders[0].until is None
-    assert explanation.unfit == {"insufficient cpu": 2, "node(s) had untolerated taint": 1}
+    assert explanation.unfit == {
+        "lack free cpu": 2,
+        "have the taint broken:NoSchedule": 1,
+    }
     assert explanation.available == 0
+    told = "task job-0 fits on 0 of 3 nodes now\n  2 of 3 nodes lack free cpu, 1 has the taint"
+    assert told in str(explanation)
+
+
+def test_a_node_counts_under_everything_that_keeps_the_task_from_it() -> None:
+    """It is seen that no node has the label although some of them are cordoned."""
+    nodes = [
+        NodeInfo(name=f"n{i:03}", allocatable=4 * CPU, labels={"pool": "a"}, unschedulable=i < 2)
+        for i in range(140)
+    ]
+    (alone,) = waiting("job").tasks
+    task = evolve(alone, node_selector={"pool": "b"})
+    snapshot = Snapshot(
+        nodes=nodes, queues=[Queue(name="q")], jobs=[JobInfo(name="job", queue="q", tasks=[task])]
+    )
+    explanation = explained(snapshot, "default/job")
+    assert explanation.unfit == {"lack the label pool=b": 140, "are cordoned": 2}
+    assert "140 of 140 nodes lack the label pool=b, 2 are cordoned" in str(explanation)
+    assert explanation.nearest == ()
+
+
+def test_a_node_with_a_port_in_use_is_near_and_one_without_the_label_is_not() -> None:
+    port = HostPort(port=80)
+    holder = running("r1", "n1", host_ports=[port])
+    (alone,) = waiting("job").tasks
+    task = evolve(alone, host_ports=[port], node_selector={"pool": "b"})
+    snapshot = Snapshot(
+        nodes=[
+            NodeInfo(name="n1", allocatable=4 * CPU, labels={"pool": "b"}),
+            NodeInfo(name="n2", allocatable=4 * CPU),
+        ],
+        queues=[Queue(name="q")],
+        jobs=[
+            JobInfo(name="r", queue="q", tasks=[holder]),
+            JobInfo(name="job", queue="q", tasks=[task]),
+        ],
+    )
+    explanation = explained(snapshot, "default/job")
+    (near,) = explanation.nearest
+    assert (near.name, near.refusal, near.missing) == ("n1", "has its ports in use", Resource())
+    assert explanation.unfit == {"have its ports in use": 1, "lack the label pool=b": 1}
 
 
 def test_it_tells_how_its_queue_stands() -> None:
@@ -131,7 +202,11 @@ def test_it_tells_how_its_queue_stands() -> None:
 def test_it_finds_the_smallest_room_on_one_node_that_would_do() -> None:
     alone = evolve(FULL, jobs=[job for job in FULL.jobs if job.name != "first"])
     texts = [change.text for change in explained(alone, "default/job").would_start]
-    assert texts == ["2 cpu more on node 'n1'", "task 'r1' of job 'default/r' ended"]
+    assert texts == [
+        "node n1: 6 cpu instead of 4 cpu",
+        "1 more node like n1",
+        "end job default/r",
+    ]
 
 
 def test_it_finds_that_a_gang_could_be_smaller() -> None:
@@ -143,7 +218,7 @@ def test_it_finds_that_a_gang_could_be_smaller() -> None:
     explanation = explained(snapshot, "default/gang")
     assert (explanation.lacking, explanation.at_once) == (5, 3)
     texts = [change.text for change in explanation.would_start]
-    assert texts == ["2 cpu more on node 'n1'", "min_available 3 instead of 5"]
+    assert texts == ["1 more node like n1", "job default/gang: minimum 3 instead of 5"]
 
 
 def test_it_finds_that_a_higher_priority_or_weight_would_do() -> None:
@@ -153,7 +228,8 @@ def test_it_finds_that_a_higher_priority_or_weight_would_do() -> None:
         jobs=[waiting("first", priority=3), waiting("job")],
     )
     texts = [change.text for change in explained(snapshot, "default/job").would_start]
-    assert "priority 4, above that of job 'default/first'" in texts
+    told = "job default/job: priority 4 instead of 0, above that of job default/first"
+    assert texts == ["1 more node like n1", told]
     snapshot = Snapshot(
         nodes=[NodeInfo(name="n1", allocatable=6 * CPU)],
         queues=[Queue(name="a", weight=2), Queue(name="b", weight=4)],
@@ -316,7 +392,7 @@ def test_a_job_of_an_unknown_queue_is_explained_too() -> None:
     explanation = explained(snapshot, "default/job")
     assert not explanation.queue.is_known
     assert explanation.position is None
-    assert "it is left out of the cycle: QueueUnknown" in explanation.summary
+    assert explanation.summary == "default/job waits, no queue: queue nowhere does not exist"
     assert "queue nowhere does not exist" in str(explanation)
 
 
@@ -328,7 +404,7 @@ def test_a_job_that_starts_needs_nothing() -> None:
     )
     explanation = explained(snapshot, "default/job")
     assert explanation.task is None
-    assert explanation.summary == "it starts in this cycle: job-0 on n1"
+    assert explanation.summary == "default/job starts now: 1 task on n1"
     assert explanation.tried == 0
 
 
@@ -354,7 +430,10 @@ def test_the_smallest_priority_that_is_enough_is_found() -> None:
         queues=[Queue(name="q")],
         jobs=[*(waiting(f"p{i}", priority=i) for i in (1, 3, 5, 7)), waiting("job")],
     )
-    assert "priority 6, above that of job 'default/p5'" in texts_for(snapshot, "default/job")
+    assert texts_for(snapshot, "default/job") == [
+        "2 more nodes like n1",
+        "job default/job: priority 6 instead of 0, above that of job default/p5",
+    ]
 
 
 def test_the_smallest_weight_that_is_enough_is_found() -> None:
@@ -372,9 +451,9 @@ def test_the_smallest_weight_that_is_enough_is_found() -> None:
         queues=[Queue(name="a", weight=1), Queue(name="b", weight=2)],
         jobs=jobs,
     )
-    assert texts_for(snapshot, "default/job")[-1] == "weight 4 of queue 'a' instead of 1"
+    assert texts_for(snapshot, "default/job")[-1] == "queue a: weight 4 instead of 1"
     twice = evolve(snapshot, queues=[Queue(name="a", weight=2), Queue(name="b", weight=2)])
-    assert texts_for(twice, "default/job")[-1] == "weight 4 of queue 'a' instead of 2"
+    assert texts_for(twice, "default/job")[-1] == "queue a: weight 4 instead of 2"
 
 
 def test_the_largest_gang_that_would_start_is_found_though_others_come_first() -> None:
@@ -387,24 +466,24 @@ def test_the_largest_gang_that_would_start_is_found_though_others_come_first() -
         ],
     )
     assert texts_for(snapshot, "default/gang") == [
-        "3 cpu more on node 'n1'",
-        "min_available 3 instead of 6",
+        "1 more node like n1",
+        "job default/gang: minimum 3 instead of 6",
     ]
 
 
-def test_the_smallest_task_that_leaves_room_is_found_wherever_it_runs() -> None:
+def test_the_smallest_job_that_leaves_room_is_found_and_ends_as_a_whole() -> None:
     nodes = [NodeInfo(name=f"n{i}", allocatable=size * CPU) for i, size in ((1, 4), (2, 4), (3, 9))]
-    running_tasks = [
-        *(running(f"small-{i}", "n1") for i in range(4)),
-        running("middle", "n2", 4),
-        running("large", "n3", 9),
+    jobs = [
+        *(JobInfo(name=f"s{i}", queue="q", tasks=[running(f"s{i}", "n1")]) for i in range(4)),
+        JobInfo(name="middle", queue="q", tasks=[running("m1", "n2", 2), running("m2", "n2", 2)]),
+        JobInfo(name="large", queue="q", tasks=[running("l", "n3", 9)]),
+        waiting("job", size=3),
     ]
-    snapshot = Snapshot(
-        nodes=nodes,
-        queues=[Queue(name="q")],
-        jobs=[JobInfo(name="r", queue="q", tasks=running_tasks), waiting("job", size=3)],
-    )
-    assert "task 'middle' of job 'default/r' ended" in texts_for(snapshot, "default/job")
+    snapshot = Snapshot(nodes=nodes, queues=[Queue(name="q")], jobs=jobs)
+    explanation = explained(snapshot, "default/job")
+    (end,) = [each for each in explanation.would_start if each.text.startswith("end")]
+    assert end.text == "end job default/middle"
+    assert end.changes == (TaskSucceeded("m1"), TaskSucceeded("m2"))
 
 
 def test_shares_and_limits_of_the_plugin_capacity_are_told() -> None:
@@ -432,10 +511,8 @@ def test_shares_and_limits_of_the_plugin_capacity_are_told() -> None:
     printed = str(explanation)
     assert "part of queue research holds 4 cpu (40.0%)" in printed
     assert "may hold at most 4 cpu" in printed
-    content = explanation.to_dict()["queue"]
-    assert isinstance(content, dict)
-    (part,) = content["above"]  # type: ignore[misc, union-attr]
-    assert part["limit"] == {"cpu": 4000}  # type: ignore[index, call-overload]
+    own, part = explanation.to_dict()["queue"]  # type: ignore[misc]
+    assert (own["name"], part["limit"]) == ("vision", {"cpu": 4000})  # type: ignore[index, call-overload]
 
 
 def test_what_would_be_enough_if_nobody_were_evicted_is_not_told_unless_it_is_enough() -> None:
@@ -458,9 +535,13 @@ def test_what_would_be_enough_if_nobody_were_evicted_is_not_told_unless_it_is_en
         jobs=jobs,
     )
     plugins = [{"name": "gang", "arguments": {"atMinimum": "whole-job"}}, "predicates", "capacity"]
-    for actions, enough in (("allocate", 2), ("allocate, reclaim", 2), ("reclaim, allocate", 3)):
+    for actions, enough in (
+        ("allocate", "1 more node"),
+        ("allocate, reclaim", "1 more node"),
+        ("reclaim, allocate", "3 more nodes"),
+    ):
         config = SchedulerConfig.from_mapping({"actions": actions, "tiers": [{"plugins": plugins}]})
-        assert texts_for(snapshot, "default/loan", config)[0] == f"{enough} cpu more on node 'n1'"
+        assert texts_for(snapshot, "default/loan", config)[0] == f"{enough} like n1"
 
 
 def test_a_configuration_that_only_evicts_is_tried_as_it_is() -> None:
@@ -473,8 +554,8 @@ def test_a_configuration_that_only_evicts_is_tried_as_it_is() -> None:
         {"actions": "preempt", "tiers": [{"plugins": ["gang", "predicates"]}]}
     )
     assert texts_for(snapshot, "default/job", config) == [
-        "1 cpu more on node 'n1'",
-        "task 'r1' of job 'default/r' ended",
+        "1 more node like n1",
+        "end job default/r",
     ]
 
 
@@ -504,12 +585,14 @@ def test_groups_that_must_start_together_are_told() -> None:
     ]
     assert "group worker has 0 of 2 tasks that it needs" in str(explanation)
     assert "if it were first, 2 of 3 more would fit now" in str(explanation)
-    assert [change.text for change in explanation.would_start] == ["1 cpu more on node 'n1'"]
+    assert [change.text for change in explanation.would_start] == ["1 more node like n1"]
 
 
 def test_what_would_let_more_tasks_of_a_job_start_that_starts_is_told() -> None:
-    assert texts_for(roles(4), "default/spark") == ["1 cpu more on node 'n1'"]
-    assert texts_for(roles(6, max_available=4), "default/spark") == ["max_available 5 instead of 4"]
+    assert texts_for(roles(4), "default/spark") == ["1 more node like n1"]
+    assert texts_for(roles(6, max_available=4), "default/spark") == [
+        "job default/spark: maximum 5 instead of 4"
+    ]
 
 
 def test_of_a_task_that_is_asked_about_it_is_told_what_lets_that_one_start() -> None:
@@ -518,8 +601,8 @@ def test_of_a_task_that_is_asked_about_it_is_told_what_lets_that_one_start() -> 
         queues=[Queue(name="q")],
         jobs=[waiting("job", count=3)],
     )
-    assert texts_for(snapshot, "default/job") == ["1 cpu more on node 'n1'"]
-    assert texts_for(snapshot, "job-2") == ["2 cpu more on node 'n1'"]
+    assert texts_for(snapshot, "default/job") == ["1 more node like n1"]
+    assert texts_for(snapshot, "job-2") == ["2 more nodes like n1"]
 
 
 CAPACITY = SchedulerConfig.from_mapping({"actions": "reclaim, allocate"})
@@ -543,11 +626,11 @@ def test_a_gang_beyond_the_limit_of_its_queue_does_not_fit_wherever_it_stands() 
     assert explanation.at_once == 3
     told = str(explanation)
     assert "if it were first, 3 of 4 more would fit now" in told
-    assert "as far as nodes go, task job-0 could start on 1 of 1 nodes now" in told
+    assert "as far as nodes go, task job-0 fits on 1 of 1 nodes now" in told
     assert "queue q holds nothing (0.0%), fair share 3 cpu, may hold at most 3 cpu" in told
     assert [change.text for change in explanation.would_start] == [
-        "min_available 3 instead of 4",
-        "limit 4 cpu of queue 'q' instead of 3 cpu",
+        "job default/job: minimum 3 instead of 4",
+        "queue q: limit 4 cpu instead of 3 cpu",
     ]
 
 
@@ -556,8 +639,8 @@ def test_the_smallest_limit_that_is_enough_is_found_on_any_level() -> None:
     queues = [Queue(name="p", limit=up_to(8)), Queue(name="q", parent="p", limit=up_to(11))]
     snapshot = of_queues(*queues, jobs=[waiting(f"j{i:02}") for i in range(12)])
     assert texts_for(snapshot, "default/j09", CAPACITY) == [
-        "priority 1, above that of job 'default/j08'",
-        "limit 10 cpu of queue 'p' instead of 8 cpu",
+        "job default/j09: priority 1 instead of 0, above that of job default/j08",
+        "queue p: limit 10 cpu instead of 8 cpu",
     ]
 
 
@@ -567,10 +650,9 @@ def test_a_queue_that_is_not_open_is_told_and_opened_in_a_trial(state: QueueStat
     explanation = explained(of_queues(*queues, jobs=[waiting("job")]), "default/job", CAPACITY)
     told = str(explanation)
     assert "0 of 1 tasks that must start together are ready\n" in told
-    assert "as far as nodes go, task job-0 could start on 1 of 1 nodes now" in told
-    assert [change.text for change in explanation.would_start] == [
-        f"queue 'p' open instead of {state.value}"
-    ]
+    assert "\nNodes" not in told
+    assert [change.text for change in explanation.would_start] == ["release: queue p is opened"]
+    assert explanation.once_released == "once released, it would start on n1"
 
 
 @pytest.mark.parametrize("plugin", ["capacity", "proportion"])
@@ -587,7 +669,7 @@ def test_an_inner_queue_is_known_and_its_leaves_are_told(plugin: str) -> None:
     assert "queue p holds nothing" in told
     assert "jobs may name the leaf queues below it: leaf0, leaf1, r" in told
     assert "if it were first" not in told
-    assert "queue 'r' instead of 'p'" in [c.text for c in explanation.would_start]
+    assert "job default/job: queue r instead of p" in [c.text for c in explanation.would_start]
 
 
 def test_of_a_job_at_its_maximum_it_is_not_told_what_would_fit() -> None:
@@ -596,7 +678,7 @@ def test_of_a_job_at_its_maximum_it_is_not_told_what_would_fit() -> None:
     assert explanation.why is WhyPending.AT_MAXIMUM
     told = str(explanation)
     assert "if it were first" not in told
-    assert "as far as nodes go, task job-4 could start" in told
+    assert "as far as nodes go, task job-4 fits on" in told
 
 
 def test_what_a_queue_has_on_loan_is_told_of_what_it_holds() -> None:
@@ -607,3 +689,152 @@ def test_what_a_queue_has_on_loan_is_told_of_what_it_holds() -> None:
     snapshot = of_queues(Queue(name="q", weight=0), jobs=jobs, size=3)
     told = str(explained(snapshot, "default/job", CAPACITY))
     assert "queue q holds 3 cpu (100.0%), of which 3 cpu is on loan, fair share nothing" in told
+
+
+# What somebody could do
+
+
+GATE = Hold(HoldKind.GATE, "example.com/license")
+
+
+def of_sizes(*sizes: int, jobs: list[JobInfo], **more: object) -> Snapshot:
+    nodes = [
+        NodeInfo(name=f"n{i}", allocatable=size * CPU, **more)  # type: ignore[arg-type]
+        for i, size in enumerate(sizes)
+    ]
+    return Snapshot(nodes=nodes, queues=[Queue(name="q")], jobs=jobs)
+
+
+def test_a_gang_gets_whole_nodes_of_the_kind_of_which_the_fewest_are_enough() -> None:
+    jobs = [
+        JobInfo(
+            name="r",
+            queue="q",
+            min_available=2,
+            tasks=[running("r1", "n0"), running("r2", "n1", 8)],
+        ),
+        waiting("gang", count=5, size=3, min_available=5),
+    ]
+    (more, *_) = explained(of_sizes(4, 8, jobs=jobs), "default/gang").would_start
+    # One task fits on n0, and two on each node like n1.
+    assert more.text == "2 more nodes like n1"
+    assert [
+        change.node.allocatable for change in more.changes if isinstance(change, NodeAdded)
+    ] == [
+        8 * CPU,
+        8 * CPU,
+    ]
+
+
+def test_a_new_node_has_the_labels_that_the_task_asks_for_and_a_name_of_its_own() -> None:
+    (alone,) = waiting("job", size=3).tasks
+    job = JobInfo(name="job", queue="q", tasks=[evolve(alone, node_selector={"pool": "a"})])
+    busy = JobInfo(name="r", queue="q", tasks=[running("r1", "n0", 2), running("r2", "n0", 2)])
+    labels = {"pool": "a", "kubernetes.io/hostname": "n0"}
+    snapshot = of_sizes(4, jobs=[busy, job], labels=labels)
+    (more, _end) = explained(snapshot, "default/job").would_start
+    (change,) = more.changes
+    assert isinstance(change, NodeAdded)
+    assert change.node.labels == {"pool": "a", "kubernetes.io/hostname": change.node.name}
+    assert change.node.name != "n0"
+
+
+def test_no_advice_is_given_of_what_no_node_has() -> None:
+    """Two times 16 devices on nodes of 8: no node can have them, so none is asked for."""
+    snapshot = of_sizes(8, 8, jobs=[waiting("gang", count=2, size=16, min_available=2)])
+    explanation = explained(snapshot, "default/gang")
+    assert "no node has 16 cpu, the largest has 8 cpu" in str(explanation)
+    assert explanation.would_start == ()
+    assert explanation.nearest == ()
+
+
+def test_a_job_ends_with_what_waits_of_it() -> None:
+    holder = JobInfo(
+        name="r",
+        queue="q",
+        tasks=[running("r1", "n0", 2), TaskInfo(uid="r2", name="r2", resreq=2 * CPU)],
+    )
+    snapshot = of_sizes(2, jobs=[holder, waiting("job", size=2)])
+    explanation = explained(snapshot, "default/job")
+    end = next(each for each in explanation.would_start if each.text == "end job default/r")
+    assert end.changes == (TaskSucceeded("r1"), TaskRemoved("r2"))
+
+
+def test_where_a_limit_is_in_its_way_a_job_of_that_queue_ends() -> None:
+    jobs = [
+        JobInfo(name="mine", queue="q", tasks=[running("m", "n1", 2)]),
+        JobInfo(name="other", queue="other", tasks=[running("o", "n1")]),
+        waiting("job", size=2),
+    ]
+    snapshot = of_queues(Queue(name="q", limit=up_to(3)), Queue(name="other"), jobs=jobs)
+    assert texts_for(snapshot, "default/job", CAPACITY)[:2] == [
+        "end job default/mine",
+        "queue q: limit 4 cpu instead of 3 cpu",
+    ]
+
+
+def test_of_a_gated_gang_it_is_told_where_it_would_start_and_nothing_of_nodes() -> None:
+    gang = waiting("gang", count=2, min_available=2)
+    first, second = gang.tasks
+    gated = evolve(gang, tasks=[first, evolve(second, holds=[GATE])])
+    snapshot = of_sizes(4, jobs=[gated])
+    explanation = explained(snapshot, "default/gang")
+    assert explanation.once_released == "once released, it would start on n0"
+    assert explanation.once_released_on == ("n0",)
+    (release,) = explanation.would_start
+    assert release.text == "release: the gate example.com/license is removed"
+    assert release.changes == (Released("default/gang"),)
+    assert (explanation.tells_nodes, explanation.nearest) == (False, ())
+    told = str(explanation)
+    assert "nodes now" not in told
+    assert "once released, it would start on n0" in told
+
+
+def test_what_a_held_job_would_wait_for_then_is_told() -> None:
+    hold = Hold(HoldKind.NOT_ADMITTED, "team-a")
+    job = evolve(waiting("job", size=3), holds=[hold])
+    explanation = explained(of_sizes(2, jobs=[job]), "default/job")
+    once = "admitted now, it would still wait: "
+    assert explanation.once_released.startswith(once + "0/1 nodes are available")
+    assert explanation.would_start == ()
+    admitted = explained(of_sizes(4, jobs=[job]), "default/job")
+    assert admitted.once_released == "admitted now, it would start on n0"
+    assert [each.text for each in admitted.would_start] == ["release: it is admitted"]
+
+
+def test_a_gate_and_a_closed_queue_are_lifted_together() -> None:
+    job = evolve(waiting("job"), holds=[GATE])
+    queues = [Queue(name="p", state=QueueStatus.CLOSED), Queue(name="q", parent="p")]
+    explanation = explained(of_queues(*queues, jobs=[job]), "default/job", CAPACITY)
+    (release,) = explanation.would_start
+    assert release.text == "release: the gate example.com/license is removed, queue p is opened"
+    assert explanation.once_released_on == ("n1",)
+
+
+def test_of_a_job_of_which_one_task_is_held_it_is_told_what_the_others_wait_for() -> None:
+    job = waiting("job", count=2, size=3)
+    first, second = job.tasks
+    job = evolve(job, tasks=[evolve(first, holds=[GATE]), second])
+    busy = JobInfo(name="r", queue="q", tasks=[running("r1", "n0", 2)])
+    explanation = explained(of_sizes(4, jobs=[busy, job]), "default/job")
+    assert explanation.task == "job-1"
+    assert explanation.once_released == ""
+    assert "end job default/r" in [each.text for each in explanation.would_start]
+
+
+def test_of_a_job_with_too_few_tasks_it_is_told_that_it_could_need_fewer() -> None:
+    explanation = explained(
+        of_sizes(4, jobs=[waiting("job", count=2, min_available=3)]), "default/job"
+    )
+    assert not explanation.tells_nodes
+    texts = [each.text for each in explanation.would_start]
+    assert texts == ["job default/job: minimum 2 instead of 3"]
+
+
+def test_the_end_of_the_job_that_it_depends_on_is_tried() -> None:
+    after = Dependency(job="default/r", on=JobEvent.SUCCEEDED)
+    busy = JobInfo(name="r", queue="q", tasks=[running("r1", "n0")])
+    job = evolve(waiting("job"), depends_on=[after])
+    explanation = explained(of_sizes(4, jobs=[busy, job]), "default/job")
+    assert [each.text for each in explanation.would_start] == ["end job default/r"]
+    assert not explanation.tells_nodes

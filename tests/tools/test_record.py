@@ -68,7 +68,7 @@ def test_it_tells_the_first_cycle_that_differs() -> None:
         "default/b": {"starts": 1},
         "default/c": {"no longer starts": 1},
     }
-    assert str(again).startswith("cycle 1 is the first that differs\nWhat differs")
+    assert str(again).startswith("cycle 1 is the first that differs\n")
 
 
 def test_what_is_wrong_with_a_record_is_told_with_its_path() -> None:

@@ -80,7 +80,7 @@ def test_it_tells_who_starts_earlier_and_where_the_runs_part() -> None:
     assert parting is not None
     job = found.changes[0].job
     assert (parting.before, parting.after) == ("starts no job at 2 s", f"starts {job} at 2 s")
-    assert "1 processors free" in parting.why[1]
+    assert "1 processor free" in parting.why[1]
     assert "waited for 18 s" in parting.why[2]
     assert "The first decision that differs" in str(found)
     assert "<table>" in found._repr_html_()

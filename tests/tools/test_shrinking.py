@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from batchsched import (
     Dependency,
@@ -31,6 +33,14 @@ from batchsched.testing import snapshots
 from batchsched.tools.shrinking import neutral_names
 
 pytestmark = pytest.mark.slow
+
+
+def smallest(
+    snapshot: Snapshot, holds: Callable[[Snapshot], bool], *, neutral: bool = False
+) -> Snapshot:
+    found = shrink(snapshot, holds, neutral=neutral)
+    assert found.is_complete
+    return found.snapshot
 
 
 def waits(snapshot: Snapshot) -> bool:
@@ -90,12 +100,12 @@ def waiting_job(name: str) -> JobInfo:
 def test_what_is_left_still_shows_it_and_is_not_larger(snapshot: Snapshot) -> None:
     if not waits(snapshot):
         with pytest.raises(SnapshotError, match="for which `holds` is true"):
-            shrink(snapshot, waits)
+            smallest(snapshot, waits)
         return
-    small = shrink(snapshot, waits, neutral=True)
+    small = smallest(snapshot, waits, neutral=True)
     assert waits(small)
     assert objects(small) <= objects(snapshot)
-    assert shrink(small, waits, neutral=True) == small
+    assert smallest(small, waits, neutral=True) == small
 
 
 @given(snapshots(max_jobs=3, max_tasks=3))
@@ -103,7 +113,7 @@ def test_what_is_left_still_shows_it_and_is_not_larger(snapshot: Snapshot) -> No
 def test_nothing_that_is_left_could_be_taken_away_alone(snapshot: Snapshot) -> None:
     if not waits(snapshot):
         return
-    small = shrink(snapshot, waits)
+    small = smallest(snapshot, waits)
     for job in small.jobs:
         assert not waits(evolve(small, jobs=[other for other in small.jobs if other is not job]))
     for queue in small.queues:
@@ -120,7 +130,7 @@ def test_a_large_cluster_becomes_small() -> None:
             for reason in schedule(snapshot).pending.values()
         )
 
-    small = shrink(cluster(nodes=60, jobs=120), lacks_cpu_on_a_node, neutral=True)
+    small = smallest(cluster(nodes=60, jobs=120), lacks_cpu_on_a_node, neutral=True)
     assert lacks_cpu_on_a_node(small)
     assert objects(small) <= 10
     assert {node.name for node in small.nodes} <= {"n1", "n2"}
@@ -130,7 +140,7 @@ def test_a_large_cluster_becomes_small() -> None:
 
 def test_names_that_matter_are_kept() -> None:
     snapshot = Snapshot(queues=[Queue(name="research"), Queue(name="other")])
-    small = shrink(
+    small = smallest(
         snapshot, lambda s: any(queue.name == "research" for queue in s.queues), neutral=True
     )
     assert [queue.name for queue in small.queues] == ["research"]
@@ -141,7 +151,7 @@ def test_gangs_are_halved_together_with_what_they_need() -> None:
     snapshot = Snapshot(
         queues=[Queue(name="q")], jobs=[JobInfo(name="j", queue="q", min_available=64, tasks=tasks)]
     )
-    small = shrink(
+    small = smallest(
         snapshot,
         lambda s: any(job.min_available > 1 and len(job.tasks) > 1 for job in s.jobs),
     )
@@ -153,7 +163,7 @@ def test_what_the_question_raises_is_not_hidden() -> None:
         raise KeyError(len(snapshot.jobs))
 
     with pytest.raises(ArgumentError, match="holds: the function raised KeyError: 0") as caught:
-        shrink(Snapshot(), fails)
+        smallest(Snapshot(), fails)
     assert isinstance(caught.value.__cause__, KeyError)
 
 
@@ -162,13 +172,13 @@ def test_two_go_at_once_where_neither_goes_alone() -> None:
         queues=[Queue(name="q")],
         jobs=[waiting_job(f"j{i}") for i in range(6)],
     )
-    small = shrink(snapshot, lambda s: len(s.jobs) > 0 and len(s.jobs) % 2 == 0)
+    small = smallest(snapshot, lambda s: len(s.jobs) > 0 and len(s.jobs) % 2 == 0)
     assert len(small.jobs) == 2
 
 
 def test_nodes_are_joined_where_only_all_that_they_have_matters() -> None:
     nodes = [NodeInfo(name=f"n{i}", allocatable=Resource(milli_cpu=1000)) for i in range(5)]
-    small = shrink(
+    small = smallest(
         Snapshot(nodes=nodes), lambda s: sum(n.allocatable.milli_cpu for n in s.nodes) >= 3000
     )
     assert [node.allocatable.milli_cpu for node in small.nodes] == [3000]
@@ -191,7 +201,7 @@ def test_what_runs_goes_together_with_its_room() -> None:
         queues=[Queue(name="q")],
         jobs=[JobInfo(name="j", queue="q", tasks=runs)],
     )
-    small = shrink(snapshot, is_full)
+    small = smallest(snapshot, is_full)
     assert [len(job.tasks) for job in small.jobs] == [1]
 
 
@@ -231,3 +241,41 @@ def test_neutral_names_tell_nobody_anything_and_still_name_each_other() -> None:
     assert second.plan is not None
     assert dict(second.plan.nodes) == {second.tasks[0].uid: neutral.nodes[0].name}
     assert list(neutral.queues[0].usage_by_user) == [second.user]
+
+
+@given(snapshots(), st.integers(2, 60))
+@settings(max_examples=10)
+def test_a_budget_bounds_the_questions_and_what_is_found_still_shows_it(
+    snapshot: Snapshot, budget: int
+) -> None:
+    asked: list[Snapshot] = []
+
+    def counted(candidate: Snapshot) -> bool:
+        asked.append(candidate)
+        return waits(candidate)
+
+    if not waits(snapshot):
+        return
+    found = shrink(snapshot, counted, budget=budget)
+    assert found.questions == len(asked) <= budget
+    assert waits(found.snapshot)
+    assert objects(found.snapshot) <= objects(snapshot)
+    whole = shrink(snapshot, waits)
+    assert whole.is_complete
+    if found.is_complete:
+        assert found == whole
+    else:
+        assert "the budget was spent" in str(found)
+        assert whole.questions > budget - 1
+
+
+def test_names_are_neutral_although_the_budget_is_spent() -> None:
+    large = cluster(nodes=40, jobs=40)
+    found = shrink(large, waits, neutral=True, budget=9)
+    assert (found.questions, found.is_complete) == (9, False)
+    assert {job.name[0] for job in found.snapshot.jobs} == {"j"}
+    kept = shrink(large, waits, budget=9)
+    assert kept.questions == 9
+    assert {job.name[0] for job in kept.snapshot.jobs} <= {"r", "w"}
+    with pytest.raises(ArgumentError, match="budget: expected 2 or more, got 1"):
+        shrink(large, waits, budget=1)

@@ -77,7 +77,9 @@ def test_it_is_what_a_cycle_decides_on_the_changed_cluster(snapshot: Snapshot) -
 def test_a_task_that_ended_makes_room_for_the_next() -> None:
     answer = what_if(FULL, TaskSucceeded("r"))
     assert {change.task: change.kind for change in answer.difference.changes}["a"] == "starts"
-    assert str(answer).startswith("If\n  TaskSucceeded 'r'\nWhat differs")
+    lines = str(answer).splitlines()
+    assert lines[0] == "1 task of 1 job starts that waits now; nothing is evicted"
+    assert lines[1:4] == ["  1 task of 1 job ends", "If", "  end job default/r"]
     assert json.dumps(answer.to_dict())
     assert "<h4>If</h4>" in answer._repr_html_()
 

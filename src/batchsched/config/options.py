@@ -14,6 +14,7 @@ from batchsched.actions.action import Action
 from batchsched.config.registry import Registry, default_registry, unknown_name
 from batchsched.errors import Fault, problem_of
 from batchsched.model.immutable import EMPTY, FrozenMap, kept_map, kept_tuple
+from batchsched.model.notice import NoticeCode
 from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import (
     is_mapping,
@@ -147,6 +148,8 @@ _ACTIONS: Mapping[str, str] = {
     "shuffle": "does not run: running tasks are not moved to other nodes",
     "gangpreempt": "does not run: preempt evicts whole gangs if gang has atMinimum: whole-job",
     "gangreclaim": "does not run: reclaim evicts whole gangs if gang has atMinimum: whole-job",
+    "consolidation": "does not run: running tasks are not moved to other nodes",
+    "stalegangeviction": "does not run: gangs are not evicted for having lost tasks",
 }
 
 _NO_LOAD = (
@@ -158,18 +161,35 @@ _PLUGINS: Mapping[str, str] = {
     "capacity": "left out: queues have no deserved amounts and no limits",
     "cdp": "left out: tasks may be evicted right after they started",
     "deviceshare": "left out: devices are not shared, and all are alike",
+    "dynamicresources": "left out: claims of devices do not count",
+    "elastic": "left out: gang and priority order jobs",
     "extender": "left out: no webhooks are called",
+    "gpupack": "left out: nodes are not packed; mostrequested.weight of nodeorder is similar",
+    "gpusharingorder": "left out: devices are not shared",
+    "gpuspread": "left out: tasks are not spread; leastrequested.weight of nodeorder is similar",
+    "kubeflow": "left out: roles do not order tasks",
+    "minruntime": "left out: minRuntime of the actions preempt and reclaim is similar",
     "network-topology-aware": "left out: network topology is not considered",
+    "nodeavailability": "left out: nodes where a task can start now are always preferred",
     "nodegroup": "left out: queues may use all nodes",
+    "nodeplacement": "left out: nodes are not packed; the weights of nodeorder are similar",
+    "nominatednode": "left out: nominated nodes are not preferred",
     "numaaware": "left out: nodes are not split by NUMA zone",
     "overcommit": "left out: nothing limits how many jobs are considered",
     "pdb": "left out: disruption budgets do not protect tasks from eviction",
+    "podaffinity": "left out: predicates and nodeorder consider inter-pod affinity",
+    "ray": "left out: roles do not order tasks",
     "rescheduling": "left out: running tasks are not moved to other nodes",
     "resource-strategy-fit": "left out: nodes are not packed by resource",
     "resourcequota": "left out: quotas of namespaces are not considered",
+    "resourcetype": "left out: tasks without devices are not kept off nodes with devices",
     "sla": "left out: jobs do not gain priority by waiting",
+    "snapshot": "left out: nothing is offered for inspection",
+    "subgrouporder": "left out: groups of a job are not ordered",
     "task-topology": "left out: tasks are not placed near one another by role",
+    "taskorder": "left out: priority orders the tasks of a job",
     "tdm": "left out: all nodes count as permanent",
+    "topology": "left out: network topology is not considered",
 }
 
 _ARGUMENTS: Mapping[str, str] = {
@@ -199,39 +219,35 @@ _KEYS: Mapping[str, str] = {
 }
 
 
+_ELSEWHERE: Mapping[NoticeCode, Mapping[str, str]] = {
+    NoticeCode.UNKNOWN_FLAG: _FLAGS,
+    NoticeCode.UNKNOWN_ACTION: _ACTIONS,
+    NoticeCode.UNKNOWN_PLUGIN: _PLUGINS,
+    NoticeCode.UNKNOWN_ARGUMENT: _ARGUMENTS,
+    NoticeCode.UNKNOWN_KEY: _KEYS,
+}
+"""What Volcano or KAI Scheduler has, with the consequence of ignoring it here."""
+
+
 def is_volcano_flag(name: str, /) -> bool:
     """Return whether this is a flag of Volcano that is not supported here."""
     return name in _FLAGS
 
 
-def consequence_of_flag(name: str, known: Collection[str]) -> str:
-    """Return the consequence of ignoring a flag."""
-    return _FLAGS.get(name) or _left_out(name, known)
+def of_unknown(code: NoticeCode, name: str, known: Collection[str]) -> tuple[NoticeCode, str]:
+    """Return the code of something unknown that is ignored, and the consequence.
 
+    Args:
+        code: the code that it has if no other scheduler has it either.
+        name: its name.
+        known: the names that are known here.
 
-def consequence_of_action(name: str, known: Collection[str]) -> str:
-    """Return the consequence of ignoring an action."""
-    return _ACTIONS.get(name) or _left_out(name, known)
-
-
-def consequence_of_plugin(name: str, known: Collection[str]) -> str:
-    """Return the consequence of ignoring a plugin."""
-    return _PLUGINS.get(name) or _left_out(name, known)
-
-
-def consequence_of_argument(name: str, known: Collection[str]) -> str:
-    """Return the consequence of ignoring an argument."""
-    return _ARGUMENTS.get(name) or _left_out(name, known)
-
-
-def consequence_of_key(name: str, known: Collection[str]) -> str:
-    """Return the consequence of ignoring any other key."""
-    return _KEYS.get(name) or _left_out(name, known)
-
-
-def _left_out(name: str, known: Collection[str]) -> str:
+    """
+    consequence = _ELSEWHERE[code].get(name)
+    if consequence is not None:
+        return NoticeCode.NOT_MODELLED, consequence
     hint = did_you_mean(name, known)
-    return f"left out; {hint}" if hint else "left out"
+    return code, f"left out; {hint}" if hint else "left out"
 
 
 Paths = tuple[list[str], list[list[str]]]

@@ -18,11 +18,7 @@ from batchsched.config.options import (
     Paths,
     PluginOption,
     Tier,
-    consequence_of_action,
-    consequence_of_argument,
-    consequence_of_flag,
-    consequence_of_key,
-    consequence_of_plugin,
+    of_unknown,
     unknown_flag,
     unknown_key,
 )
@@ -70,6 +66,11 @@ class ConfigReader:
             self._fault("", f"{message}; its keys: {keys}")
             return DEFAULT_ACTIONS, DEFAULT_TIERS
         self._check_keys("", content, ("actions", "tiers", "configurations"))
+        if is_mapping(mapping) and not content.keys() & {"actions", "tiers"}:
+            keys = ", ".join(sorted(content)) or "none"
+            message = "expected `actions`, `tiers` or both, got neither"
+            default = "SchedulerConfig() is the default configuration"
+            self._fault("", f"{message}; its keys: {keys}; {default}")
         actions, tiers = DEFAULT_ACTIONS, DEFAULT_TIERS
         if content.get("actions") is not None:
             actions = self._actions(content["actions"])
@@ -123,8 +124,9 @@ class ConfigReader:
                 self._fault(f"{path}.name", f"duplicate name {shown(name)} in `configurations`")
             if not any(action.name == name for action in actions):
                 if self._notices is not None:
+                    code, _ = of_unknown(NoticeCode.UNKNOWN_ACTION, name, ())
                     consequence = "left out: the action does not run"
-                    self._note(NoticeCode.UNKNOWN_ACTION, "arguments of", name, path, consequence)
+                    self._note(code, "arguments of", name, path, consequence)
                     continue
                 self._fault(
                     f"{path}.name",
@@ -166,8 +168,7 @@ class ConfigReader:
                 if self._notices is None:
                     self._fault(f"{path}.{key}", unknown_flag(key, known))
                 else:
-                    consequence = consequence_of_flag(key, known)
-                    code = NoticeCode.UNKNOWN_FLAG
+                    code, consequence = of_unknown(NoticeCode.UNKNOWN_FLAG, key, known)
                     self._note(code, "flag", key, f"{path}.{key}", consequence)
                 continue
             truth = as_boolean(value)
@@ -223,8 +224,8 @@ class ConfigReader:
             if self._notices is None:
                 self._fault(where, unknown_key(key, known))
             else:
-                consequence = consequence_of_key(key, known)
-                self._note(NoticeCode.UNKNOWN_KEY, "key", key, where, consequence)
+                code, consequence = of_unknown(NoticeCode.UNKNOWN_KEY, key, known)
+                self._note(code, "key", key, where, consequence)
 
     def _note(self, code: NoticeCode, kind: str, name: str, path: str, consequence: str) -> None:
         assert self._notices is not None
@@ -274,16 +275,18 @@ class _Pruning:
     def action(self, action: ActionOption, path: str) -> ActionOption | None:
         factory = self._registry.action_factory(action.name)
         if factory is None:
-            consequence = consequence_of_action(action.name, self._registry.action_names)
-            self._note(NoticeCode.UNKNOWN_ACTION, "action", action.name, path, consequence)
+            known = self._registry.action_names
+            code, consequence = of_unknown(NoticeCode.UNKNOWN_ACTION, action.name, known)
+            self._note(code, "action", action.name, path, consequence)
             return None
         return evolve(action, arguments=self._known(action.arguments, factory, path))
 
     def plugin(self, plugin: PluginOption, path: str) -> PluginOption | None:
         factory = self._registry.plugin_factory(plugin.name)
         if factory is None:
-            consequence = consequence_of_plugin(plugin.name, self._registry.plugin_names)
-            self._note(NoticeCode.UNKNOWN_PLUGIN, "plugin", plugin.name, path, consequence)
+            known = self._registry.plugin_names
+            code, consequence = of_unknown(NoticeCode.UNKNOWN_PLUGIN, plugin.name, known)
+            self._note(code, "plugin", plugin.name, path, consequence)
             return None
         return evolve(plugin, arguments=self._known(plugin.arguments, factory, path))
 
@@ -301,13 +304,10 @@ class _Pruning:
             return given  # the checker reports the fault
         unknown = probe.unknown_names()
         for name in unknown:
-            self._note(
-                NoticeCode.UNKNOWN_ARGUMENT,
-                "argument",
-                name,
-                f"{path}.arguments[{name!r}]",
-                consequence_of_argument(name, probe.known_names()),
-            )
+            where = f"{path}.arguments[{name!r}]"
+            known = probe.known_names()
+            code, consequence = of_unknown(NoticeCode.UNKNOWN_ARGUMENT, name, known)
+            self._note(code, "argument", name, where, consequence)
         return {name: value for name, value in given.items() if name not in unknown}
 
     def _note(self, code: NoticeCode, kind: str, name: str, path: str, consequence: str) -> None:

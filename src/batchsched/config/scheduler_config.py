@@ -64,8 +64,9 @@ class SchedulerConfig:
             mapping: ``actions``: a string with commas, or a list of names or of ``{name,
                 arguments}``. ``tiers``: a list of ``{plugins: [...]}``, with ``{name,
                 enable...: false, arguments: {...}}`` for each plugin. Without one of them, its
-                default applies. Volcano's ``configurations``, a list of ``{name, arguments}``,
-                adds arguments to actions.
+                default applies; one at least must be given, for a mapping of neither is no
+                configuration. Volcano's ``configurations``, a list of ``{name, arguments}``, adds
+                arguments to actions.
             registry: the plugins and actions that may be named. None: arguments of built-in
                 plugins and actions are checked here, and other names when a `Scheduler` is
                 created with the registry that has them.
@@ -75,8 +76,8 @@ class SchedulerConfig:
                 default registry).
 
         Raises:
-            ConfigError: unknown names (unless ``unknown="notice"``) or values of the wrong type,
-                all at once; or `unknown` is neither of the two.
+            ConfigError: unknown names (unless ``unknown="notice"``), values of the wrong type, or
+                neither actions nor tiers, all at once; or `unknown` is neither of the two.
 
         >>> config = SchedulerConfig.from_mapping({
         ...     "actions": "reclaim, allocate",

@@ -132,9 +132,13 @@ class State:
 
     def __str__(self) -> str:
         return (
-            f"{self.free:,} processors free; {_named('running', self.running)}; "
+            f"{_processors(self.free)} free; {_named('running', self.running)}; "
             f"{_named('waiting', self.waiting)}"
         )
+
+
+def _processors(number: int) -> str:
+    return "1 processor" if number == 1 else f"{number:,} processors"
 
 
 def _named(what: str, jobs: tuple[JobId, ...]) -> str:
@@ -173,7 +177,7 @@ def explained(run: Record, job: JobId) -> str:
     index = ids.index(job)
     start, submit = run.outcome.starts[index], run.submitted[index]
     size = run.workload.processors[index]
-    what = f"job {job} ({size:,} processors"
+    what = f"job {job} ({_processors(size)}"
     if submit is not None:
         what += f", submitted at {submit:,} s"
     what += ")"
@@ -224,7 +228,7 @@ def _meanwhile(run: Record, index: int, submit: float, start: float) -> list[str
         else:
             before += sizes[other]
     return [
-        f"While it waited, jobs that were ahead started on {before:,} processors in all, and "
+        f"While it waited, jobs that were ahead started on {_processors(before)} in all, and "
         f"{len(overtook):,} later jobs started before it"
         + (f" ({_jobs(overtook)})." if overtook else ".")
     ]

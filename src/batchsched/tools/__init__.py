@@ -2,16 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from batchsched.tools.comparison import Comparison, Parting, TaskChange, compare
-from batchsched.tools.config_check import Finding, check_config
+from batchsched.tools.causes import Parting
+from batchsched.tools.changes import CycleRun, Released, describe_changes, duration
+from batchsched.tools.comparison import Comparison, TaskChange, compare
+from batchsched.tools.config_check import Finding, check_config, not_modelled
 from batchsched.tools.explainer import explain
 from batchsched.tools.explanation import Explanation
 from batchsched.tools.record import EventLog, Record, RecordedCycle, Recorder, Replay, replay
-from batchsched.tools.shrinking import shrink
+from batchsched.tools.shrinking import Shrunk, shrink
+from batchsched.tools.standings import Blocker, JobStanding, JobState, standings
 from batchsched.tools.trials import (
     Cheapest,
-    CycleRun,
-    Released,
     WhatIf,
     cheapest,
     starts,
@@ -34,6 +35,7 @@ else:
 
 
 __all__ = [
+    "Blocker",
     "Cheapest",
     "Comparison",
     "CycleRun",
@@ -41,6 +43,8 @@ __all__ = [
     "Explanation",
     "Finding",
     "JobChange",
+    "JobStanding",
+    "JobState",
     "Parting",
     "Record",
     "RecordedCycle",
@@ -48,14 +52,19 @@ __all__ = [
     "Released",
     "Replay",
     "RunComparison",
+    "Shrunk",
     "TaskChange",
     "WhatIf",
     "cheapest",
     "check_config",
     "compare",
+    "describe_changes",
+    "duration",
     "explain",
+    "not_modelled",
     "replay",
     "shrink",
+    "standings",
     "starts",
     "what_if",
 ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, overload
 
 from attrs import field, frozen
@@ -18,24 +17,16 @@ from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, shown
 from batchsched.scheduler import Scheduler
+from batchsched.tools.causes import Parting, Side, find_cause
+from batchsched.tools.changes import counted
 from batchsched.tools.report import (
     Report,
     Section,
-    as_dict,
     as_json,
     count_by,
     group_rows,
     pairs_by_name,
     side_by_side,
-)
-from batchsched.trace import (
-    JobTaken,
-    NodeSought,
-    QueuePassedOver,
-    QueueTaken,
-    StatementEnded,
-    TraceEvent,
-    VerdictsGiven,
 )
 
 if TYPE_CHECKING:
@@ -58,18 +49,25 @@ class Fate:
         return f"{self.what}{where}"
 
 
-_KINDS = {
-    "starts": "start only after",
-    "no longer starts": "start only before",
-    "evicted": "are evicted only after",
-    "spared": "are evicted only before",
-    "moves": "start on another node",
-    "promised": "have a promise or reservation only after",
-    "no longer promised": "had a promise or reservation only before",
-    "reason": "wait for another reason",
-    "other": "differ in another way",
+_KINDS: Mapping[str, tuple[str, str]] = {
+    "starts": ("starts that waits now", "start that wait now"),
+    "no longer starts": ("waits that starts now", "wait that start now"),
+    "stops": ("waits that runs now", "wait that run now"),
+    "promised": ("gets a promise or reservation", "get a promise or reservation"),
+    "no longer promised": ("loses a promise or reservation", "lose a promise or reservation"),
+    "moves": ("starts on another node", "start on another node"),
+    "evicted": ("is evicted", "are evicted"),
+    "spared": ("is no longer evicted", "are no longer evicted"),
+    "ends": ("ends", "end"),
+    "new": ("is new", "are new"),
+    "gone": ("is gone", "are gone"),
+    "other": ("differs in another way", "differ in another way"),
+    "reason": ("waits for another reason", "wait for another reason"),
 }
-"""The kinds of change, with their descriptions in the plural."""
+"""The kinds of change, in words for one task and for several."""
+_DECIDED = ("starts", "no longer starts", "stops", "promised", "no longer promised", "moves")
+_EVICTIONS = ("evicted", "spared")
+"""The kinds of change that are decisions of the cycle."""
 
 
 @frozen(kw_only=True)
@@ -82,8 +80,8 @@ class TaskChange:
     job: str
     queue: str
     kind: str
-    """``starts``, ``no longer starts``, ``evicted``, ``spared``, ``moves``, ``promised``,
-    ``no longer promised``, ``reason`` or ``other``."""
+    """``starts``, ``no longer starts``, ``stops``, ``evicted``, ``spared``, ``moves``,
+    ``promised``, ``no longer promised``, ``ends``, ``new``, ``gone``, ``reason`` or ``other``."""
     before: Fate
     after: Fate
 
@@ -127,16 +125,13 @@ class Comparison(Report):
 
     def sections(self) -> Iterator[Section]:
         """Yield the sections of the report, the most important first."""
-        counts = Counter(change.kind for change in self.changes)
-        if not counts:
-            yield Section("Both make the same decisions.")
-        else:
-            lines = [f"{counts[kind]} task(s) {_KINDS[kind]}" for kind in _KINDS if counts[kind]]
-            yield Section("What differs", tuple(lines))
-        if self.parting is not None and counts:
-            lines = [f"before: {self.parting.before}", f"after:  {self.parting.after}"]
-            lines += [f"because {why}" for why in self.parting.why]
-            yield Section("The first decision that differs", tuple(lines))
+        first = self._told_first()
+        kinds = {change.kind for change in self.changes}
+        others = [self._count(kind) for kind in _KINDS if kind in kinds and kind not in first]
+        yield Section(self.summary, tuple(others) if first else ())
+        if self.parting is not None:
+            title = "The first decision that differs"
+            yield Section(title, tuple(self.parting.lines()))
         if self.changes:
             yield Section("By queue", (), ("queue", "tasks", "what"), group_rows(self.by_queue()))
             yield Section("By job", (), ("job", "tasks", "what"), group_rows(self.by_job()))
@@ -146,23 +141,53 @@ class Comparison(Report):
                 ("task", "before", "after", "reason"),
                 [(c.name, str(c.before), str(c.after), c.reason) for c in self.changes],
             )
-        yield Section(
-            "In use afterwards",
-            (),
-            ("", "before", "after"),
-            [
-                (name, f"{one:.1%}", f"{other:.1%}")
-                for name, (one, other) in self.utilisation.items()
-            ]
-            + [
-                (f"queue {name}", f"{one:.1%}", f"{other:.1%}")
-                for name, (one, other) in self.shares.items()
-            ],
-        )
+        rows = [(name, *map(_percent, pair)) for name, pair in self.utilisation.items()]
+        rows += [(f"queue {name}", *map(_percent, pair)) for name, pair in self.shares.items()]
+        changed = [row for row in rows if row[1] != row[2]]
+        if changed:
+            yield Section("In use afterwards", (), ("", "before", "after"), changed)
+
+    @property
+    def summary(self) -> str:
+        """What differs, in one line: ``2 tasks of 1 job start that wait now; nothing is evicted``.
+
+        The first result is what happens now.
+        """
+        first = self._told_first()
+        if not first:
+            same = "Both make the same decisions"
+            return f"{same}; {self._count('reason')}." if self.changes else f"{same}."
+        parts = [", ".join(self._count(kind) for kind in first if kind not in _EVICTIONS)]
+        parts += [self._count(kind) for kind in first if kind in _EVICTIONS]
+        if not self.after.evictions:
+            parts.append("nothing is evicted")
+        return "; ".join(filter(None, parts))
+
+    def _told_first(self) -> list[str]:
+        """Return the kinds of change of the first line: evictions, and at most two others."""
+        kinds = {change.kind for change in self.changes}
+        found = [kind for kind in _KINDS if kind in kinds]
+        decided = [kind for kind in found if kind in _DECIDED]
+        evictions = [kind for kind in found if kind in _EVICTIONS]
+        if decided or evictions:
+            most = [kind for kind in decided if kind != "moves"][:2]
+            return [*(most or decided), *evictions]
+        return [] if found == ["reason"] else found[:2]
+
+    def _count(self, kind: str) -> str:
+        """Return the tasks of a kind of change as a number, in words."""
+        changes = [change for change in self.changes if change.kind == kind]
+        tasks = counted(len(changes), "task")
+        jobs = counted(len({change.job for change in changes}), "job")
+        verb = _KINDS[kind][len(changes) != 1]
+        if kind == "starts" and any(change.before == _ABSENT for change in changes):
+            verb = verb.removesuffix(" that waits now").removesuffix(" that wait now")
+        return f"{tasks} of {jobs} {verb}"
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the comparison as dicts, lists, strings and numbers only, ready for JSON."""
         return {
+            "summary": self.summary,
             "changes": as_json(self.changes),
             "by_queue": as_json(self.by_queue()),
             "by_job": as_json(self.by_job()),
@@ -200,7 +225,9 @@ def compare(
 
     Reports the tasks that start, wait, are evicted or move in one but not in the other, by queue,
     job and reason; the resources in use; and, for two configurations, the first decision that
-    differs and its cause. O(tasks) for results; for configurations four traced cycles.
+    differs and its cause (see `batchsched.tools.Parting`). O(tasks) for results; for configurations
+    two traced cycles and, if they decide differently, at most three more, and a cycle for each
+    single difference of the configurations that is tried, at most 40.
 
     For two runs of `batchsched.simulation.simulate`: the jobs that start, stop or end at other
     times, the metrics and the shares of queues side by side, and the first time at which the runs
@@ -256,14 +283,13 @@ def compare(
     second = snapshot if after_snapshot is None else after_snapshot
     parting: Parting | None = None
     if isinstance(before, SchedulerConfig) and isinstance(after, SchedulerConfig):
-        schedulers = Scheduler(before, registry), Scheduler(after, registry)
-        traces: tuple[list[TraceEvent], list[TraceEvent]] = ([], [])
-        results = (
-            schedulers[0].schedule_traced(snapshot, traces[0].append),
-            schedulers[1].schedule_traced(second, traces[1].append),
+        sides = (
+            Side("before", before, snapshot, registry),
+            Side("after", after, second, registry),
         )
+        results = sides[0].result, sides[1].result
         if second is snapshot:
-            parting = _find_parting(snapshot, *schedulers, traces)
+            parting = find_cause(snapshot, *sides, registry)
     else:
         results = (_result_of(before, snapshot, registry), _result_of(after, second, registry))
     uses = _use_of(snapshot, results[0]), _use_of(second, results[1])
@@ -314,6 +340,11 @@ def _result_of(
 
 
 _ABSENT = Fate("is absent")
+_ENDED = (TaskStatus.SUCCEEDED.value, TaskStatus.FAILED.value)
+_ON_A_NODE = (
+    "starts",
+    *(each.value for each in TaskStatus if each.holds and each is not TaskStatus.RELEASING),
+)
 
 
 def _changes(
@@ -333,7 +364,7 @@ def _changes(
             raise ConfigError.at(name, message)
     for uid in sorted({*ones, *others}):
         one, other = ones.get(uid, _ABSENT), others.get(uid, _ABSENT)
-        if one != other:
+        if one != other and not (_is_on_a_node(one, other) and one.node == other.node):
             name, job, queue = owners[uid]
             yield TaskChange(
                 task=uid,
@@ -346,14 +377,25 @@ def _changes(
             )
 
 
+def _is_on_a_node(*fates: Fate) -> bool:
+    return all(each.what in _ON_A_NODE for each in fates)
+
+
 def _kind_of_change(before: Fate, after: Fate) -> str:
+    if after == _ABSENT:
+        return "gone"
+    if after.what in _ENDED:
+        return "ends"
+    if _is_on_a_node(after):
+        if before == _ABSENT:
+            return "starts" if after.what == "starts" else "new"
+        if before.what == "evicted" and before.node == after.node:
+            return "spared"
+        return "moves" if _is_on_a_node(before) or before.what == "evicted" else "starts"
     if before.what == after.what:
-        if before.what == "starts":
-            return "moves"
         return "reason" if before.what == "waits" else "other"
     for word, gained, lost in (
-        ("starts", "starts", "no longer starts"),
-        ("evicted", "evicted", "spared"),
+        ("evicted", "evicted", "other"),
         ("promised", "promised", "no longer promised"),
         ("reserved", "promised", "no longer promised"),
     ):
@@ -361,7 +403,9 @@ def _kind_of_change(before: Fate, after: Fate) -> str:
             return gained
         if before.what == word:
             return lost
-    return "other"
+    if after.what == "waits" and _is_on_a_node(before):
+        return "no longer starts" if before.what == "starts" else "stops"
+    return "new" if before == _ABSENT else "other"
 
 
 @frozen
@@ -431,206 +475,9 @@ def _use_of(snapshot: Snapshot, result: CycleResult | None) -> Use:
     )
 
 
+def _percent(share: float) -> str:
+    return f"{share:.1%}"
+
+
 def _share(amount: float, total: float) -> float:
     return amount / total if total else 0.0
-
-
-# The first decision that differs
-
-
-@frozen
-class Parting:
-    """The first decision that differs, and its cause."""
-
-    before: str
-    """The decision under the first configuration, as text."""
-    after: str
-    """The decision under the second configuration, as text."""
-    why: tuple[str, ...]
-    """The plugin's key, score or verdict, or the action, that made the difference, as text."""
-    plugins: tuple[str, ...] = ()
-    """The names of the plugins that made the difference, if any did."""
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return it as dicts, lists and strings only, ready for JSON."""
-        return as_dict(self)
-
-
-def _find_parting(
-    snapshot: Snapshot,
-    before: Scheduler,
-    after: Scheduler,
-    traces: tuple[Sequence[TraceEvent], Sequence[TraceEvent]],
-) -> Parting | None:
-    """Find the first decision in which two traces differ; None if they are equal."""
-    first, second = (_choices(trace) for trace in traces)
-    for (at, one), (other_at, other) in zip(first, second, strict=False):
-        if _what(one) != _what(other):
-            return _parting(snapshot, before, after, (one, at), (other, other_at), traces)
-    if len(first) == len(second):
-        return None
-    is_shorter = len(first) < len(second)
-    longer = second if is_shorter else first
-    _, more = longer[min(len(first), len(second))]
-    ended, went_on = "no further decision", _describe(more)
-    return Parting(
-        ended if is_shorter else went_on,
-        went_on if is_shorter else ended,
-        (f"only one of the two runs action {more.action!r} here",),
-    )
-
-
-def _choices(trace: Sequence[TraceEvent]) -> list[tuple[int, TraceEvent]]:
-    return [
-        (position, event)
-        for position, event in enumerate(trace)
-        if not isinstance(event, VerdictsGiven)
-    ]
-
-
-def _what(event: TraceEvent) -> tuple[object, ...]:
-    """Return the decision of an event, without the keys and scores behind it."""
-    match event:
-        case QueueTaken() | QueuePassedOver():
-            return type(event), event.action, event.queue
-        case JobTaken():
-            return type(event), event.action, event.job
-        case NodeSought():
-            return type(event), event.action, event.task, event.fit, event.node
-        case StatementEnded():
-            return type(event), event.action, event.committed, event.steps
-        case VerdictsGiven():
-            return type(event), event.action, event.plugin, event.claimant, *event.verdicts.items()
-
-
-def _describe(event: TraceEvent) -> str:
-    match event:
-        case QueueTaken():
-            return f"{event.action} takes queue {event.queue!r}"
-        case QueuePassedOver():
-            return f"{event.action} skips queue {event.queue!r}, which is overused"
-        case JobTaken():
-            return f"{event.action} takes job {event.job!r}"
-        case NodeSought():
-            chosen = "no node" if event.node is None else f"node {event.node!r}"
-            return f"{event.action} finds {chosen} for task {event.task!r} (fit: {event.fit})"
-        case StatementEnded():
-            steps = ", ".join(
-                f"{step.task} {'off' if step.status == 'Releasing' else 'to'} {step.node}"
-                for step in event.steps[:3]
-            )
-            more = f" and {len(event.steps) - 3} more" if len(event.steps) > 3 else ""  # noqa: PLR2004
-            word = "commits" if event.committed else "discards"
-            return f"{event.action} {word} {steps or 'nothing'}{more}: {event.why}"
-        case VerdictsGiven():
-            return f"{event.plugin} judges the victims of {event.claimant!r}"
-
-
-def _parting(
-    snapshot: Snapshot,
-    before: Scheduler,
-    after: Scheduler,
-    one: tuple[TraceEvent, int],
-    other: tuple[TraceEvent, int],
-    traces: tuple[Sequence[TraceEvent], Sequence[TraceEvent]],
-) -> Parting:
-    (left, left_at), (right, right_at) = one, other
-    said = _describe(left), _describe(right)
-    if left.action != right.action:
-        reason = f"action {left.action!r} runs here before, action {right.action!r} after"
-        return Parting(*said, (reason,))
-    why: list[str] = []
-    plugins: dict[str, None] = {}
-    for word, scheduler, event, at, rival in (
-        ("before", before, left, left_at, right),
-        ("after", after, right, right_at, left),
-    ):
-        detailed = _event_at(snapshot, scheduler, at)
-        found = _reason(detailed, rival)
-        if found is not None and type(event) is type(rival):
-            plugin, text = found
-            plugins[plugin] = None
-            why.append(f"{word}: {text}")
-    if not why:
-        verdicts = _verdicts_before(traces[0], left_at), _verdicts_before(traces[1], right_at)
-        for plugin, changed in _changed_verdicts(*verdicts).items():
-            plugins[plugin] = None
-            why.append(f"verdict of {plugin} on {changed}")
-    if not why:
-        why = ["the clusters already differ at this point; see the tasks that run"]
-    return Parting(*said, tuple(why), tuple(plugins))
-
-
-def _event_at(snapshot: Snapshot, scheduler: Scheduler, position: int) -> TraceEvent:
-    events: list[TraceEvent] = []
-    scheduler.schedule_traced(snapshot, events.append, rivals_at=position)
-    return events[position]
-
-
-def _reason(event: TraceEvent, rival: TraceEvent) -> tuple[str, str] | None:
-    """Return the plugin that ordered one choice before the other, and a description."""
-    if isinstance(event, NodeSought) and isinstance(rival, NodeSought):
-        return _score_reason(event, rival)
-    if isinstance(event, JobTaken) and isinstance(rival, JobTaken):
-        return _key_reason(event.job, event.key, rival.job, event.rivals)
-    if isinstance(event, QueueTaken) and isinstance(rival, QueueTaken):
-        return _key_reason(event.queue, event.key, rival.queue, event.rivals)
-    return None
-
-
-def _key_reason(
-    taken: str, key: Mapping[str, object], other: str, rivals: Mapping[str, Mapping[str, object]]
-) -> tuple[str, str] | None:
-    if other not in rivals:
-        return "", f"{other!r} does not wait in this cycle"
-    for plugin, value in key.items():
-        if rivals[other][plugin] != value:
-            values = f"{_value_text(value)} before {_value_text(rivals[other][plugin])}"
-            return plugin, f"{plugin} puts {taken!r} first: {values}"
-    return None
-
-
-def _score_reason(event: NodeSought, rival: NodeSought) -> tuple[str, str] | None:
-    if event.task != rival.task or event.node is None or rival.node is None:
-        return None
-    theirs = event.rivals.get(rival.node)
-    if theirs is None:
-        return "", f"node {rival.node!r} is not among the nodes that were compared"
-    differences = {name: score - theirs.get(name, 0) for name, score in event.scores.items()}
-    plugin = max(differences, key=lambda name: differences[name], default="")
-    if not plugin or differences[plugin] <= 0:
-        return "", f"nodes {event.node!r} and {rival.node!r} have equal scores; the first is taken"
-    mine, other = _value_text(event.scores[plugin]), _value_text(theirs.get(plugin, 0))
-    return plugin, f"{plugin} scores {event.node!r} {mine}, {rival.node!r} {other}"
-
-
-def _value_text(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _verdicts_before(trace: Sequence[TraceEvent], at: int) -> dict[tuple[str, str], str]:
-    """Return the verdicts of the last search before an event, by plugin and candidate."""
-    found: dict[tuple[str, str], str] = {}
-    claimant = ""
-    for event in reversed(trace[:at]):
-        if isinstance(event, VerdictsGiven):
-            if claimant and event.claimant != claimant:
-                break
-            claimant = event.claimant
-            for candidate, verdict in event.verdicts.items():
-                found.setdefault((event.plugin, candidate), verdict)
-        elif isinstance(event, StatementEnded):
-            break
-    return found
-
-
-def _changed_verdicts(
-    before: Mapping[tuple[str, str], str], after: Mapping[tuple[str, str], str]
-) -> dict[str, str]:
-    changed: dict[str, str] = {}
-    for key in sorted({*before, *after}):
-        one, other = before.get(key, "nothing"), after.get(key, "nothing")
-        if one != other:
-            plugin, candidate = key
-            changed.setdefault(plugin, f"{candidate!r}: {one} before, {other} after")
-    return changed

@@ -18,7 +18,7 @@ from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ArgumentError, BatchschedError, ConfigError
 from batchsched.model.cluster import Queue
-from batchsched.model.notice import NoticeCode, NoticeCollector
+from batchsched.model.notice import Notice, NoticeCode, NoticeCollector
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
@@ -31,6 +31,7 @@ from batchsched.model.validation.values import (
 )
 from batchsched.plugin.queues import QueueTree
 from batchsched.scheduler import Scheduler
+from batchsched.tools.causes import decisions
 from batchsched.tools.config_rules import (
     QUEUE_FIELDS,
     QUEUE_RULES,
@@ -110,8 +111,9 @@ def check_config(
     No finding is a guess: each comes with a cluster of at most three jobs on which the
     configuration decides differently from the advised one, or evicts in every cycle. Unknown
     names and other parts that cannot be built, or were ignored when the configuration was read,
-    are found too. Costs some tens of small cycles for each finding; with `snapshot` two more
-    cycles on it, and some for the checks of its queues.
+    are found too, but for what Volcano or KAI Scheduler has: `batchsched.tools.not_modelled` tells
+    that apart. Costs some tens of small cycles for each finding; with `snapshot` two more cycles on
+    it, and some for the checks of its queues.
 
     Args:
         config: the configuration to check, or the parsed content of a configuration file.
@@ -205,11 +207,6 @@ def _shown(
         instead=suspected.instead,
         shows_on_yours=on_mine,
     )
-
-
-def decisions(result: CycleResult) -> tuple[object, ...]:
-    """Return the decisions of a cycle, without the reasons."""
-    return (result.binds, result.evictions, result.pipelined, result.conditional, result.reserved)
 
 
 # Problems that show without an alternative configuration
@@ -408,9 +405,15 @@ def _what_cannot_be_built(
 
 
 def _what_was_left_out(config: SchedulerConfig, scheduler: Scheduler) -> Iterator[Finding]:
-    """Yield a finding for each part that was ignored when a configuration was read."""
+    """Yield a finding for each part that was ignored when a configuration was read.
+
+    What other schedulers have is no mistake.
+    """
+    unknown = [n for n in config.notices if n.code is not NoticeCode.NOT_MODELLED]
+    if not unknown:
+        return
     snapshot = next((c for c in small_clusters() if scheduler.schedule(c).binds), None)
-    for notice in config.notices:
+    for notice in unknown:
         yield Finding(
             code=notice.code.value,
             place=", ".join(notice.examples),
@@ -420,6 +423,38 @@ def _what_was_left_out(config: SchedulerConfig, scheduler: Scheduler) -> Iterato
             snapshot=small_clusters()[0] if snapshot is None else snapshot,
             instead=evolve(config, notices=()),
         )
+
+
+def not_modelled(
+    config: SchedulerConfig | Mapping[str, object], *, registry: Registry | None = None
+) -> tuple[Notice, ...]:
+    """Return what a configuration names that other schedulers have and this library does not.
+
+    That is no mistake, and `check_config` does not report it: it is left out, and each notice says
+    what follows. The configuration to use is the one that `SchedulerConfig.from_mapping` reads with
+    ``unknown="notice"``. O(names).
+
+    Args:
+        config: a configuration read with ``unknown="notice"``, or the parsed content of a
+            configuration file.
+        registry: the plugins and actions that the configuration may name.
+
+    Raises:
+        ConfigError: `config` cannot be read.
+
+    >>> volcano = {"actions": "enqueue, allocate", "tiers": [{"plugins": ["gang", "overcommit"]}]}
+    >>> for notice in not_modelled(volcano):
+    ...     print(notice.kind, notice.field, "at", *notice.examples, "-", notice.consequence)
+    action enqueue at actions[0] - does not run: every job is considered in every cycle, none is \
+held back
+    plugin overcommit at tiers[0].plugins[1] - left out: nothing limits how many jobs are considered
+
+    """
+    if not is_of(config, SchedulerConfig):
+        mapping = cast("Mapping[str, object]", config)
+        config = SchedulerConfig.from_mapping(mapping, registry=registry, unknown="notice")
+    assert isinstance(config, SchedulerConfig)
+    return tuple(n for n in config.notices if n.code is NoticeCode.NOT_MODELLED)
 
 
 class _Unknown(NoticeCollector):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from heapq import nsmallest
 
 from attrs import evolve
 
@@ -12,12 +11,13 @@ from batchsched.actions.eviction.claims import why_not_victims
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError
+from batchsched.kubernetes.facts import JobFacts
 from batchsched.model.cluster import JobInfo, TaskStatus
-from batchsched.model.reasons import Unfit
-from batchsched.model.resources import EPSILON, Amount, Resource
+from batchsched.model.reasons import Unfit, WhyPending
+from batchsched.model.resources import Amount, Resource
 from batchsched.model.result import CycleResult, QueueOutcome
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import is_of, is_text, shown
+from batchsched.model.validation.arguments import checks_arguments
 from batchsched.placement import Fit
 from batchsched.plugin.extension_points import Verdict
 from batchsched.scheduler import Scheduler
@@ -25,22 +25,32 @@ from batchsched.session.session import Session
 from batchsched.session.turns import tasks_left
 from batchsched.state.groups import Counting
 from batchsched.state.needs import need_of_job, need_of_task
-from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
+from batchsched.state.records import JobState, QueueState, SortKey, TaskState
 from batchsched.tools.explanation import (
+    AboveShare,
     Explanation,
     GroupStanding,
-    Holder,
-    NearNode,
     QueueStanding,
     VictimsJudged,
 )
-from batchsched.tools.helpful_changes import EVICTING, changes_to_try, what_helps, without_evictions
+from batchsched.tools.helpful_changes import (
+    EVICTING,
+    Waiting,
+    plan_of_trials,
+    release,
+    what_helps,
+    with_release,
+    without_evictions,
+)
+from batchsched.tools.node_fit import NodeFit, as_resource, counted, fits_of, nearest_nodes
+from batchsched.tools.standings import Standings
 from batchsched.tools.trials import Trials
 from batchsched.trace import TraceEvent, VerdictsGiven
 
 _BEFORE = 5
 
 
+@checks_arguments(ConfigError)
 def explain(
     snapshot: Snapshot,
     result: CycleResult,
@@ -49,15 +59,23 @@ def explain(
     config: SchedulerConfig | None = None,
     registry: Registry | None = None,
     try_changes: bool = True,
+    facts: Mapping[str, JobFacts] | None = None,
 ) -> Explanation:
     """Explain why a job waits: its position, its queue, the nodes, and changes that would help.
 
+    The answer begins with the job's standing, as `batchsched.tools.standings` tells it.
+
     Helpful changes are found by trying: each reported change was applied alone, a cycle was run,
-    and it bound one of the waiting tasks (or, given a task, that task). The changes tried are, of
-    each kind, the smallest that is enough: more resources on the nearest node; the end of a running
-    task; a lower `min_available`; a higher `max_available`; a priority above that of a job before
-    it; a higher weight of the queue; a higher limit of the queue or of one above it, if that is why
-    it waits; an open queue; a leaf queue, if it names another. Other changes may help too.
+    and it bound one of the waiting tasks (or, given a task, that task), with as many others as the
+    job needs. `what_if` with the changes repeats it. Only what somebody could do is tried, of each
+    kind the smallest change that is enough: for a single task, growth of the nearest node up to
+    what the largest has; more nodes of a kind that is there; the end of a running job; a lower
+    `min_available`; a higher `max_available`; a priority above that of a job before it; a higher
+    weight of the queue; a higher limit of the queue or of one above it, if that is why it waits; a
+    leaf queue, if it names another; the ends of jobs that it depends on. Others may help too.
+
+    If something holds the job, nothing is told of nodes, but what follows once nothing holds it:
+    where it would start, or what it would wait for then.
 
     Costs O(nodes + tasks), verdicts on all running tasks if the configuration has preempt or
     reclaim, and at most some tens of cycles without those two, each as cheap as the change is
@@ -72,50 +90,58 @@ def explain(
         config: the configuration of that cycle; None: the default.
         registry: the plugins and actions that the configuration may name.
         try_changes: whether to search for changes that would help.
+        facts: what a dump says of its jobs besides (`batchsched.kubernetes.Dump.facts`): the answer
+            then tells the owner, what it leaves out, and what controllers say.
 
     Raises:
         ConfigError: an argument has the wrong type.
         UnknownNameError: there is no such job or task.
 
     >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, TaskInfo, schedule
-    >>> large = TaskInfo(uid="t", name="t", resreq=Resource(milli_cpu=3000))
+    >>> three = Resource(milli_cpu=3000)
+    >>> runs = TaskInfo(uid="r", name="r", resreq=three, status=TaskStatus.RUNNING, node_name="n1")
     >>> snapshot = Snapshot(
-    ...     nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=2000))],
+    ...     nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=4000))],
     ...     queues=[Queue(name="q")],
-    ...     jobs=[JobInfo(name="j", queue="q", tasks=[large])],
+    ...     jobs=[
+    ...         JobInfo(name="r", queue="q", tasks=[runs]),
+    ...         JobInfo(name="j", queue="q", tasks=[TaskInfo(uid="t", name="t", resreq=three)]),
+    ...     ],
     ... )
     >>> explanation = explain(snapshot, schedule(snapshot), "default/j")
-    >>> explanation.nearest[0].missing, [change.text for change in explanation.would_start]
-    (Resource(milli_cpu=1000, memory=0), ["1 cpu more on node 'n1'"])
+    >>> explanation.nearest[0].missing, dict(explanation.unfit)
+    (Resource(milli_cpu=2000, memory=0), {'lack free cpu': 1})
 
     """
-    for name, given, kind in (("snapshot", snapshot, Snapshot), ("result", result, CycleResult)):
-        if not is_of(given, kind):
-            raise ConfigError.at(name, f"expected a {kind.__name__}, got {shown(given)}")
-    if not is_text(job_or_task):
-        message = f"expected the UID of a job or task, got {shown(job_or_task)}"
-        raise ConfigError.at("job_or_task", message)
     job = _job_of(snapshot, job_or_task)
+    told_of = Standings(snapshot, result, facts=facts, config=config, registry=registry)
+    own_facts = None if facts is None else facts.get(job.uid)
     trials = Trials(snapshot, config, registry)
     with trials.session(without_evictions(trials.config)) as session:
         state = session.ledger.jobs[job.uid]
-        waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
-        left = [task for task in waiting if task.uid in result.pending]
+        pending = [task for task in state.tasks if task.status is TaskStatus.PENDING]
+        left = [task for task in pending if task.uid in result.pending]
         named = [task for task in left if task.uid == job_or_task]
-        task = _first(session, named or left)
+        task = _first(session, result, named or left)
         reason = None if task is None else result.pending.get(task.uid)
         position, others, before, decided_by = _place_in_queue(session, state)
         explanation = Explanation(
             job=job.uid,
+            owner=told_of.owner(job),
+            standing=told_of.of(job),
+            caveats=() if own_facts is None else own_facts.caveats,
+            told=() if own_facts is None else own_facts.told,
+            now=snapshot.now,
             task=None if task is None else task.uid,
             task_name="" if task is None else task.info.display_name,
-            summary=_summary(job, result, task),
-            why=None if reason is None else reason.why,
+            of_task=bool(named),
+            reason=reason,
             position=position,
             waiting_jobs=others,
             before_it=tuple(other.uid for other in before[-_BEFORE:][::-1]),
             decided_by=decided_by,
             queue=_standing_of_queue(session, state),
+            above_share=_above_share(session, left),
             min_available=state.min_available,
             ready=state.ready_count,
             lacking=max(0, state.lacks()),
@@ -125,19 +151,39 @@ def explain(
         )
         if task is None:
             return explanation
-        tally = session.placement.tally(task)
-        explanation = evolve(
-            explanation,
-            available=tally.available,
-            unfit={unfit.text: count for unfit, count in tally.unfit.items()},
-            nearest=_nearest_nodes(session, result, task),
-            victims=_victims_judged(snapshot, trials.config, registry, task.uid),
-        )
+        wanted = frozenset(each.uid for each in named or left)
+        fits: Sequence[NodeFit] = ()
+        if explanation.standing.waits_for_room:
+            fits = fits_of(session, task)
+            explanation = evolve(
+                explanation,
+                tells_nodes=True,
+                available=sum(fit.takes_it for fit in fits),
+                unfit=counted(fits, task.info),
+                nearest=nearest_nodes(session, result, task, fits),
+                victims=_victims_judged(snapshot, trials.config, registry, task.uid),
+            )
+        elif (
+            explanation.why is WhyPending.PLANNED
+        ):  # more room would start it, but has no part in why
+            fits = fits_of(session, task)
         if not try_changes:
             return explanation
-        kinds = changes_to_try(session, result, explanation, state, task, before)
-        wanted = frozenset(each.uid for each in named or left)
-    found, tried = what_helps(trials, wanted, kinds)
+        waiting = Waiting(
+            session=session,
+            result=result,
+            explanation=explanation,
+            reason=reason,
+            state=state,
+            task=task,
+            before=before,
+            fits=fits,
+        )
+        freed = release(waiting)
+        plan = plan_of_trials(waiting)
+    if freed is not None:
+        return with_release(explanation, trials, job, wanted, freed)
+    found, tried = what_helps(trials, plan, wanted)
     return evolve(explanation, would_start=found, tried=tried)
 
 
@@ -148,30 +194,13 @@ def _job_of(snapshot: Snapshot, uid: str) -> JobInfo:
     return snapshot.job(uid)  # raises UnknownNameError with the known names
 
 
-def _first(session: Session, left: Sequence[TaskState]) -> TaskState | None:
-    """Return the first pending task; if possible, one that requests resources."""
-    tasks = session.in_task_order(left)
-    return next((t for t in tasks if not t.is_best_effort), tasks[0] if tasks else None)
+def _first(session: Session, result: CycleResult, left: Sequence[TaskState]) -> TaskState | None:
+    """Return the first pending task; if possible, one that nothing holds, and that requests."""
 
+    def rank(task: TaskState) -> tuple[bool, bool]:
+        return result.pending[task.uid].why is WhyPending.HELD, task.is_best_effort
 
-def _summary(job: JobInfo, result: CycleResult, task: TaskState | None) -> str:
-    condition = result.left_out.get(job.uid)
-    if condition is not None:
-        return f"it is left out of the cycle: {condition}"
-    if task is not None:
-        reason = result.pending.get(task.uid)
-        text = "no reason is known" if reason is None else reason.text
-        code = "" if reason is None else f" ({reason.why.value})"
-        return f"it waits{code}: {text}"
-    names = {task.uid: task.display_name for task in job.tasks}
-    starting = [bind for bind in result.binds if bind.task_uid in names]
-    if starting:
-        first = f"{names[starting[0].task_uid]} on {starting[0].node_name}"
-        more = f", and {len(starting) - 1} more" if len(starting) > 1 else ""
-        return f"it starts in this cycle: {first}{more}"
-    outcome = result.jobs.get(job.uid)
-    phase = "is not in the result" if outcome is None else f"is {outcome.phase.value}"
-    return f"none of its tasks is pending; it {phase}"
+    return min(session.in_task_order(left), key=rank, default=None)
 
 
 # Its place in the queue
@@ -264,7 +293,7 @@ def _standing_of_queue(session: Session, state: JobState) -> QueueStanding:
         return evolve(
             own, above=above, is_overused=session.overused(queue), leaves=_leaves_below(queue)
         )
-    allocated = _as_resource(session, _held(queue, session.ledger.dimensions.zero))
+    allocated = as_resource(session, _held(queue, session.ledger.dimensions.zero))
     share = session.plugin_set.queue_share(queue)
     return QueueStanding(
         name=queue.name,
@@ -272,7 +301,7 @@ def _standing_of_queue(session: Session, state: JobState) -> QueueStanding:
         weight=queue.info.weight,
         allocated=allocated,
         share=_share(session, allocated),
-        deserved=None if share is None else _as_resource(session, share[0]),
+        deserved=None if share is None else as_resource(session, share[0]),
         is_overused=session.overused(queue),
         leaves=_leaves_below(queue),
     )
@@ -303,6 +332,31 @@ def _by_outcome(session: Session, name: str, weight: int, outcome: QueueOutcome)
     )
 
 
+def _above_share(session: Session, waiting: Sequence[TaskState]) -> tuple[AboveShare, ...]:
+    """Return the leaf queues that hold more than their fair shares, the most first. O(queues)."""
+    cluster = session.ledger.cluster
+    asked = [
+        at
+        for at, whole in enumerate(cluster)
+        if whole and (not waiting or any(task.init_resreq[at] for task in waiting))
+    ]
+    found: list[tuple[float, AboveShare]] = []
+    for name, queue in session.ledger.queues.items():
+        share = None if queue.children else session.plugin_set.queue_share(queue)
+        if share is None:
+            continue
+        above = [(float(share[1][at] - share[0][at]), at) for at in asked]
+        # Of equal parts, those of devices are told, which come last.
+        part, at, amount = max(
+            ((amount / cluster[at], at, amount) for amount, at in above), default=(0.0, 0, 0.0)
+        )
+        if amount >= 1:  # a share may have fractions
+            dimension = session.ledger.dimensions.names[at]
+            found.append((part, AboveShare(queue=name, dimension=dimension, amount=amount)))
+    found.sort(key=lambda each: (-each[0], each[1].queue))
+    return tuple(each for _, each in found)
+
+
 def _names_above(outcomes: Mapping[str, QueueOutcome], name: str) -> Iterator[str]:
     parent = outcomes[name].parent
     while parent is not None and parent in outcomes:
@@ -325,121 +379,6 @@ def _held(queue: QueueState, zero: Sequence[Amount]) -> Sequence[Amount]:
                 for at, amount in enumerate(task.resreq):
                     held[at] += amount
     return held
-
-
-def _as_resource(session: Session, amounts: Sequence[float]) -> Resource:
-    """Return amounts by dimension as a resource."""
-    named = dict(zip(session.ledger.dimensions.names, amounts, strict=False))
-    kept: dict[str, Amount] = {
-        name: int(amount) if amount == int(amount) else float(amount)
-        for name, amount in named.items()
-    }
-    return Resource(
-        milli_cpu=kept.pop("cpu", 0),
-        memory=kept.pop("memory", 0),
-        scalars={name: amount for name, amount in kept.items() if amount},
-    )
-
-
-# The nodes where it nearly fits, and the tasks that hold resources there
-
-_NEAREST = 3
-
-
-def _nearest_nodes(session: Session, result: CycleResult, task: TaskState) -> tuple[NearNode, ...]:
-    """Return the three nodes that lack the least for a task once the cycle has taken effect.
-
-    Nodes that predicates refuse come last. O(nodes x dimensions).
-    """
-    cluster = session.ledger.cluster
-    taken = _taken(session, result)
-
-    def distance(node: NodeState) -> tuple[bool, float, int]:
-        refused = session.placement.refusal(task, node) is not None
-        parts = [
-            (amount / whole if whole else float(amount))
-            for amount, whole in zip(_missing(task, node, taken), (*cluster, 0), strict=False)
-        ]
-        return refused, sum(parts), node.index
-
-    near = nsmallest(_NEAREST, session.nodes, key=distance)
-    return tuple(_near(session, result, task, node, taken) for node in near)
-
-
-def _taken(session: Session, result: CycleResult) -> dict[str, list[TaskState]]:
-    """Return the tasks that were placed in this cycle, by node."""
-    taken: dict[str, list[TaskState]] = {}
-    for decided in (result.binds, result.pipelined, result.conditional):
-        for decision in decided:
-            state = session.ledger.tasks.get(decision.task_uid)
-            if state is not None and not state.status.holds:
-                taken.setdefault(decision.node_name, []).append(state)
-    return taken
-
-
-def _missing(task: TaskState, node: NodeState, taken: dict[str, list[TaskState]]) -> list[Amount]:
-    """Return what the node lacks for the task once the cycle's decisions have taken effect."""
-    missing: list[Amount] = []
-    for at, (wanted, idle) in enumerate(zip(task.init_resreq, node.idle, strict=True)):
-        left = idle - sum(other.resreq[at] for other in taken.get(node.name, ()))
-        missing.append(max(0, wanted - left) if wanted >= EPSILON else 0)
-    return missing
-
-
-def _near(
-    session: Session,
-    result: CycleResult,
-    task: TaskState,
-    node: NodeState,
-    taken: dict[str, list[TaskState]],
-) -> NearNode:
-    refusal = session.placement.refusal(task, node)
-    holders = [_holder(session, other, "runs") for other in node.tasks.values()]
-    holders += [_holder(session, t, "is reserved") for t in node.reserved_tasks.values()]
-    promised = {promise.task_uid for promise in (*result.pipelined, *result.conditional)}
-    for other in taken.get(node.name, ()):
-        how = "is promised" if other.uid in promised else "starts"
-        holders.append(_holder(session, other, how))
-    for uid, outcome in result.tasks.items():
-        if outcome.status is TaskStatus.ALLOCATED and outcome.node_name == node.name:
-            held = session.ledger.tasks[uid]
-            holders.append(_holder(session, held, "is held by an unready gang"))
-    holders.sort(key=lambda h: (-_size(session, h.amount), h.task))
-    return NearNode(
-        name=node.name,
-        missing=_as_resource(session, _missing(task, node, taken)),
-        refusal="" if refusal is None else refusal.text,
-        holders=tuple(holders),
-    )
-
-
-def _size(session: Session, amount: Resource) -> float:
-    names = session.ledger.dimensions.names
-    cluster = zip(names, session.ledger.cluster, strict=False)
-    return sum((amount.get(name) / whole for name, whole in cluster if whole), 0.0)
-
-
-def _holder(session: Session, task: TaskState, how: str) -> Holder:
-    if task.status is TaskStatus.RELEASING:
-        how = "is leaving"
-    elif task.status is TaskStatus.PIPELINED:
-        how = "is promised"
-    return Holder(
-        task=task.uid,
-        name=task.info.display_name,
-        job=None if task.job is None else task.job.uid,
-        how=how,
-        amount=task.info.resreq,
-        until=_until(session, task),
-    )
-
-
-def _until(session: Session, task: TaskState) -> float | None:
-    started, job = task.info.start_time, task.job
-    estimate = task.info.estimate if job is None else job.info.estimate_of(task.info)
-    if started is None or estimate is None or not task.status.holds:
-        return None
-    return max(session.now, started + estimate)
 
 
 # The verdicts of plugins on the tasks that it could evict

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
 
 from attrs import evolve, field, frozen
 
+from batchsched.kubernetes.facts import Told
 from batchsched.model.immutable import EMPTY
-from batchsched.model.reasons import WhyPending
+from batchsched.model.notice import Notice, NoticeCode
+from batchsched.model.reasons import PendingReason, WhyPending
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import JsonValue
-from batchsched.tools.amounts import limit_text, resource_text
+from batchsched.tools.amounts import amount_in_words, limit_text, resource_text
+from batchsched.tools.changes import Change, duration
+from batchsched.tools.node_fit import Holder, NearNode, agreeing
 from batchsched.tools.report import Report, Section, as_dict
-from batchsched.tools.trials import Change
+from batchsched.tools.standings import JobStanding, JobState
 
-_WHATEVER_COMES_FIRST = frozenset({WhyPending.HELD, WhyPending.QUEUE_CLOSED, WhyPending.AT_MAXIMUM})
+_WHATEVER_COMES_FIRST = frozenset({WhyPending.HELD, WhyPending.AT_MAXIMUM})
 """Why a task waits although no other job comes before its own."""
 _WHATEVER_THE_NODES = _WHATEVER_COMES_FIRST | {
     WhyPending.QUEUE_LIMIT,
@@ -26,8 +31,13 @@ _WHATEVER_THE_NODES = _WHATEVER_COMES_FIRST | {
     WhyPending.NEVER_ELIGIBLE,
 }
 """Why a task waits although nodes have room for it."""
+_WRAPPED = 96
+"""The width of a line of reasons."""
 _SHOWN = 5
 """The most leaf queues that are shown."""
+_MOST_TOLD = 3
+"""The most conditions, and queues above their shares, that are shown."""
+_AS_FAR_AS_SEEN = " (as far as could be seen: see below)"
 
 
 @frozen(kw_only=True)
@@ -59,6 +69,24 @@ class QueueStanding:
 
 
 @frozen(kw_only=True)
+class AboveShare:
+    """A queue that holds more than its fair share."""
+
+    queue: str
+    dimension: str
+    """The dimension in which that is the largest part of the cluster, of those that the job asks
+    for."""
+    amount: float
+    """What it holds above its share, in the unit of a `Resource`."""
+
+    @property
+    def text(self) -> str:
+        """What it holds above its share, in words."""
+        amount = amount_in_words(self.dimension, self.amount)
+        return f"queue {self.queue} holds {amount} above its share"
+
+
+@frozen(kw_only=True)
 class GroupStanding:
     """The state of a group of the job's tasks before the cycle."""
 
@@ -71,36 +99,6 @@ class GroupStanding:
     """The number that must start together."""
     maximum: int | None
     is_ready: bool
-
-
-@frozen(kw_only=True)
-class Holder:
-    """A task that holds resources on a node."""
-
-    task: str
-    name: str
-    """The display name of the task."""
-    job: str | None
-    """The UID of its job; None: it belongs to no job."""
-    how: str
-    """``runs``, ``is leaving``, ``is promised``, ``is held by an unready gang`` or
-    ``is reserved``."""
-    amount: Resource
-    until: float | None
-    """Its expected end, in seconds on the clock of the snapshot, if known."""
-
-
-@frozen(kw_only=True)
-class NearNode:
-    """A node where the task nearly fits."""
-
-    name: str
-    missing: Resource
-    """The idle resources that it lacks for one task."""
-    refusal: str
-    """Why predicates refuse the task there; empty if they accept it."""
-    holders: tuple[Holder, ...]
-    """The tasks that hold resources there, the largest first."""
 
 
 @frozen(kw_only=True)
@@ -122,9 +120,11 @@ class VictimsJudged:
 class TriedChange:
     """A single change with which the task or job started in a trial cycle."""
 
-    change: Change
+    changes: tuple[Change, ...]
+    """What to give to `what_if`: mostly one change, or several nodes, or the ends of all tasks of a
+    job."""
     text: str
-    """A description of the change."""
+    """What it does, in words."""
 
 
 def _counts(counts: Mapping[str, int]) -> dict[str, int]:
@@ -136,14 +136,24 @@ class Explanation(Report):
     """Why a job waits. Prints as text; a notebook shows tables."""
 
     job: str
+    owner: str = ""
+    """The kind and the name of its owner, from the facts of a dump."""
+    standing: JobStanding
+    """The state of the job, and all that is in its way."""
+    caveats: tuple[Notice, ...] = ()
+    """What is ignored of the job's own objects, from the facts of a dump."""
+    told: tuple[Told, ...] = ()
+    """The conditions that controllers wrote on them, the newest first."""
+    now: float = 0.0
+    """The present of the snapshot, in seconds."""
     task: str | None
     """The waiting task that the answer is about; None: no task waits."""
     task_name: str
     """The display name of that task; empty if there is none."""
-    summary: str
-    """The answer in one sentence."""
-    why: WhyPending | None
-    """Why that task is pending, as a code; None: no task waits, or no reason is known."""
+    of_task: bool = False
+    """Whether that task was asked about, and not its job."""
+    reason: PendingReason | None
+    """Why that task is pending; None: no task waits, or no reason is known."""
     position: int | None
     """Its position among the waiting jobs of its queue at the beginning of the cycle, counted from
     1; None: it does not wait, or is left out of the cycle."""
@@ -154,6 +164,8 @@ class Explanation(Report):
     decided_by: str
     """The key that orders it behind the job before it: a plugin, ``creation_time`` or ``uid``."""
     queue: QueueStanding
+    above_share: tuple[AboveShare, ...] = ()
+    """The leaf queues that hold more than their fair shares, the most first."""
     min_available: int
     ready: int
     """The number of its tasks that held resources or had succeeded before the cycle."""
@@ -165,12 +177,16 @@ class Explanation(Report):
     groups: tuple[GroupStanding, ...] = ()
     """The state of the groups of its tasks, in the order of the job."""
     nodes: int
+    tells_nodes: bool = False
+    """Whether nodes are in its way: not if something holds it, or if it could not start whatever
+    room there is. Otherwise nothing is told of nodes."""
     available: int = 0
     """The number of nodes on which its task could start now, as far as nodes go."""
     unfit: Mapping[str, int] = field(default=EMPTY, converter=_counts)
-    """Reason to the number of nodes on which its task cannot start now."""
+    """What keeps its task from nodes, as in ``are cordoned``, to the number of these nodes; the
+    most frequent first. A node counts under everything that keeps it from there."""
     nearest: tuple[NearNode, ...] = ()
-    """The three nodes that lack the least."""
+    """The three nodes that lack the least, of those that could take the task if others left."""
     victims: tuple[VictimsJudged, ...] = ()
     """The verdicts of plugins on the tasks that preempt and reclaim could evict for it, at the
     beginning of the cycle. A task that any plugin protects is not evicted."""
@@ -178,23 +194,51 @@ class Explanation(Report):
     """Single changes with which it started; each was tried with a cycle."""
     tried: int = 0
     """The number of changes that were tried."""
+    once_released: str = ""
+    """What follows once nothing holds the job any more, by one cycle; empty: nothing holds it, or
+    no changes are tried."""
+    once_released_on: tuple[str, ...] = ()
+    """The nodes where it would then start, or would be promised room."""
+
+    @property
+    def why(self) -> WhyPending | None:
+        """Why its task is pending, as a code."""
+        return None if self.reason is None else self.reason.why
+
+    @property
+    def summary(self) -> str:
+        """The answer in one sentence: the standing, with the first of what is in the way."""
+        state, text = self.standing.state, self.standing.headline
+        is_unsure = state in (JobState.STARTS, JobState.ROOM) and any(
+            each.code is not NoticeCode.READ_AS for each in self.caveats
+        )
+        return f"{text}{_AS_FAR_AS_SEEN}" if is_unsure else text
 
     def sections(self) -> Iterator[Section]:
         """Yield the sections of the report, the most important first."""
-        yield Section(f"Job {self.job}", (self.summary,))
-        yield Section("Its place in the queue", tuple(self._standing()))
+        yield from self._answer()
+        read_as = [each for each in self.caveats if each.code is NoticeCode.READ_AS]
+        if read_as:
+            yield Section("How values were read", _caveat_lines(read_as), in_full=True)
+
+    def _answer(self) -> Iterator[Section]:
+        yield Section(self.summary, tuple(self._besides()), in_full=True)
+        left_out = [each for each in self.caveats if each.code is not NoticeCode.READ_AS]
+        if left_out:
+            yield Section("This answer leaves out", _caveat_lines(left_out), in_full=True)
+        told = tuple(self._said())
+        if told:
+            yield Section("What controllers say", told[:_MOST_TOLD], in_full=True)
+        yield Section("Its place in the queue", tuple(self._place()), in_full=True)
         if self.task is None:
             return
-        could = "could start" if self.available else "can start"
-        text = f"task {self.task_name} {could} on {self.available} of {self.nodes} nodes now"
-        if self.available and self.why in _WHATEVER_THE_NODES:
-            text = f"as far as nodes go, {text}"
-        lines = [text]
-        yield Section("Nodes", tuple(lines), (), [(n, text) for text, n in self.unfit.items()])
+        if self.tells_nodes:
+            yield Section("Nodes", (self._fits, *wrap(self._unfit, _WRAPPED)))
         rows: list[tuple[str, str, str]] = []
         for node in self.nearest:
-            what = node.refusal or f"lacks {resource_text(node.missing)}"
-            rows.append((node.name, what, _held(node.holders)))
+            lacks = "" if node.missing.is_empty() else f"lacks {resource_text(node.missing)}"
+            what = ", ".join(part for part in (node.refusal, lacks) if part)
+            rows.append((node.name, what or "has room", _held(node.holders)))
         if rows:
             yield Section("Nearest nodes", (), ("node", "problem", "held by"), rows)
         if self.victims:
@@ -207,20 +251,68 @@ class Explanation(Report):
                 ),
                 ("action", "plugin", "verdict", "tasks", "such as"),
                 [(v.action, v.plugin, v.verdict, v.count, v.example) for v in self.victims],
+                is_detail=True,
             )
         said = tuple(f"{change.text}" for change in self.would_start)
-        if self.tried and not said:
-            said = (f"none of the {self.tried} single changes that were tried was enough",)
+        if self.once_released:
+            yield Section("What follows", (self.once_released,))
+        elif self.tried and not said:
+            text = "the one change that was tried was not enough"
+            if self.tried > 1:
+                text = f"none of the {self.tried} single changes that were tried was enough"
+            yield Section("What would start it", (text,))
         if said:
             yield Section("It would start now with any one of these changes (each was tried)", said)
 
-    def _standing(self) -> Iterator[str]:
+    @property
+    def _fits(self) -> str:
+        text = f"task {self.task_name} fits on {self.available} of {self.nodes} nodes now"
+        if self.available and self.why in _WHATEVER_THE_NODES:
+            return f"as far as nodes go, {text}"
+        return text
+
+    @property
+    def _unfit(self) -> str:
+        """What keeps it from the others: each node is counted under all of its reasons."""
+        parts = [f"{count} {agreeing(words, count)}" for words, count in self.unfit.items()]
+        if not parts:
+            return ""
+        count, _, words = parts[0].partition(" ")
+        nodes = "node" if self.nodes == 1 else "nodes"
+        return ", ".join([f"{count} of {self.nodes} {nodes} {words}", *parts[1:]])
+
+    def _besides(self) -> Iterator[str]:
+        """Yield all that is in the way besides, what runs, and why the task waits."""
+        for blocker in self.standing.blockers[1:]:
+            yield blocker.text
+        if self.standing.running and self.standing.state is not JobState.RUNNING:
+            yield f"running: {self.standing.running}"
+        if self.reason is None:
+            return
+        if self.of_task:
+            yield f"task {self.task_name} waits ({self.reason.why.value}): {self.reason}"
+        else:
+            yield from (report.text for report in self.reason.evictions)
+
+    def _said(self) -> Iterator[str]:
+        """Yield what controllers say of why it waits, the newest first, each once."""
+        if not self.standing.waits:
+            return
+        said: set[tuple[str, str]] = set()
+        for each in self.told:
+            text = each.message or (each.reason and f"{each.type} is {each.status} ({each.reason})")
+            if text and each.says_why and (each.who, text) not in said:
+                said.add((each.who, text))
+                age = -1 if each.time is None else self.now - each.time
+                ago = f", {duration(int(age))} ago" if age >= 0 else ""
+                yield f"{each.who or 'a controller'} says{ago}: {text}"
+
+    def _place(self) -> Iterator[str]:
         if self.position is not None:
-            waits = "wait" if self.task is not None else "waited"
-            text = f"number {self.position} of {self.waiting_jobs} jobs that {waits} in its queue"
+            text = f"{_ordinal(self.position)} of {self.waiting_jobs} in queue {self.queue.name}"
             if self.before_it:
                 names = ", ".join(self.before_it[:3])
-                text += f", after {names} (by {self.decided_by})"
+                text += f", after {names} ({self.decided_by})"
             yield text
         queue = self.queue
         if not queue.is_known:
@@ -231,6 +323,8 @@ class Explanation(Report):
                 yield f"part of {_queue_text(above)}"
             if queue.leaves:
                 yield f"jobs may name the leaf queues below it: {_some(queue.leaves)}"
+        for above_share in self.above_share[:_MOST_TOLD]:
+            yield above_share.text
         if self.lacking:
             text = f"{self.ready} of {self.min_available} tasks that must start together are ready"
             if self.position is not None and self.why not in _WHATEVER_COMES_FIRST:
@@ -244,10 +338,46 @@ class Explanation(Report):
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the explanation as dicts, lists, strings and numbers only, ready for JSON."""
+        standing, queue = self.standing, self.queue
+        plain = evolve(self, would_start=(), caveats=(), reason=None)
         return {
-            **as_dict(evolve(self, would_start=())),
+            **{key: value for key, value in as_dict(plain).items() if key != "standing"},
+            "why": None if self.why is None else self.why.value,
+            "reason": "" if self.reason is None else self.reason.text,
+            **{
+                key: value
+                for key, value in as_dict(standing).items()
+                if key not in ("job", "tasks")
+            },
+            "tasks": {status.value: count for status, count in standing.tasks.items()},
+            "caveats": [
+                {"code": each.code.value, "field": each.field, "text": each.consequence}
+                for each in self.caveats
+            ],
+            "queue": [as_dict(evolve(each, above=())) for each in (queue, *queue.above)],
             "would_start": [change.text for change in self.would_start],
         }
+
+
+def _ordinal(number: int) -> str:
+    """Return a number as the place in an order.
+
+    >>> [_ordinal(number) for number in (1, 2, 3, 4, 11, 22, 113)]
+    ['1st', '2nd', '3rd', '4th', '11th', '22nd', '113th']
+    """
+    is_teen = number // 10 % 10 == 1
+    return f"{number}{'th' if is_teen else _ENDINGS.get(number % 10, 'th')}"
+
+
+_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
+
+
+def _caveat_lines(caveats: Sequence[Notice]) -> tuple[str, ...]:
+    """Return what is told of fields, those of one kind of object with the same text together."""
+    fields: dict[tuple[str, str], list[str]] = {}
+    for each in caveats:
+        fields.setdefault((each.kind, each.consequence), []).append(each.field)
+    return tuple(f"{kind} {', '.join(names)}: {text}" for (kind, text), names in fields.items())
 
 
 def _queue_text(queue: QueueStanding) -> str:

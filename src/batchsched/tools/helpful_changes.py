@@ -1,7 +1,8 @@
 """Single changes that would let a job start now, found by trying; the smallest of each kind.
 
-Amounts are found by bisection: the reported change was enough in a trial, and the next smaller one
-of the list was not.
+Only what somebody could do is tried: no node gets more than the largest node has of anything, a
+gang gets whole nodes, and jobs end as a whole. Amounts are found by bisection: the reported change
+was enough in a trial, and the next smaller one of the list was not.
 """
 
 from __future__ import annotations
@@ -13,25 +14,50 @@ from heapq import nsmallest
 from attrs import evolve, frozen
 
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.live import JobChanged, NodeChanged, QueueChanged, TaskSucceeded
-from batchsched.model.cluster import Queue, QueueStatus, TaskStatus, least_tasks
-from batchsched.model.reasons import WhyPending
+from batchsched.live import (
+    JobChanged,
+    NodeAdded,
+    NodeChanged,
+    QueueChanged,
+    TaskRemoved,
+    TaskSucceeded,
+)
+from batchsched.model.cluster import (
+    Hold,
+    HoldKind,
+    JobInfo,
+    NodeInfo,
+    Queue,
+    QueueStatus,
+    TaskStatus,
+    least_tasks,
+)
+from batchsched.model.reasons import PendingReason, WhyPending
+from batchsched.model.resources import EPSILON
 from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
 from batchsched.plugins.proportion import water_fill
 from batchsched.session.session import Session
-from batchsched.state.records import JobState, QueueState, TaskState
-from batchsched.state.vectors import Vector, dominant_share, fits, minus
-from batchsched.tools.amounts import limit_text, raised_limit, resource_text
-from batchsched.tools.explanation import Explanation, NearNode, TriedChange
-from batchsched.tools.trials import Change, Trials
+from batchsched.state.groups import Counting
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.vectors import Vector, dominant_share, fits, minus, plus, total_of
+from batchsched.tools.amounts import raised_limit
+from batchsched.tools.changes import Change, Released, describe_changes
+from batchsched.tools.explanation import Explanation, TriedChange
+from batchsched.tools.node_fit import NodeFit, taken_by
+from batchsched.tools.standings import TaskCounts
+from batchsched.tools.trials import Trials
 
 EVICTING = ("preempt", "reclaim")
 """The actions that evict."""
 
 _ENDED = 3
-"""The number of tasks whose end is tried: the smallest that would leave enough room."""
+"""The number of jobs whose end is tried: the smallest that would leave enough room."""
+_FEW_NODES = 8
+_MOST_NODES = 64
+"""The most nodes that are added in a trial."""
 _MOST_TASKS = 32
-"""The most tasks for which more room on one node is tried."""
+"""The most tasks for which a higher limit is tried one by one."""
 _LEAVES = 5
 """The most leaf queues that are tried."""
 _ONE_BY_ONE = 8
@@ -39,9 +65,28 @@ _ONE_BY_ONE = 8
 _HEAVIEST = 1 << 10
 """The largest factor by which the weight of a queue is multiplied, and the most tasks for which a
 higher limit is tried."""
+_NAMED = 3
+"""The most nodes that a text names."""
 
-Candidate = tuple[Change, str]
-"""A change and its description."""
+_NOT_ABOUT_ROOM = (
+    WhyPending.HELD,
+    WhyPending.QUEUE_UNKNOWN,
+    WhyPending.QUEUE_NOT_LEAF,
+    WhyPending.WAITS_FOR,
+    WhyPending.NEVER_ELIGIBLE,
+)
+"""Why a task waits that starts with no room and no rank."""
+_OF_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_OVERUSED)
+"""Why a task waits that starts once its queue holds less."""
+
+
+@frozen
+class Candidate:
+    """A change to try, perhaps of several events."""
+
+    changes: tuple[Change, ...]
+    text: str = ""
+    """What it does, where that is not to be told as of other changes."""
 
 
 @frozen
@@ -53,106 +98,293 @@ class Kind:
     """Whether each change includes the one before, so that bisection works."""
 
 
-def changes_to_try(
-    session: Session,
-    result: CycleResult,
-    explanation: Explanation,
-    state: JobState,
-    task: TaskState,
-    before: Sequence[JobState],
-) -> tuple[Kind, ...]:
-    """Return the changes that may help, by kind. O(running tasks)."""
-    if explanation.why is WhyPending.HELD:  # neither room nor rank is in its way
-        opened = Kind(tuple(_opened(_path(session, state.info.queue))), grows=False)
-        return (opened,) if opened.candidates else ()
-    kinds = [
-        *(
-            Kind(tuple(_more_room(session, explanation, node, task)))
-            for node in [near for near in explanation.nearest if not near.refusal][:1]
+@frozen(kw_only=True)
+class Waiting:
+    """A job that waits, and what is known of it."""
+
+    session: Session
+    result: CycleResult
+    explanation: Explanation
+    reason: PendingReason | None
+    """Why its task waits."""
+    state: JobState
+    task: TaskState
+    before: Sequence[JobState]
+    """The jobs before it in its queue."""
+    fits: Sequence[NodeFit]
+    """How each node suits the task; empty if nodes are not what it waits for."""
+
+    @property
+    def needed(self) -> int:
+        """The number of tasks that must start together."""
+        return max(1, self.explanation.lacking)
+
+
+@frozen(kw_only=True)
+class Plan:
+    """What is to be tried for a job."""
+
+    kinds: tuple[Kind, ...]
+    job: JobInfo
+    runs: bool
+    """Whether some of its tasks hold resources, and might be evicted in a trial."""
+    there: Snapshot
+    """What the changes refer to, and no more: they are told with regard to it."""
+
+
+def plan_of_trials(waiting: Waiting) -> Plan:
+    """Return the changes that may help, by kind. O(nodes + running tasks)."""
+    queues = waiting.session.ledger.queues.values()
+    return Plan(
+        kinds=tuple(kind for kind in _kinds(waiting) if kind.candidates),
+        job=waiting.state.info,
+        runs=any(task.status.holds for task in waiting.state.tasks),
+        there=Snapshot(
+            nodes=[fit.node.info for fit in waiting.fits if fit.is_near],
+            queues=[queue.info for queue in queues],
+            jobs=[evolve(waiting.state.info, tasks=(), plan=None)],
         ),
-        Kind(tuple(_ended_tasks(session, task)), grows=False),
-        Kind(tuple(_smaller_gangs(explanation, state))),
+    )
+
+
+def _kinds(waiting: Waiting) -> Sequence[Kind]:
+    session, state, why = waiting.session, waiting.state, waiting.explanation.why
+    if why is WhyPending.QUEUE_NOT_LEAF:
+        return [Kind(tuple(_leaves(waiting)), grows=False)]
+    if why in _NOT_ABOUT_ROOM:
+        return [Kind(tuple(_ended_dependencies(session, state)), grows=False)]
+    lacks_tasks = waiting.reason is not None and waiting.reason.out_of_reach is not None
+    if lacks_tasks or not state.in_session:
+        return [Kind(tuple(_smaller_gangs(waiting)))]
+    kinds = [
+        Kind(tuple(_larger_node(waiting))),
+        Kind(tuple(_more_nodes(waiting))),
+        Kind(tuple(_ended_jobs(waiting)), grows=False),
+        Kind(tuple(_smaller_gangs(waiting))),
         Kind(tuple(_higher_maxima(state))),
-        Kind(tuple(_priorities(state, before))),
+        Kind(tuple(_priorities(state, waiting.before))),
     ]
-    queue = state.queue
-    if explanation.why is WhyPending.QUEUE_LIMIT:
+    if why is WhyPending.QUEUE_LIMIT:
         kinds += [
-            Kind(tuple(_higher_limits(above, result, task)))
+            Kind(tuple(_higher_limits(above, waiting.result, waiting.task)))
             for above in _path(session, state.info.queue)
         ]
-    elif explanation.why is WhyPending.QUEUE_NOT_LEAF:
-        kinds.append(Kind(tuple(_leaves(explanation, state)), grows=False))
+    queue = state.queue
     if queue is not None and len(session.queues) > 1:
         # A changed weight resets all kept state, so such a trial is slower than others.
         is_overused = session.overused(queue)
         if is_overused or session.plugin_set.names_on("queue_order_key"):
-            weights = tuple(_weights(session, queue, is_overused=is_overused))
-            kinds.append(Kind(weights))
-    return tuple(kind for kind in kinds if kind.candidates)
+            kinds.append(Kind(tuple(_weights(session, queue, is_overused=is_overused))))
+    return kinds
 
 
-def _more_room(
-    session: Session, explanation: Explanation, node: NearNode, task: TaskState
-) -> Iterator[Candidate]:
-    """Yield increases of a node's allocatable resources: for one task, for two, and so on."""
-    info = session.node(node.name).info
-    request = task.info.start_request
-    first = node.missing
-    for count in range(min(max(1, explanation.lacking), _MOST_TASKS) + 1):
-        more = first + count * request
-        if not more.is_empty():
-            grown = evolve(info, allocatable=info.allocatable + more)
-            yield NodeChanged(grown), f"{resource_text(more)} more on node {node.name!r}"
+# Room
 
 
-def _ended_tasks(session: Session, task: TaskState) -> Iterator[Candidate]:
-    """Yield ends of running tasks, each of which makes room for `task`, the smallest first."""
-    cluster = session.ledger.cluster
-    found: list[tuple[float, str, TaskState]] = []
-    for node in session.nodes:
-        missing = minus(task.init_resreq, node.idle)
-        enough = [
-            other
-            for other in node.tasks.values()
-            if other.status is TaskStatus.RUNNING and fits(missing, other.resreq)
-        ]
-        if enough and session.placement.refusal(task, node) is None:
-            found += [(dominant_share(t.resreq, cluster), t.uid, t) for t in enough]
-    for _, _, other in nsmallest(_ENDED, found):
-        whose = "" if other.job is None else f" of job {other.job.uid!r}"
-        yield TaskSucceeded(other.uid), f"task {other.info.display_name!r}{whose} ended"
+def _larger_node(waiting: Waiting) -> Iterator[Candidate]:
+    """Yield the growth of the nearest node by what it lacks, unless it would exceed the largest."""
+    near = next((near for near in waiting.explanation.nearest if not near.refusal), None)
+    if near is None or waiting.needed > 1:
+        return
+    session = waiting.session
+    node = session.node(near.name)
+    largest = tuple(map(max, zip(*(other.allocatable for other in session.nodes), strict=True)))
+    more = waiting.task.info.start_request if near.missing.is_empty() else near.missing
+    allocatable = node.info.allocatable + more
+    if not more.is_empty() and fits(session.ledger.dimensions.vector(allocatable), largest):
+        yield Candidate((NodeChanged(evolve(node.info, allocatable=allocatable)),))
 
 
-def _smaller_gangs(explanation: Explanation, state: JobState) -> Iterator[Candidate]:
-    most = min(state.min_available - 1, explanation.ready + explanation.at_once)
+def _more_nodes(waiting: Waiting) -> Iterator[Candidate]:
+    """Yield one more node of a kind that is there, two more, and so on.
+
+    Of the kind of which the fewest nodes are enough for the task; of the smallest of these.
+    """
+    if waiting.explanation.why in (*_OF_QUEUE, WhyPending.AT_MAXIMUM):
+        return
+    session, needed, task = waiting.session, waiting.needed, waiting.task
+    largest = _largest_request(waiting)
+
+    def rank(fit: NodeFit) -> tuple[bool, int, float, int]:
+        node = fit.node
+        room = _room(task.init_resreq, node.allocatable, needed)
+        size = dominant_share(node.allocatable, session.ledger.cluster)
+        return not fits(largest, node.allocatable), -(-needed // room), size, node.index
+
+    like = min((fit for fit in waiting.fits if fit.is_near), key=rank, default=None)
+    if like is None:
+        return
+    most = min(_MOST_NODES, max(_FEW_NODES, 2 * needed))
+    names = _new_names(session, like.node.name)
+    added = [NodeAdded(_empty_like(like.node.info, next(names))) for _ in range(most)]
+    for count in range(1, most + 1):
+        yield Candidate(tuple(added[:count]))
+
+
+def _largest_request(waiting: Waiting) -> Vector:
+    """Return the most that any waiting task of the job requests, by dimension."""
+    requests = {task.init_resreq for task in waiting.state.having(TaskStatus.PENDING)}
+    return tuple(map(max, zip(waiting.task.init_resreq, *requests, strict=True)))
+
+
+def _new_names(session: Session, name: str) -> Iterator[str]:
+    taken = {node.name for node in session.nodes}
+    number = 0
+    while True:
+        number += 1
+        if f"{name}-more-{number}" not in taken:
+            yield f"{name}-more-{number}"
+
+
+def _empty_like(node: NodeInfo, name: str) -> NodeInfo:
+    labels = {key: name if value == node.name else value for key, value in node.labels.items()}
+    return evolve(node, name=name, labels=labels)
+
+
+def _room(request: Vector, idle: Vector, most: int) -> int:
+    """Return how many such requests fit, at most `most`."""
+    for wanted, there in zip(request, idle, strict=True):
+        if wanted >= EPSILON:
+            most = min(most, int(there // wanted))
+    return max(0, most)
+
+
+# Ends of jobs
+
+
+def ended(job: JobState) -> Candidate:
+    """Return the end of a job: what runs of it succeeds, and what waits is not run any more."""
+    changes: list[Change] = []
+    for task in job.tasks:
+        if task.status.holds:
+            changes.append(TaskSucceeded(task.uid))
+        elif task.status not in (TaskStatus.SUCCEEDED, TaskStatus.FAILED):
+            changes.append(TaskRemoved(task.uid))
+    return Candidate(tuple(changes), f"end job {job.uid}")
+
+
+def _ended_jobs(waiting: Waiting) -> Iterator[Candidate]:
+    """Yield ends of the smallest jobs that hold enough of what the job lacks."""
+    if waiting.explanation.why in _OF_QUEUE:
+        holders = _holders_of_quota(waiting)
+    else:
+        holders = _holders_of_room(waiting)
+    cluster, zero = waiting.session.ledger.cluster, waiting.session.ledger.dimensions.zero
+
+    def size(job: JobState) -> tuple[float, str]:
+        return dominant_share(_held(job, zero), cluster), job.uid
+
+    yield from map(ended, nsmallest(_ENDED, holders, key=size))
+
+
+def _held(job: JobState, zero: Vector) -> Vector:
+    return total_of([task.resreq for task in job.tasks if task.status.holds], zero)
+
+
+def _holders_of_room(waiting: Waiting) -> Iterator[JobState]:
+    """Yield the jobs without which enough of its tasks would have room. O(running tasks)."""
+    request, needed = waiting.task.init_resreq, waiting.needed
+    taken = taken_by(waiting.session, waiting.result)
+    room, more = 0, dict[JobState, int]()
+    for fit in waiting.fits:
+        if not fit.is_near:
+            continue
+        node: NodeState = fit.node
+        idle = node.idle
+        for other in taken.get(node.name, ()):
+            if other.job is not waiting.state:
+                idle = minus(idle, other.resreq)
+        now = 0 if fit.refusals else _room(request, idle, needed)
+        room += now
+        held: dict[JobState, Vector] = {}
+        for task in node.tasks.values():
+            job = task.job
+            if job is not None and job is not waiting.state and task.status.holds:
+                there = held.get(job)
+                held[job] = task.resreq if there is None else plus(there, task.resreq)
+        for job, amount in held.items():
+            then = _room(request, plus(idle, amount), needed)
+            if then > now:
+                more[job] = more.get(job, 0) + then - now
+    for job, count in more.items():
+        if room + count >= needed:
+            yield job
+
+
+def _holders_of_quota(waiting: Waiting) -> Iterator[JobState]:
+    """Yield the jobs without which the queue that may not take the task would hold enough less."""
+    session, refusal = waiting.session, None
+    if waiting.reason is not None:
+        refusal = waiting.reason.refusal
+    name = waiting.state.info.queue if refusal is None or not refusal.queue else refusal.queue
+    zero, least = session.ledger.dimensions.zero, list(session.ledger.dimensions.zero)
+    if refusal is not None and refusal.excess is not None:
+        at = session.ledger.dimensions.names.index(refusal.excess.dimension)
+        least[at] = refusal.excess.would_hold - refusal.excess.most
+    top = session.ledger.queues.get(name)
+    below = [] if top is None else [top]
+    for queue in below:  # it grows meanwhile
+        below += queue.children
+        for job in queue.jobs:
+            held = _held(job, zero)
+            if job is not waiting.state and any(held) and fits(least, held):
+                yield job
+
+
+def _ended_dependencies(session: Session, state: JobState) -> Iterator[Candidate]:
+    """Yield the end of all jobs that a job depends on and that have not ended."""
+    others = [session.ledger.jobs.get(each.job) for each in state.info.depends_on]
+    ends = [ended(other) for other in others if other is not None]
+    ends = [each for each in ends if each.changes]
+    if ends and None not in others:
+        names = ", ".join(each.text.removeprefix("end job ") for each in ends)
+        text = ends[0].text if len(ends) == 1 else f"end jobs {names}"
+        yield Candidate(tuple(change for each in ends for change in each.changes), text)
+
+
+# The job itself
+
+
+def _smaller_gangs(waiting: Waiting) -> Iterator[Candidate]:
+    state, explanation = waiting.state, waiting.explanation
+    most = state.min_available - 1
+    if state.in_session:
+        most = min(most, explanation.ready + explanation.at_once)
     # A value below what its groups need has no effect.
     bottom = max(1, least_tasks(state.info.groups, state.info.min_groups))
     for least in range(most, bottom - 1, -1):
-        text = f"min_available {least} instead of {state.min_available}"
-        yield JobChanged(state.uid, min_available=least), text
+        yield Candidate((JobChanged(state.uid, min_available=least),))
 
 
 def _higher_maxima(state: JobState) -> Iterator[Candidate]:
     most = state.info.max_available
     if most is not None and most < len(state.tasks):
-        text = f"max_available {most + 1} instead of {most}"
-        yield JobChanged(state.uid, max_available=most + 1), text
+        yield Candidate((JobChanged(state.uid, max_available=most + 1),))
 
 
 def _priorities(state: JobState, before: Sequence[JobState]) -> Iterator[Candidate]:
     """Yield a priority above that of each job before it, the lowest first."""
     of_priority = {job.info.priority: job.uid for job in before}
+    now = state.info.priority
     for priority in sorted(of_priority):
-        if priority >= state.info.priority:
-            text = f"priority {priority + 1}, above that of job {of_priority[priority]!r}"
-            yield JobChanged(state.uid, priority=priority + 1), text
+        if priority >= now:
+            text = f"job {state.uid}: priority {priority + 1} instead of {now}, above that of "
+            text += f"job {of_priority[priority]}"
+            yield Candidate((JobChanged(state.uid, priority=priority + 1),), text)
+
+
+def _leaves(waiting: Waiting) -> Iterator[Candidate]:
+    for leaf in waiting.explanation.queue.leaves[:_LEAVES]:
+        yield Candidate((JobChanged(waiting.state.uid, queue=leaf),))
+
+
+# Its queue
 
 
 def _path(session: Session, name: str) -> Iterator[Queue]:
-    """Yield a queue and those above it, the nearest first."""
+    """Yield a queue, if there is one of this name, and those above it, the nearest first."""
     above: str | None = name
-    while above is not None:
+    while above is not None and above in session.ledger.queues:
         queue = session.ledger.queues[above].info
         yield queue
         above = queue.parent
@@ -172,21 +404,7 @@ def _higher_limits(queue: Queue, result: CycleResult, task: TaskState) -> Iterat
             if task.info.resreq.get(dimension):
                 limit = raised_limit(limit, dimension, amount)
         if limit != now:
-            text = f"limit {limit_text(limit)} of queue {queue.name!r} instead of {limit_text(now)}"
-            yield QueueChanged(evolve(queue, limit=limit)), text
-
-
-def _opened(queues: Iterable[Queue]) -> Iterator[Candidate]:
-    for queue in queues:
-        if queue.state is not QueueStatus.OPEN:
-            text = f"queue {queue.name!r} open instead of {queue.state.value}"
-            yield QueueChanged(evolve(queue, state=QueueStatus.OPEN)), text
-
-
-def _leaves(explanation: Explanation, state: JobState) -> Iterator[Candidate]:
-    for leaf in explanation.queue.leaves[:_LEAVES]:
-        text = f"queue {leaf!r} instead of {state.info.queue!r}"
-        yield JobChanged(state.uid, queue=leaf), text
+            yield Candidate((QueueChanged(evolve(queue, limit=limit)),))
 
 
 def _weights(session: Session, queue: QueueState, *, is_overused: bool) -> Iterator[Candidate]:
@@ -199,8 +417,7 @@ def _weights(session: Session, queue: QueueState, *, is_overused: bool) -> Itera
         weights = [weight for weight in weights if weight > enough]
         weights.insert(0, enough)
     for weight in weights:
-        text = f"weight {weight} of queue {queue.name!r} instead of {now}"
-        yield QueueChanged(evolve(queue.info, weight=weight)), text
+        yield Candidate((QueueChanged(evolve(queue.info, weight=weight)),))
 
 
 def _weight_to_deserve_more(session: Session, queue: QueueState, weights: Sequence[int]) -> int:
@@ -244,35 +461,128 @@ def _use(jobs: Iterable[JobState], zero: Vector) -> tuple[Vector, Vector]:
     return tuple(held), tuple(asked)
 
 
+# What holds it
+
+
+def release(waiting: Waiting) -> Candidate | None:
+    """Return the change by which nothing holds a job any more; None: it does not wait for that."""
+    if waiting.explanation.why is not WhyPending.HELD:
+        return None
+    job = waiting.state.info
+    holds = _all_holds(job)
+    path = _path(waiting.session, job.queue)
+    queues = [queue for queue in path if queue.state is not QueueStatus.OPEN]
+    changes: list[Change] = [Released(job.uid)] if holds else []
+    changes += [QueueChanged(evolve(queue, state=QueueStatus.OPEN)) for queue in queues]
+    gone = [_GONE[hold.kind].format(hold.name and f"{hold.name} ") for hold in holds]
+    gone += [f"queue {queue.name} is opened" for queue in queues]
+    return Candidate(tuple(changes), f"release: {', '.join(dict.fromkeys(gone))}")
+
+
+def _all_holds(job: JobInfo) -> list[Hold]:
+    return [*job.holds, *(hold for task in job.tasks for hold in task.holds)]
+
+
+_GONE = {
+    HoldKind.SUSPENDED: "it is resumed",
+    HoldKind.GROUP_MISSING: "its group {}exists",
+    HoldKind.NO_QUEUE: "its queue {}exists",
+    HoldKind.QUEUE_CLOSED: "its queue {}takes new work",
+    HoldKind.NOT_ADMITTED: "it is admitted",
+    HoldKind.CHECK: "the check {}has passed",
+    HoldKind.GATE: "the gate {}is removed",
+}
+"""What has happened once a hold is gone."""
+
+
+def with_release(
+    explanation: Explanation,
+    trials: Trials,
+    job: JobInfo,
+    wanted: frozenset[str],
+    freed: Candidate,
+) -> Explanation:
+    """Return an explanation with what follows once nothing holds the job. One cycle."""
+    result = trials.result(freed.changes, reasons=True)
+    admission = (HoldKind.NOT_ADMITTED, HoldKind.CHECK)
+    is_admission = any(hold.kind in admission for hold in _all_holds(job))
+    once = "admitted now" if is_admission else "once released"
+    started = [bind for bind in result.binds if bind.task_uid in wanted]
+    promises = [*result.pipelined, *result.conditional]
+    promised = [promise for promise in promises if promise.task_uid in wanted]
+    nodes = tuple(dict.fromkeys(each.node_name for each in started or promised))
+    found: tuple[TriedChange, ...] = ()
+    if started:
+        text = f"{once}, it would start on {_names(nodes)}"
+        if _starts(job, wanted, result, freed.changes):
+            found = (TriedChange(changes=freed.changes, text=freed.text),)
+    elif promised:
+        text = f"{once}, it would be promised room on {_names(nodes)}, which others have to leave"
+    else:
+        condition = result.left_out.get(job.uid)
+        why = "no reason is known" if condition is None else condition.message
+        if condition is None:
+            waits = (result.pending.get(task.uid) for task in job.tasks if task.uid in wanted)
+            why = next((reason.text for reason in waits if reason is not None), why)
+        text = f"{once}, it would still wait: {why}"
+    return evolve(
+        explanation, once_released=text, once_released_on=nodes, would_start=found, tried=1
+    )
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
 # Trials
 
 
 def what_helps(
-    trials: Trials, wanted: frozenset[str], kinds: Sequence[Kind]
+    trials: Trials, plan: Plan, wanted: frozenset[str]
 ) -> tuple[tuple[TriedChange, ...], int]:
-    """Return the changes with which any of the `wanted` tasks starts, and how many were tried.
+    """Return the changes with which the job starts, and any of `wanted`; and how many were tried.
 
     Cycles that evict are slow on full clusters. So changes are first tried without the evicting
     actions, which is fast and usually right; a change that is enough is then tried again with all
-    actions up to the last that may start the job.
+    actions that can make a difference: nothing that a cycle has bound is undone by later actions.
     """
-    tried: set[Change] = set()
+    tried: set[tuple[int, int]] = set()
 
-    def try_with(config: SchedulerConfig, change: Change) -> bool:
-        tried.add(change)
-        result = trials.result((change,), config=config)
-        return any(bind.task_uid in wanted for bind in result.binds)
+    def try_with(config: SchedulerConfig, number: int, position: int) -> bool:
+        tried.add((number, position))
+        changes = plan.kinds[number].candidates[position].changes
+        return _starts(plan.job, wanted, trials.result(changes, config=config), changes)
 
-    deciding, quick = _until_the_last_that_starts(trials.config), without_evictions(trials.config)
+    quick, deciding = without_evictions(trials.config), trials.config
+    if not plan.runs:
+        deciding = _until_the_last_that_starts(deciding)
     found: list[TriedChange] = []
-    for kind in kinds:
-        at = _first_that_works(kind, 0, partial(try_with, quick))
+    for number, kind in enumerate(plan.kinds):
+        at = _first_that_works(kind, 0, partial(try_with, quick, number))
         if at is not None and quick != deciding:
-            at = _first_that_works(kind, at, partial(try_with, deciding))
+            at = _first_that_works(kind, at, partial(try_with, deciding, number))
         if at is not None:
-            change, text = kind.candidates[at]
-            found.append(TriedChange(change=change, text=text))
+            candidate = kind.candidates[at]
+            text = candidate.text or "; ".join(describe_changes(plan.there, candidate.changes))
+            found.append(TriedChange(changes=candidate.changes, text=text))
     return tuple(found), len(tried)
+
+
+def _starts(
+    job: JobInfo, wanted: frozenset[str], result: CycleResult, changes: Iterable[Change]
+) -> bool:
+    """Return whether any of the wanted tasks starts, and the job has what it needs then."""
+    if not any(bind.task_uid in wanted for bind in result.binds):
+        return False
+    for change in changes:
+        if isinstance(change, JobChanged) and change.min_available is not None:
+            job = evolve(job, min_available=change.min_available)
+    tasks = [
+        evolve(task, status=result.tasks[task.uid].status) if task.uid in result.tasks else task
+        for task in job.tasks
+    ]
+    return TaskCounts(job, tasks).has_minimum(Counting.READY)
 
 
 def _until_the_last_that_starts(config: SchedulerConfig) -> SchedulerConfig:
@@ -292,18 +602,17 @@ def without_evictions(config: SchedulerConfig) -> SchedulerConfig:
     return evolve(config, actions=actions) if actions else config
 
 
-def _first_that_works(kind: Kind, begin: int, works: Callable[[Change], bool]) -> int | None:
+def _first_that_works(kind: Kind, begin: int, works: Callable[[int], bool]) -> int | None:
     """Return the position of the first change that is enough; by bisection if they grow."""
-    changes = [change for change, _ in kind.candidates]
+    count = len(kind.candidates)
     if not kind.grows:
-        positions = range(begin, len(changes))
-        return next((position for position in positions if works(changes[position])), None)
-    if works(changes[begin]):
+        return next((position for position in range(begin, count) if works(position)), None)
+    if works(begin):
         return begin
-    low, high = begin, len(changes) - 1
-    if low == high or not works(changes[high]):
+    low, high = begin, count - 1
+    if low == high or not works(high):
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if works(changes[middle]) else (middle, high)
+        low, high = (low, middle) if works(middle) else (middle, high)
     return high

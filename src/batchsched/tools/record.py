@@ -16,8 +16,8 @@ from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.scheduler import Scheduler
+from batchsched.tools.causes import decisions
 from batchsched.tools.comparison import Comparison, compare
-from batchsched.tools.config_check import decisions
 
 
 def _events(items: Iterable[Event], /) -> tuple[Event, ...]:

@@ -47,6 +47,10 @@ class Section:
     lines: tuple[str, ...] = ()
     head: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = field(default=(), converter=_rows)
+    in_full: bool = False
+    """Whether its title and lines are not cut, however long they are."""
+    is_detail: bool = False
+    """Whether the answer is complete without it."""
 
 
 class Report(ABC):
@@ -69,7 +73,8 @@ def as_text(sections: Iterable[Section]) -> str:
     """Render sections as aligned text of at most a screen.
 
     Long tables and lists are cut, with the number of rows left out; the more of them there are, the
-    shorter each is. Long lines are cut too. Unprintable characters become question marks.
+    shorter each is. Long lines are cut too, unless their section says otherwise. Unprintable
+    characters become question marks.
     """
     told = list(sections)
     lines: list[str] = []
@@ -83,10 +88,10 @@ def as_text(sections: Iterable[Section]) -> str:
 def _text_of(section: Section, most_rows: int) -> Iterator[str]:
     indent = ""
     if section.title:
-        yield _cut(section.title)
+        yield _cut(section.title, None if section.in_full else _WIDTH)
         indent = "  "
     for line in section.lines[:most_rows]:
-        yield _cut(f"{indent}{line}")
+        yield _cut(f"{indent}{line}", None if section.in_full else _WIDTH)
     if len(section.lines) > most_rows:
         yield f"{indent}... and {len(section.lines) - most_rows} more"
     if section.rows:
@@ -101,10 +106,10 @@ def _text_of(section: Section, most_rows: int) -> Iterator[str]:
             yield f"{indent}... and {len(section.rows) - most_rows} more"
 
 
-def _cut(text: str, width: int = _WIDTH) -> str:
+def _cut(text: str, width: int | None = _WIDTH) -> str:
     if not text.isprintable():
         text = "".join(each if each.isprintable() else "?" for each in text)
-    return text if len(text) <= width else f"{text[: width - 3]}..."
+    return text if width is None or len(text) <= width else f"{text[: width - 3]}..."
 
 
 def as_html(sections: Iterable[Section]) -> str:

@@ -11,7 +11,8 @@ from batchsched.model.serialisation import JsonValue
 from batchsched.simulation.record import state_at
 from batchsched.simulation.run import Run
 from batchsched.simulation.workload import JobId
-from batchsched.tools.comparison import Parting
+from batchsched.tools.causes import Parting
+from batchsched.tools.changes import counted
 from batchsched.tools.report import (
     Report,
     Section,
@@ -23,17 +24,17 @@ from batchsched.tools.report import (
 )
 
 _KINDS = {
-    "starts": "start only after",
-    "no longer starts": "start only before",
-    "earlier": "start earlier after",
-    "later": "start later after",
-    "stopped more often": "are stopped more often after",
-    "stopped less often": "are stopped less often after",
-    "ends earlier": "start as before and end earlier",
-    "ends later": "start as before and end later",
-    "other": "differ in another way",
+    "starts": ("starts that never starts before", "start that never start before"),
+    "no longer starts": ("no longer starts", "no longer start"),
+    "earlier": ("starts earlier", "start earlier"),
+    "later": ("starts later", "start later"),
+    "stopped more often": ("is stopped more often", "are stopped more often"),
+    "stopped less often": ("is stopped less often", "are stopped less often"),
+    "ends earlier": ("starts as before and ends earlier", "start as before and end earlier"),
+    "ends later": ("starts as before and ends later", "start as before and end later"),
+    "other": ("differs in another way", "differ in another way"),
 }
-"""The kinds of change, with their descriptions in the plural."""
+"""The kinds of change, in words for one job and for several."""
 
 _SHOWN_FIGURES = (
     *("wait", "wait_median", "wait_p99", "wait_max", "response", "bsld"),
@@ -100,15 +101,7 @@ class RunComparison(Report):
 
     def sections(self) -> Iterator[Section]:
         """Yield the sections of the report, the most important first."""
-        counts = Counter(change.kind for change in self.changes)
-        if not counts:
-            yield Section("All jobs start and end at the same times.")
-        else:
-            lines = [
-                f"{counts[kind]} job(s) {said}" for kind, said in _KINDS.items() if counts[kind]
-            ]
-            lines.append(f"of {self.jobs} jobs in all")
-            yield Section("What differs", tuple(lines))
+        yield Section(self.summary)
         if self.parting is not None:
             lines = [f"before: {self.parting.before}", f"after:  {self.parting.after}"]
             lines += [f"because {self.parting.why[0]}", *self.parting.why[1:]]
@@ -127,17 +120,29 @@ class RunComparison(Report):
                     for c in largest[: 2 * _SHOWN_JOBS]
                 ],
             )
-        yield Section(
-            "Metrics",
-            (),
-            ("", "before", "after"),
-            [(name, f"{one:,.4g}", f"{other:,.4g}") for name, (one, other) in self._shown_figures()]
-            + [
-                (f"queue {name}" if name else "no queue", f"{one:.1%}", f"{other:.1%}")
-                for name, (one, other) in self.shares.items()
-                if any(self.shares)
-            ],
-        )
+        rows = [(name, *(f"{one:,.4g}" for one in pair)) for name, pair in self._shown_figures()]
+        if any(self.shares):  # some queues have names
+            rows += [
+                (f"queue {name}" if name else "no queue", *(f"{one:.1%}" for one in pair))
+                for name, pair in self.shares.items()
+            ]
+        changed = [row for row in rows if row[1] != row[2]]
+        if changed:
+            yield Section("Metrics that differ", (), ("", "before", "after"), changed)
+
+    @property
+    def summary(self) -> str:
+        """What differs, in one line: ``2 of 9 jobs start earlier, 1 starts later``."""
+        counts = Counter(change.kind for change in self.changes)
+        if not counts:
+            return "All jobs start and end at the same times."
+        parts = [
+            f"{counts[kind]} {words[counts[kind] != 1]}"
+            for kind, words in _KINDS.items()
+            if counts[kind]
+        ]
+        number, _, rest = parts[0].partition(" ")
+        return ", ".join([f"{number} of {counted(self.jobs, 'job')} {rest}", *parts[1:]])
 
     def _shown_figures(self) -> Iterator[tuple[str, tuple[float, float]]]:
         for name in _SHOWN_FIGURES:
@@ -147,6 +152,7 @@ class RunComparison(Report):
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the comparison as dicts, lists, strings and numbers only, ready for JSON."""
         return {
+            "summary": self.summary,
             "jobs": self.jobs,
             "changes": as_json(self.changes),
             "by_queue": as_json(self.by_queue()),

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations, islice
+from math import inf
 from typing import TypeVar, cast
 
-from attrs import NOTHING, Attribute, AttrsInstance, Factory, evolve, fields, has
+from attrs import NOTHING, Attribute, AttrsInstance, Factory, evolve, fields, frozen, has
 
-from batchsched.errors import FaultsError, SnapshotError
+from batchsched.errors import ArgumentError, FaultsError, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.snapshot import Snapshot
@@ -25,6 +26,7 @@ from batchsched.tools.amounts import (
     with_dimension,
     with_dimension_divided,
 )
+from batchsched.tools.changes import counted
 
 ItemT = TypeVar("ItemT")
 PartT = TypeVar("PartT", bound=AttrsInstance)
@@ -43,14 +45,53 @@ _KEPT: dict[type, tuple[str, ...]] = {
 _FEW = 32
 """With at most this many objects, pairs are removed too; with at most this many nodes, merged."""
 _SMALL = 10
+_REMEMBERED = 64
+"""At most so many objects has a snapshot whose answer is remembered."""
+_LEAST_BUDGET = 2
 _STARTS = 4
 """The most parts of a large snapshot to start from, until a result is small."""
 
 
+@frozen(kw_only=True)
+class Shrunk:
+    """What `shrink` found: the smallest snapshot, and whether a smaller one was still looked for.
+
+    >>> found = shrink(Snapshot(queues=[Queue(name=name) for name in "abc"]),
+    ...                lambda s: len(s.queues) > 1)
+    >>> print(found)
+    2 queues, after 5 questions; nothing more can be left out
+    """
+
+    snapshot: Snapshot
+    """The smallest snapshot found for which the property holds."""
+    questions: int
+    """How often the function was asked."""
+    is_complete: bool
+    """Whether everything was tried; false: the budget was spent before."""
+
+    def __str__(self) -> str:
+        sizes = (
+            (len(self.snapshot.nodes), "node"),
+            (len(self.snapshot.queues), "queue"),
+            (len(self.snapshot.jobs), "job"),
+            (sum(len(job.tasks) for job in self.snapshot.jobs), "task"),
+            (len(self.snapshot.other_tasks), "other task"),
+        )
+        left = ", ".join(counted(number, thing) for number, thing in sizes if number)
+        end = "nothing more can be left out"
+        if not self.is_complete:
+            end = "the budget was spent before everything was tried"
+        return f"{left or 'nothing'}, after {counted(self.questions, 'question')}; {end}"
+
+
 @checks_arguments()
 def shrink(
-    snapshot: Snapshot, holds: Callable[[Snapshot], bool], *, neutral: bool = False
-) -> Snapshot:
+    snapshot: Snapshot,
+    holds: Callable[[Snapshot], bool],
+    *,
+    neutral: bool = False,
+    budget: int | None = None,
+) -> Shrunk:
     """Reduce a snapshot as far as `holds` stays true, for a bug report or a test.
 
     Nodes, queues, jobs and tasks are removed as long as `holds` is true without them, each with
@@ -60,8 +101,9 @@ def shrink(
     possible.
 
     O(objects left x log objects) calls of `holds`, most of them on small snapshots, and
-    O(objects left^2) on the last ones. `python -m benchmarks.answers shrink` measures it on the
-    findings of `check_config`.
+    O(objects left^2) on the last ones: about a hundred for one that ends small, thousands for one
+    that cannot become small. Nearly all the time is that of `holds`; give a slow one a `budget`.
+    `python -m benchmarks.answers shrink` measures it on the findings of `check_config`.
 
     Args:
         snapshot: the snapshot to reduce.
@@ -70,9 +112,11 @@ def shrink(
         neutral: whether to replace names with neutral ones in the end (``n1``, ``q1``, ``j1``,
             ``t1``, ``a1``), so that they reveal nothing. If `holds` is not true with neutral names,
             nothing is renamed.
+        budget: how often `holds` is called at most, 2 or more; None: as often as it takes. If that
+            is spent, the result is the smallest snapshot so far.
 
     Raises:
-        ArgumentError: an argument has the wrong type, or `holds` raised.
+        ArgumentError: an argument has the wrong type, `budget` is too small, or `holds` raised.
         SnapshotError: `holds` is not true for `snapshot` (nor, if it is large, for the first
             parts of it that are tried).
 
@@ -88,38 +132,80 @@ def shrink(
     ...         for i in range(20)
     ...     ],
     ... )
-    >>> small = shrink(crowded, lambda s: len(schedule(s).pending) > 0, neutral=True)
+    >>> found = shrink(crowded, lambda s: len(schedule(s).pending) > 0, neutral=True)
+    >>> small = found.snapshot
     >>> len(small.nodes), [(job.name, len(job.tasks)) for job in small.jobs]
     (0, [('j1', 1)])
 
     """
-    holds = asked("holds", holds)
+    if budget is not None and budget < _LEAST_BUDGET:
+        raise ArgumentError.at("budget", f"expected {_LEAST_BUDGET} or more, got {budget}")
+    questions = _Questions(asked("holds", holds), budget, kept=int(neutral))
     best: Snapshot | None = None
-    for start in islice(_starts(snapshot, holds), _STARTS):
-        search = _Search(start, holds)
-        search.run()
+    is_complete = True
+    for start in islice(_starts(snapshot, questions), _STARTS):
+        search = _Search(start, questions)
+        is_complete = search.run()
         if best is None or _objects(search.best) < _objects(best):
             best = search.best
-        if _objects(best) <= _SMALL:
+        if not is_complete or _objects(best) <= _SMALL:
             break
     if best is None:
         problem = "expected a snapshot for which `holds` is true, got one for which it is not"
         raise SnapshotError.at("snapshot", problem)
-    search = _Search(best, holds)
+    search = _Search(best, questions)
     if neutral:
+        questions.kept = 0
         search.try_(lambda: neutral_names(search.best))
-    return search.best
+    return Shrunk(snapshot=search.best, questions=questions.asked, is_complete=is_complete)
 
 
-def _starts(snapshot: Snapshot, holds: Callable[[Snapshot], bool]) -> Iterator[Snapshot]:
+class _SpentError(Exception):
+    """No more questions may be asked."""
+
+
+class _Questions:
+    """Asks whether a snapshot has the property, and counts."""
+
+    def __init__(self, holds: Callable[[Snapshot], bool], most: int | None, *, kept: int) -> None:
+        self._holds = holds
+        self._most = most
+        self._not = set[Snapshot]()
+        """Small snapshots that do not have it: the rounds of a search try many again."""
+        self.asked = 0
+        self.kept = kept
+        """How many questions are kept for the end: that about neutral names."""
+
+    @property
+    def left(self) -> float:
+        """How many questions may still be asked now."""
+        return inf if self._most is None else self._most - self.asked - self.kept
+
+    def __call__(self, snapshot: Snapshot) -> bool:
+        if self.left <= 0:
+            raise _SpentError
+        is_small = _objects(snapshot) <= _REMEMBERED
+        if is_small and snapshot in self._not:
+            return False
+        self.asked += 1
+        answer = self._holds(snapshot)
+        if is_small and not answer:
+            self._not.add(snapshot)
+        return answer
+
+
+def _starts(snapshot: Snapshot, holds: _Questions) -> Iterator[Snapshot]:
     """Yield small parts of a large snapshot for which `holds` is true, or else the snapshot.
 
     Small parts are checked quickly, and usually many of them have the property.
     """
     found = False
-    for part in filter(holds, _small_parts(snapshot)):
-        found = True
-        yield part
+    for part in _small_parts(snapshot):
+        if holds.left <= 1:
+            break  # the last question is about the snapshot itself
+        if holds(part):
+            found = True
+            yield part
     if not found and holds(snapshot):
         yield snapshot
 
@@ -135,16 +221,22 @@ class _Search:
         """The smallest snapshot so far for which `holds` is true."""
         self._holds = holds
 
-    def run(self) -> None:
-        """Remove and simplify until nothing more can be removed."""
+    def run(self) -> bool:
+        """Remove and simplify until nothing more can be removed; return whether all was tried."""
         before: Snapshot | None = None
-        while before != self.best:
-            before = self.best
-            self.remove_objects()
-            self.simplify()
-            if before == self.best:
-                self.remove_pairs()
-        self.make_amounts_small()
+        try:
+            while before != self.best:
+                before = self.best
+                self.remove_objects()
+                # All amounts at once, before those of one object after the other.
+                self.make_amounts_small()
+                self.simplify()
+                if before == self.best:
+                    self.remove_pairs()
+            self.make_amounts_small()
+        except _SpentError:
+            return False
+        return True
 
     def try_(self, make: Callable[[], Snapshot]) -> bool:
         """Adopt what `make` returns if it is another valid snapshot for which `holds` is true."""

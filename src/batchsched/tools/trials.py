@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
-from attrs import Attribute, AttrsInstance, fields, frozen
+from attrs import frozen
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
@@ -19,7 +19,7 @@ from batchsched.live import (
     TaskHoldsChanged,
     TimePassed,
 )
-from batchsched.model.cluster import Hold, HoldKind, JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import Hold, HoldKind
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
@@ -27,36 +27,9 @@ from batchsched.model.validation.arguments import asked, checks_arguments
 from batchsched.model.validation.values import is_of, is_text, shown
 from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
-from batchsched.tools.amounts import resource_text
+from batchsched.tools.changes import CHANGE_KINDS, Change, CycleRun, Released, describe_changes
 from batchsched.tools.comparison import Comparison, compare
 from batchsched.tools.report import Report, Section
-
-
-@frozen
-class CycleRun:
-    """A step between changes: a cycle runs, its decisions take effect, and time passes."""
-
-    seconds: float = 0.0
-    """The time from the cycle to the next change, in seconds."""
-
-
-@frozen
-class Released:
-    """A change: what holds a job and its tasks is gone.
-
-    A queue that is not open still holds them; see `batchsched.live.QueueChanged`.
-    """
-
-    job: str
-    """The UID of the job."""
-    kind: HoldKind | None = None
-    """Only holds of this kind; None: all."""
-
-
-Change = Event | SchedulerConfig | CycleRun | Released
-"""A change to try: an event, another configuration, a cycle in between, or a release of holds."""
-
-_KINDS = (*Event.__args__, SchedulerConfig, CycleRun, Released)
 
 
 @frozen(kw_only=True)
@@ -65,6 +38,8 @@ class WhatIf(Report):
 
     changes: tuple[Change, ...]
     """The changes."""
+    words: tuple[str, ...]
+    """What the changes do, in words; see `describe_changes`."""
     snapshot: Snapshot
     """The cluster with the changes."""
     result: CycleResult
@@ -73,14 +48,16 @@ class WhatIf(Report):
     """The differences from the cycle without the changes."""
 
     def sections(self) -> Iterator[Section]:
-        """Yield the sections of the report."""
-        yield Section("If", tuple(described(change) for change in self.changes) or ("nothing",))
-        yield from self.difference.sections()
+        """Yield the sections of the report, the answer first."""
+        answer, *others = self.difference.sections()
+        yield answer
+        yield Section("If", self.words or ("nothing changes",))
+        yield from others
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return it as dicts, lists, strings and numbers only, ready for JSON."""
         return {
-            "if": [described(change) for change in self.changes],
+            "if": list(self.words),
             "result": self.result.to_dict(),
             "difference": self.difference.to_dict(),
         }
@@ -121,42 +98,6 @@ def what_if(
     return trials.what_if(changes)
 
 
-def described(change: AttrsInstance) -> str:
-    """Describe a change in one line.
-
-    >>> from batchsched.live import JobChanged, TaskSucceeded
-    >>> described(JobChanged("team/j", priority=5)), described(TaskSucceeded("t1"))
-    ("JobChanged 'team/j': priority=5", "TaskSucceeded 't1'")
-    """
-    if isinstance(change, SchedulerConfig):
-        actions = ", ".join(action.name for action in change.actions)
-        tiers = " | ".join(", ".join(p.name for p in tier.plugins) for tier in change.tiers)
-        return f"another configuration: actions {actions}; plugins {tiers}"
-    name = ""
-    details: list[str] = []
-    attributes: tuple[Attribute[object], ...] = fields(type(change))
-    for attribute in attributes:
-        value: object = getattr(change, attribute.name)
-        if isinstance(value, (JobInfo, TaskInfo)):
-            name = f" {value.uid!r}"
-        elif isinstance(value, NodeInfo):
-            name = f" {value.name!r}"
-            details.append(resource_text(value.allocatable))
-        elif isinstance(value, Queue):
-            name = f" {value.name!r}"
-            details.append(f"weight={value.weight}")
-        elif attribute.name in ("uid", "name", "job_uid", "job"):
-            name = f" {value!r}"
-        elif isinstance(value, HoldKind):
-            details.append(f"only {value.value}")
-        elif isinstance(value, tuple):
-            details.append(f"{len(value)} {attribute.name}")  # pyright: ignore[reportUnknownArgumentType]
-        elif value is not None:
-            details.append(f"{attribute.name}={value!r}")
-    text = f"{type(change).__name__}{name}"
-    return f"{text}: {', '.join(details)}" if details else text
-
-
 class Trials:
     """Tries changes on one cluster, undoing each before the next.
 
@@ -190,18 +131,23 @@ class Trials:
             yield session
 
     def result(
-        self, changes: Sequence[Change], *, config: SchedulerConfig | None = None
+        self,
+        changes: Sequence[Change],
+        *,
+        config: SchedulerConfig | None = None,
+        reasons: bool = False,
     ) -> CycleResult:
-        """Return the result of a cycle after changes, without reasons.
+        """Return the result of a cycle after changes.
 
         Args:
             changes: the changes.
             config: the configuration at the beginning; None: that of the trials. Schedulers are
                 kept for the next trial.
+            reasons: whether it says why tasks wait.
 
         """
         live = self._live if config is None else self._by(config)
-        return self._after(changes, live, reasons=False)[1]
+        return self._after(changes, live, reasons=reasons)[1]
 
     def _by(self, config: SchedulerConfig) -> AttachedScheduler:
         if config not in self._attached:
@@ -215,6 +161,7 @@ class Trials:
         snapshot, result = self._after(changes, self._live, reasons=True)
         return WhatIf(
             changes=tuple(changes),
+            words=describe_changes(self._snapshot, changes),
             snapshot=snapshot,
             result=result,
             difference=compare(now, result, self._snapshot, after_snapshot=snapshot),
@@ -230,7 +177,7 @@ class Trials:
                 f"got {shown(change)}",
             )
             for position, change in enumerate(changes)
-            if not any(is_of(change, kind) for kind in _KINDS)
+            if not any(is_of(change, kind) for kind in CHANGE_KINDS)
         ]
         if faults:
             raise EventError(faults)

@@ -1,0 +1,438 @@
+"""Changes to try on a cluster, and what they do in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+
+from attrs import AttrsInstance, evolve, frozen
+
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.errors import ArgumentError, Fault
+from batchsched.live import (
+    BindRefused,
+    EndedJobsRemoved,
+    Event,
+    EvictionRefused,
+    JobArrived,
+    JobChanged,
+    JobRemoved,
+    NodeAdded,
+    NodeChanged,
+    NodeRemoved,
+    OtherTaskArrived,
+    QueueAdded,
+    QueueChanged,
+    QueueRemoved,
+    TaskFailed,
+    TaskGone,
+    TaskHoldsChanged,
+    TaskReleasing,
+    TaskRemoved,
+    TasksAdded,
+    TaskStarted,
+    TaskSucceeded,
+    TimePassed,
+)
+from batchsched.model.cluster import (
+    Hold,
+    HoldKind,
+    JobInfo,
+    NodeInfo,
+    Queue,
+    TaskInfo,
+    TaskStatus,
+)
+from batchsched.model.resources import Resource, ResourceLimit
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.arguments import checks_arguments
+from batchsched.model.validation.values import duration_problems
+from batchsched.tools.amounts import amount_in_words, evolved
+
+
+@frozen
+class CycleRun:
+    """A step between changes: a cycle runs, its decisions take effect, and time passes."""
+
+    seconds: float = 0.0
+    """The time from the cycle to the next change, in seconds."""
+
+
+@frozen
+class Released:
+    """A change: what holds a job and its tasks is gone.
+
+    A queue that is not open still holds them; see `batchsched.live.QueueChanged`.
+    """
+
+    job: str
+    """The UID of the job."""
+    kind: HoldKind | None = None
+    """Only holds of this kind; None: all."""
+
+
+Change = Event | SchedulerConfig | CycleRun | Released
+"""A change to try: an event, another configuration, a cycle in between, or a release of holds."""
+
+CHANGE_KINDS = (*Event.__args__, SchedulerConfig, CycleRun, Released)
+"""The classes of all changes."""
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number of things: ``1 task``, ``2 tasks``."""
+    return f"1 {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def config_text(config: SchedulerConfig) -> str:
+    """Return a configuration in one line: ``allocate, backfill; priority, gang | predicates``."""
+    tiers = " | ".join(", ".join(p.name for p in tier.plugins) for tier in config.tiers)
+    return f"{', '.join(action.name for action in config.actions)}; {tiers}"
+
+
+@checks_arguments()
+def describe_changes(snapshot: Snapshot, changes: Sequence[Change]) -> tuple[str, ...]:
+    """Return what changes do, in words: ``cordon gpu-1``, ``job a/b: priority 9 instead of 0``.
+
+    Changes that follow one another and do the same are told together, such as the ends of the tasks
+    of one job. Each is told with regard to what the changes before it left.
+
+    Args:
+        snapshot: the cluster before the changes.
+        changes: the changes, as for `what_if`. What they name need not exist.
+
+    Raises:
+        ArgumentError: an argument has the wrong type.
+
+    >>> from attrs import evolve
+    >>> from batchsched import NodeInfo, Resource
+    >>> gpu = NodeInfo(name="gpu-1", allocatable=Resource(milli_cpu=8000))
+    >>> more = [NodeAdded(evolve(gpu, name=name)) for name in ("a", "b")]
+    >>> cordoned = NodeChanged(evolve(gpu, unschedulable=True))
+    >>> describe_changes(Snapshot(nodes=[gpu]), [*more, cordoned, CycleRun(90)])
+    ('2 more nodes like gpu-1', 'cordon gpu-1', 'a cycle runs, and 1 min 30 s pass')
+
+    """
+    words = _Words(snapshot)
+    lines: list[str] = []
+    for kind, group in groupby(map(words.told, changes), key=lambda each: each.kind):
+        texts = [each.text for each in group]
+        if kind is None or (len(texts) == 1 and kind.whole != 1):
+            lines += texts
+        elif kind.whole == len(texts):
+            lines.append(kind.of_whole)
+        else:
+            names = ", ".join(text.removeprefix(kind.start) for text in texts)
+            lines.append(kind.several.format(n=len(texts), names=names))
+    return tuple(lines)
+
+
+@frozen
+class _Kind:
+    """What changes that follow one another have in common, to be told together."""
+
+    several: str
+    """With ``{n}`` for their number and ``{names}`` for what they are about."""
+    start: str = ""
+    """What the text of each begins with, before its name."""
+    whole: int = 0
+    """The number of them that is told in another way; 0: none is."""
+    of_whole: str = ""
+
+
+@frozen
+class _Told:
+    text: str
+    kind: _Kind | None = None
+
+
+_OfTask = (
+    TaskStarted
+    | BindRefused
+    | TaskSucceeded
+    | TaskFailed
+    | TaskReleasing
+    | EvictionRefused
+    | TaskGone
+    | TaskRemoved
+)
+_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+_OF_TASKS: Mapping[type[_OfTask], tuple[str, str]] = {
+    TaskStarted: ("task ", " starts to run"),
+    BindRefused: ("task ", " cannot be started, and waits again"),
+    TaskSucceeded: ("end task ", ""),
+    TaskFailed: ("task ", " fails"),
+    TaskReleasing: ("task ", " is being terminated"),
+    EvictionRefused: ("task ", " goes on running"),
+    TaskGone: ("task ", " leaves its node, and waits again"),
+    TaskRemoved: ("remove task ", ""),
+}
+"""What happens to a task, before and after its name."""
+
+
+class _Words:
+    """Puts changes into words, and follows what they leave."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._now = snapshot.now
+        self._nodes = {node.name: node for node in snapshot.nodes}
+        self._old_nodes = tuple(self._nodes)
+        self._queues = {queue.name: queue for queue in snapshot.queues}
+        self._jobs = {job.uid: job for job in snapshot.jobs}
+        self._tasks = {task.uid: (task, "") for task in snapshot.other_tasks}
+        self._running: Counter[str] = Counter()
+        """How many tasks of each job are on nodes, and how many wait."""
+        self._waiting: Counter[str] = Counter()
+        for job in snapshot.jobs:
+            self._note(job.uid, job.tasks)
+        self._first: dict[NodeInfo, str] = {}
+        """The first node of each kind."""
+        for node in snapshot.nodes:
+            self._first.setdefault(_without_name(node), node.name)
+
+    def _note(self, job: str, tasks: Iterable[TaskInfo]) -> None:
+        for task in tasks:
+            self._tasks[task.uid] = task, job
+            self._running[job] += task.status.holds
+            self._waiting[job] += not task.status.holds and task.status not in _ENDED
+
+    def told(self, change: Change) -> _Told:
+        """Return what a change does, and note what it leaves."""
+        match change:
+            case SchedulerConfig():
+                return _Told(f"another configuration: {config_text(change)}")
+            case CycleRun():
+                after = f", and {duration(change.seconds)} pass" if change.seconds else ""
+                return _Told(f"a cycle runs{after}")
+            case Released():
+                only = "" if change.kind is None else f": its holds of kind {change.kind.value}"
+                return _Told(f"release job {change.job}{only}")
+            case TimePassed():
+                passing, self._now = change.now - self._now, change.now
+                return _Told(f"{duration(passing)} pass")
+            case NodeAdded() | NodeChanged():
+                return self._of_node(change.node, is_new=isinstance(change, NodeAdded))
+            case NodeRemoved():
+                self._nodes.pop(change.name, None)
+                kind = _Kind("remove {n} nodes: {names}", "remove node ")
+                return _Told(f"remove node {change.name}", kind)
+            case QueueAdded() | QueueChanged():
+                return self._of_queue(change.queue, is_new=isinstance(change, QueueAdded))
+            case QueueRemoved():
+                self._queues.pop(change.name, None)
+                return _Told(f"remove queue {change.name}")
+            case EndedJobsRemoved():
+                return _Told("remove the jobs that have ended")
+            case OtherTaskArrived():
+                where = f" on node {change.task.node_name}" if change.task.node_name else ""
+                return _Told(f"task {change.task.display_name}{where}, which is not managed here")
+            case JobArrived() | JobChanged() | JobRemoved() | TasksAdded():
+                return _Told(self._of_job(change))
+            case TaskHoldsChanged():
+                before = () if change.uid not in self._tasks else self._tasks[change.uid][0].holds
+                return _Told(f"task {self._task(change.uid)}: {_holds(before, change.holds)}")
+            case _:
+                return self._of_task(change)
+
+    # Each kind of object
+
+    def _of_node(self, node: NodeInfo, *, is_new: bool) -> _Told:
+        before = self._nodes.get(node.name)
+        if is_new:
+            like = self._like(node)
+            of_kind = f"like {like}" if like else f"with {_amounts(node.allocatable)}"
+            self._nodes[node.name] = node
+            named = of_kind if like else f"{node.name} {of_kind}"
+            return _Told(f"1 more node {named}", _Kind(f"{{n}} more nodes {of_kind}"))
+        self._nodes[node.name] = node
+        if (
+            before is not None
+            and evolve(before, unschedulable=node.unschedulable) == node != before
+        ):
+            verb = "cordon" if node.unschedulable else "uncordon"
+            return _Told(f"{verb} {node.name}", _Kind(f"{verb} {{n}} nodes: {{names}}", f"{verb} "))
+        return _Told(f"node {node.name}: {_differences(before or node, node, _NODE_FIELDS)}")
+
+    def _like(self, node: NodeInfo) -> str | None:
+        """Return a node of the same kind: that whose name the new one begins with, or the first."""
+        kind = _without_name(node)
+        first = self._first.get(kind)
+        named = [
+            name
+            for name in self._old_nodes  # not the one that was added before
+            if first is not None
+            and node.name.startswith(name)
+            and name in self._nodes
+            and _without_name(self._nodes[name]) == kind
+        ]
+        return max(named, key=len, default=first)
+
+    def _of_queue(self, queue: Queue, *, is_new: bool) -> _Told:
+        before = self._queues.get(queue.name)
+        self._queues[queue.name] = queue
+        if is_new:
+            more = _differences(Queue(name=queue.name), queue, _QUEUE_FIELDS)
+            return _Told(f"add queue {queue.name}" + ("" if more == _UNCHANGED else f": {more}"))
+        return _Told(f"queue {queue.name}: {_differences(before or queue, queue, _QUEUE_FIELDS)}")
+
+    def _of_job(self, change: JobArrived | JobChanged | JobRemoved | TasksAdded) -> str:
+        if isinstance(change, JobArrived):
+            job = self._jobs[change.job.uid] = change.job
+            self._note(job.uid, job.tasks)
+            return f"add job {job.uid} to queue {job.queue}, {counted(len(job.tasks), 'task')}"
+        if isinstance(change, JobRemoved):
+            self._jobs.pop(change.uid, None)
+            return f"remove job {change.uid}"
+        if isinstance(change, TasksAdded):
+            self._note(change.job_uid, change.tasks)
+            return f"job {change.job_uid}: {counted(len(change.tasks), 'more task')}"
+        fields = ("priority", "queue", "min_available", "max_available", "holds")
+        given = {name: getattr(change, name) for name in fields}
+        before = self._jobs.get(change.uid, JobInfo(name=change.uid, queue=""))
+        after = evolved(before, {name: to for name, to in given.items() if to is not None})
+        if change.uid in self._jobs:
+            self._jobs[change.uid] = after
+        return f"job {change.uid}: {_differences(before, after, _JOB_FIELDS)}"
+
+    def _of_task(self, change: _OfTask) -> _Told:
+        start, end = _OF_TASKS[type(change)]
+        task, job = self._tasks.get(change.uid, (None, ""))
+        of_job = f" of job {job}" if job else ""
+        text = f"{start}{self._task(change.uid)}{of_job}{end}"
+        if isinstance(change, TaskGone) and task is not None and task.node_name is not None:
+            return _Told(text, _Kind(f"{{n}} tasks leave node {task.node_name}, and wait again"))
+        if isinstance(change, TaskSucceeded) and job:
+            # A job ends if nothing of it waits either.
+            whole = 0 if self._waiting[job] else self._running[job]
+            return _Told(text, _Kind(f"end {{n}} tasks{of_job}", "", whole, f"end job {job}"))
+        return _Told(text)
+
+    def _task(self, uid: str) -> str:
+        return self._tasks[uid][0].display_name if uid in self._tasks else uid
+
+
+def _without_name(node: NodeInfo) -> NodeInfo:
+    """Return what makes a node: all but its name, and what becomes of it."""
+    labels = {key: value for key, value in node.labels.items() if value != node.name}
+    return evolve(node, name="", labels=labels, conditions={}, unschedulable=False)
+
+
+def duration(seconds: float, /) -> str:
+    """Return a duration, given in seconds, in its two largest units. O(1).
+
+    Raises:
+        ArgumentError: it is not a finite number of 0 or more.
+
+    >>> duration(7800), duration(90061), duration(0.5)
+    ('2 h 10 min', '1 d 1 h', '0.5 s')
+    """
+    faults = [Fault(*problem) for problem in duration_problems("seconds", seconds)]
+    if faults:
+        raise ArgumentError(faults)
+    units = (("d", 86400), ("h", 3600), ("min", 60))
+    for position, (name, size) in enumerate(units):
+        if seconds >= size:
+            smaller, part = (*units, ("s", 1))[position + 1]
+            rest = int(seconds % size // part)
+            return f"{int(seconds // size)} {name}" + (f" {rest} {smaller}" if rest else "")
+    return f"{seconds:g} s"
+
+
+# Differences of one object
+
+
+def _plain(value: object) -> str:
+    return "none" if value is None else str(getattr(value, "value", value))
+
+
+def _amounts(value: object) -> str:
+    if not isinstance(value, (Resource, ResourceLimit)):
+        return "no limit"
+    is_limit = isinstance(value, ResourceLimit)
+    told = [amount_in_words(name, n) for name, n in value.dimensions() if n or is_limit]
+    return ", ".join(told) or ("no limit" if is_limit else "nothing")
+
+
+def _deserved(value: object) -> str:
+    return "all that its parent has" if value is None else _amounts(value)
+
+
+def _yes(value: object) -> str:
+    return "yes" if value else "no"
+
+
+_Field = tuple[str, Callable[[object], str] | None]
+"""The name of a field in words, and what shows its value; None: only that it differs is told."""
+
+_NODE_FIELDS: Mapping[str, _Field] = {
+    "allocatable": ("", _amounts),
+    "max_tasks": ("tasks at most", _plain),
+    "unschedulable": ("cordoned", _yes),
+    "labels": ("labels", None),
+    "taints": ("taints", None),
+    "conditions": ("conditions", None),
+}
+_QUEUE_FIELDS: Mapping[str, _Field] = {
+    "limit": ("limit", _amounts),
+    "deserved": ("deserved", _deserved),
+    "guarantee": ("guarantee", _amounts),
+    "weight": ("weight", _plain),
+    "priority": ("priority", _plain),
+    "state": ("state", _plain),
+    "reclaimable": ("reclaimable", _yes),
+    "parent": ("parent", _plain),
+    "usage": ("past use", None),
+    "usage_by_user": ("past use of users", None),
+    "usage_half_life": ("half-life of past use", _plain),
+    "creation_time": ("creation time", _plain),
+}
+_JOB_FIELDS: Mapping[str, _Field] = {
+    "priority": ("priority", _plain),
+    "queue": ("queue", _plain),
+    "min_available": ("minimum", _plain),
+    "max_available": ("maximum", _plain),
+}
+_UNCHANGED = "unchanged"
+
+
+def _differences(before: AttrsInstance, after: AttrsInstance, named: Mapping[str, _Field]) -> str:
+    """Return the fields that differ: ``priority 9 instead of 0, queue x instead of y``."""
+    parts: list[str] = []
+    for field, (name, text) in named.items():
+        one: object = getattr(before, field)
+        other: object = getattr(after, field)
+        if one == other:
+            continue
+        if text is None:
+            parts.append(f"other {name}")
+        elif isinstance(one, (Resource, ResourceLimit)) and isinstance(other, type(one)):
+            parts.append(f"{name} {_amounts_instead(one, other)}".strip())
+        else:
+            parts.append(f"{name} {text(other)} instead of {text(one)}".strip())
+    if isinstance(before, JobInfo) and isinstance(after, JobInfo) and before.holds != after.holds:
+        parts.append(_holds(before.holds, after.holds))
+    return ", ".join(parts) or _UNCHANGED
+
+
+def _amounts_instead(before: Resource | ResourceLimit, after: Resource | ResourceLimit) -> str:
+    """Return the amounts that differ, with those that they replace."""
+    one, other = dict(before.dimensions()), dict(after.dimensions())
+    names = [name for name in {**other, **one} if one.get(name) != other.get(name)]
+    without = "no limit" if isinstance(before, ResourceLimit) else "nothing"
+
+    def text(amounts: Mapping[str, float]) -> str:
+        told = {name: amounts[name] for name in names if name in amounts}
+        if isinstance(before, Resource):
+            told = {name: amount for name, amount in told.items() if amount}
+        return ", ".join(amount_in_words(name, amount) for name, amount in told.items()) or without
+
+    return f"{text(other)} instead of {text(one)}"
+
+
+def _holds(before: Sequence[Hold], after: Sequence[Hold]) -> str:
+    """Return what no longer holds a job or a task, and what does from now on."""
+    gone = [hold.text for hold in before if hold not in after]
+    new = [hold.text for hold in after if hold not in before]
+    parts = [f"no longer held ({'; '.join(gone)})"] if gone else []
+    parts += [f"held ({'; '.join(new)})"] if new else []
+    return ", ".join(parts) or "the same holds"

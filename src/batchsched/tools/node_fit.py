@@ -1,0 +1,332 @@
+"""How each node suits one task: everything that keeps it from there, and the nodes that come near.
+
+Plugins are asked one by one and to the end, unlike in a cycle, where the first refusal is enough:
+that no node has a label is to be seen although some of these nodes are also cordoned.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
+
+from attrs import frozen
+
+from batchsched.errors import plugin_error
+from batchsched.model.cluster import TaskInfo, TaskStatus
+from batchsched.model.constraints import Operator, untolerated
+from batchsched.model.reasons import Unfit, UnfitReason
+from batchsched.model.resources import EPSILON, Amount, Resource
+from batchsched.model.result import CycleResult
+from batchsched.placement.plain_loop import CLOSED, Evaluator, checked_unfit
+from batchsched.plugin.node_functions import Predicate
+from batchsched.session.session import Session
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.vectors import fits
+
+_NEAREST = 3
+
+
+@frozen(kw_only=True)
+class Holder:
+    """A task that holds resources on a node."""
+
+    task: str
+    name: str
+    """The display name of the task."""
+    job: str | None
+    """The UID of its job; None: it belongs to no job."""
+    how: str
+    """``runs``, ``is leaving``, ``is promised``, ``is held by an unready gang`` or
+    ``is reserved``."""
+    amount: Resource
+    until: float | None
+    """Its expected end, in seconds on the clock of the snapshot, if known."""
+
+
+@frozen(kw_only=True)
+class NearNode:
+    """A node that could take the task if others left: it is large enough, and has what it asks."""
+
+    name: str
+    missing: Resource
+    """The idle resources that it lacks for one task."""
+    refusal: str
+    """What else keeps the task from there, such as a port that is in use; empty: nothing."""
+    holders: tuple[Holder, ...]
+    """The tasks that hold resources there, the largest first."""
+
+
+@frozen(eq=False)
+class NodeFit:
+    """What keeps a task from one node."""
+
+    node: NodeState
+    refusals: tuple[Unfit, ...]
+    """All reasons of plugins; empty if they accept it."""
+    lacking: tuple[Unfit, ...]
+    """The resources of which too little is free."""
+    is_near: bool
+    """Whether it could take the task if others left it."""
+
+    @property
+    def takes_it(self) -> bool:
+        """Whether the task could start there now."""
+        return not self.refusals and not self.lacking
+
+
+def fits_of(session: Session, task: TaskState) -> list[NodeFit]:
+    """Return how each node suits a task, in node order. O(nodes x predicates).
+
+    Raises:
+        PluginError: a predicate raised an exception or returned an invalid value.
+
+    """
+    predicates = session.plugin_set.predicates
+    evaluator = Evaluator(predicates, (), session.ledger.dimensions)
+    found: list[NodeFit] = []
+    for node in session.nodes:
+        is_near = fits(task.init_resreq, node.allocatable)
+        refusals: list[Unfit] = []
+        for name, predicate in predicates:
+            unfit = _refusal(name, predicate, task, node)
+            if unfit is not None:
+                refusals.append(unfit)
+                is_near = is_near and _can_pass(predicate, unfit)
+        if node.is_closed and not task.is_best_effort:
+            refusals.append(CLOSED)
+        lacking = evaluator.lacking(task.init_resreq, node)
+        found.append(NodeFit(node, tuple(refusals), lacking, is_near))
+    return found
+
+
+def _refusal(name: str, predicate: Predicate, task: TaskState, node: NodeState) -> Unfit | None:
+    try:
+        unfit = predicate.check(task, node)
+        return None if unfit is None else checked_unfit(unfit)
+    except Exception as error:
+        raise plugin_error(name, "predicates", error) from error
+
+
+def _can_pass(predicate: Predicate, unfit: Unfit) -> bool:
+    """Return whether the node may accept the task once others have left it."""
+    curable = predicate.curable
+    return curable(unfit) if callable(curable) else curable
+
+
+# What keeps it from all nodes, in words
+
+
+_WORDS = {
+    UnfitReason.TOO_MANY_TASKS: "have as many tasks as they may",
+    UnfitReason.NODE_NOT_READY: "are not ready",
+    UnfitReason.NETWORK_UNAVAILABLE: "have no network",
+    UnfitReason.NODE_UNSCHEDULABLE: "are cordoned",
+    UnfitReason.NODE_SELECTOR: "lack the labels that it asks for",
+    UnfitReason.HOST_PORTS: "have its ports in use",
+    UnfitReason.UNTOLERATED_TAINT: "have a taint that it does not tolerate",
+    UnfitReason.MEMORY_PRESSURE: "are under memory pressure",
+    UnfitReason.DISK_PRESSURE: "are under disk pressure",
+    UnfitReason.PID_PRESSURE: "are under PID pressure",
+    UnfitReason.POD_AFFINITY: "are not near tasks that it must be near",
+    UnfitReason.POD_ANTI_AFFINITY: "are near tasks that it must not be near",
+    UnfitReason.EXISTING_ANTI_AFFINITY: "are near tasks that keep it away",
+    UnfitReason.RESERVED: "are reserved for other tasks",
+    UnfitReason.PLANNED: "would delay a planned start",
+}
+_OF_ONE = {"lack": "lacks", "have": "has", "are": "is", "were": "was", "do": "does"}
+
+
+def words_of(unfit: Unfit) -> str:
+    """Return a reason of nodes as what these nodes do, as of several nodes.
+
+    >>> words_of(Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="nvidia.com/gpu"))
+    'lack free GPUs'
+    """
+    if unfit.reason is UnfitReason.INSUFFICIENT_RESOURCE:
+        return f"lack free {'GPUs' if unfit.detail.rpartition('/')[2] == 'gpu' else unfit.detail}"
+    if unfit.reason is UnfitReason.REFUSED_BY_PLUGIN:
+        return f"are refused by plugin {unfit.plugin}: {unfit.detail}"
+    return _WORDS.get(unfit.reason) or unfit.text.removeprefix("node(s) ")
+
+
+def agreeing(words: str, count: int) -> str:
+    """Return what `count` nodes do, in the singular if it is one.
+
+    >>> agreeing("lack free cpu", 2), agreeing("lack free cpu", 1)
+    ('lack free cpu', 'lacks free cpu')
+    """
+    verb, _, rest = words.partition(" ")
+    return f"{_OF_ONE.get(verb, verb)} {rest}" if count == 1 else words
+
+
+def counted(fits: Iterable[NodeFit], task: TaskInfo) -> Mapping[str, int]:
+    """Return by what nodes do not take a task, and how many of them; the most frequent first.
+
+    A node counts under each of its reasons. Labels and taints are told by name.
+    """
+    counts: Counter[str] = Counter()
+    for fit in fits:
+        texts: dict[str, None] = {}
+        for unfit in fit.refusals:
+            texts.update(dict.fromkeys(_texts(unfit, fit.node, task)))
+        texts.update(dict.fromkeys(map(words_of, fit.lacking)))
+        counts.update(texts.keys())
+    return dict(sorted(counts.items(), key=lambda part: (-part[1], part[0])))
+
+
+def _texts(unfit: Unfit, node: NodeState, task: TaskInfo) -> Iterator[str]:
+    labels = node.info.labels
+    if unfit.reason is UnfitReason.NODE_SELECTOR:
+        lacks = False
+        for key, value in sorted(task.node_selector.items()):
+            if labels.get(key) != value:
+                lacks = True
+                yield f"lack the label {key}={value}"
+        for text in _unmet_affinity(task, node):
+            lacks = True
+            yield text
+        if lacks:
+            return
+    elif unfit.reason is UnfitReason.UNTOLERATED_TAINT:
+        taint = untolerated(node.info.taints, task.tolerations)
+        if taint is not None:
+            value = f"={taint.value}" if taint.value else ""
+            yield f"have the taint {taint.key}{value}:{taint.effect.value}"
+            return
+    yield words_of(unfit)
+
+
+def _unmet_affinity(task: TaskInfo, node: NodeState) -> Iterator[str]:
+    """Yield what a node lacks of a task's node affinity, if that has only one term."""
+    affinity = task.node_affinity
+    if affinity is None or affinity.accepts(node.info.labels, node.name):
+        return
+    terms = affinity.required or ()
+    if len(terms) == 1 and not terms[0].match_fields:
+        for requirement in terms[0].match_expressions:
+            if not requirement.matches(node.info.labels):
+                if requirement.operator is Operator.IN:
+                    values = " or ".join(requirement.values)
+                    yield f"lack the label {requirement.key}={values}"
+                elif requirement.operator is Operator.EXISTS:
+                    yield f"lack the label {requirement.key}"
+                else:
+                    yield f"have a label {requirement.key} that it does not accept"
+        return
+    yield "do not match its node affinity"
+
+
+# The nearest nodes, and the tasks that hold resources there
+
+
+def nearest_nodes(
+    session: Session, result: CycleResult, task: TaskState, fits: Sequence[NodeFit]
+) -> tuple[NearNode, ...]:
+    """Return the three near nodes that lack the least once the cycle has taken effect.
+
+    Nodes that plugins refuse for now come last. O(nodes x dimensions).
+    """
+    cluster = session.ledger.cluster
+    taken = taken_by(session, result)
+
+    def distance(fit: NodeFit) -> tuple[bool, float, int]:
+        parts = [
+            (amount / whole if whole else float(amount))
+            for amount, whole in zip(_missing(task, fit.node, taken), (*cluster, 0), strict=False)
+        ]
+        return bool(fit.refusals), sum(parts), fit.node.index
+
+    near = nsmallest(_NEAREST, (fit for fit in fits if fit.is_near), key=distance)
+    return tuple(_near(session, result, task, fit, taken) for fit in near)
+
+
+def taken_by(session: Session, result: CycleResult) -> dict[str, list[TaskState]]:
+    """Return the tasks that were placed in this cycle, by node."""
+    taken: dict[str, list[TaskState]] = {}
+    for decided in (result.binds, result.pipelined, result.conditional):
+        for decision in decided:
+            state = session.ledger.tasks.get(decision.task_uid)
+            if state is not None and not state.status.holds:
+                taken.setdefault(decision.node_name, []).append(state)
+    return taken
+
+
+def _missing(task: TaskState, node: NodeState, taken: dict[str, list[TaskState]]) -> list[Amount]:
+    """Return what the node lacks for the task once the cycle's decisions have taken effect."""
+    missing: list[Amount] = []
+    for at, (wanted, idle) in enumerate(zip(task.init_resreq, node.idle, strict=True)):
+        left = idle - sum(other.resreq[at] for other in taken.get(node.name, ()))
+        missing.append(max(0, wanted - left) if wanted >= EPSILON else 0)
+    return missing
+
+
+def _near(
+    session: Session,
+    result: CycleResult,
+    task: TaskState,
+    fit: NodeFit,
+    taken: dict[str, list[TaskState]],
+) -> NearNode:
+    node = fit.node
+    holders = [_holder(session, other, "runs") for other in node.tasks.values()]
+    holders += [_holder(session, t, "is reserved") for t in node.reserved_tasks.values()]
+    promised = {promise.task_uid for promise in (*result.pipelined, *result.conditional)}
+    for other in taken.get(node.name, ()):
+        how = "is promised" if other.uid in promised else "starts"
+        holders.append(_holder(session, other, how))
+    for uid, outcome in result.tasks.items():
+        if outcome.status is TaskStatus.ALLOCATED and outcome.node_name == node.name:
+            held = session.ledger.tasks[uid]
+            holders.append(_holder(session, held, "is held by an unready gang"))
+    holders.sort(key=lambda h: (-_size(session, h.amount), h.task))
+    refusals = [text for unfit in fit.refusals for text in _texts(unfit, node, task.info)]
+    return NearNode(
+        name=node.name,
+        missing=as_resource(session, _missing(task, node, taken)),
+        refusal=", ".join(agreeing(text, 1) for text in refusals),
+        holders=tuple(holders),
+    )
+
+
+def _size(session: Session, amount: Resource) -> float:
+    names = session.ledger.dimensions.names
+    cluster = zip(names, session.ledger.cluster, strict=False)
+    return sum((amount.get(name) / whole for name, whole in cluster if whole), 0.0)
+
+
+def _holder(session: Session, task: TaskState, how: str) -> Holder:
+    if task.status is TaskStatus.RELEASING:
+        how = "is leaving"
+    elif task.status is TaskStatus.PIPELINED:
+        how = "is promised"
+    return Holder(
+        task=task.uid,
+        name=task.info.display_name,
+        job=None if task.job is None else task.job.uid,
+        how=how,
+        amount=task.info.resreq,
+        until=_until(session, task),
+    )
+
+
+def _until(session: Session, task: TaskState) -> float | None:
+    started, job = task.info.start_time, task.job
+    estimate = task.info.estimate if job is None else job.info.estimate_of(task.info)
+    if started is None or estimate is None or not task.status.holds:
+        return None
+    return max(session.now, started + estimate)
+
+
+def as_resource(session: Session, amounts: Sequence[float]) -> Resource:
+    """Return amounts by dimension as a resource."""
+    named = dict(zip(session.ledger.dimensions.names, amounts, strict=False))
+    kept: dict[str, Amount] = {
+        name: int(amount) if amount == int(amount) else float(amount)
+        for name, amount in named.items()
+    }
+    return Resource(
+        milli_cpu=kept.pop("cpu", 0),
+        memory=kept.pop("memory", 0),
+        scalars={name: amount for name, amount in kept.items() if amount},
+    )

@@ -1,0 +1,896 @@
+"""The state of each job after a cycle, in one word and one sentence: what it waits for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+
+from attrs import evolve, field, frozen
+
+from batchsched.config.options import ActionOption
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.kubernetes.facts import JobFacts
+from batchsched.kubernetes.objects import time_text
+from batchsched.live import AttachedScheduler, Cluster, JobArrived
+from batchsched.model.cluster import (
+    Hold,
+    HoldKind,
+    JobInfo,
+    Queue,
+    QueueStatus,
+    TaskInfo,
+    TaskStatus,
+)
+from batchsched.model.immutable import kept_map
+from batchsched.model.reasons import NodeTally, PendingReason, WhyPending
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.arguments import checks_arguments
+from batchsched.scheduler import Scheduler
+from batchsched.state.groups import Counting, JobGroups
+from batchsched.tools.amounts import amount_in_words
+from batchsched.tools.node_fit import agreeing, words_of
+
+
+class JobState(Enum):
+    """The state of a job after a cycle. The value is a stable code.
+
+    >>> JobState("NotAdmitted").words
+    'not admitted'
+    """
+
+    DONE = "Done"
+    """Nothing waits or runs, and something has ended."""
+    ENDING = "Ending"
+    """Nothing waits, and all that is left is terminating."""
+    RUNNING = "Running"
+    """Nothing waits, and it has what it needs."""
+    STARTS = "Starts"
+    """A task of it was bound in the cycle."""
+    PROMISED = "Promised"
+    """A task of it was promised room that others will leave."""
+    RESERVED = "Reserved"
+    """A node is reserved for a task of it."""
+    RUNNING_PART = "RunningPart"
+    """It has what it needs and runs; more of its tasks wait."""
+    BELOW_MINIMUM = "BelowMinimum"
+    """Some of it holds resources, but fewer tasks than it needs."""
+    GROUP_MISSING = "GroupMissing"
+    """The group that it names does not exist."""
+    SUSPENDED = "Suspended"
+    """It is suspended until somebody resumes it."""
+    NO_QUEUE = "NoQueue"
+    """Its queue does not exist, or has other queues below it."""
+    QUEUE_CLOSED = "QueueClosed"
+    """Its queue, or one above it, takes no new work."""
+    NOT_ADMITTED = "NotAdmitted"
+    """A controller that admits jobs has not admitted it."""
+    CHECKS = "Checks"
+    """Checks of its admission have not passed."""
+    GATED = "Gated"
+    """Scheduling gates of tasks that it needs have not been removed."""
+    INCOMPLETE = "Incomplete"
+    """Fewer of its tasks exist than it needs."""
+    DEPENDS = "Depends"
+    """It depends on other jobs."""
+    PLANNED = "Planned"
+    """It is planned to start later."""
+    QUOTA = "Quota"
+    """Its queue, or one above it, has its share or its limit."""
+    NEVER_FITS = "NeverFits"
+    """The nodes could not hold what it needs even if they were empty."""
+    ROOM = "Room"
+    """There is no room for it now."""
+
+    @property
+    def words(self) -> str:
+        """The state in words, as in ``queue closed``."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    JobState.DONE: "ended",
+    JobState.ENDING: "ending",
+    JobState.RUNNING: "runs",
+    JobState.STARTS: "starts now",
+    JobState.PROMISED: "promised",
+    JobState.RESERVED: "reserved",
+    JobState.RUNNING_PART: "runs, more wait",
+    JobState.BELOW_MINIMUM: "below minimum",
+    JobState.GROUP_MISSING: "no group",
+    JobState.SUSPENDED: "suspended",
+    JobState.NO_QUEUE: "no queue",
+    JobState.QUEUE_CLOSED: "queue closed",
+    JobState.NOT_ADMITTED: "not admitted",
+    JobState.CHECKS: "admission checks",
+    JobState.GATED: "gated",
+    JobState.INCOMPLETE: "incomplete",
+    JobState.DEPENDS: "depends",
+    JobState.PLANNED: "planned",
+    JobState.QUOTA: "quota",
+    JobState.NEVER_FITS: "never fits",
+    JobState.ROOM: "no room",
+}
+
+
+@frozen(kw_only=True)
+class Blocker:
+    """Something that a job waits for."""
+
+    state: JobState
+    """The state of a job that waits for nothing else."""
+    name: str = ""
+    """The name of what is in its way: a gate, queue, group or check; empty: it has none."""
+    text: str
+    """What it waits for, with the name and, in UTC, `until`."""
+    until: float | None = None
+    """When that may end, in seconds on the clock of the snapshot's `now`, if known."""
+
+
+def _kept_counts(content: Mapping[TaskStatus, int], /) -> Mapping[TaskStatus, int]:
+    return kept_map(content)
+
+
+@frozen(kw_only=True)
+class JobStanding:
+    """The state of a job after a cycle, and what it waits for."""
+
+    job: str
+    """The UID of the job."""
+    state: JobState
+    waits: bool
+    """Whether it waits for something: no task of it starts in the cycle, although some task waits
+    or fewer hold resources than it needs."""
+    text: str
+    """The state in one sentence, which ends with the texts of all blockers."""
+    blockers: tuple[Blocker, ...] = ()
+    """What it waits for, in the order of `JobState`."""
+    tasks: Mapping[TaskStatus, int] = field(factory=dict[TaskStatus, int], converter=_kept_counts)
+    """The number of its tasks by status in the snapshot, without those that are 0."""
+    starting: int = 0
+    """The number of its tasks that the cycle binds."""
+    needed: int
+    """The least number of tasks with which it is ready."""
+    running: str = ""
+    """How many of its tasks run, on which nodes and, of a dump, since when; empty: none."""
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether nothing is in its way that comes before quota in the order of `JobState`."""
+        quota = _ORDER[JobState.QUOTA]
+        return all(_ORDER[blocker.state] >= quota for blocker in self.blockers)
+
+    @property
+    def headline(self) -> str:
+        """The sentence with the first blocker only."""
+        return self.text.removesuffix("".join(f"; {each.text}" for each in self.blockers[1:]))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@checks_arguments()
+def standings(
+    snapshot: Snapshot,
+    result: CycleResult,
+    *,
+    facts: Mapping[str, JobFacts] | None = None,
+    config: SchedulerConfig | None = None,
+    registry: Registry | None = None,
+) -> tuple[JobStanding, ...]:
+    """Return the state of each job after a cycle, in order of job UID.
+
+    What runs is told as it is in the snapshot, what starts or waits as the cycle decided. A job
+    that waits for room is tried on the same nodes with nothing on them, to tell whether it could
+    ever start (`JobState.NEVER_FITS`); what other tasks it wants to be near is left aside then.
+
+    O(tasks + queues), and one attempt on the empty nodes for each kind of job that waits for room;
+    where it fails, a second one with all actions of the configuration.
+
+    Args:
+        snapshot: the cluster.
+        result: the result of a cycle on it, with reasons.
+        facts: what a dump says of its jobs besides (`batchsched.kubernetes.Dump.facts`): texts
+            then name their owners, and tell since when they run.
+        config: the configuration of that cycle; None: the default.
+        registry: the plugins and actions that the configuration may name.
+
+    Raises:
+        ArgumentError: an argument has the wrong type.
+        ConfigError: the configuration names what is not in the registry.
+
+    >>> from batchsched import JobInfo, Queue, Resource, TaskInfo, schedule
+    >>> gate = Hold(HoldKind.GATE, "example.com/license")
+    >>> one = Resource(milli_cpu=1000)
+    >>> tasks = [
+    ...     TaskInfo(uid="a", name="a", resreq=one),
+    ...     TaskInfo(uid="b", name="b", resreq=one, holds=(gate,)),
+    ... ]
+    >>> job = JobInfo(name="train", queue="q", min_available=2, tasks=tasks)
+    >>> snapshot = Snapshot(queues=[Queue(name="q")], jobs=[job])
+    >>> (standing,) = standings(snapshot, schedule(snapshot))
+    >>> print(standing)
+    default/train waits, gated: 1 of its 2 tasks waits for the gate example.com/license
+
+    """
+    asked = Standings(snapshot, result, facts=facts, config=config, registry=registry)
+    return tuple(asked.of(job) for job in snapshot.jobs)
+
+
+_HELD_BY = {
+    HoldKind.GROUP_MISSING: JobState.GROUP_MISSING,
+    HoldKind.SUSPENDED: JobState.SUSPENDED,
+    HoldKind.NO_QUEUE: JobState.NO_QUEUE,
+    HoldKind.QUEUE_CLOSED: JobState.QUEUE_CLOSED,
+    HoldKind.NOT_ADMITTED: JobState.NOT_ADMITTED,
+    HoldKind.CHECK: JobState.CHECKS,
+    HoldKind.GATE: JobState.GATED,
+}
+_ORDER = {state: place for place, state in enumerate(JobState)}
+_WAITING = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.RESERVED)
+_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+_NAMED = 3
+"""The most nodes or tasks that a text names."""
+
+_BY_REASON = {
+    WhyPending.WAITS_FOR: JobState.DEPENDS,
+    WhyPending.NEVER_ELIGIBLE: JobState.DEPENDS,
+    WhyPending.PLANNED: JobState.PLANNED,
+    WhyPending.QUEUE_LIMIT: JobState.QUOTA,
+    WhyPending.QUEUE_OVERUSED: JobState.QUOTA,
+    WhyPending.ABOVE_FAIR_SHARE: JobState.QUOTA,
+}
+"""The states that reasons stand for; all others are about room."""
+_TOLD_OTHERWISE = (
+    WhyPending.HELD,
+    WhyPending.QUEUE_UNKNOWN,
+    WhyPending.QUEUE_NOT_LEAF,
+)
+"""Reasons that the holds and the queues of the snapshot tell."""
+_OF_ROOM = (
+    WhyPending.NO_NODE,
+    WhyPending.HELD_BY_GANG,
+    WhyPending.AT_MAXIMUM,
+    WhyPending.NEVER_FITS,
+    WhyPending.GANG_INCOMPLETE,
+    WhyPending.NOT_REACHED,
+    WhyPending.NOT_CONSIDERED,
+    WhyPending.JOB_INVALID,
+)
+"""Reasons about room, the most telling first."""
+_BY_THEMSELVES = 4
+"""How many of them are told beside other states; the rest follow from what other tasks lack."""
+
+
+@frozen(eq=False)
+class _Member:
+    """A task, as the counters of groups read it."""
+
+    info: TaskInfo
+
+    @property
+    def status(self) -> TaskStatus:
+        """Its status."""
+        return self.info.status
+
+
+class TaskCounts:
+    """What a job has of what it needs. O(tasks + groups)."""
+
+    def __init__(self, job: JobInfo, tasks: Iterable[TaskInfo]) -> None:
+        self.job = job
+        self.groups: JobGroups | None = None
+        self.needed = job.min_available
+        self.valid = self.ready = 0
+        if job.groups:
+            self.groups = JobGroups(job)
+            self.needed = self.groups.minimum
+        for task in tasks:
+            self.valid += task.status.valid
+            self.ready += task.status.ready
+            if self.groups is not None:
+                self.groups.recount(_Member(task), None, task.status)
+        tops = sum(group.parent is None for group in job.groups)
+        self.lacks_groups = job.min_groups is not None and tops < job.min_groups
+        """Whether it needs more groups than there are."""
+        self._tops = tops
+
+    def has_minimum(self, counting: Counting) -> bool:
+        """Return whether the tasks that are ready, or valid, are enough."""
+        if self.lacks_groups:
+            return False
+        if self.groups is not None:
+            return self.groups.is_satisfied(counting)
+        return (self.ready if counting is Counting.READY else self.valid) >= self.needed
+
+    def incomplete(self) -> str:
+        """Return which tasks or groups are not there; empty: it could have its minimum."""
+        if self.lacks_groups:
+            return f"{self._tops} of the {self.job.min_groups} groups that it needs exist"
+        if self.has_minimum(Counting.VALID):
+            return ""
+        if self.valid < self.needed:
+            return f"{self.valid} of the {self.needed} tasks that it needs exist"
+        assert self.groups is not None
+        for group in sorted(self.groups.groups, key=lambda each: each.name):
+            has = len(group.children) if group.children else group.counts[Counting.VALID]
+            if has < group.minimum and not any(
+                above.is_satisfied(Counting.VALID) for above in group.path()
+            ):
+                what = "groups" if group.children else "tasks"
+                return f"{has} of the {group.minimum} {what} that group {group.name} needs exist"
+        return f"{self.valid} tasks exist, too few in some group that it needs"
+
+
+class Standings:
+    """Tells the states of jobs after one cycle; made once for all of them. O(tasks + queues)."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        result: CycleResult,
+        *,
+        facts: Mapping[str, JobFacts] | None,
+        config: SchedulerConfig | None,
+        registry: Registry | None,
+    ) -> None:
+        self._snapshot = snapshot
+        self._result = result
+        self._facts: Mapping[str, JobFacts] = {} if facts is None else facts
+        self._starting = {bind.task_uid: bind.node_name for bind in result.binds}
+        promises = (*result.pipelined, *result.conditional, *result.kept_promises)
+        self._promised = {promise.task_uid: promise.node_name for promise in promises}
+        self._reserved = {promise.task_uid: promise.node_name for promise in result.reserved}
+        self._evicted = {eviction.task_uid for eviction in result.evictions}
+        self._queues = {queue.name: queue for queue in snapshot.queues}
+        self._below: dict[str, str] = {}
+        for queue in reversed(snapshot.queues):
+            if queue.parent is not None:
+                self._below[queue.parent] = queue.name
+        self._empty = _EmptyNodes(snapshot, config, registry)
+        self._leaving: dict[str, list[str]] | None = None
+
+    def of(self, job: JobInfo) -> JobStanding:
+        """Return the standing of a job. O(tasks of the job), and perhaps an attempt."""
+        counts = TaskCounts(job, job.tasks)
+        tasks = Counter(task.status for task in job.tasks)
+        starting = [task.uid for task in job.tasks if task.uid in self._starting]
+        waiting = [
+            task for task in job.tasks if task.status in _WAITING and task.uid not in self._starting
+        ]
+        blockers: tuple[Blocker, ...] = ()
+        if waiting or not tasks:
+            blockers = tuple(self._blockers(job, counts, waiting))
+        is_ready = counts.has_minimum(Counting.READY)
+        state = self._state(job, tasks, waiting, blockers, is_ready=is_ready)
+        runs = sum(count for status, count in tasks.items() if status.occupies)
+        if not waiting and state is JobState.RUNNING:
+            blockers = ()
+        sentence = self._sentence(job, state, tasks, waiting, runs, counts.needed)
+        texts = "; ".join(dict.fromkeys(blocker.text for blocker in blockers))
+        if texts:
+            joint = "; " if state in (JobState.PROMISED, JobState.RESERVED) else ": "
+            sentence += f"{joint}{texts}"
+        return JobStanding(
+            job=job.uid,
+            state=state,
+            waits=state not in _DO_NOT_WAIT,
+            text=sentence,
+            blockers=blockers,
+            tasks={status: tasks[status] for status in TaskStatus if tasks[status]},
+            starting=len(starting),
+            needed=counts.needed,
+            running=self._running(job) if runs else "",
+        )
+
+    def _state(
+        self,
+        job: JobInfo,
+        tasks: Mapping[TaskStatus, int],
+        waiting: Sequence[TaskInfo],
+        blockers: Sequence[Blocker],
+        *,
+        is_ready: bool,
+    ) -> JobState:
+        holding = any(status.holds for status in tasks)
+        runs = any(status.occupies for status in tasks)
+        if any(task.uid in self._starting for task in job.tasks):
+            return JobState.STARTS
+        if not waiting:
+            left = [status for status in tasks if status not in _ENDED]
+            if tasks and not left:
+                return JobState.DONE
+            if left == [TaskStatus.RELEASING]:
+                return JobState.ENDING
+            if is_ready:
+                return JobState.RUNNING
+            if holding:
+                return JobState.BELOW_MINIMUM
+            return blockers[0].state
+        if any(task.uid in self._promised for task in waiting):
+            return JobState.PROMISED
+        if any(task.uid in self._reserved for task in waiting):
+            return JobState.RESERVED
+        if runs:
+            return JobState.RUNNING_PART if is_ready else JobState.BELOW_MINIMUM
+        return blockers[0].state
+
+    # Texts
+
+    def name(self, job: JobInfo) -> str:
+        """Return how a job is called: its UID, and its owner if that has another name."""
+        owner = self.owner(job)
+        facts = self._facts.get(job.uid)
+        return f"{job.uid} ({owner})" if facts and facts.owner != job.name else job.uid
+
+    def owner(self, job: JobInfo) -> str:
+        """Return the kind and the name of its owner; empty: nothing is known of it."""
+        facts = self._facts.get(job.uid)
+        return "" if facts is None else f"{facts.kind} {facts.owner}".strip()
+
+    def _sentence(
+        self,
+        job: JobInfo,
+        state: JobState,
+        tasks: Mapping[TaskStatus, int],
+        waiting: Sequence[TaskInfo],
+        runs: int,
+        needed: int,
+    ) -> str:
+        """Return the sentence of a state, up to the texts of the blockers."""
+        name = self.name(job)
+        match state:
+            case JobState.DONE:
+                text = f"has ended: {_counted(tasks, _ENDED)}"
+            case JobState.ENDING:
+                text = f"is ending: {_tasks(tasks[TaskStatus.RELEASING])} still to leave"
+            case JobState.RUNNING if not runs:
+                text = "has what it needs, and nothing waits"
+            case JobState.RUNNING:
+                text = f"runs: {self._running(job)}"
+            case JobState.STARTS:
+                places = [self._starting[t.uid] for t in job.tasks if t.uid in self._starting]
+                text = f"starts now: {_tasks(len(places))} on {_names(places)}"
+                if waiting:
+                    text += f", {len(waiting)} more wait"
+            case JobState.PROMISED:
+                text = f"waits, promised: {self._promise(waiting)}"
+            case JobState.RESERVED:
+                places = [self._reserved[t.uid] for t in waiting if t.uid in self._reserved]
+                text = f"waits, reserved: room is reserved for it on {_names(places)}"
+            case JobState.RUNNING_PART:
+                text = f"runs, {len(waiting)} more wait"
+            case JobState.BELOW_MINIMUM:
+                text = f"waits, below minimum: {runs} of {needed} run"
+            case _:
+                text = f"waits, {state.words}"
+        evicted = sum(task.uid in self._evicted for task in job.tasks)
+        if evicted and state in (JobState.RUNNING, JobState.STARTS):
+            are = "is" if evicted == 1 else "are"
+            text += f"; {_tasks(evicted)} of it {are} evicted in this cycle"
+        return f"{name} {text}"
+
+    def _running(self, job: JobInfo) -> str:
+        running = [task for task in job.tasks if task.status.occupies]
+        places = [task.node_name for task in running if task.node_name is not None]
+        text = f"{_tasks(len(running))} on {_names(places)}"
+        since = min((t.start_time for t in running if t.start_time is not None), default=None)
+        if since is not None and job.uid in self._facts:  # the clock of a dump starts in 1970
+            text += f" since {time_text(since)}"
+        return text
+
+    def _promise(self, waiting: Sequence[TaskInfo]) -> str:
+        places = [self._promised[t.uid] for t in waiting if t.uid in self._promised]
+        leaving = [name for place in sorted(set(places)) for name in self._leaving_on(place)]
+        text = f"promised room on {_names(places)}"
+        return f"{text}, waits for {_names(leaving)} to leave" if leaving else text
+
+    def _leaving_on(self, node: str) -> Sequence[str]:
+        """Return the names of tasks that leave a node, or may have to. O(tasks) the first time."""
+        if self._leaving is None:
+            self._leaving = {}
+            conditional = {promise.node_name for promise in self._result.conditional}
+            every = [task for job in self._snapshot.jobs for task in job.tasks]
+            for task in (*every, *self._snapshot.other_tasks):
+                place = task.node_name
+                if place is not None and (
+                    task.status is TaskStatus.RELEASING
+                    or task.uid in self._evicted
+                    or (task.is_backfill and task.status.occupies and place in conditional)
+                ):
+                    self._leaving.setdefault(place, []).append(task.display_name)
+        return self._leaving.get(node, ())
+
+    # What it waits for
+
+    def _blockers(
+        self, job: JobInfo, counts: TaskCounts, waiting: Sequence[TaskInfo]
+    ) -> Iterator[Blocker]:
+        """Yield what a job waits for, in the order of states, each once."""
+        found = [*self._held(job, waiting)]
+        is_queueless = any(each.state is JobState.NO_QUEUE for each in found)
+        found += self._by_queue(job, is_told=is_queueless)
+        incomplete = counts.incomplete()
+        if incomplete:
+            found.append(Blocker(state=JobState.INCOMPLETE, text=incomplete))
+        found += self._by_reasons(job, counts, waiting, is_told=bool(found))
+        seen: dict[tuple[JobState, str], Blocker] = {}
+        for each in sorted(found, key=lambda each: _ORDER[each.state]):
+            seen.setdefault((each.state, each.name or each.text), each)
+        yield from seen.values()
+
+    def _held(self, job: JobInfo, waiting: Sequence[TaskInfo]) -> Iterator[Blocker]:
+        """Yield the holds on a job, and those on tasks of it without which it cannot start."""
+        own = [task for task in waiting if task.holds]
+        holds = list(job.holds)
+        if own:
+            held = {task.uid for task in own}
+            is_needed = len(own) == len(waiting) or not TaskCounts(
+                job, (task for task in job.tasks if task.uid not in held)
+            ).has_minimum(Counting.VALID)
+            if is_needed:
+                holds += [hold for task in own for hold in task.holds]
+        left = sum(task.status not in _ENDED for task in job.tasks)
+        gated = Counter(
+            name for task in own for name in {h.name for h in task.holds if h.kind is HoldKind.GATE}
+        )
+        for hold in job.holds:
+            if hold.kind is HoldKind.GATE:
+                gated[hold.name] = len(waiting)
+        for hold in dict.fromkeys(holds):
+            if hold.kind is HoldKind.GATE and gated[hold.name]:
+                text = _gate_text(hold.name, gated[hold.name], left)
+            else:
+                text = _hold_text(hold)
+            yield _blocker(_HELD_BY[hold.kind], hold.name, text, hold.until)
+
+    def _by_queue(self, job: JobInfo, *, is_told: bool) -> Iterator[Blocker]:
+        """Yield what is wrong with the queue of a job; `is_told`: a hold says it is not there."""
+        name: str | None = job.queue
+        if job.queue not in self._queues:
+            if not is_told:
+                text = f"queue {job.queue} does not exist"
+                yield Blocker(state=JobState.NO_QUEUE, name=job.queue, text=text)
+        elif job.queue in self._below:
+            below = self._below[job.queue]
+            text = f"queue {job.queue} has queues below it, such as {below}; a job must name a leaf"
+            yield Blocker(state=JobState.NO_QUEUE, name=job.queue, text=text)
+        else:
+            while name is not None:
+                queue = self._queues[name]
+                if queue.state is not QueueStatus.OPEN:
+                    text = f"queue {name} is not open"
+                    if queue.state is not QueueStatus.CLOSED:
+                        text += f", but {queue.state.value}"
+                    yield Blocker(state=JobState.QUEUE_CLOSED, name=name, text=text)
+                    return
+                name = queue.parent
+
+    def _by_reasons(
+        self, job: JobInfo, counts: TaskCounts, waiting: Sequence[TaskInfo], *, is_told: bool
+    ) -> Iterator[Blocker]:
+        """Yield what the reasons of a job's tasks say that nothing else has told."""
+        if not self._snapshot.nodes and waiting and not is_told:  # whatever queues have of nothing
+            yield Blocker(state=JobState.NEVER_FITS, text="there is no node")
+            return
+        of_room: dict[WhyPending, PendingReason] = {}
+        found: list[Blocker] = []
+        is_given = any(t.uid in self._promised or t.uid in self._reserved for t in waiting)
+        for task in waiting:
+            reason = self._result.pending.get(task.uid)
+            if reason is None or reason.why in _TOLD_OTHERWISE:
+                continue
+            state = _BY_REASON.get(reason.why)
+            if state is None:
+                of_room.setdefault(reason.why, reason)
+            else:
+                found.append(self._by_reason(job, state, reason))
+        yield from found
+        is_told = is_told or bool(found)
+        telling = [why for why in _OF_ROOM if why in of_room]
+        if is_told and not any(why in telling for why in _OF_ROOM[:_BY_THEMSELVES]):
+            return
+        text = _room_text(of_room[telling[0]]) if telling else self._without_reason(job)
+        if not telling and (is_told or is_given):
+            return
+        if not is_told and waiting and not counts.has_minimum(Counting.READY):
+            limited = self._beyond_limit(job, counts)
+            if limited is not None:
+                yield limited
+                return
+            never = self._empty.why_never(job, counts.needed)
+            if never:
+                yield Blocker(state=JobState.NEVER_FITS, text=never)
+                return
+        yield Blocker(state=JobState.ROOM, text=text)
+
+    def _by_reason(self, job: JobInfo, state: JobState, reason: PendingReason) -> Blocker:
+        if state is JobState.QUOTA:
+            name = job.queue if reason.refusal is None else reason.refusal.queue or job.queue
+            text = _quota_text(name, reason)
+            return _blocker(state, name, text if name in text else f"queue {name}: {text}", None)
+        until = None if reason.plan is None else reason.plan.start
+        return _blocker(state, "", reason.detail or reason.text, until)
+
+    def _without_reason(self, job: JobInfo) -> str:
+        """Return why a job waits of whose tasks the result says nothing."""
+        condition = self._result.left_out.get(job.uid)
+        outcome = self._result.jobs.get(job.uid)
+        if condition is None and outcome is not None:
+            condition = outcome.condition
+        return "no reason is known" if condition is None else condition.message
+
+    def _beyond_limit(self, job: JobInfo, counts: TaskCounts) -> Blocker | None:
+        """Return the first limit from its queue to the top that its minimum alone exceeds."""
+        outcomes = self._result.queues
+        asked: Mapping[str, int] | None = None
+        name: str | None = job.queue
+        while name is not None and name in outcomes:
+            outcome = outcomes[name]
+            if outcome.limit is not None:
+                asked = _least_request(job, counts.needed) if asked is None else asked
+                for dimension, most in outcome.limit.dimensions():
+                    if asked.get(dimension, 0) > most:
+                        needs = amount_in_words(dimension, asked[dimension])
+                        text = (
+                            f"queue {name} may hold at most {amount_in_words(dimension, most)}; "
+                            f"it needs {needs} at once"
+                        )
+                        return Blocker(state=JobState.QUOTA, name=name, text=text)
+            name = outcome.parent
+        return None
+
+
+_DO_NOT_WAIT = (JobState.DONE, JobState.ENDING, JobState.RUNNING, JobState.STARTS)
+
+
+def _blocker(state: JobState, name: str, text: str, until: float | None) -> Blocker:
+    if until is not None:
+        text += f" (until {time_text(until)})"
+    return Blocker(state=state, name=name, text=text, until=until)
+
+
+def _hold_text(hold: Hold) -> str:
+    """Return what a hold says, with its name."""
+    if hold.name in hold.text:
+        return hold.text
+    return f"{evolve(hold, detail='').text}: {hold.detail}"
+
+
+def _gate_text(gate: str, count: int, tasks: int) -> str:
+    wait = "waits" if count == 1 else "wait"
+    which = f"the gate {gate}" if gate else "a scheduling gate"
+    return f"{count} of its {tasks} tasks {wait} for {which}"
+
+
+def _quota_text(queue: str, reason: PendingReason) -> str:
+    excess = None if reason.refusal is None else reason.refusal.excess
+    if excess is not None:
+        name, most = excess.dimension, excess.most
+        would, allowed = (amount_in_words(name, each) for each in (excess.would_hold, most))
+        if not excess.queue:
+            return (
+                f"queue {queue} has to wait: with guarantees, queues would hold {would}, "
+                f"more than the {allowed} that there are"
+            )
+        than = "share" if reason.why is WhyPending.ABOVE_FAIR_SHARE else "limit"
+        return f"queue {excess.queue} would hold {would}, more than its {than} of {allowed}"
+    if reason.share is not None:
+        deserved, held = (
+            ", ".join(amount_in_words(*part) for part in amounts.dimensions() if part[1])
+            or "nothing"
+            for amounts in (reason.share.deserved, reason.share.allocated)
+        )
+        return f"queue {queue} has its fair share: {deserved}; it holds {held}"
+    return reason.detail or reason.text
+
+
+def _nodes_text(tally: NodeTally) -> str:
+    """Return what keeps a task from the nodes, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for unfit, count in tally.unfit.items():
+        counts[words_of(unfit)] += count
+    ranked = sorted(counts.items(), key=lambda part: (-part[1], part[0]))
+    return ", ".join(f"{count} {agreeing(words, count)}" for words, count in ranked)
+
+
+def _room_text(reason: PendingReason) -> str:
+    if reason.tally is not None and not reason.tally.available:
+        tally = reason.tally
+        if not tally.total:
+            return "there is no node"
+        which = f"none of the {tally.total} nodes can"
+        if tally.total == 1:
+            which = "the only node cannot"
+        text = f"{which} take it now: {_nodes_text(tally)}"
+        return text if reason.why is WhyPending.NO_NODE else f"{reason.detail}; {text}"
+    return evolve(reason, evictions=(), gang_need=None).text
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"
+
+
+def _counted(tasks: Mapping[TaskStatus, int], statuses: Iterable[TaskStatus]) -> str:
+    there = [(tasks[status], status.value.lower()) for status in statuses if tasks.get(status)]
+    return ", ".join(f"{count} {word}" for count, word in there)
+
+
+def _names(names: Iterable[str]) -> str:
+    """Return some names, each once, in order; of many the first."""
+    once = sorted(set(names))
+    more = len(once) - _NAMED
+    return ", ".join(once[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+# On empty nodes
+
+
+def _least_request(job: JobInfo, needed: int) -> Mapping[str, int]:
+    """Return what the tasks of its minimum request together at least, by dimension."""
+    tasks = [task for task in job.tasks if task.status.valid]
+    ended = sum(task.status is TaskStatus.SUCCEEDED for task in tasks)
+    amounts: dict[str, list[int]] = {}
+    left = [task for task in tasks if task.status is not TaskStatus.SUCCEEDED]
+    for task in left:
+        for dimension, amount in task.resreq.dimensions():
+            if amount:
+                amounts.setdefault(dimension, []).append(int(amount))
+    spare = len(left) - max(0, needed - ended)
+    return {
+        dimension: sum(sorted([*each, *[0] * (len(left) - len(each))])[: len(left) - spare])
+        for dimension, each in amounts.items()
+    }
+
+
+class _EmptyNodes:
+    """The nodes of a snapshot with nothing on them, on which jobs are tried one at a time."""
+
+    def __init__(
+        self, snapshot: Snapshot, config: SchedulerConfig | None, registry: Registry | None
+    ) -> None:
+        self._snapshot = snapshot
+        given = SchedulerConfig() if config is None else config
+        of_config = {action.name: action for action in given.actions}
+        placing = evolve(
+            given,
+            actions=[of_config.get(n, ActionOption(name=n)) for n in ("allocate", "backfill")],
+        )
+        can_place = registry is None or {"allocate", "backfill"} <= {*registry.action_names}
+        self._can_place = can_place
+        self._scheduler = Scheduler(placing if can_place else given, registry)
+        # Another action may pass over a task that blocks the others of its job in allocate.
+        has_others = any(each.name not in ("allocate", "backfill") for each in given.actions)
+        self._as_given = Scheduler(given, registry) if has_others else None
+        self._cluster: Cluster | None = None
+        self._lives: dict[Scheduler, AttachedScheduler] = {}
+        self._known: dict[object, str] = {}
+
+    def why_never(self, job: JobInfo, needed: int) -> str:
+        """Return why a job could not start even here; empty: it could, or nothing is known."""
+        if not self._can_place:
+            return ""
+        alone = _alone(job)
+        kind = _kind(alone)
+        if kind not in self._known:
+            self._known[kind] = self._tried(alone, needed)
+        return self._known[kind]
+
+    def _tried(self, job: JobInfo, needed: int) -> str:
+        result = self._result(job, self._scheduler)
+        if _has_started(job, result) or (
+            self._as_given is not None and _has_started(job, self._result(job, self._as_given))
+        ):
+            return ""
+        nodes = self._snapshot.nodes
+        asked = [task for task in job.tasks if task.uid in result.pending]
+        in_service = [
+            node
+            for node in nodes
+            if not node.unschedulable and node.conditions.get("Ready", "True") == "True"
+        ]
+        for where, among in (("node", nodes), ("node in service", in_service)):
+            largest: dict[str, int] = {}
+            for node in among:
+                for dimension, amount in node.allocatable.dimensions():
+                    largest[dimension] = max(largest.get(dimension, 0), int(amount))
+            for task in asked:
+                for dimension, amount in task.start_request.dimensions():
+                    most = largest.get(dimension, 0)
+                    if amount > most:
+                        text = f"no {where} has {amount_in_words(dimension, amount)}"
+                        if not most:
+                            return text
+                        return f"{text}, the largest has {amount_in_words(dimension, most)}"
+        for task in asked:
+            reason = result.pending[task.uid]
+            if reason.why is WhyPending.NO_NODE and reason.tally and not reason.tally.available:
+                return f"no node can take it even when empty: {_nodes_text(reason.tally)}"
+        tasks = [evolve(task, group=None) for task in job.tasks]
+        one_by_one = evolve(
+            job, min_available=1, max_available=None, groups=(), min_groups=None, tasks=tasks
+        )
+        alone = self._result(one_by_one, self._scheduler)
+        room = min(len(alone.binds), max(0, needed - 1))
+        return f"only {room} of the {needed} tasks that it needs have room, even on empty nodes"
+
+    def _result(self, job: JobInfo, scheduler: Scheduler) -> CycleResult:
+        if self._cluster is None:
+            there = self._snapshot
+            queues = [Queue(name=job.queue)]
+            self._cluster = Cluster(Snapshot(nodes=there.nodes, queues=queues, now=there.now))
+        if scheduler not in self._lives:
+            self._lives[scheduler] = scheduler.attach(self._cluster)
+        with self._cluster.trial() as trial:
+            trial.apply(JobArrived(job))
+            return self._lives[scheduler].schedule().full()
+
+
+def _has_started(job: JobInfo, result: CycleResult) -> bool:
+    """Return whether a result starts a job that has not run, with what it needs."""
+    bound = {bind.task_uid for bind in result.binds}
+    placed = [
+        evolve(task, status=TaskStatus.RUNNING) if task.uid in bound else task for task in job.tasks
+    ]
+    return bool(bound) and TaskCounts(job, placed).has_minimum(Counting.READY)
+
+
+_QUEUE = "queue"
+
+
+def _alone(job: JobInfo) -> JobInfo:
+    """Return a job with those of its tasks that count, waiting, and nothing in its way."""
+    tasks = [
+        task
+        if task.status is TaskStatus.SUCCEEDED
+        else evolve(
+            task,
+            status=TaskStatus.PENDING,
+            node_name=None,
+            start_time=None,
+            holds=(),
+            is_backfill=False,
+            pod_affinity=None,
+        )
+        for task in job.tasks
+        if task.status.valid
+    ]
+    return JobInfo(
+        name=job.name,
+        namespace=job.namespace,
+        queue=_QUEUE,
+        min_available=job.min_available,
+        max_available=job.max_available,
+        groups=job.groups,
+        min_groups=job.min_groups,
+        tasks=tasks,
+    )
+
+
+def _kind(job: JobInfo) -> object:
+    """Return a key that jobs share only if the empty nodes hold both or neither. O(tasks)."""
+    tasks = Counter(
+        (
+            task.resreq,
+            task.init_resreq,
+            task.node_selector,
+            task.node_affinity,
+            task.tolerations,
+            task.host_ports,
+            task.group,
+            task.status,
+            None
+            if task.pod_anti_affinity is None
+            else (task.pod_anti_affinity, task.labels, task.namespace),
+        )
+        for task in job.tasks
+    )
+    return (
+        job.min_available,
+        job.max_available,
+        job.groups,
+        job.min_groups,
+        frozenset(tasks.items()),
+    )
