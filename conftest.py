@@ -16,10 +16,12 @@ from hypothesis.internal.conjecture import providers
 from tests.support.few_examples import limit_examples
 
 import batchsched
+import batchsched_cli
 
-for _found in pkgutil.walk_packages(batchsched.__path__, "batchsched."):
-    with suppress(ImportError):  # what needs an extra that is not installed
-        importlib.import_module(_found.name)
+for _package in (batchsched, batchsched_cli):
+    for _found in pkgutil.walk_packages(_package.__path__, f"{_package.__name__}."):
+        with suppress(ImportError):  # what needs an extra that is not installed
+            importlib.import_module(_found.name)
 
 # The doctests of plots need the extra `plots`.
 collect_ignore = [] if find_spec("matplotlib") else ["src/batchsched/simulation/plots.py"]

@@ -28,6 +28,12 @@ Those of determinism, on the first, let processes of all Pythons decide the same
 """
 OF_WHEEL = ("tests/scenarios", "tests/kubernetes")
 """What the installed wheel is tested with, besides the doctests of all its modules."""
+OF_PROGRAM = (
+    ("0", "--help"),
+    ("1", "why", "my-job", "-f", "examples/dumps/kubernetes.json"),
+    ("1", "what-if", "cordon", "node-0000", "-f", "openb:0.01"),
+)
+"""What the installed program is asked, each after the exit status that it must have."""
 QUIETLY = ("-n", "auto", "--dist", "loadgroup", "-q")
 QUICK = ("-m", "not slow", "--hypothesis-profile=quick")
 """What `test --quick` leaves out: what takes long, and most examples of property tests."""
@@ -41,7 +47,7 @@ WITHOUT_NUMPY = (
 """What could decide otherwise where NumPy is not installed."""
 NIGHTLY = (
     *("tests/seeded_bugs", "tests/quality", "tests/properties"),
-    *("tests/test_determinism.py", "tests/test_bad_input.py"),
+    *("tests/test_determinism.py", "tests/test_bad_input.py", "tests/kubernetes/test_dump_laws.py"),
 )
 """What takes long, with other examples each night."""
 
@@ -214,9 +220,14 @@ def wheel(session: nox.Session) -> None:
         [unpacked] = [each for each in place.glob("batchsched-*") if each.is_dir()]
         shutil.rmtree(unpacked / "src")
         session.chdir(unpacked)
+        # The program, as whoever installs it has it, with its example.
+        found = str(Path(python).with_name("batchsched"))
+        for status, *words in OF_PROGRAM:
+            expected = [int(status)]
+            session.run(found, *words, success_codes=expected, silent=True, external=True)
         options = [*QUIETLY, "-c", "pyproject.toml", "--rootdir", "."]
         # The doctests of plots need matplotlib.
-        modules = [package, f"--ignore={package}/simulation/plots.py"]
+        modules = [package, f"{package}_cli", f"--ignore={package}/simulation/plots.py"]
         test_on(session, python, *options, *session.posargs, *OF_WHEEL, "examples", *modules)
 
 

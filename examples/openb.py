@@ -2,19 +2,10 @@
 
     python examples/openb.py [--scale 0.05] [--config FILE] [--json]
 
-It builds a snapshot of an empty cluster from `openb_shapes.json`, which holds the counts
-by shape (see `README.md` beside this file for their source), lets `batchsched` decide on
-all tasks at once, and prints a summary. Nothing is random: the decisions are always
-the same ones, and so is their digest.
-
-What the trace does not contain is generated like this:
-
-- Nodes are numbered in the order of the file, so nodes of one shape follow one another.
-- Each task is a job of its own; its queue is its quality-of-service class.
-- Shapes arrive interleaved: task `k` (from 0) of a shape with `n` tasks arrives at the
-  fraction `(k + 0.5) / n` of the whole, and shapes at the same fraction in the order of
-  the file. Creation times count up from 0, a second apart.
-- A task's share of a GPU counts as an amount: the library does not bind it to a device.
+It builds a snapshot of an empty cluster from the counts by shape (`README.md` beside this file
+tells their source, `batchsched_cli.openb` what it adds to them), lets `batchsched` decide on all
+tasks at once, and prints a summary. Nothing is random: the decisions are always the same ones,
+and so is their digest. `batchsched why -f openb JOB` and the other commands answer about it too.
 """
 
 from __future__ import annotations
@@ -25,21 +16,17 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from attrs import asdict, frozen
 
 from batchsched import (
     ConfigError,
     CycleResult,
-    JobInfo,
     NodeAffinity,
     NodeInfo,
-    NodeSelectorTerm,
-    Operator,
-    Queue,
-    Requirement,
     Resource,
     Scheduler,
     SchedulerConfig,
@@ -49,158 +36,11 @@ from batchsched import (
 )
 from batchsched.plugins.proportion import water_fill
 from batchsched.state.vectors import dominant_share
+from batchsched_cli.openb import GPU, GPU_MODEL, make_snapshot, read_shapes
 
-GPU = "nvidia.com/gpu"
-GPU_MODEL = "gpu-model"
-"""The node label that holds the model of a node's GPUs."""
 DIMENSIONS = ("cpu", "memory", GPU)
 UNITS = {"cpu": ("CPUs", 1000), "memory": ("GiB of memory", 1 << 30), GPU: ("GPUs", 1000)}
 """The everyday unit of each dimension, and how many units of the library make one."""
-MIB = 1 << 20
-
-WEIGHTS = {"Guaranteed": 8, "LS": 4, "Burstable": 2, "BE": 1}
-"""The queues' weights. They are this example's choice; the trace has no queues."""
-
-SHAPES = Path(__file__).with_name("openb_shapes.json")
-
-
-# From shapes to a snapshot
-
-
-@frozen
-class NodeShape:
-    """Nodes of one kind."""
-
-    count: int
-    cpu_milli: int
-    memory_mib: int
-    gpus: int
-    gpu_model: str
-
-
-@frozen
-class TaskShape:
-    """Tasks of one kind."""
-
-    count: int
-    cpu_milli: int
-    memory_mib: int
-    gpus: int
-    milli_per_gpu: int
-    allowed_gpu_models: str
-    qos: str
-
-
-@frozen
-class Shapes:
-    """How many nodes and tasks there are of each kind."""
-
-    nodes: Sequence[NodeShape]
-    tasks: Sequence[TaskShape]
-
-
-def read_shapes(path: Path = SHAPES) -> Shapes:
-    """Return the shapes in a file."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return Shapes(
-        nodes=[
-            NodeShape(**dict(zip(content["node_columns"], row, strict=True)))
-            for row in content["nodes"]
-        ],
-        tasks=[
-            TaskShape(**dict(zip(content["task_columns"], row, strict=True)))
-            for row in content["tasks"]
-        ],
-    )
-
-
-def scaled_counts(counts: Sequence[int], scale: float) -> list[int]:
-    """Return counts in the same proportions whose sum is `scale` times as large.
-
-    Whole parts first, then one more to each of the largest remainders, earlier ones first.
-
-    >>> scaled_counts([10, 5, 1], 0.5), scaled_counts([10, 5, 1], 1)
-    ([5, 3, 0], [10, 5, 1])
-    """
-    exact = [count * scale for count in counts]
-    scaled = [int(part) for part in exact]
-    missing = round(sum(counts) * scale) - sum(scaled)
-    by_remainder = sorted(range(len(counts)), key=lambda at: (scaled[at] - exact[at], at))
-    for at in by_remainder[:missing]:
-        scaled[at] += 1
-    return scaled
-
-
-def arrivals(counts: Sequence[int]) -> list[int]:
-    """Return the shape of each task, in the order in which tasks arrive.
-
-    >>> arrivals([4, 2, 1])
-    [0, 1, 0, 2, 0, 1, 0]
-    """
-    places = [
-        ((number + 0.5) / count, shape)
-        for shape, count in enumerate(counts)
-        for number in range(count)
-    ]
-    return [shape for _, shape in sorted(places)]
-
-
-def affinity_of(allowed_gpu_models: str) -> NodeAffinity | None:
-    """Return the node affinity of a task that may only run on these models (``A|B``)."""
-    if not allowed_gpu_models:
-        return None
-    is_allowed = Requirement(
-        key=GPU_MODEL, operator=Operator.IN, values=allowed_gpu_models.split("|")
-    )
-    return NodeAffinity(required=[NodeSelectorTerm(match_expressions=[is_allowed])])
-
-
-def make_snapshot(shapes: Shapes, scale: float = 1.0) -> Snapshot:
-    """Return the snapshot: all nodes are empty and all tasks are pending."""
-    nodes: list[NodeInfo] = []
-    for shape, count in zip(
-        shapes.nodes, scaled_counts([shape.count for shape in shapes.nodes], scale), strict=True
-    ):
-        allocatable = Resource(
-            milli_cpu=shape.cpu_milli,
-            memory=shape.memory_mib * MIB,
-            scalars={GPU: shape.gpus * 1000},
-        )
-        labels = {GPU_MODEL: shape.gpu_model}
-        nodes.extend(
-            NodeInfo(name=f"node-{number:04}", allocatable=allocatable, labels=labels)
-            for number in range(len(nodes), len(nodes) + count)
-        )
-    # Tasks of one shape share one request and one affinity, so each is described once.
-    requests = [
-        Resource(
-            milli_cpu=shape.cpu_milli,
-            memory=shape.memory_mib * MIB,
-            scalars={GPU: shape.gpus * shape.milli_per_gpu} if shape.gpus else {},
-        )
-        for shape in shapes.tasks
-    ]
-    affinities = [affinity_of(shape.allowed_gpu_models) for shape in shapes.tasks]
-    jobs: list[JobInfo] = []
-    in_order = arrivals(scaled_counts([shape.count for shape in shapes.tasks], scale))
-    for number, kind in enumerate(in_order):
-        name = f"task-{number:04}"
-        task = TaskInfo(
-            uid=name,
-            name=name,
-            resreq=requests[kind],
-            node_affinity=affinities[kind],
-            creation_time=number,
-        )
-        queue = shapes.tasks[kind].qos
-        jobs.append(JobInfo(name=name, queue=queue, creation_time=number, tasks=[task]))
-    return Snapshot(
-        nodes=nodes,
-        jobs=jobs,
-        queues=[Queue(name=name, weight=weight) for name, weight in WEIGHTS.items()],
-        now=len(jobs),
-    )
-
 
 # From a result to a summary
 
@@ -254,6 +94,17 @@ class PendingSummary:
 
 
 @frozen
+class Took:
+    """How long something took, in seconds: on the clock, and of the processor alone."""
+
+    wall_seconds: float
+    processor_seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.wall_seconds:.2f} s ({self.processor_seconds:.2f} s of processor time)"
+
+
+@frozen
 class Summary:
     """Everything that is printed."""
 
@@ -273,8 +124,8 @@ class Summary:
     most_idle_gpus_on_a_node: float
     nodes_over_capacity: int
     digest: str
-    build_seconds: float
-    schedule_seconds: float
+    build: Took
+    schedule: Took
 
 
 def everyday(resource: Resource) -> dict[str, float]:
@@ -294,8 +145,8 @@ def summarise(
     snapshot: Snapshot,
     config: SchedulerConfig,
     result: CycleResult,
-    build_seconds: float,
-    schedule_seconds: float,
+    build: Took,
+    schedule: Took,
 ) -> Summary:
     """Return the summary of a cycle, computed only from the snapshot and the decisions."""
     tasks = {task.uid: task for job in snapshot.jobs for task in job.tasks}
@@ -337,8 +188,8 @@ def summarise(
         most_idle_gpus_on_a_node=max((everyday(left)[GPU] for left in idle.values()), default=0),
         nodes_over_capacity=len(snapshot.nodes) - len(fitting),
         digest=digest_of(result),
-        build_seconds=build_seconds,
-        schedule_seconds=schedule_seconds,
+        build=build,
+        schedule=schedule,
     )
 
 
@@ -478,7 +329,14 @@ def summary_lines(summary: Summary) -> Iterator[str]:
     bound = summary.decisions["binds"]
     others = [f"{number:,} {kind}" for kind, number in summary.decisions.items() if kind != "binds"]
     tiers = " | ".join(" ".join(tier) for tier in summary.tiers)
-    yield "openb: one scheduling cycle on an empty cluster"
+    pending = summary.tasks - bound
+    yield (
+        f"openb: {bound:,} of {summary.tasks:,} tasks start in one cycle on an empty cluster "
+        f"({percent(bound / max(summary.tasks, 1))}); {pending:,} wait"
+    )
+    speed = summary.tasks / max(summary.schedule.processor_seconds, 1e-6)
+    yield f"  decided in {summary.schedule}: {speed:,.0f} tasks a second"
+    yield f"  after the snapshot was built in {summary.build}"
     yield ""
     yield (
         f"  {summary.nodes:,} nodes with {amount(summary.use[GPU].capacity)} GPUs; "
@@ -491,8 +349,7 @@ def summary_lines(summary: Summary) -> Iterator[str]:
     yield f"  actions: {', '.join(summary.actions)}"
     yield f"  plugins, by tier: {tiers}"
     yield ""
-    yield f"Decisions: {bound:,} tasks bound ({percent(bound / max(summary.tasks, 1))})"
-    yield f"  {', '.join(others)}"
+    yield f"Decisions: {bound:,} binds, {', '.join(others)}"
     status = ", ".join(f"{count:,} {name}" for name, count in summary.tasks_by_status.items())
     yield f"  tasks at the end of the cycle: {status}"
     yield ""
@@ -551,11 +408,6 @@ def summary_lines(summary: Summary) -> Iterator[str]:
     yield from pending_lines(summary)
     yield ""
     yield f"Digest of the decisions (SHA-256): {summary.digest}"
-    speed = f"{summary.tasks / summary.schedule_seconds:,.0f} tasks a second"
-    yield (
-        f"Time: {summary.schedule_seconds:.2f} s to schedule ({speed}); "
-        f"{summary.build_seconds:.2f} s to build the snapshot before"
-    )
 
 
 SHOWN_GROUPS = 12
@@ -635,6 +487,17 @@ def read_config(path: Path | None) -> SchedulerConfig:
     return SchedulerConfig.from_mapping(json.loads(path.read_text(encoding="utf-8")))
 
 
+ResultT = TypeVar("ResultT")
+
+
+def timed(what: Callable[[], ResultT]) -> tuple[ResultT, Took]:
+    """Do something; return what it returns and how long it took."""
+    begin = time.perf_counter(), time.process_time()
+    result = what()
+    end = time.perf_counter(), time.process_time()
+    return result, Took(end[0] - begin[0], end[1] - begin[1])
+
+
 def scale_of(text: str) -> float:
     """Read the argument of ``--scale``."""
     value = float(text)
@@ -669,12 +532,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scheduler = Scheduler(config)
     except (ConfigError, OSError, ValueError) as error:
         parser.error(f"argument --config: {error}")
-    begun = time.perf_counter()
-    snapshot = make_snapshot(read_shapes(), options.scale)
-    built = time.perf_counter()
-    result = scheduler.schedule(snapshot)
-    done = time.perf_counter()
-    summary = summarise(snapshot, config, result, built - begun, done - built)
+    snapshot, build = timed(lambda: make_snapshot(read_shapes(), options.scale))
+    result, schedule = timed(lambda: scheduler.schedule(snapshot))
+    summary = summarise(snapshot, config, result, build, schedule)
     if options.json:
         print(json.dumps(asdict(summary), indent=2))
     else:

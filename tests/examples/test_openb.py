@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchsched import Scheduler, Snapshot
+from batchsched_cli import openb as cluster
 
 
 def load_example() -> ModuleType:
@@ -60,15 +61,15 @@ def test_tasks_arrive_one_a_second_in_order_of_their_names(full: Snapshot) -> No
 
 
 def test_allowed_models_are_required_of_nodes() -> None:
-    affinity = openb.affinity_of("T4|P100")
+    affinity = cluster.affinity_of("T4|P100")
     assert affinity.accepts({"gpu-model": "P100"}, "n")
     assert not affinity.accepts({"gpu-model": "G2"}, "n")
-    assert openb.affinity_of("") is None
+    assert cluster.affinity_of("") is None
 
 
 @given(counts=st.lists(st.integers(0, 500), max_size=30), scale=st.floats(0.001, 1))
 def test_scaled_counts_keep_the_proportions(counts: list[int], scale: float) -> None:
-    scaled = openb.scaled_counts(counts, scale)
+    scaled = cluster.scaled_counts(counts, scale)
     assert sum(scaled) == round(sum(counts) * scale)
     for count, part in zip(counts, scaled, strict=True):
         assert abs(part - count * scale) <= 1
@@ -76,7 +77,7 @@ def test_scaled_counts_keep_the_proportions(counts: list[int], scale: float) -> 
 
 @given(counts=st.lists(st.integers(0, 20), max_size=12))
 def test_every_task_arrives_once(counts: list[int]) -> None:
-    arrived = Counter(openb.arrivals(counts))
+    arrived = Counter(cluster.arrivals(counts))
     assert arrived == {shape: count for shape, count in enumerate(counts) if count}
 
 
@@ -85,7 +86,7 @@ def test_the_summary_says_what_was_decided(capsys: pytest.CaptureFixture[str]) -
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= 100
     assert "61 nodes with 315 GPUs; 408 tasks" in printed
-    assert "401 tasks bound" in printed
+    assert "401 of 408 tasks start" in printed
     assert "no node has room left for any of them" in printed
     # Whoever changes a decision on purpose changes this digest too, and says so.
     assert "59275bea55444cbd5a4de48ebc15c936858c6182b1be8926e536edaad5d10a05" in printed
@@ -132,7 +133,7 @@ def test_a_wrong_configuration_file_is_refused_in_words(
 def test_nothing_pending_has_room_at_full_scale(full: Snapshot) -> None:
     config = openb.SchedulerConfig()
     result = Scheduler(config).schedule(full)
-    summary = openb.summarise(full, config, result, 1.0, 1.0)
+    summary = openb.summarise(full, config, result, openb.Took(1.0, 1.0), openb.Took(1.0, 1.0))
     assert summary.nodes_over_capacity == 0
     assert [group for group in summary.pending if group.nodes_with_room] == []
     assert summary.decisions["binds"] == 7_987

@@ -1,0 +1,1 @@
+"""The program `batchsched`: answers about a cluster, for people with a terminal."""

@@ -1,0 +1,319 @@
+"""The commands about something other than what is: what-if, compare, check, shrink."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from batchsched import (
+    ConfigError,
+    JobInfo,
+    Notice,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    check_config,
+    compare,
+    shrink,
+    what_if,
+)
+from batchsched.tools import Comparison, Finding, JobStanding, JobState, not_modelled, standings
+from batchsched_cli.arguments import UsageError, did_you_mean
+from batchsched_cli.changes import changes_of, replaced
+from batchsched_cli.reading import PRESETS, Configuration, Question
+from batchsched_cli.text import (
+    Answer,
+    Block,
+    Column,
+    Line,
+    Section,
+    Table,
+    amounts_text,
+    blocks_of,
+    counted,
+)
+
+_NO_DECISIONS = ("reason", "ends", "gone")
+"""Kinds of change that no decision makes: other reasons, and what the changes themselves end."""
+
+
+def what_if_answer(question: Question) -> Answer:
+    """Answer what a cycle would do after changes, and how that differs from now."""
+    snapshot = question.dump().snapshot
+    changes = changes_of(question.arguments.positional, question)
+    config = question.configuration()
+    found = what_if(snapshot, *changes, config=config.config)
+    blocks = (*blocks_of(found.sections()), _configurations(config))
+    data = {**found.to_dict(), "configuration": config.text}
+    return Answer(int(_decides_otherwise(found.difference)), blocks, data)
+
+
+def compare_answer(question: Question) -> Answer:
+    """Answer what another configuration would do, and the rule that makes the difference."""
+    snapshot = question.dump().snapshot
+    before, after = map(question.configuration_of, question.arguments.positional)
+    for each in (before, after):
+        question.note_all(each.config.notices, f"of {each.name}")
+    found = compare(before.config, after.config, snapshot)
+    blocks = (*blocks_of(found.sections()), _configurations(before, after))
+    data = {**found.to_dict(), "configurations": [before.text, after.text]}
+    return Answer(int(_decides_otherwise(found)), blocks, data)
+
+
+def _decides_otherwise(found: Comparison) -> bool:
+    return any(change.kind not in _NO_DECISIONS for change in found.changes)
+
+
+def _configurations(*of_sides: Configuration) -> Block:
+    if len(of_sides) == 1:
+        return Line(f"configuration: {of_sides[0].text}", "quiet")
+    lines = [
+        f"{side}: {each.text}" for side, each in zip(("before", "after"), of_sides, strict=True)
+    ]
+    return Section("Configurations", tuple(lines))
+
+
+# Mistakes in a configuration
+
+
+def check_answer(question: Question) -> Answer:
+    """Answer which mistakes a configuration has, each with a cluster that shows it."""
+    question.may_read_input = False
+    given = question.arguments.positional
+    name = given[0] if given else question.arguments.text("--config")
+    content: SchedulerConfig | Mapping[str, object]
+    if name is None or name in PRESETS:
+        known = question.configuration() if name is None else question.configuration_of(name)
+        name, content = known.name, known.content or known.config
+    else:
+        content = question.content_of(name)
+        if "format" in content:
+            content = SchedulerConfig.from_dict(content)
+    snapshot = question.dump().snapshot if question.has_cluster() else None
+    findings = check_config(content, snapshot)
+    try:
+        others = not_modelled(content)
+    except ConfigError:  # it cannot be built, which is a finding
+        others = ()
+    blocks: list[Block] = [Line(_told(name, findings), "wrong" if findings else "")]
+    blocks += map(_finding, findings)
+    if others:
+        lines = [f"{_of_notice(each)}: {each.consequence}" for each in others]
+        blocks.append(Section("Not modelled here, which is no mistake", tuple(lines)))
+    data = {
+        "configuration": name,
+        "findings": [each.to_dict() for each in findings],
+        "not_modelled": [
+            {"place": ", ".join(each.examples), "name": each.field, "text": each.consequence}
+            for each in others
+        ],
+    }
+    return Answer(int(bool(findings)), tuple(blocks), data)
+
+
+def _of_notice(notice: Notice) -> str:
+    return f"{notice.kind} {notice.field} at {', '.join(notice.examples)}"
+
+
+def _told(name: str, findings: Sequence[Finding]) -> str:
+    if not findings:
+        return f"Nothing is found wrong with {name}."
+    codes = ", ".join(dict.fromkeys(each.code for each in findings))
+    return f"{counted(len(findings), 'finding')} in {name}: {codes}."
+
+
+def _finding(finding: Finding) -> Section:
+    lines = [finding.consequence, f"advice: {finding.advice}"]
+    if finding.instead is not None:
+        lines.append(f"to use: {_in_full(finding.instead)}")
+    if finding.shows_on_yours is not None:
+        does = "makes a difference" if finding.shows_on_yours else "changes nothing now"
+        lines.append(f"on this cluster it {does}")
+    return Section(f"{finding.code} at {finding.place}", tuple(lines))
+
+
+def _in_full(config: SchedulerConfig) -> str:
+    """Return a configuration in one line, with arguments."""
+    tiers = " | ".join(
+        ", ".join(_with_arguments(each.name, each.arguments) for each in tier.plugins)
+        for tier in config.tiers
+    )
+    actions = (_with_arguments(each.name, each.arguments) for each in config.actions)
+    return f"{', '.join(actions)}; {tiers}"
+
+
+def _with_arguments(name: str, arguments: Mapping[str, object]) -> str:
+    told = ", ".join(f"{key}: {value}" for key, value in sorted(arguments.items()))
+    return f"{name} ({told})" if told else name
+
+
+# The smallest cluster
+
+_MARK = "batchsched.kubernetes.io/of-interest"
+"""The label of the job that a test is about: names change while a cluster gets smaller."""
+_USUAL_BUDGET = 1000
+"""How often the test is asked at most."""
+_TESTS = ("waits JOB", "starts JOB", "state JOB STATE", "MODULE:FUNCTION")
+
+
+def shrink_answer(question: Question) -> Answer:
+    """Answer with the smallest cluster for which a test still holds, renamed."""
+    words = (question.arguments.text("--while") or "").split()
+    words += question.arguments.positional
+    if not words:
+        raise UsageError(f"shrink: expected --while with one of {', '.join(_TESTS)}")
+    config = question.configuration()
+    snapshot, holds = _tested(words, question, config.config)
+    told = " ".join(words)
+    if not holds(snapshot):
+        data = {"holds": False, "test": told}
+        return Answer(1, (Line(f"The test does not hold on this cluster: {told}."),), data)
+    budget = question.arguments.whole("--budget", least=2) or _USUAL_BUDGET
+    found = shrink(snapshot, holds, neutral=True, budget=budget)
+    marked = [job for job in found.snapshot.jobs if _MARK in job.labels]
+    small = _without_mark(found.snapshot)
+    size = f"The smallest cluster found for which the test holds ({told}) has {_size(small)}"
+    lines = [f"before: {_size(snapshot)}"]
+    if not found.is_complete:
+        lines.append(
+            f"it may become smaller with more than {counted(budget, 'question')}: --budget"
+        )
+    lines += [f"the job of the test is called {job.uid} in it" for job in marked]
+    blocks = (Line(f"{size}."), Section("", tuple(lines)), *_cluster(small))
+    return Answer(0, (*blocks, _configurations(config)), small.to_dict())
+
+
+def _tested(
+    words: Sequence[str], question: Question, config: SchedulerConfig
+) -> tuple[Snapshot, Callable[[Snapshot], bool]]:
+    """Return the cluster, with the job in question marked, and the test."""
+    snapshot = question.dump().snapshot
+    kind, *arguments = words
+    scheduler = Scheduler(config)
+    state: JobState | None = None
+    if kind == "waits" and len(arguments) == 1:
+        # In the same state as now: any job waits where there are no nodes.
+        found = _standing(snapshot, scheduler, question.job(arguments[0]))
+        if not found.waits:
+            return snapshot, lambda _smaller: False
+        state = found.state
+    elif kind == "state" and len(arguments) > 1:
+        state = _state(" ".join(arguments[1:]))
+    elif kind == "starts" and len(arguments) == 1:
+        pass
+    elif len(words) == 1 and ":" in kind:
+        return snapshot, _function(kind)
+    else:
+        kinds = [test.partition(" ")[0] for test in _TESTS[:3]]
+        hint = did_you_mean(kind, kinds)
+        raise UsageError(
+            f"--while: expected one of {', '.join(_TESTS)}, got {' '.join(words)!r}{hint}"
+        )
+    marked = _with_mark(snapshot, question.job(arguments[0]))
+
+    def holds(smaller: Snapshot) -> bool:
+        for job in smaller.jobs:
+            if _MARK in job.labels:
+                if state is not None:
+                    return _standing(smaller, scheduler, job.uid).state is state
+                own = {task.uid for task in job.tasks}
+                binds = scheduler.schedule(smaller, reasons=False).binds
+                return any(bind.task_uid in own for bind in binds)
+        return False
+
+    return marked, holds
+
+
+def _standing(snapshot: Snapshot, scheduler: Scheduler, uid: str) -> JobStanding:
+    found = standings(snapshot, scheduler.schedule(snapshot), config=scheduler.config)
+    return next(each for each in found if each.job == uid)
+
+
+def _state(text: str) -> JobState:
+    known = {name: state for state in JobState for name in (state.value.lower(), state.words)}
+    if text.lower() not in known:
+        states = ", ".join(state.value for state in JobState)
+        raise UsageError(f"no state is called {text}{did_you_mean(text.lower(), known)}; {states}")
+    return known[text.lower()]
+
+
+def _function(text: str) -> Callable[[Snapshot], bool]:
+    """Return the function that ``MODULE:FUNCTION`` names; modules are also sought here."""
+    module, _, name = text.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: object = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # whatever a module does when it is imported
+        raise UsageError(f"--while {text}: {type(error).__name__}: {error}") from None
+    if not callable(found):
+        raise UsageError(f"--while {text}: expected a function of a snapshot, got {found!r}")
+    function = found
+
+    def holds(snapshot: Snapshot) -> bool:
+        try:
+            return bool(function(snapshot))
+        except Exception as error:  # whatever it does
+            raise UsageError(f"--while {text}: it raised {type(error).__name__}: {error}") from None
+
+    return holds
+
+
+def _with_mark(snapshot: Snapshot, uid: str) -> Snapshot:
+    def marked(job: JobInfo) -> JobInfo:
+        return replaced(job, labels={**job.labels, _MARK: "1"}) if job.uid == uid else job
+
+    return replaced(snapshot, jobs=[marked(job) for job in snapshot.jobs])
+
+
+def _without_mark(snapshot: Snapshot) -> Snapshot:
+    def plain(job: JobInfo) -> JobInfo:
+        labels = {key: value for key, value in job.labels.items() if key != _MARK}
+        return replaced(job, labels=labels) if _MARK in job.labels else job
+
+    return replaced(snapshot, jobs=[plain(job) for job in snapshot.jobs])
+
+
+def _size(snapshot: Snapshot) -> str:
+    tasks = sum(len(job.tasks) for job in snapshot.jobs) + len(snapshot.other_tasks)
+    parts = [
+        counted(len(snapshot.nodes), "node"),
+        counted(len(snapshot.queues), "queue"),
+        counted(len(snapshot.jobs), "job"),
+    ]
+    return f"{', '.join(parts)} and {counted(tasks, 'task')}"
+
+
+def _cluster(snapshot: Snapshot) -> Iterator[Block]:
+    """Yield what a small cluster is made of."""
+    nodes = [
+        (
+            node.name,
+            amounts_text(node.allocatable.dimensions()) or "nothing",
+            "cordoned" if node.unschedulable else "",
+        )
+        for node in snapshot.nodes
+    ]
+    if nodes:
+        yield Table((Column("NODE", is_name=True), Column("HAS"), Column("")), tuple(nodes))
+    tasks = [
+        (
+            job.uid,
+            job.queue,
+            str(job.min_available),
+            task.name,
+            amounts_text(task.resreq.dimensions()) or "nothing",
+            task.status.value if task.node_name is None else f"on {task.node_name}",
+        )
+        for job in snapshot.jobs
+        for task in job.tasks
+    ]
+    if tasks:
+        names = ("JOB", "QUEUE", "MIN", "TASK", "REQUESTS", "STATUS")
+        columns = (Column(name, right=name == "MIN", is_name=name == "JOB") for name in names)
+        yield Table(tuple(columns), tuple(tasks))

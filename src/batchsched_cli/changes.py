@@ -1,0 +1,414 @@
+"""The changes of `what-if`, as words: ``cordon gpu-3 queue vision limit.gpu=80 cycle``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import signature
+from math import ceil
+from re import fullmatch
+from typing import TypeVar
+
+from batchsched import (
+    BatchschedError,
+    JobInfo,
+    NodeInfo,
+    QuantityError,
+    Queue,
+    QueueStatus,
+    Resource,
+    ResourceLimit,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    what_if,
+)
+from batchsched.kubernetes import parse_quantity
+from batchsched.live import (
+    Cluster,
+    Event,
+    JobChanged,
+    JobRemoved,
+    NodeAdded,
+    NodeChanged,
+    NodeRemoved,
+    QueueChanged,
+    TaskGone,
+    TaskRemoved,
+    TaskSucceeded,
+)
+from batchsched.tools import CycleRun, Released
+from batchsched_cli.arguments import UsageError, did_you_mean
+from batchsched_cli.reading import Question
+from batchsched_cli.text import unknown
+
+Change = Event | SchedulerConfig | CycleRun | Released
+PartT = TypeVar("PartT")
+
+CHANGES = {
+    "end": "JOB|TASK",
+    "add-node": "NODE[xN]",
+    "remove-node": "NODE|LABEL=VALUE",
+    "cordon": "NODE|LABEL=VALUE",
+    "uncordon": "NODE|LABEL=VALUE",
+    "queue": "NAME FIELD=VALUE...",
+    "job": "NAME FIELD=VALUE...",
+    "release": "JOB",
+    "config": "CONFIG",
+    "cycle": "",
+}
+"""The changes by their first word, with what follows it."""
+QUEUE_FIELDS = "limit.RESOURCE, deserved.RESOURCE, guarantee.RESOURCE, weight, priority, state"
+JOB_FIELDS = "priority, min, queue"
+_NONE = "none"
+_MOST_NODES = 10_000
+_MOST_DIGITS = 15
+_OF_CONDITIONS = "node.kubernetes.io/"
+"""What the names of taints begin with that come and go with a node's conditions."""
+_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+
+
+def changes_of(words: Sequence[str], question: Question) -> list[Change]:
+    """Return the changes that words say, in order, each about what the ones before it left.
+
+    A change may also be one word with spaces in it. After ``cycle``, further changes cost a cycle
+    more, which tells what there is to change.
+
+    Raises:
+        UsageError: some cannot be understood, or name what is not there; a line for each.
+
+    """
+    reader = _Reader(question)
+    faults: list[str] = []
+    for change in _separated(words):
+        try:
+            reader.read(change)
+        except UsageError as error:
+            faults += error.lines
+        except BatchschedError as error:
+            faults += str(error).splitlines()
+    if faults:
+        raise UsageError(*faults)
+    return reader.changes
+
+
+def _separated(words: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the words of each change."""
+    waiting = list(reversed(words))
+    while waiting:
+        first = waiting.pop()
+        parts = first.split()
+        if len(parts) > 1:
+            yield parts
+            continue
+        found = [first]
+        argument = CHANGES.get(first)
+        if argument and waiting:
+            found.append(waiting.pop())
+        if argument is not None and argument.endswith("..."):
+            while waiting and fullmatch(r"[\w.\-/]+=.*", waiting[-1]):
+                found.append(waiting.pop())
+        yield found
+
+
+class _Reader:
+    """Reads changes one by one, and follows what they leave."""
+
+    def __init__(self, question: Question) -> None:
+        self.changes: list[Change] = []
+        self._question = question
+        self._first = question.dump().snapshot
+        self._now: Snapshot | None = self._first
+        self._cluster: Cluster | None = None
+
+    def read(self, words: Sequence[str]) -> None:
+        """Read one change.
+
+        Raises:
+            UsageError: it cannot be understood.
+            BatchschedError: it names what is not there, or does not fit the cluster.
+
+        """
+        verb, *arguments = words
+        makers: Mapping[str, Callable[[str, Sequence[str]], Iterator[Change]]] = {
+            "end": self._end,
+            "add-node": self._add_node,
+            "remove-node": self._remove_node,
+            "cordon": self._cordon,
+            "uncordon": self._uncordon,
+            "queue": self._queue,
+            "job": self._job,
+            "release": self._release,
+            "config": self._config,
+            "cycle": self._cycle,
+        }
+        if verb not in makers:
+            known = ", ".join(CHANGES)
+            raise UsageError(
+                f"no change is called {verb}{did_you_mean(verb, CHANGES)}; changes: {known}"
+            )
+        usage = CHANGES[verb]
+        most = 1 if usage else 0
+        if len(arguments) < most or (len(arguments) > most and not usage.endswith("...")):
+            given = " ".join(arguments) or "nothing"
+            raise UsageError(f"expected `{f'{verb} {usage}'.strip()}`, got {given} after {verb}")
+        if usage.endswith("...") and len(arguments) == most:
+            raise UsageError(f"expected `{verb} {usage}`, got no field of {arguments[0]}")
+        self._keep(list(makers[verb](arguments[0] if arguments else "", arguments[1:])))
+
+    # What there is
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        if self._now is None:
+            self._now = self._followed().snapshot()
+        return self._now
+
+    def _followed(self) -> Cluster:
+        if self._cluster is None:
+            start = self._first
+            if self.changes:  # a cycle is among them
+                config = self._question.configuration().config
+                start = what_if(self._first, *self.changes, config=config).snapshot
+            self._cluster = Cluster(start)
+        return self._cluster
+
+    def _keep(self, changes: Sequence[Change]) -> None:
+        events = [
+            each for each in changes if not isinstance(each, (SchedulerConfig, CycleRun, Released))
+        ]
+        if events:
+            self._followed().apply(*events)
+            self._now = None
+        self.changes += changes
+        if any(isinstance(each, CycleRun) for each in changes):
+            self._cluster = self._now = None
+
+    def _nodes(self, text: str) -> list[NodeInfo]:
+        """Return the node of that name, or those with a label."""
+        found = [node for node in self._snapshot.nodes if node.name == text]
+        label, sign, value = text.partition("=")
+        if not found and sign:
+            found = [node for node in self._snapshot.nodes if node.labels.get(label) == value]
+            if not found:
+                known = {
+                    f"{k}={v}" for node in self._snapshot.nodes for k, v in node.labels.items()
+                }
+                raise UsageError(f"no node has the label {text}{did_you_mean(text, known)}")
+        if not found:
+            raise unknown("node", text, [node.name for node in self._snapshot.nodes])
+        return found
+
+    def _queue_named(self, name: str) -> Queue:
+        for queue in self._snapshot.queues:
+            if queue.name == name:
+                return queue
+        raise unknown("queue", name, [queue.name for queue in self._snapshot.queues])
+
+    # Jobs and tasks
+
+    def _end(self, text: str, _: Sequence[str]) -> Iterator[Change]:
+        job = self._snapshot.job(self._question.job(text))
+        task = _task_named(job, text)
+        if task is not None:
+            if task.status in _ENDED:
+                raise UsageError(f"end {text}: it has ended already")
+            yield TaskSucceeded(task.uid) if task.status.holds else TaskRemoved(task.uid)
+            return
+        left = [each for each in job.tasks if each.status not in _ENDED]
+        if not left:
+            raise UsageError(f"end {text}: it has ended already")
+        waiting = [each for each in left if not each.status.holds]
+        others = [each for each in self._snapshot.jobs if each.uid != job.uid]
+        if waiting and not any(need.job == job.uid for each in others for need in each.depends_on):
+            yield JobRemoved(job.uid)
+            return
+        for each in waiting:
+            yield TaskRemoved(each.uid)
+        for each in left:
+            if each.status.holds:
+                yield TaskSucceeded(each.uid)
+
+    def _job(self, name: str, fields: Sequence[str]) -> Iterator[Change]:
+        uid = self._question.job(name)
+        values: dict[str, str] = {}
+        for field in fields:
+            key, _, value = field.partition("=")
+            if key not in ("priority", "min", "queue"):
+                hint = did_you_mean(key, ("priority", "min", "queue"))
+                raise UsageError(f"job {name}: no field is called {key}{hint}; {JOB_FIELDS}")
+            values[key] = value
+        yield JobChanged(
+            uid,
+            priority=_whole(f"job {name} priority", values.get("priority")),
+            min_available=_whole(f"job {name} min", values.get("min")),
+            queue=self._queue_named(values["queue"]).name if "queue" in values else None,
+        )
+
+    def _release(self, text: str, _: Sequence[str]) -> Iterator[Change]:
+        job = self._snapshot.job(self._question.job(text))
+        queues = {queue.name: queue for queue in self._snapshot.queues}
+        queue = queues.get(job.queue)
+        while queue is not None:
+            if queue.state is not QueueStatus.OPEN:
+                yield QueueChanged(replaced(queue, state=QueueStatus.OPEN))
+            queue = queues.get(queue.parent or "")
+        yield Released(job.uid)
+
+    # Nodes
+
+    def _add_node(self, text: str, _: Sequence[str]) -> Iterator[Change]:
+        names = {node.name for node in self._snapshot.nodes}
+        like, count = text, 1
+        found = fullmatch(r"(.+)x([0-9]{1,9})", text)
+        if found is not None and text not in names:
+            like, count = found[1], int(found[2])
+        if not 1 <= count <= _MOST_NODES:
+            raise UsageError(f"add-node {text}: expected 1 to {_MOST_NODES} nodes, got {count}")
+        [node, *_others] = self._nodes(like)
+        number = 0
+        for _each in range(count):
+            number += 1
+            while f"{node.name}-new-{number}" in names:
+                number += 1
+            yield NodeAdded(_empty_like(node, f"{node.name}-new-{number}"))
+
+    def _remove_node(self, text: str, _: Sequence[str]) -> Iterator[Change]:
+        snapshot = self._snapshot
+        tasks = [*(task for job in snapshot.jobs for task in job.tasks), *snapshot.other_tasks]
+        for node in self._nodes(text):
+            for task in tasks:
+                if task.node_name == node.name and task.status.holds:
+                    yield TaskGone(task.uid)
+            yield NodeRemoved(node.name)
+
+    def _cordon(self, text: str, _: Sequence[str]) -> Iterator[Change]:
+        for node in self._nodes(text):
+            yield NodeChanged(replaced(node, unschedulable=True))
+
+    def _uncordon(self, text: str, _: Sequence[str]) -> Iterator[Change]:
+        for node in self._nodes(text):
+            yield NodeChanged(replaced(node, unschedulable=False))
+
+    # Queues
+
+    def _queue(self, name: str, fields: Sequence[str]) -> Iterator[Change]:
+        queue = self._queue_named(name)
+        for field in fields:
+            key, _, value = field.partition("=")
+            what = f"queue {name} {key}"
+            kind, dot, resource = key.partition(".")
+            if dot and kind in ("limit", "deserved", "guarantee"):
+                dimension = self._dimension(what, resource)
+                queue = _with_amount(queue, kind, dimension, _amount(what, dimension, value))
+            elif key in ("weight", "priority"):
+                queue = replaced(queue, **{key: _whole(what, value)})
+            elif key == "state":
+                queue = replaced(queue, state=_state(what, value))
+            else:
+                hint = did_you_mean(key, ("limit", "deserved", "guarantee", "weight", "state"))
+                raise UsageError(
+                    f"queue {name}: no field is called {key}{hint}; fields: {QUEUE_FIELDS}"
+                )
+        yield QueueChanged(queue)
+
+    def _dimension(self, what: str, name: str) -> str:
+        """Return the resource that a name means: its own, or what stands after the slash."""
+        known = {"cpu", "memory"}
+        for node in self._snapshot.nodes:
+            known.update(node.allocatable.scalars)
+        if name in known:
+            return name
+        meant = sorted(each for each in known if each.rpartition("/")[2] == name)
+        if len(meant) > 1:
+            raise UsageError(f"{what}: {name} may be any of {', '.join(meant)}")
+        if not meant:
+            short = {each.rpartition("/")[2] for each in known}
+            raise UsageError(f"{what}: no node has {name}{did_you_mean(name, known | short)}")
+        return meant[0]
+
+    # The scheduler
+
+    def _config(self, name: str, _: Sequence[str]) -> Iterator[Change]:
+        found = self._question.configuration_of(name)
+        self._question.note_all(found.config.notices, f"of {name}")
+        yield found.config
+
+    def _cycle(self, _: str, __: Sequence[str]) -> Iterator[Change]:
+        yield CycleRun()
+
+
+def _task_named(job: JobInfo, text: str) -> TaskInfo | None:
+    """Return the task that a name means, if it does not mean its job."""
+    if text in (job.uid, job.name) or len(job.tasks) == 1:
+        return None
+    for task in job.tasks:
+        if text in (task.uid, task.name, f"{task.namespace}/{task.name}"):
+            return task
+    return None
+
+
+def replaced(part: PartT, **changes: object) -> PartT:
+    """Return a part of a snapshot with other values of some fields."""
+    kind = type(part)
+    values = {name: getattr(part, name) for name in signature(kind).parameters}
+    return kind(**{**values, **changes})
+
+
+def _empty_like(node: NodeInfo, name: str) -> NodeInfo:
+    """Return a node in service with the same resources, labels and taints."""
+    labels = {
+        key: name if value == node.name else value  # such as kubernetes.io/hostname
+        for key, value in node.labels.items()
+    }
+    taints = [taint for taint in node.taints if not taint.key.startswith(_OF_CONDITIONS)]
+    return replaced(
+        node, name=name, labels=labels, taints=taints, conditions={}, unschedulable=False
+    )
+
+
+def _with_amount(queue: Queue, kind: str, dimension: str, amount: int | None) -> Queue:
+    """Return a queue with another amount in its limit, guarantee, or what it deserves.
+
+    None: no limit; of a guarantee or what it deserves, nothing.
+    """
+    known = {"limit": queue.limit, "deserved": queue.deserved, "guarantee": queue.guarantee}
+    before = known[kind]
+    amounts = {} if before is None else dict(before.dimensions())
+    if amount is None:
+        amounts.pop(dimension, None)
+    else:
+        amounts[dimension] = amount
+    cpu, memory = amounts.pop("cpu", None), amounts.pop("memory", None)
+    if isinstance(before, Resource):
+        value = Resource(milli_cpu=cpu or 0, memory=memory or 0, scalars=amounts)
+        return replaced(queue, **{kind: value})
+    limit = ResourceLimit(milli_cpu=cpu, memory=memory, scalars=amounts)
+    return replaced(queue, **{kind: limit})
+
+
+def _amount(what: str, dimension: str, text: str) -> int | None:
+    if text == _NONE:
+        return None
+    try:
+        quantity = parse_quantity(text)
+    except QuantityError as error:
+        raise UsageError(f"{what}: {error}") from None
+    if quantity < 0:
+        raise UsageError(f"{what}: expected an amount of 0 or more, or {_NONE}, got {text}")
+    return ceil(quantity if dimension == "memory" else quantity * 1000)
+
+
+def _whole(what: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not fullmatch(r"-?[0-9]+", text) or len(text) > _MOST_DIGITS:
+        raise UsageError(f"{what}: expected a whole number, got {text!r}")
+    return int(text)
+
+
+def _state(what: str, text: str) -> QueueStatus:
+    known = {status.value.lower(): status for status in QueueStatus}
+    if text.lower() not in known:
+        raise UsageError(f"{what}: expected {' or '.join(known)}, got {text!r}")
+    return known[text.lower()]

@@ -1,0 +1,337 @@
+"""The commands about the jobs of a cluster as it is: why and jobs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from batchsched import HoldKind, JobInfo, Resource, TaskStatus, UnknownNameError, sum_resources
+from batchsched.kubernetes import Dump
+from batchsched.tools import JobStanding, JobState, duration, explain, standings
+from batchsched_cli.arguments import UsageError
+from batchsched_cli.reading import Question
+from batchsched_cli.text import (
+    Answer,
+    Block,
+    Column,
+    Line,
+    Section,
+    Table,
+    amount_text,
+    blocks_of,
+    counted,
+    time_text,
+    unknown,
+)
+
+_BY_STATE = {state: place for place, state in enumerate(JobState)}
+_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+_LAST = (JobState.RUNNING, JobState.ENDING, JobState.DONE)
+"""The states of jobs that are shown only if all are asked for."""
+_WITHOUT_QUOTA = (
+    HoldKind.NOT_ADMITTED,
+    HoldKind.NO_QUEUE,
+    HoldKind.QUEUE_CLOSED,
+    HoldKind.SUSPENDED,
+)
+_TONES = {
+    JobState.STARTS: "starts",
+    JobState.RUNNING: "runs",
+    JobState.ENDING: "quiet",
+    JobState.DONE: "quiet",
+    JobState.NEVER_FITS: "wrong",
+    JobState.GROUP_MISSING: "wrong",
+    JobState.NO_QUEUE: "wrong",
+}
+"""The tones of states; of others: that they wait."""
+
+
+class ShownJobs:
+    """The jobs of a cluster with their states after one cycle, and the names they are shown by."""
+
+    def __init__(self, question: Question) -> None:
+        self.dump: Dump = question.dump()
+        self.result = question.result()
+        self._namespace = question.namespace
+        self._of = {
+            each.job: each
+            for each in standings(
+                self.dump.snapshot,
+                self.result,
+                facts=self.dump.facts,
+                config=question.configuration().config,
+            )
+        }
+        self._names: dict[str, str] = {}
+
+    def standing(self, uid: str) -> JobStanding:
+        """Return the state of a job."""
+        return self._of[uid]
+
+    def name(self, uid: str) -> str:
+        """Return the name by which a job is shown, and found: its owner's, if that is one job's.
+
+        It has the namespace, unless that is the one asked for.
+        """
+        if uid not in self._names:
+            job, facts = self.dump.snapshot.job(uid), self.dump.facts.get(uid)
+            short = job.name if facts is None else facts.owner
+            name = f"{job.namespace}/{short}"
+            if not self._means(name, uid):
+                name = uid
+            if self._namespace and self._namespace == job.namespace:
+                short = name.removeprefix(f"{job.namespace}/")
+                name = short if self._means(f"{job.namespace}/{short}", uid) else name
+            self._names[uid] = name
+        return self._names[uid]
+
+    def _means(self, name: str, uid: str) -> bool:
+        try:
+            return self.dump.find(name) == uid
+        except UnknownNameError:
+            return False
+
+    def has_quota(self, job: JobInfo) -> bool:
+        """Return whether Kueue has reserved quota for a job."""
+        facts = self.dump.facts.get(job.uid)
+        if facts is None or not facts.local_queue:
+            return False
+        return not any(hold.kind in _WITHOUT_QUOTA for hold in job.holds)
+
+
+# Why
+
+
+def why(question: Question) -> Answer:
+    """Answer why a job waits, and what would start it. One cycle, and what `explain` takes."""
+    names = question.arguments.positional
+    if names:
+        return _why(question, question.job(names[0]))
+    shown = ShownJobs(question)
+    waiting = [
+        job
+        for job in shown.dump.snapshot.jobs
+        if shown.standing(job.uid).waits and question.namespace in ("", job.namespace)
+    ]
+    if len(waiting) == 1:
+        return _why(question, waiting[0].uid)
+    answer = _table_of(question, shown, waiting)
+    return answer._replace(status=int(bool(waiting)))
+
+
+def _why(question: Question, uid: str) -> Answer:
+    dump, configuration = question.dump(), question.configuration()
+    told = explain(
+        dump.snapshot, question.result(), uid, config=configuration.config, facts=dump.facts
+    )
+    tone = _TONES.get(told.standing.state, "waits")
+    answer, *others = blocks_of(told.sections(), details=question.arguments.has("--all"))
+    blocks: list[Block] = [answer]
+    if isinstance(answer, Line):
+        blocks = [answer._replace(tone=tone, has_head=True)]
+    rests_on = tuple(_circumstances(question, dump.snapshot.job(uid), told.standing))
+    blocks += [*others, Section("", rests_on, in_full=True)]
+    data = {**told.to_dict(), "configuration": configuration.text}
+    return Answer(int(told.standing.waits), tuple(blocks), data)
+
+
+def _circumstances(question: Question, job: JobInfo, standing: JobStanding) -> Iterator[str]:
+    """Yield since when it is so, and what the answer rests on: all that was assumed."""
+    now, since = question.dump().snapshot.now, _since(job, standing)
+    if 0 < since <= now:
+        yield f"since: {time_text(since)}, for {duration(int(now - since))}"
+    yield f"configuration: {question.configuration().text}"
+    names = question.scheduler_names()
+    if names:
+        yield f"scheduler names: {', '.join(names)}"
+    assumed = question.dump().assumed
+    if not any(text.startswith("now is") for text in assumed):
+        yield f"now: {time_text(now)}"
+    for text in assumed:
+        yield f"assumed: {text}"
+
+
+# Jobs
+
+
+def jobs(question: Question) -> Answer:
+    """Answer with a table of the jobs that wait or start; of all, if all are asked for.
+
+    One cycle, plus O(size of the snapshot).
+    """
+    shown = ShownJobs(question)
+    states = _states(question.arguments.texts("--state"))
+    queues = _queues(shown.dump, question.arguments.texts("--queue"))
+    chosen: list[JobInfo] = []
+    for job in shown.dump.snapshot.jobs:
+        state = shown.standing(job.uid).state
+        if question.namespace not in ("", job.namespace) or (queues and job.queue not in queues):
+            continue
+        if state in states or (
+            not states and (question.arguments.has("--all") or state not in _LAST)
+        ):
+            chosen.append(job)
+    return _table_of(question, shown, chosen)
+
+
+def _states(words: Sequence[str]) -> set[JobState]:
+    """Return the states that are asked for, by their words or codes."""
+    known = {state.words: state for state in JobState} | {s.value: s for s in JobState}
+    normal = {name.lower().replace(" ", "").replace(",", ""): s for name, s in known.items()}
+    found: set[JobState] = set()
+    for word in words:
+        state = normal.get(word.lower().replace(" ", "").replace(",", ""))
+        if state is None:
+            raise unknown("state", word, known)
+        found.add(state)
+    return found
+
+
+def _queues(dump: Dump, names: Sequence[str]) -> set[str]:
+    """Return the queues that are asked for, with all below them."""
+    parents = {queue.name: queue.parent for queue in dump.snapshot.queues}
+    known = parents.keys() | {job.queue for job in dump.snapshot.jobs}
+    faults = [unknown("queue", name, known).lines[0] for name in names if name not in known]
+    if faults:
+        raise UsageError(*faults)
+    found = set(names)
+    for queue in parents:
+        path: list[str] = []
+        name: str | None = queue
+        while name is not None and name not in found and name not in path:
+            path.append(name)
+            name = parents.get(name)
+        if name in found:
+            found.update(path)
+    return found
+
+
+def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -> Answer:
+    snapshot = shown.dump.snapshot
+    wish = question.arguments.text("--sort")
+
+    def order(job: JobInfo) -> tuple[object, ...]:
+        standing = shown.standing(job.uid)
+        last = _rank(standing)
+        usual = (last, _BY_STATE[standing.state], -job.priority, job.waits_since, job.uid)
+        if wish == "since":
+            return (job.waits_since, *usual)
+        if wish == "priority":
+            return (-job.priority, *usual)
+        return (job.queue, *usual) if wish == "queue" else usual
+
+    ranked = sorted(chosen, key=order)
+    total = sum_resources(node.allocatable for node in snapshot.nodes)
+    rows: list[tuple[str, ...]] = []
+    for job in ranked:
+        standing = shown.standing(job.uid)
+        first = standing.blockers[0].text if standing.blockers else ""
+        rows.append(
+            (
+                standing.state.words,
+                shown.name(job.uid),
+                job.queue,
+                _tasks_text(standing),
+                _wants_text(job, total),
+                duration(int(max(snapshot.now - _since(job, standing), 0))),
+                first,
+            )
+        )
+    columns = (
+        Column("STATE", share=0),
+        Column("JOB", is_name=True, least=20),
+        Column("QUEUE", is_name=True, least=10),
+        Column("TASKS", right=True, share=0),
+        Column("WANTS", right=True, share=0, drop=1),
+        Column("SINCE", right=True, share=0, drop=2),
+        Column("WHY", least=20),
+    )
+    tones = tuple(_TONES.get(shown.standing(job.uid).state, "waits") for job in ranked)
+    all_jobs = [
+        shown.standing(job.uid)
+        for job in snapshot.jobs
+        if question.namespace in ("", job.namespace)
+    ]
+    blocks: list[Block] = [Line(_sentence(all_jobs))]
+    if rows:
+        blocks.append(Table(columns, tuple(rows), tones=tones))
+        blocks.append(Line(_counts(all_jobs)))
+    data = {
+        "now": snapshot.now,
+        "configuration": question.configuration().text,
+        "jobs": [_data(shown.standing(job.uid), job) for job in ranked],
+    }
+    return Answer(0, tuple(blocks), data)
+
+
+def _rank(standing: JobStanding) -> int:
+    """Return the place of a state: what waits, what is below its minimum, what starts, the rest."""
+    if standing.state is JobState.BELOW_MINIMUM:
+        return 1
+    return 0 if standing.waits else 3 if standing.state in _LAST else 2
+
+
+def _sentence(told: Sequence[JobStanding]) -> str:
+    waiting = sum(each.waits for each in told)
+    starting = sum(each.state is JobState.STARTS for each in told)
+    running = sum(each.state in (JobState.RUNNING, JobState.ENDING) for each in told)
+    parts = [
+        "1 job waits" if waiting == 1 else f"{counted(waiting, 'job')} wait",
+        "1 starts now" if starting == 1 else f"{starting:,} start now",
+        "1 runs" if running == 1 else f"{running:,} run",
+    ]
+    return f"{', '.join(parts)}."
+
+
+def _counts(told: Sequence[JobStanding]) -> str:
+    counts = Counter(each.state for each in told)
+    ranked = sorted(counts, key=lambda state: (state in _LAST, _BY_STATE[state]))
+    return "; ".join(f"{state.words}: {counts[state]:,}" for state in ranked)
+
+
+def _tasks_text(standing: JobStanding) -> str:
+    """Return how many run of all: ``3/8 min 4``."""
+    running = sum(count for status, count in standing.tasks.items() if status.occupies)
+    total = sum(count for status, count in standing.tasks.items() if status not in _ENDED)
+    text = f"{running}/{total}"
+    return f"{text} min {standing.needed}" if standing.needed > 1 else text
+
+
+def _wants_text(job: JobInfo, total: Resource) -> str:
+    """Return what a job wants in all, of the resource of which that is the largest part.
+
+    Tasks that have ended do not count.
+    """
+    wants = sum_resources(task.resreq for task in job.tasks if task.status not in _ENDED)
+
+    def part(dimension: str) -> float:
+        there = total.get(dimension)
+        return wants.get(dimension) / there if there else float("inf")
+
+    wanted = [name for name, amount in wants.dimensions() if amount]
+    if not wanted:
+        return ""
+    scarcest = max(wanted, key=part)
+    return amount_text(scarcest, wants.get(scarcest))
+
+
+def _since(job: JobInfo, standing: JobStanding) -> float:
+    """Return since when a job waits, or runs."""
+    if not standing.waits:
+        starts = [task.start_time for task in job.tasks if task.start_time is not None]
+        if starts:
+            return min(starts)
+    return job.waits_since
+
+
+def _data(standing: JobStanding, job: JobInfo) -> dict[str, object]:
+    return {
+        "job": standing.job,
+        "state": standing.state.value,
+        "waits": standing.waits,
+        "queue": job.queue,
+        "tasks": {status.value: count for status, count in standing.tasks.items()},
+        "starting": standing.starting,
+        "needed": standing.needed,
+        "text": standing.text,
+    }

@@ -1,0 +1,568 @@
+"""The commands that picture a cluster as it is: queues and nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, cast
+
+from batchsched import (
+    BatchschedError,
+    NodeInfo,
+    Queue,
+    QueueStatus,
+    Resource,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    sum_resources,
+)
+from batchsched.kubernetes import parse_quantity
+from batchsched_cli.cluster_answers import ShownJobs
+from batchsched_cli.reading import Question
+from batchsched_cli.text import (
+    Answer,
+    Bar,
+    Block,
+    Column,
+    Line,
+    Picture,
+    Section,
+    Table,
+    amount_text,
+    counted,
+    number_text,
+    unit_of,
+    unknown,
+)
+
+_BAR = 20
+"""Characters of a bar."""
+_CELLS = 16
+"""The most characters of a node whose resource has no devices."""
+_DETAILED = 60
+"""With more nodes than this, a row stands for a group of them."""
+_MOST_DRAWN = 2000
+"""With more nodes than this, it does so on a page too."""
+_FEW = 9
+"""With more different amounts of free devices than this, they are told in ranges."""
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""The letters of the jobs that hold most."""
+_OTHER_JOBS, _OTHER_PODS = "*", "#"
+_FREE, _OUT, _KEPT = ".", "x", "r"
+_KEEPS = (TaskStatus.PIPELINED, TaskStatus.RESERVED)
+_WITH_ALLOCATED = ("scheduling.volcano.sh", "scheduling.run.ai")
+"""The API groups whose queues tell what is allocated."""
+_TINY = 0.01
+"""Differences from what a controller counts that are not told: 1 %."""
+
+
+# Queues
+
+
+class _Account(NamedTuple):
+    """What a queue, with all queues below it, holds and wants."""
+
+    held: Resource
+    reserved: Resource
+    """What Kueue's quota is reserved for; more than `held` while pods wait."""
+    running: int
+    waiting: int
+
+
+def queues(question: Question) -> Answer:
+    """Answer with the tree of queues: what they hold, may hold, and who waits in them.
+
+    One cycle, plus O(size of the snapshot).
+    """
+    shown = ShownJobs(question)
+    snapshot, result = shown.dump.snapshot, shown.result
+    accounts = _accounts(snapshot, shown)
+    wish = question.arguments.text("--resource")
+    dimension = _scarcest(snapshot) if wish is None else _dimension(snapshot, wish)
+    total = sum_resources(node.allocatable for node in snapshot.nodes).get(dimension)
+    named = {queue.name: queue for queue in snapshot.queues}
+    theirs = _counted_by_controllers(question, dimension)
+    rows: list[tuple[str, ...]] = []
+    data: list[dict[str, object]] = []
+    differences: list[str] = []
+    for name, depth in _in_tree(snapshot.queues):
+        queue, account, outcome = named[name], accounts[name], result.queues.get(name)
+        held = account.held.get(dimension)
+        share = None if outcome is None else outcome.fair_share.get(dimension)
+        limit = queue.limit.get(dimension) if queue.limit is not None else None
+        guarantee = queue.guarantee.get(dimension)
+        loan = 0 if share is None else max(held - share, 0)
+        whole = limit if share is None else share
+        reserved = account.reserved.get(dimension)
+
+        def told(amount: float | None) -> str:
+            return "" if not amount else number_text(dimension, amount)
+
+        rows.append(
+            (
+                "  " * depth + name,
+                _state(queue, named),
+                str(account.running or ""),
+                str(account.waiting or ""),
+                number_text(dimension, held) if held or share else "",
+                "" if share is None else number_text(dimension, share),
+                told(guarantee),
+                "" if limit is None else number_text(dimension, limit),
+                told(loan),
+                told(reserved),
+                _bar(held, total if whole is None else whole),
+            )
+        )
+        data.append(
+            {
+                "queue": name,
+                "parent": queue.parent,
+                "state": queue.state.value,
+                "running": account.running,
+                "waiting": account.waiting,
+                "holds": _plain(account.held),
+                "share": None if outcome is None else _plain(outcome.fair_share),
+                "guarantee": _plain(queue.guarantee),
+                "limit": None if queue.limit is None else dict(queue.limit.dimensions()),
+                "on_loan": loan,
+                "reserved": _plain(account.reserved),
+            }
+        )
+        if name in theirs:
+            count, what = theirs[name]
+            ours = reserved if what == "reserved" else held
+            if _differs(count, ours):
+                differences.append(
+                    f"queue {name}: the controller counts {amount_text(dimension, count)} {what}, "
+                    f"its jobs in the dump {amount_text(dimension, ours)}"
+                )
+    blocks: list[Block] = [
+        Line(_queues_sentence(snapshot, shown, dimension)),
+        Table(
+            (
+                Column("QUEUE", is_name=True),
+                Column("STATE"),
+                Column("RUNS", right=True, share=0),
+                Column("WAITS", right=True, share=0),
+                *(
+                    Column(title, right=True, share=0)
+                    for title in ("HOLDS", "SHARE", "GUARANTEE", "LIMIT", "ON LOAN", "RESERVED")
+                ),
+                Column("", share=2, is_bar=True),
+            ),
+            tuple(rows),
+        ),
+    ]
+    if differences:
+        blocks.append(Section("", tuple(differences)))
+    strangers = sorted({job.queue for job in snapshot.jobs} - named.keys())
+    if strangers:
+        blocks.append(Section("", tuple(f"queue {name} does not exist" for name in strangers)))
+    answer = {"resource": dimension, "now": snapshot.now, "queues": data}
+    return Answer(0, tuple(blocks), answer)
+
+
+def _accounts(snapshot: Snapshot, shown: ShownJobs) -> dict[str, _Account]:
+    """Return what each queue holds with those below it. O(tasks + queues x depth)."""
+    held: dict[str, list[Resource]] = {queue.name: [] for queue in snapshot.queues}
+    reserved: dict[str, list[Resource]] = {name: [] for name in held}
+    running, waiting = Counter[str](), Counter[str]()
+    parents = {queue.name: queue.parent for queue in snapshot.queues}
+    for job in snapshot.jobs:
+        holds = sum_resources(task.resreq for task in job.tasks if task.status.holds)
+        has_quota = shown.has_quota(job)
+        wants = sum_resources(task.resreq for task in job.tasks if has_quota and _goes_on(task))
+        runs = any(task.status.holds for task in job.tasks)
+        name: str | None = job.queue
+        while name is not None and name in held:
+            held[name].append(holds)
+            reserved[name].append(wants)
+            running[name] += runs
+            waiting[name] += shown.standing(job.uid).waits
+            name = parents[name]
+    return {
+        name: _Account(
+            sum_resources(held[name]), sum_resources(reserved[name]), running[name], waiting[name]
+        )
+        for name in held
+    }
+
+
+def _goes_on(task: TaskInfo) -> bool:
+    return task.status not in (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+
+
+def _in_tree(queues: Iterable[Queue]) -> Iterator[tuple[str, int]]:
+    """Yield queues with their depth, each after its parent, siblings by name."""
+    children: dict[str | None, list[str]] = {}
+    names = {queue.name for queue in queues}
+    for queue in queues:
+        children.setdefault(queue.parent if queue.parent in names else None, []).append(queue.name)
+    waiting = [(name, 0) for name in sorted(children.get(None, ()), reverse=True)]
+    while waiting:
+        name, depth = waiting.pop()
+        yield name, depth
+        waiting += [(child, depth + 1) for child in sorted(children.get(name, ()), reverse=True)]
+
+
+def _state(queue: Queue, named: Mapping[str, Queue]) -> str:
+    """Return the state of a queue in words, if it takes no new work; empty if it does."""
+    if queue.state is not QueueStatus.OPEN:
+        return str(queue.state.value)
+    parent = queue.parent
+    while parent is not None and parent in named:
+        if named[parent].state is not QueueStatus.OPEN:
+            return f"{named[parent].state.value} above"
+        parent = named[parent].parent
+    return ""
+
+
+def _bar(held: float, whole: float) -> str:
+    """Return a bar of what may be held: ``#`` held, ``~`` held beyond it, ``.`` what is left."""
+    most = max(whole, held)
+    if not most:
+        return ""
+    upto, within = (int(_BAR * amount / most + 0.5) for amount in (held, min(held, whole)))
+    return "#" * within + "~" * (upto - within) + "." * (_BAR - upto)
+
+
+def _counted_by_controllers(question: Question, dimension: str) -> dict[str, tuple[float, str]]:
+    """Return what the controllers of queues say that these hold, and in which sense."""
+    found: dict[str, tuple[float, str]] = {}
+    for given in question.objects():
+        kind, version = given.get("kind"), str(given.get("apiVersion"))
+        name = _at(given, "metadata", "name")
+        if not isinstance(name, str):
+            continue
+        if kind == "Queue" and version.partition("/")[0] in _WITH_ALLOCATED:
+            amount = _amount(dimension, _at(given, "status", "allocated", dimension))
+            if amount is not None:
+                found[name] = amount, "held"
+        elif kind == "ClusterQueue":
+            flavors = _items(_at(given, "status", "flavorsReservation"))
+            amounts = [
+                _amount(dimension, _at(each, "total"))
+                for flavor in flavors
+                for each in _items(_at(flavor, "resources"))
+                if _at(each, "name") == dimension
+            ]
+            told = [amount for amount in amounts if amount is not None]
+            if told:
+                found[name] = sum(told), "reserved"
+    return found
+
+
+def _at(given: object, *path: str) -> object:
+    for key in path:
+        given = cast("Mapping[str, object]", given).get(key) if isinstance(given, dict) else None
+    return given
+
+
+def _items(given: object) -> list[object]:
+    return cast("list[object]", given) if isinstance(given, list) else []
+
+
+def _amount(dimension: str, quantity: object) -> float | None:
+    """Return a quantity in the library's unit; None: it is none."""
+    if not isinstance(quantity, (str, int)):
+        return None
+    try:
+        return float(parse_quantity(str(quantity))) * (1 if dimension == "memory" else 1000)
+    except (BatchschedError, OverflowError):
+        return None
+
+
+def _differs(one: float, other: float) -> bool:
+    return abs(one - other) > _TINY * max(abs(one), abs(other))
+
+
+def _plain(resource: Resource) -> dict[str, float]:
+    return {name: amount for name, amount in resource.dimensions() if amount}
+
+
+def _scarcest(snapshot: Snapshot) -> str:
+    """Return the resource that most is short of: held or wanted, of all there is.
+
+    What no node has is no such resource: nobody holds it, and what all wait for is not that.
+    """
+    total = sum_resources(node.allocatable for node in snapshot.nodes)
+    tasks = [task for job in snapshot.jobs for task in job.tasks if _goes_on(task)]
+    asked = sum_resources(task.resreq for task in [*tasks, *snapshot.other_tasks])
+
+    def shortness(dimension: str) -> tuple[float, bool]:
+        there = total.get(dimension)
+        return asked.get(dimension) / there if there else 0, "/" in dimension
+
+    names = {name for each in (total, asked) for name, _ in each.dimensions()}
+    return max(sorted(names), key=shortness)
+
+
+def _dimension(snapshot: Snapshot, wish: str) -> str:
+    """Return the resource that is asked for, by its name or its end (``gpu``)."""
+    total = [*(node.allocatable for node in snapshot.nodes)]
+    total += [task.resreq for job in snapshot.jobs for task in job.tasks]
+    names = {name for each in total for name, _ in each.dimensions()} | {"cpu", "memory"}
+    if wish in names:
+        return wish
+    ends = [name for name in sorted(names) if name.rpartition("/")[2] == wish]
+    if len(ends) == 1:
+        return ends[0]
+    raise unknown("resource", wish, names)
+
+
+def _queues_sentence(snapshot: Snapshot, shown: ShownJobs, dimension: str) -> str:
+    total = sum_resources(node.allocatable for node in snapshot.nodes).get(dimension)
+    tasks = [task for job in snapshot.jobs for task in job.tasks]
+    held = sum_resources(t.resreq for t in [*tasks, *snapshot.other_tasks] if t.status.holds)
+    used = f"{number_text(dimension, held.get(dimension))} of {amount_text(dimension, total)}"
+    waiting = sum(shown.standing(job.uid).waits for job in snapshot.jobs)
+    who = "1 job waits" if waiting == 1 else f"{waiting or 'no'} jobs wait"
+    return f"{counted(len(snapshot.queues), 'queue')}: {used} in use, {who}."
+
+
+# Nodes
+
+
+class _Drawn(NamedTuple):
+    """A node as it is drawn."""
+
+    node: NodeInfo
+    group: str
+    dimension: str
+    total: float
+    held: Mapping[str, float]
+    """What each job holds of it, by UID; pods without a job under an empty name."""
+    kept: float
+    """What is promised or reserved."""
+    trouble: str
+    """Why it is out of service; empty if it is not."""
+
+    @property
+    def used(self) -> float:
+        """What is held of it."""
+        return sum(self.held.values())
+
+    @property
+    def free(self) -> float:
+        """What tasks could take of it."""
+        return 0.0 if self.trouble else max(self.total - self.used - self.kept, 0)
+
+
+def nodes(question: Question) -> Answer:
+    """Answer with a picture of the nodes: what is used, by whom, what is out of service.
+
+    One cycle, plus O(size of the snapshot).
+    """
+    shown = ShownJobs(question)
+    snapshot = shown.dump.snapshot
+    label = _group_label(snapshot.nodes, question.arguments.text("--by"))
+    drawn = sorted(_drawn(snapshot, shown, label), key=lambda each: (each.group, each.node.name))
+    sentence = Line(_nodes_sentence(drawn))
+    data = {"by": label, "now": snapshot.now, "nodes": [_node_data(each) for each in drawn]}
+    if len(drawn) > (_MOST_DRAWN if question.arguments.has("--html") else _DETAILED):
+        return Answer(0, (sentence, _histograms(drawn, label)), data)
+    largest: dict[str, float] = {}
+    for each in drawn:
+        for uid, amount in each.held.items():
+            if uid and each.total:
+                largest[uid] = largest.get(uid, 0) + amount / each.total
+    ranked = sorted(largest, key=lambda uid: (-round(largest[uid], 9), uid))
+    letters = dict(zip(ranked, _LETTERS, strict=False))
+    legend = {letter: shown.name(uid) for uid, letter in letters.items()}
+    cells = {each.node.name: _cells(each, letters) for each in drawn}
+    seen = set("".join(cells.values()))
+    meanings = {
+        _OTHER_JOBS: "other jobs",
+        _OTHER_PODS: "pods of no job",
+        _KEPT: "promised or reserved",
+        _OUT: "out of service",
+        _FREE: "free",
+    }
+    legend = {k: v for k, v in (legend | meanings).items() if k in seen}
+    groups: dict[str, list[_Drawn]] = {}
+    for each in drawn:
+        groups.setdefault(each.group, []).append(each)
+    pictures = [
+        Picture(
+            f"{label}: {group or 'without this label'}" if label else "",
+            tuple(Bar(e.node.name, cells[e.node.name], _beside(e)) for e in members),
+        )
+        for group, members in groups.items()
+    ]
+    return Answer(0, (sentence, *pictures, Picture("", (), legend)), data)
+
+
+def _drawn(snapshot: Snapshot, shown: ShownJobs, label: str) -> Iterator[_Drawn]:
+    on: dict[str, list[tuple[str, TaskInfo]]] = {}
+    for uid, task in _tasks(snapshot):
+        if task.node_name is not None:
+            on.setdefault(task.node_name, []).append((uid, task))
+    promised: dict[str, list[TaskInfo]] = {}
+    for promise in (*shown.result.pipelined, *shown.result.reserved):
+        promised.setdefault(promise.node_name, []).append(snapshot.task(promise.task_uid))
+    for node in snapshot.nodes:
+        here = on.get(node.name, [])
+        holders = [(uid, task) for uid, task in here if task.status.holds]
+        keepers = {task.uid: task for _, task in here if task.status in _KEEPS}
+        keepers |= {task.uid: task for task in promised.get(node.name, ())}
+        used = sum_resources(task.resreq for _, task in holders)
+        dimension = _of_node(node.allocatable, used)
+        held: dict[str, float] = {}
+        for uid, task in holders:
+            amount = task.resreq.get(dimension)
+            if amount:
+                held[uid] = held.get(uid, 0) + amount
+        total = node.allocatable.get(dimension)
+        kept = sum(task.start_request.get(dimension) for task in keepers.values())
+        yield _Drawn(
+            node=node,
+            group=node.labels.get(label, "") if label else "",
+            dimension=dimension,
+            total=total,
+            held=held,
+            kept=min(kept, max(total - sum(held.values()), 0)),
+            trouble=_trouble(node),
+        )
+
+
+def _tasks(snapshot: Snapshot) -> Iterator[tuple[str, TaskInfo]]:
+    """Yield all tasks with the UIDs of their jobs; empty for those of no job."""
+    for job in snapshot.jobs:
+        for task in job.tasks:
+            yield job.uid, task
+    for task in snapshot.other_tasks:
+        yield "", task
+
+
+def _of_node(total: Resource, used: Resource) -> str:
+    """Return a node's scarcest resource: of devices if it has any, else of cpu and memory."""
+    devices = [name for name, amount in total.dimensions() if "/" in name and amount]
+
+    def part(name: str) -> float:
+        return used.get(name) / total.get(name) if total.get(name) else 0
+
+    return max(devices or ["cpu", "memory"], key=part)
+
+
+def _trouble(node: NodeInfo) -> str:
+    parts = ["cordoned"] if node.unschedulable else []
+    if node.conditions.get("Ready", "True") != "True":
+        parts.append("not ready")
+    return ", ".join(parts)
+
+
+def _group_label(nodes: Sequence[NodeInfo], wish: str | None) -> str:
+    """Return the label by which nodes are grouped; empty: by none."""
+    values: dict[str, set[str]] = {}
+    for node in nodes:
+        for key, value in node.labels.items():
+            values.setdefault(key, set()).add(value)
+    if wish is not None:
+        if wish not in values:
+            raise unknown("label", wish, values)
+        return wish
+    able = [
+        key
+        for key, found in values.items()
+        if "topology" in key.partition("/")[0] and 1 < len(found) < len(nodes)
+    ]
+    return min(able, key=lambda key: (len(values[key]), key), default="")
+
+
+def _cells(each: _Drawn, letters: Mapping[str, str]) -> str:
+    """Return one character a device; of other resources, the parts of at most 16 characters."""
+    size = 1000 if each.dimension != "memory" else 1 << 30
+    count = int(each.total // size)
+    if "/" not in each.dimension or count > _CELLS:
+        count = min(count, _CELLS) or int(bool(each.total))
+    if not count:
+        return ""
+    parts = [
+        (letters.get(uid, _OTHER_JOBS) if uid else _OTHER_PODS, amount)
+        for uid, amount in sorted(each.held.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    parts.append((_KEPT, each.kept))
+    drawn = ""
+    so_far = 0.0
+    for letter, amount in parts:
+        so_far += amount
+        # What is not free must not look free: parts are rounded up.
+        upto = min(-int(-(so_far * count / each.total - 1e-9) // 1), count)
+        drawn += letter * (upto - len(drawn))
+    return drawn + (_OUT if each.trouble else _FREE) * (count - len(drawn))
+
+
+def _beside(each: _Drawn) -> str:
+    used = number_text(each.dimension, each.used)
+    text = f"{used} of {amount_text(each.dimension, each.total)} used"
+    return f"{text}, {each.trouble}" if each.trouble else text
+
+
+def _node_data(each: _Drawn) -> dict[str, object]:
+    return {
+        "node": each.node.name,
+        "group": each.group,
+        "resource": each.dimension,
+        "total": each.total,
+        "free": each.free,
+        "promised": each.kept,
+        "out_of_service": each.trouble,
+        "held": dict(sorted(each.held.items())),
+    }
+
+
+def _nodes_sentence(drawn: Sequence[_Drawn]) -> str:
+    dimension = Counter(each.dimension for each in drawn if each.total).most_common()
+    parts: list[str] = []
+    for name, _ in sorted(dimension, key=lambda item: ("/" not in item[0], item)):
+        of_it = [each for each in drawn if each.dimension == name]
+        free = sum(each.free for each in of_it)
+        total = sum(each.total for each in of_it)
+        parts.append(f"{number_text(name, free)} of {amount_text(name, total)} free")
+    text = f"{counted(len(drawn), 'node')}: {', '.join(parts) or 'nothing on them'}"
+    out = Counter(each.trouble for each in drawn if each.trouble)
+    told = "".join(f"; {count} {trouble}" for trouble, count in sorted(out.items()))
+    return f"{text}{told}."
+
+
+def _histograms(drawn: Sequence[_Drawn], label: str) -> Table:
+    """Return a row for each group and resource: how many nodes have how much free."""
+    groups: dict[tuple[str, str], list[_Drawn]] = {}
+    for each in drawn:
+        groups.setdefault((each.group, each.dimension), []).append(each)
+    rows: list[tuple[str, ...]] = []
+    for (group, dimension), members in sorted(groups.items()):
+        used = number_text(dimension, sum(each.used for each in members))
+        total = amount_text(dimension, sum(each.total for each in members))
+        row = (
+            group or ("without this label" if label else "all nodes"),
+            str(len(members)),
+            f"{used} of {total}",
+            str(sum(bool(each.trouble) for each in members) or ""),
+            f"{unit_of(dimension)} free: {_histogram(dimension, members)}",
+        )
+        rows.append(row)
+    columns = (
+        Column(label or "NODES", is_name=True),
+        Column("NODES", right=True, share=0),
+        Column("IN USE", right=True, share=0),
+        Column("OUT", right=True, share=0),
+        Column("FREE NODE BY NODE", share=0),
+    )
+    return Table(columns, tuple(rows))
+
+
+def _histogram(dimension: str, members: Sequence[_Drawn]) -> str:
+    size = 1000 if dimension != "memory" else 1 << 30
+    counts = Counter(int(each.free // size) for each in members)
+    if len(counts) <= _FEW:
+        return "  ".join(f"{free}: {count}" for free, count in sorted(counts.items()))
+    ranges = Counter(free.bit_length() for free in counts.elements())
+    return "  ".join(f"{_range(bits)}: {count}" for bits, count in sorted(ranges.items()))
+
+
+def _range(bits: int) -> str:
+    if bits <= 1:
+        return str(bits)
+    return f"{1 << (bits - 1)}-{(1 << bits) - 1}"

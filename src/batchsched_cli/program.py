@@ -1,0 +1,296 @@
+"""The program: which commands there are, what runs them, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from batchsched_cli.arguments import (
+    Arguments,
+    Command,
+    Option,
+    UsageError,
+    command_help,
+    parsed,
+    program_help,
+)
+
+if TYPE_CHECKING:
+    from batchsched_cli.reading import Question
+    from batchsched_cli.text import Answer
+
+UNUSABLE = 2
+"""The exit status where files, names or arguments cannot be used."""
+INTERRUPTED = 130
+
+COMMANDS = {
+    command.name: command
+    for command in (
+        Command(
+            name="why",
+            arguments="[JOB]",
+            least=0,
+            most=1,
+            help="why does a job wait, and what would start it?",
+            statuses=("it does not wait", "it waits"),
+            place="cluster_answers:why",
+            more_help=("Without JOB: of the one job that waits, or a table of those that wait.",),
+        ),
+        Command(
+            name="jobs",
+            arguments="",
+            least=0,
+            most=0,
+            help="a table of jobs: those that wait, and those that start now",
+            statuses=("always", ""),
+            place="cluster_answers:jobs",
+            options=(
+                Option("--state", "STATE", "only jobs in this state", repeats=True),
+                Option("--queue", "NAME", "only jobs in this queue and those below", repeats=True),
+                Option(
+                    "--sort",
+                    "since|priority|queue",
+                    "the order of the table",
+                    choices=("since", "priority", "queue"),
+                ),
+            ),
+        ),
+        Command(
+            name="queues",
+            arguments="",
+            least=0,
+            most=0,
+            help="the tree of queues: what they hold, their shares and limits, who waits",
+            statuses=("always", ""),
+            place="cluster_pictures:queues",
+            options=(Option("--resource", "NAME", "the resource that is shown, such as cpu"),),
+        ),
+        Command(
+            name="nodes",
+            arguments="",
+            least=0,
+            most=0,
+            help="a picture of the nodes: what is used, by whom, what is out of service",
+            statuses=("always", ""),
+            place="cluster_pictures:nodes",
+            options=(Option("--by", "LABEL", "the label by which nodes are grouped"),),
+        ),
+        Command(
+            name="what-if",
+            arguments="CHANGE...",
+            least=1,
+            most=None,
+            help="what would the next cycle do after changes?",
+            statuses=("nothing differs", "something differs"),
+            place="change_answers:what_if_answer",
+            more_help=(
+                "Changes, applied in order:",
+                "  end JOB|TASK              it has ended",
+                "  add-node NODE[xN]         N nodes more like that node, empty",
+                "  remove-node NODE          what runs there waits again",
+                "  cordon NODE               it takes no more tasks; uncordon: it does again",
+                "  queue NAME FIELD=VALUE... such as limit.gpu=80 (none: no limit), weight=2,",
+                "                            deserved.cpu=64, guarantee.memory=1Ti, state=closed",
+                "  job NAME FIELD=VALUE...   such as priority=9, min=2, queue=NAME",
+                "  release JOB               what holds it is gone, and its queue is open",
+                "  config CONFIG             another configuration from here on",
+                "  cycle                     a cycle runs in between",
+                "For the name of nodes, LABEL=VALUE means all that have that label.",
+            ),
+        ),
+        Command(
+            name="compare",
+            arguments="CONFIG CONFIG",
+            least=2,
+            most=2,
+            help="what would another configuration do, and which rule makes the difference?",
+            statuses=("no decision differs", "some differ"),
+            place="change_answers:compare_answer",
+            more_help=("CONFIG is a file, or a preset by name.",),
+        ),
+        Command(
+            name="check",
+            arguments="[CONFIG]",
+            least=0,
+            most=1,
+            help="mistakes in a configuration, each with a cluster that shows it",
+            statuses=("nothing is found", "something is found"),
+            place="change_answers:check_answer",
+            more_help=("With -f, whether they make a difference on that cluster too.",),
+        ),
+        Command(
+            name="simulate",
+            arguments="LOG",
+            least=1,
+            most=1,
+            help="a log of jobs under policies: a table of metrics",
+            statuses=("always", ""),
+            place="runs:simulate_answer",
+            options=(
+                Option(
+                    "--policy",
+                    "NAME",
+                    "fcfs, easy, easy-sjbf, easy++, conservative, sjf, srtf, srsf, las, a preset, "
+                    "or the file of a configuration; several stand side by side",
+                    repeats=True,
+                ),
+                Option("--nodes", "N[xM]", "the machine: N nodes of M processors; else the log's"),
+                Option("--metrics", "NAMES", "which metrics, separated by commas", repeats=True),
+                Option("--out", "FILE", "write each job's times: .csv, or .swf of one policy"),
+            ),
+            more_help=(
+                "LOG is in the Standard Workload Format, or a trace of Philly, Helios, Muri or",
+                "openb (.csv); it may be compressed (.gz).",
+            ),
+        ),
+        Command(
+            name="record",
+            arguments="FILE",
+            least=1,
+            most=1,
+            help="run one cycle, and append the cluster and what is decided to a file",
+            statuses=("always", ""),
+            place="runs:record_answer",
+        ),
+        Command(
+            name="replay",
+            arguments="FILE",
+            least=1,
+            most=1,
+            help="does this version, or a configuration (-c), decide as was recorded?",
+            statuses=("the same", "not: the first cycle that differs is told"),
+            place="runs:replay_answer",
+        ),
+        Command(
+            name="shrink",
+            arguments="--while TEST",
+            least=0,
+            most=None,
+            help="the smallest cluster for which a test still holds, renamed",
+            statuses=("always", "the test does not hold at first"),
+            place="change_answers:shrink_answer",
+            options=(
+                Option(
+                    "--while", "TEST", "waits JOB, starts JOB, state JOB STATE, MODULE:FUNCTION"
+                ),
+                Option("--budget", "N", "how often the test is asked at most (1000)"),
+            ),
+            more_help=(
+                "waits JOB: in the state in which it waits now. MODULE:FUNCTION: a Python",
+                "function of a snapshot. --json gives the cluster as one, which -f reads.",
+            ),
+        ),
+    )
+}
+"""All commands by name, in the order in which the help shows them."""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Do what the words on the command line say; return the exit status."""
+    given = list(sys.argv[1:] if words is None else words)
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed
+            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:  # an encoding may lack characters of names
+            reconfigure(errors="replace")
+    try:
+        status = _run(given)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader has seen enough
+        _drop_output()
+        return 0
+    except OSError as error:  # such as a full disk
+        _drop_output()
+        print(f"batchsched: standard output: {error.strerror}", file=sys.stderr)
+        return UNUSABLE
+    return status
+
+
+def _drop_output() -> None:
+    """Keep Python from writing the rest of the output when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
+        arguments = parsed(words, COMMANDS)
+        if arguments.has("--help"):
+            print(_help(arguments))
+            return 0
+        if arguments.has("--version"):
+            from batchsched import __version__  # noqa: PLC0415 - not for --help
+
+            print(f"batchsched {__version__}")
+            return 0
+        if not arguments.command:
+            raise UsageError(f"expected a command: {', '.join(COMMANDS)}; --help tells more")
+        return _answered(arguments)
+    except UsageError as error:
+        _tell_faults(error.lines, as_json="--json" in words)
+    return UNUSABLE
+
+
+def _help(arguments: Arguments) -> str:
+    if arguments.command:
+        return command_help(COMMANDS[arguments.command])
+    return program_help(COMMANDS)
+
+
+def _tell_faults(lines: Sequence[str], *, as_json: bool) -> None:
+    from batchsched_cli.text import printable  # noqa: PLC0415 - only after a mistake
+
+    if as_json:
+        import json  # noqa: PLC0415 - only after a mistake
+
+        print(json.dumps({"error": list(lines)}, indent=1))
+        return
+    sys.stdout.flush()
+    for line in lines:
+        print(f"batchsched: {printable(line)}", file=sys.stderr)
+
+
+def _answered(arguments: Arguments) -> int:
+    """Answer a question; return the exit status."""
+    from batchsched_cli.reading import Question  # noqa: PLC0415 - it imports the library
+    from batchsched_cli.text import printable, style_of, text_of  # noqa: PLC0415 - not for --help
+
+    style = style_of(arguments, sys.stdout, os.environ)
+    question = Question(arguments)
+    answer = question.asked(_function(COMMANDS[arguments.command]))
+    if arguments.has("--html"):
+        from batchsched_cli.pages import page_of  # noqa: PLC0415 - only for pages
+
+        path = arguments.text("--html") or ""
+        question.write(path, page_of(answer, title=f"batchsched {arguments.command}"))
+    if arguments.has("--json"):
+        import json  # noqa: PLC0415 - not for --help
+
+        print(json.dumps(_with_format(answer, arguments.command), indent=1))
+    elif not arguments.has("--html"):
+        print(text_of(answer, style), end="")
+    sys.stdout.flush()
+    for note in question.notes:
+        print(f"note: {printable(note)}", file=sys.stderr)
+    return answer.status
+
+
+def _with_format(answer: Answer, command: str) -> dict[str, object]:
+    data = dict(answer.data)
+    head = {
+        "format": data.pop("format", f"batchsched.{command}"),
+        "version": data.pop("version", 1),
+    }
+    return {**head, **data}
+
+
+def _function(command: Command) -> Callable[[Question], Answer]:
+    module, _, name = command.place.partition(":")
+    found = getattr(import_module(f"batchsched_cli.{module}"), name)
+    return cast("Callable[[Question], Answer]", found)

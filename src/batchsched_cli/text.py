@@ -1,0 +1,637 @@
+"""Answers as text for a terminal: lines, tables and bars that fit its width.
+
+An answer is a few blocks. The same blocks become a page (`pages.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TextIO
+from unicodedata import east_asian_width
+
+from batchsched_cli.arguments import Arguments, UsageError, did_you_mean
+
+ELLIPSIS = "…"
+MOST_LINES = 40
+"""The most lines of an answer, unless all are asked for."""
+_LEAST_ROWS = 3
+"""A list or table is cut to no fewer lines than this."""
+_NARROWEST, _USUAL_WIDTH, _WIDEST = 20, 80, 100_000
+_GAP = 2
+"""Columns between those of a table."""
+_LEAST_CELL = 6
+"""No column is cut to fewer columns than this."""
+_TONES = {"waits": "33", "starts": "32", "runs": "36", "wrong": "31", "quiet": "2", "title": "1"}
+"""Colours of a terminal, by what they stand for."""
+
+
+class Line(NamedTuple):
+    """A sentence of its own, wrapped where it is too long."""
+
+    text: str
+    tone: str = ""
+    """What its colour says, besides its words: ``waits``, ``starts``, ``runs``, ``wrong``."""
+    has_head: bool = False
+    """Whether what stands before its first colon says something by itself: it is then broken
+    there, if it is too long for a line."""
+
+
+class Section(NamedTuple):
+    """A heading, and lines below it; many lines are cut."""
+
+    title: str
+    """Empty: no heading."""
+    lines: tuple[str, ...]
+    in_full: bool = False
+    """Whether none of them may be left out."""
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    title: str
+    right: bool = False
+    """Whether it has numbers, which are right-aligned."""
+    is_name: bool = False
+    """Whether its cells are names, of which no two different ones may look alike."""
+    share: int = 1
+    """How readily it gives up width, beside other columns; 0: it is never cut."""
+    least: int = 6
+    """It is cut to no fewer columns than this, as long as others can be cut or dropped."""
+    drop: int = 0
+    """In which order columns are left out of lines that are too narrow; 0: never."""
+    is_bar: bool = False
+    """Whether its cells are bars: ``#`` held, ``~`` beyond the share, ``.`` free."""
+
+
+class Table(NamedTuple):
+    """Rows of cells; those that do not fit are cut, and many rows too."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    tones: tuple[str, ...] = ()
+    """The tone of each row, if any has one."""
+    indent: str = ""
+
+
+class Bar(NamedTuple):
+    """A row of a picture: a name, one character a device, and what is beside it."""
+
+    name: str
+    cells: str
+    """A letter of the legend for each device, ``.`` free, ``x`` out of service, ``r`` reserved."""
+    text: str = ""
+
+
+class Picture(NamedTuple):
+    """Bars, in groups, with a legend."""
+
+    title: str
+    bars: tuple[Bar, ...]
+    legend: Mapping[str, str] = {}
+    """What the letters mean."""
+
+
+Block = Line | Section | Table | Picture
+
+
+class Answer(NamedTuple):
+    """What a command answers."""
+
+    status: int
+    """The exit status: 0 or 1."""
+    blocks: tuple[Block, ...]
+    """What a person reads, the answer itself first: a full sentence."""
+    data: Mapping[str, object]
+    """The same as plain data, for ``--json``."""
+
+
+class ReportSection(Protocol):
+    """A section of a report of the library."""
+
+    @property
+    def title(self) -> str:
+        """Its heading."""
+        ...
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Its lines."""
+        ...
+
+    @property
+    def in_full(self) -> bool:
+        """Whether no line of it may be left out."""
+        ...
+
+    @property
+    def is_detail(self) -> bool:
+        """Whether the answer is complete without it."""
+        ...
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The titles of the columns of its table."""
+        ...
+
+    @property
+    def rows(self) -> Any:
+        """The rows of its table: tuples of texts; type checkers do not see through a converter."""
+        ...
+
+
+def blocks_of(sections: Iterable[ReportSection], *, details: bool = True) -> Iterator[Block]:
+    """Yield a report of the library as blocks: the first line of all is the answer."""
+    is_first = True
+    for section in sections:
+        if section.is_detail and not details:
+            continue
+        lines = section.lines
+        title = section.title
+        if is_first:
+            for text in filter(None, (title, *lines)):
+                yield Line(text)
+        elif title or lines:
+            yield Section(title, lines, section.in_full)
+        is_first = False
+        rows: tuple[tuple[str, ...], ...] = section.rows
+        if rows:
+            head = section.head or ("",) * len(rows[0])
+            last = len(head) - 1
+            columns = tuple(
+                Column(
+                    name.upper(),
+                    right=not any(row[place].strip("0123456789.,%+-") for row in rows),
+                    is_name=not place,
+                    share=3 if place == last else 1,
+                )
+                for place, name in enumerate(head)
+            )
+            yield Table(columns, rows, indent="  ")
+
+
+class Style(NamedTuple):
+    """How text is written."""
+
+    width: int
+    is_coloured: bool
+    shows_all: bool
+
+
+def style_of(arguments: Arguments, stream: TextIO, environment: Mapping[str, str]) -> Style:
+    """Return how to write to a stream, by the arguments and the terminal."""
+    is_terminal = stream.isatty()
+    width = arguments.whole("--width", least=_NARROWEST)
+    if width is None:
+        width = _terminal_width(stream) if is_terminal else _USUAL_WIDTH
+    wish = arguments.text("--color") or "auto"
+    plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
+    is_coloured = wish == "always" or (wish == "auto" and is_terminal and not plain)
+    return Style(min(width, _WIDEST), is_coloured, arguments.has("--all"))
+
+
+def _terminal_width(stream: TextIO) -> int:
+    import os  # noqa: PLC0415 - only for terminals
+
+    try:
+        return max(os.get_terminal_size(stream.fileno()).columns, _NARROWEST)
+    except OSError:
+        return _USUAL_WIDTH
+
+
+# Characters and names
+
+
+def printable(text: str) -> str:
+    r"""Return a text in one line, with control characters and lone surrogates escaped.
+
+    >>> printable("a" + chr(27) + "[31m")
+    'a\\x1b[31m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def width_of(text: str) -> int:
+    """Return in how many columns of a terminal a printable text is shown."""
+    if text.isascii():
+        return len(text)
+    return len(text) + sum(east_asian_width(each) in "WF" for each in text)
+
+
+def cut(text: str, width: int) -> str:
+    """Return a text in at most so many columns, cut in the middle.
+
+    >>> cut("training/bert-large-7f9c", 12)
+    'trainin…7f9c'
+    """
+    if width_of(text) <= width:
+        return text
+    tail = (width - 1) * 2 // 5
+    return f"{_head(text, width - 1 - tail)}{ELLIPSIS}{_tail(text, tail)}"
+
+
+def _head(text: str, width: int) -> str:
+    while width_of(text[:width]) > width:
+        width -= 1
+    return text[:width]
+
+
+def _tail(text: str, width: int) -> str:
+    found = text[len(text) - width :] if width else ""
+    while width_of(found) > width:
+        found = found[1:]
+    return found
+
+
+def cut_end(text: str, width: int) -> str:
+    """Return a sentence in at most so many columns, cut at its end."""
+    if width_of(text) <= width:
+        return text
+    return f"{_head(text, width - 1).rstrip()}{ELLIPSIS}"
+
+
+def cut_names(names: Iterable[str], width: int) -> dict[str, str]:
+    """Return names in at most so many columns, cut in the middle so that no two look alike.
+
+    All are cut at the same place; if none tells them apart, before and after where they differ.
+    If that is too long, they stay as they are. O(names x width).
+
+    >>> sorted(cut_names(["train-a-0001", "train-b-0001"], 9).values())
+    ['train-a…1', 'train-b…1']
+    """
+    different = set(names)
+    long = sorted(name for name in different if width_of(name) > width)
+    others = different.difference(long)
+    if not long:
+        return {name: name for name in different}
+    middle = (width - 1) * 2 // 5
+    for tail in sorted(range(width), key=lambda tail: abs(tail - middle)):
+        head = width - 1 - tail
+        found = [f"{_head(name, head)}{ELLIPSIS}{_tail(name, tail)}" for name in long]
+        if len({*found, *others}) == len(different):
+            return dict(zip(long, found, strict=True)) | {name: name for name in others}
+    start = _common(long)
+    end = _common([name[:start:-1] for name in long])
+    parts = [name[start : len(name) - end] for name in long]
+    room = width - 2 - max(map(width_of, parts))
+    found = [
+        f"{_head(name, room - room // 3)}{ELLIPSIS}{part}{ELLIPSIS}{_tail(name, room // 3)}"
+        for name, part in zip(long, parts, strict=True)
+    ]
+    if room < 0 or len({*found, *others}) < len(different):
+        found = long
+    return dict(zip(long, found, strict=True)) | {name: name for name in others}
+
+
+def _common(names: Sequence[str]) -> int:
+    """Return how many characters the beginnings of names have in common."""
+    first, last = min(names), max(names)
+    count = 0
+    while count < len(first) and first[count] == last[count]:
+        count += 1
+    return count
+
+
+def is_cut(name: str, shown: str) -> bool:
+    """Return whether a name may be shown as this, with what stands for an ellipsis left out.
+
+    >>> is_cut("training/bert-large", "train…large"), is_cut("training/bert", "train…large")
+    (True, False)
+    """
+    first, *parts, last = shown.split(ELLIPSIS)
+    if not name.startswith(first) or not name[len(first) :].endswith(last):
+        return False
+    position, end = len(first), len(name) - len(last)
+    for part in parts:
+        found = name.find(part, position, end)
+        if found < 0:
+            return False
+        position = found + len(part)
+    return True
+
+
+def wrapped(text: str, width: int, indent: str = "") -> Iterator[str]:
+    """Yield a text in lines of at most so many columns, broken at spaces.
+
+    Lines after the first are indented further. A word that is wider stands alone in its line.
+    """
+    line = indent
+    is_empty = True
+    for word in printable(text).split(" "):
+        if not is_empty and width_of(line) + 1 + width_of(word) > width:
+            yield line
+            line, is_empty = f"{indent}  ", True
+        line = f"{line}{word}" if is_empty else f"{line} {word}"
+        is_empty = False
+    yield line.rstrip()
+
+
+# Blocks
+
+
+def text_of(answer: Answer, style: Style) -> str:
+    """Return an answer as text, each line with a line feed; at most 40 lines unless all are asked.
+
+    O(blocks x width).
+    """
+    parts = [_part(block, style) for block in answer.blocks]
+    spare = MOST_LINES - sum(len(part.fixed) for part in parts)
+    lines: list[str] = []
+    for position, part in enumerate(parts):
+        rest = len([each for each in parts[position + 1 :] if each.cuttable])
+        room = len(part.cuttable)
+        if not style.shows_all and part.cuttable:
+            # What later parts do not need, this one may have.
+            wanted = sum(len(each.cuttable) for each in parts[position + 1 :])
+            room = max(spare - wanted, spare // (rest + 1), _LEAST_ROWS)
+        shown = list(part.cuttable)
+        if len(shown) > room:
+            left = len(shown) - room + 1
+            more = wrapped(f"and {left:,} more: --all shows them", style.width, part.indent)
+            shown = [*shown[: room - 1], *more]
+        spare -= len(shown)
+        lines += [*part.fixed[: part.before], *shown, *part.fixed[part.before :]]
+    return "".join(f"{line}\n" for line in lines)
+
+
+class _Part(NamedTuple):
+    """The lines of a block."""
+
+    fixed: Sequence[str]
+    before: int
+    """How many of the fixed lines stand before the others."""
+    cuttable: Sequence[str] = ()
+    indent: str = ""
+
+
+def _part(block: Block, style: Style) -> _Part:
+    if isinstance(block, Line):
+        lines = (_sentence if block.has_head else wrapped)(block.text, style.width)
+        told = [_toned(line, block.tone, style) for line in lines]
+        return _Part(told, len(told))
+    if isinstance(block, Section):
+        indent = "  " if block.title else ""
+        told = [line for text in block.lines for line in wrapped(text, style.width, indent)]
+        head = _title(block.title, style)
+        if block.in_full:
+            return _Part([*head, *told], len(head) + len(told))
+        return _Part(head, len(head), told, indent)
+    if isinstance(block, Picture):
+        return _picture(block, style)
+    return _table(block, style)
+
+
+def _sentence(text: str, width: int) -> Iterator[str]:
+    """Yield a sentence in lines; what is too long for one is broken after its first colon."""
+    first, sign, rest = printable(text).partition(": ")
+    if not sign or width_of(printable(text)) <= width or width_of(first) >= width:
+        yield from wrapped(text, width)
+        return
+    yield f"{first}:"
+    yield from wrapped(rest, width, "  ")
+
+
+def _title(title: str, style: Style) -> list[str]:
+    if not title:
+        return []
+    return [_toned(line, "title", style) for line in wrapped(title, style.width)]
+
+
+def _toned(text: str, tone: str, style: Style) -> str:
+    if not tone or not style.is_coloured or not text:
+        return text
+    return f"\x1b[{_TONES[tone]}m{text}\x1b[0m"
+
+
+def _table(table: Table, style: Style) -> _Part:
+    columns, indent = table.columns, table.indent
+    cells = [[printable(cell) for cell in row] for row in table.rows]
+    used = [
+        position
+        for position, column in enumerate(columns)
+        if column.is_name or any(row[position] for row in cells)
+    ]
+    widths = _widths(columns, used, cells, style.width - len(indent))
+    used = sorted(widths)
+    names = {
+        position: cut_names((row[position] for row in cells), widths[position])
+        for position in used
+        if columns[position].is_name
+    }
+
+    def line(row: Sequence[str]) -> str:
+        parts: list[str] = []
+        for position in used:
+            column, cell, width = columns[position], row[position], widths[position]
+            short = names[position].get(cell) if column.is_name else None
+            cell = cut_end(cell, width) if short is None else short
+            pad = " " * (width - width_of(cell))
+            parts.append(f"{pad}{cell}" if column.right else f"{cell}{pad}")
+        return indent + (" " * _GAP).join(parts).rstrip()
+
+    tones = table.tones or ("",) * len(cells)
+    title = _title(table.title, style)
+    body = [line(row) for row in cells]
+    head = [line([column.title for column in columns])] if any(c.title for c in columns) else []
+    if any(width_of(each) > style.width for each in (*head, *body)):
+        records = [each for row in cells for each in _record(columns, row, style.width)]
+        return _Part(title, len(title), records)
+    body = [_toned(each, tone, style) for each, tone in zip(body, tones, strict=True)]
+    head = [_toned(each, "title", style) for each in head]
+    return _Part([*title, *head], len(title) + len(head), body, indent)
+
+
+def _record(columns: Sequence[Column], row: Sequence[str], width: int) -> Iterator[str]:
+    """Yield a row for lines that are too narrow for columns: a line for each cell."""
+    indent = ""
+    for column, cell in zip(columns, row, strict=True):
+        if cell.strip():
+            yield from wrapped(f"{column.title} {cell.strip()}".strip(), width, indent)
+            indent = "  "
+
+
+def _widths(
+    columns: Sequence[Column], used: Sequence[int], cells: Sequence[Sequence[str]], width: int
+) -> dict[int, int]:
+    """Return the widths of columns by position, such that a line fits, if it can.
+
+    Of those that may be cut, the widest gives first, to its least width; then columns are dropped,
+    and at last all are cut further.
+    """
+    full = {
+        position: max(
+            [width_of(columns[position].title), *(width_of(row[position]) for row in cells)]
+        )
+        for position in used
+    }
+    droppable = sorted(
+        (position for position in used if columns[position].drop),
+        key=lambda position: columns[position].drop,
+    )
+    widths = full
+    for dropped in range(len(droppable) + 1):
+        widths = {at: wide for at, wide in full.items() if at not in droppable[:dropped]}
+        if _shrink(widths, columns, width, is_last_try=False):
+            return widths
+    _shrink(widths, columns, width, is_last_try=True)
+    return widths
+
+
+def _shrink(
+    widths: dict[int, int], columns: Sequence[Column], width: int, *, is_last_try: bool
+) -> bool:
+    """Make columns narrower, the widest first; return whether a line then fits."""
+    excess = sum(widths.values()) + _GAP * (len(widths) - 1) - width
+    least = {at: _LEAST_CELL if is_last_try else columns[at].least for at in widths}
+    while excess > 0:
+        able = [at for at, wide in widths.items() if columns[at].share and wide > least[at]]
+        if not able:
+            return False
+        widest = max(able, key=lambda at: (widths[at] * columns[at].share, at))
+        widths[widest] -= 1
+        excess -= 1
+    return True
+
+
+def _picture(picture: Picture, style: Style) -> _Part:
+    names = [printable(bar.name) for bar in picture.bars]
+    room = max(style.width // 3, _LEAST_CELL)
+    shown = cut_names(names, room)
+    wide = max((width_of(shown[name]) for name in names), default=0)
+    is_apart = wide > room
+    """Whether names stand in lines of their own, since no shorter ones tell them apart."""
+    lines: list[str] = []
+    for name, bar in zip(names, picture.bars, strict=True):
+        pad = " " * (wide - width_of(shown[name]) + _GAP)
+        start = "  " if is_apart else f"{shown[name]}{pad}"
+        most = max(style.width - width_of(start), _LEAST_CELL)
+        cells = bar.cells
+        drawn = f"[{cells}]" if len(cells) + 2 <= most else f"[{cells[: most - 3]}{ELLIPSIS}]"
+        beside = most - len(drawn) - _GAP
+        text = printable(bar.text)
+        if not cells:
+            drawn = cut_end(text, most)
+        elif text and beside >= _LEAST_CELL:
+            drawn += f"{' ' * _GAP}{cut_end(text, beside)}"
+        if is_apart:
+            lines.append(name)
+        lines.append(f"{start}{drawn}".rstrip())
+    legend = [f"{letter} {printable(text)}" for letter, text in picture.legend.items()]
+    after = list(_flowed(legend, style.width))
+    head = _title(picture.title, style)
+    return _Part([*head, *after], len(head), lines)
+
+
+def _flowed(items: Sequence[str], width: int) -> Iterator[str]:
+    """Yield items in lines, as many in each as fit."""
+    line = ""
+    for item in items:
+        short = cut(item, width)
+        if line and width_of(line) + _GAP + width_of(short) > width:
+            yield line
+            line = ""
+        line = f"{line}{' ' * _GAP}{short}" if line else short
+    if line:
+        yield line
+
+
+# Amounts and times
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_STEP = 1024
+_DAY = 86_400
+
+
+def amount_text(dimension: str, amount: float) -> str:
+    """Return an amount of a dimension in the unit that a person uses.
+
+    The amount is in the library's unit: bytes of memory, else thousandths.
+
+    >>> amount_text("nvidia.com/gpu", 6000), amount_text("cpu", 250), amount_text("cpu", 3500)
+    ('6 GPUs', '250m cpu', '3.5 cpu')
+    >>> amount_text("memory", 3 << 39), amount_text("nvidia.com/gpu", 1000)
+    ('1.5 TiB', '1 GPU')
+    """
+    if dimension == "memory":
+        return _bytes_text(amount)
+    if dimension == "ephemeral-storage" or dimension.startswith("hugepages-"):
+        return f"{_bytes_text(amount / 1000)} {dimension}"
+    if dimension == "cpu" and 0 < amount < 1000:  # noqa: PLR2004 - less than one cpu
+        return f"{_short(amount)}m cpu"
+    number = _short(amount / 1000)
+    return f"{number} {unit_of(dimension, is_one=number == '1')}"
+
+
+def number_text(dimension: str, amount: float) -> str:
+    """Return an amount without its dimension: ``6``, ``1.5 TiB``."""
+    if dimension == "memory":
+        return _bytes_text(amount)
+    if dimension == "ephemeral-storage" or dimension.startswith("hugepages-"):
+        return _bytes_text(amount / 1000)
+    return _short(amount / 1000)
+
+
+def unit_of(dimension: str, *, is_one: bool = False) -> str:
+    """Return what a person calls a dimension: ``GPUs`` for those that end so."""
+    if dimension.rpartition("/")[2] == "gpu":
+        return "GPU" if is_one else "GPUs"
+    return dimension
+
+
+def amounts_text(amounts: Iterable[tuple[str, float]]) -> str:
+    """Return amounts by dimension in one line, without those that are 0; empty if all are.
+
+    Devices come first, since they are what most is short of.
+    """
+    told = [(name, amount) for name, amount in amounts if amount]
+    told.sort(key=lambda item: item[0] in ("cpu", "memory"))
+    return ", ".join(amount_text(name, amount) for name, amount in told)
+
+
+def _bytes_text(amount: float) -> str:
+    units, power = float(amount), 0
+    while abs(units) >= _STEP and power < len(_BINARY) - 1:
+        units /= _STEP
+        power += 1
+    return f"{_short(units)} {_BINARY[power]}"
+
+
+def _short(number: float) -> str:
+    """Return a number with three digits after the point at most, two of them significant."""
+    if abs(number) >= 1e15:  # noqa: PLR2004 - no unit helps
+        return f"{number:.3g}"
+    text = f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}"  # noqa: PLR2004
+    text = text.rstrip("0").rstrip(".")
+    if text in ("0", "-0"):
+        return "<0.001" if number > 0 else "0"
+    return text
+
+
+def time_text(seconds: float) -> str:
+    """Return a time as RFC 3339 in UTC; what is no date of our era as the number it is.
+
+    >>> time_text(1795168800)
+    '2026-11-20T10:00:00Z'
+    """
+    from datetime import UTC, datetime  # noqa: PLC0415 - not for --help
+
+    try:
+        found = datetime.fromtimestamp(int(seconds), UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:g} s"
+    if seconds < _DAY * 366:
+        return f"{seconds:g} s"  # a clock of its own, such as a simulation's
+    return found.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things: ``1 job``, ``3 jobs``."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> UsageError:
+    """Return the error of a name that is not known, with those that may be meant."""
+    return UsageError(f"no {what} is called {name}{did_you_mean(name, known)}")

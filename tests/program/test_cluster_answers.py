@@ -1,0 +1,436 @@
+"""The commands why, jobs, queues and nodes: scenarios, C1 to C12 by their numbers."""
+
+import json
+import re
+
+import pytest
+from tests.support import dumps
+from tests.support.program import run
+
+from batchsched_cli.text import cut_names
+
+LABEL = "example.com/pool"
+
+
+def gang(name, count, gpu=0, *, cpu="1", **more):
+    return [
+        dumps.native_group(name, count),
+        *[
+            dumps.pod(f"{name}-{place}", cpu, gpu, schedulingGroup={"podGroupName": name}, **more)
+            for place in range(count)
+        ],
+    ]
+
+
+# Why
+
+
+def test_c1_a_closed_queue_is_named_with_what_opens_it_and_no_node():
+    ended = run("why", "legacy", given=dumps.volcano_closed())
+    assert ended.status == 1
+    assert ended.lines[0] == "team/legacy waits, queue closed: queue old is not open"
+    assert "'old' open" in ended.out or "release" in ended.out
+    assert "odes" not in ended.out
+
+
+def test_c2_the_gate_of_a_gated_gang_is_in_the_first_line():
+    ended = run("why", "g", given=dumps.native_gated())
+    assert ended.status == 1
+    assert ended.lines[0] == (
+        "team/g waits, gated: 1 of its 2 tasks waits for the gate example.com/license"
+    )
+
+
+def test_a_gang_of_kubernetes_is_no_protection_from_a_higher_priority():
+    objects = [dumps.native_group("low", 2, priority=10)]
+    objects += [dumps.native_group("high", 2, priority=1000)]
+    objects += dumps.members("high", 2, "4", priority=1000)
+    for name in ("n1", "n2"):
+        objects += dumps.members("low", 1, "6", f"low-{name}", on=name, priority=10)
+        objects += [dumps.node(name, "8")]
+    ended = run("why", "high", given=objects)
+    assert ended.lines[0].startswith("team/high waits, promised: ")
+    assert "protected by gang" not in ended.out
+
+
+def test_two_blockers_with_one_text_are_told_once():
+    message = "LocalQueue gone doesn't exist"
+    told = [dumps.condition("QuotaReserved", "False", "Inadmissible", message)]
+    workload = dumps.workload("work", None, 2, told, queue="gone")
+    ended = run(
+        "why", "work", "--width", 200, given=[workload, dumps.cluster_queue(), dumps.node("n1")]
+    )
+    assert ended.lines[0].count("LocalQueue gone doesn't exist") == 1
+
+
+def test_queues_are_not_drawn_by_a_resource_that_no_node_has():
+    objects = [*gang("cpus", 2, on="n1"), *gang("odd", 1, 1), dumps.node("n1", "4")]
+    ended = run("queues", given=objects)
+    assert ended.lines[0] == "1 queue: 2 of 4 cpu in use, 1 job waits."
+
+
+def test_c3_what_never_fits_says_so_and_gets_no_advice_for_a_node():
+    objects = [*gang("huge", 2, 16), dumps.node("n1", "32", 8), dumps.node("n2", "32", 8)]
+    ended = run("why", "huge", "--width", 120, given=objects)
+    assert ended.status == 1
+    assert ended.lines[0] == (
+        "team/huge waits, never fits: no node has 16 GPUs, the largest has 8 GPUs"
+    )
+    assert "more on node" not in ended.out
+
+
+@pytest.mark.parametrize("preset", ["volcano", "kai", "kubernetes"])
+def test_without_nodes_nothing_else_is_the_cause(preset):
+    ended = run("why", "-c", preset, given=gang("one", 1))
+    assert ended.lines[0] == "team/one waits, never fits: there is no node"
+
+
+def test_c4_a_label_that_no_node_has_is_seen_beside_cordoned_nodes():
+    nodes = [dumps.node(f"n{place}") for place in range(20)]
+    for each in nodes[:2]:
+        each["spec"]["unschedulable"] = True
+    ended = run("why", "--width", 160, given=[*gang("one", 1, nodeSelector={LABEL: "x"}), *nodes])
+    assert ended.status == 1
+    assert "20 of 20 nodes lack the label" in ended.out
+    assert "2 are cordoned" in ended.out
+
+
+def test_c5_what_kueue_says_is_told():
+    ended = run("why", "wait", "--width", 1000, given=dumps.kueue_waits())
+    assert ended.status == 1
+    assert ended.lines[0].startswith("team/job-wait-5f1d2 (Job wait) waits, not admitted: ")
+    for part in (dumps.NO_QUOTA, "research", "2026-11-20T10:05:00Z"):
+        assert part in ended.lines[0]
+    place = ended.lines.index("What controllers say")
+    assert ended.lines[place + 1] == f"  Kueue says, 30 min ago: {dumps.NO_QUOTA}"
+
+
+def test_c6_what_was_left_out_is_told_where_it_could_change_the_answer():
+    claim = [{"name": "data", "persistentVolumeClaim": {"claimName": "shared"}}]
+    objects = [*gang("reads", 1, volumes=claim), dumps.node("n1")]
+    ended = run("why", "reads", "--width", 120, given=objects)
+    assert ended.status == 0
+    assert "starts now" in ended.lines[0]
+    assert ended.lines[0].endswith(" (as far as could be seen: see below)")
+    part = ended.out.partition("This answer leaves out\n")[2].splitlines()[0]
+    assert "spec.volumes" in part
+
+
+def test_c8_a_name_that_is_not_there_brings_those_that_are_similar():
+    ended = run("why", "biig", given=dumps.kai_gangs())
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err.startswith("batchsched: no job is called biig; did you mean ")
+    assert "big" in ended.err.partition("did you mean")[2]
+
+
+def test_c9_a_config_map_with_another_key_is_refused_with_its_keys(tmp_path):
+    file = tmp_path / "map.json"
+    file.write_text(json.dumps(dumps.thing("v1", "ConfigMap", "c", data={"other.conf": "x: 1"})))
+    ended = run("why", "big", "-c", file, given=dumps.kai_gangs())
+    assert (ended.status, ended.out) == (2, "")
+    assert "its keys: other.conf" in ended.err
+
+
+def test_c12_who_holds_more_than_its_share_is_named():
+    queues = [dumps.kai_queue(name, gpu=4) for name in ("r", "t")]
+    holders = [dumps.kai_group("pg-r", 1, queue="r"), *dumps.kai_pods("pg-r", 1, 6, on="n1")]
+    waits = [dumps.kai_group("pg-t", 1, queue="t"), *dumps.kai_pods("pg-t", 1, 4)]
+    for pod in holders[1:]:
+        pod["metadata"]["labels"]["kai.scheduler/queue"] = "r"
+    objects = [*queues, *holders, *waits, dumps.node("n1", "16", 8)]
+    ended = run("why", "pg-t", "-c", "default", given=objects)
+    assert "queue r holds 2 GPUs above its share" in ended.out
+
+
+def test_why_without_a_name_is_about_the_one_job_that_waits():
+    assert (
+        run("why", given=dumps.native_gated()).out
+        == run("why", "g", given=dumps.native_gated()).out
+    )
+
+
+def test_why_without_a_name_is_a_table_of_the_jobs_that_wait():
+    ended = run("why", "--width", 300, given=dumps.everything())
+    assert ended.status == 1
+    assert ended.lines[1].split()[:2] == ["STATE", "JOB"]
+    assert "starts now" not in [line[:10] for line in ended.lines[2:-1]]
+    nothing = run("why", given=[dumps.node("n1")])
+    assert (nothing.status, nothing.out) == (0, "0 jobs wait, 0 start now, 0 run.\n")
+
+
+def test_the_namespace_that_is_asked_for_comes_first():
+    objects = []
+    for namespace in ("a", "b"):
+        for each in dumps.native_gated()[:-1]:
+            metadata = each["metadata"] | {
+                "namespace": namespace,
+                "uid": f"{namespace}-{each['metadata']['uid']}",
+            }
+            objects.append(each | {"metadata": metadata})
+    ended = run("why", "g", given=objects)
+    assert (ended.status, ended.err) == (2, "batchsched: g may be any of a/g, b/g\n")
+    assert run("why", "g", "-n", "b", given=objects).lines[0].startswith("b/g waits")
+    table = run("jobs", "-n", "b", given=objects)
+    assert [line.split()[1] for line in table.lines[2:-1]] == ["g"]
+
+
+def test_what_the_answer_rests_on_stands_at_its_end():
+    lines = run("why", "legacy", "--width", 200, given=dumps.volcano_closed()).lines
+    assert [line.partition(":")[0] for line in lines[-4:]] == [
+        "since",
+        "configuration",
+        "scheduler names",
+        "assumed",
+    ]
+
+
+def test_c10_the_first_line_is_a_sentence_at_any_width():
+    for width in (60, 80):
+        ended = run("why", "wait", "--width", width, given=dumps.kueue_waits())
+        assert ended.lines[0] == "team/job-wait-5f1d2 (Job wait) waits, not admitted:"
+        assert all(len(line) <= width for line in ended.lines)
+
+
+def test_what_is_left_out_is_told_however_long_the_answer_is():
+    odd = [
+        {"name": f"v{place}", "persistentVolumeClaim": {"claimName": f"c{place}"}}
+        for place in range(3)
+    ]
+    spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]
+    objects = gang("reads", 1, "99", volumes=odd, topologySpreadConstraints=spread)
+    nodes = [dumps.node(f"n{place}") for place in range(30)]
+    ended = run("why", "reads", "--width", 40, given=[*objects, *nodes])
+    lines = run("why", "reads", "--json", given=[*objects, *nodes]).data["caveats"]
+    assert len(lines) > 1
+    flat = " ".join(" ".join(ended.lines).split())
+    for each in lines:
+        assert each["text"] in flat
+
+
+# Jobs
+
+
+def test_jobs_come_in_the_order_of_their_states():
+    told = run("jobs", "--all", "--json", given=dumps.everything()).data["jobs"]
+    waits = [each["waits"] for each in told]
+    assert waits == sorted(waits, reverse=True)
+    running = [each["state"] for each in told].index("Running")
+    assert {each["state"] for each in told[running:]} == {"Running"}
+    usual = run("jobs", "--json", given=dumps.everything()).data["jobs"]
+    assert usual == told[:running]
+
+
+def test_jobs_of_a_state_or_of_a_queue_and_below():
+    objects = dumps.everything()
+    gated = run("jobs", "--json", "--state", "gated", "--state", "NoGrup", given=objects)
+    assert gated.status == 2  # no state is called so
+    gated = run("jobs", "--json", "--state", "gated", "--state", "no group", given=objects)
+    assert {each["state"] for each in gated.data["jobs"]} == {"Gated", "GroupMissing"}
+    below = run("jobs", "--json", "--all", "--queue", "default-parent-queue", given=objects)
+    assert {each["queue"] for each in below.data["jobs"]} == {"default-queue"}
+
+
+def test_jobs_in_another_order():
+    told = run("jobs", "--json", "--sort", "queue", given=dumps.everything()).data["jobs"]
+    queues = [each["queue"] for each in told]
+    assert queues == sorted(queues)
+    objects = dumps.volcano_priorities()
+    told = run("jobs", "--json", "--sort", "priority", given=objects).data["jobs"]
+    assert [each["job"] for each in told] == ["team/g-high", "team/g-low"]
+
+
+def many(count):
+    """Return a cluster of many pods, most of which wait."""
+    objects = [dumps.volcano_queue("default"), dumps.node("n1", "100")]
+    for place in range(count // 10):
+        objects.append(dumps.volcano_group(f"job-{place:03d}", 4))
+        objects += dumps.volcano_pods(f"job-{place:03d}", f"job-{place:03d}", 10)
+    return objects
+
+
+def test_c11_a_long_table_is_cut_and_says_by_how_much():
+    objects = many(800)
+    ended = run("jobs", given=objects)
+    assert len(ended.lines) == 40
+    left = re.fullmatch(r"and (\d+) more: --all shows them", ended.lines[-2])
+    assert len(ended.lines[2:-2]) + int(left[1]) == 80
+    assert len(run("jobs", "--all", given=objects).lines) == 83
+
+
+# Queues and nodes
+
+
+def test_queues_form_a_tree_with_what_they_hold():
+    ended = run("queues", "--width", 120, given=dumps.kai_shared())
+    assert ended.lines[0] == "2 queues: 1 of 2 GPUs in use, 1 job waits."
+    assert [line.split()[:4] for line in ended.lines[2:]] == [
+        ["default-parent-queue", "2", "1", "0.75"],
+        ["default-queue", "2", "1", "0.75"],
+    ]
+    assert ended.lines[3].startswith("  default-queue")
+
+
+def test_a_closed_queue_says_so():
+    told = run("queues", "--json", given=dumps.volcano_closed()).data["queues"]
+    assert [each["state"] for each in told] == ["closed"]
+    assert "closed" in run("queues", given=dumps.volcano_closed()).out
+
+
+def test_what_is_on_loan_is_told():
+    queues = [dumps.kai_queue(name, gpu=4) for name in ("r", "t")]
+    holders = [dumps.kai_group("pg-r", 1, queue="r"), *dumps.kai_pods("pg-r", 1, 6, on="n1")]
+    objects = [
+        *queues,
+        *holders,
+        dumps.kai_group("pg-t", 1, queue="t"),
+        *dumps.kai_pods("pg-t", 1, 4),
+        dumps.node("n1", "16", 8),
+    ]
+    told = {
+        each["queue"]: each
+        for each in run("queues", "--json", "-c", "default", given=objects).data["queues"]
+    }
+    assert told["r"]["on_loan"] == told["r"]["holds"]["nvidia.com/gpu"] - 4000 == 2000
+    line = run("queues", "-c", "default", given=objects).lines[2]
+    assert "~" in line
+
+
+def test_a_bar_is_of_the_limit_or_of_the_cluster_where_no_share_is_known():
+    objects = [dumps.node("n1", "32", 8)]
+    for name, spec in (("limited", {"capability": {"nvidia.com/gpu": "1"}}), ("free", {})):
+        objects += [
+            dumps.volcano_queue(name, **spec),
+            dumps.volcano_group(name, 1, queue=name),
+            *dumps.volcano_pods(name, name, 1, gpu=2, on="n1"),
+        ]
+    lines = run("queues", "--resource", "gpu", given=objects).lines
+    bars = {line.split()[0]: line.split()[-1] for line in lines[2:]}
+    assert bars == {"limited": "#" * 10 + "~" * 10, "free": "#" * 5 + "." * 15}
+
+
+def test_what_kueue_reserves_is_told_beside_what_pods_hold():
+    ended = run("queues", given=dumps.kueue_admitted())
+    assert ended.lines[1].split()[:6] == ["QUEUE", "RUNS", "HOLDS", "SHARE", "LIMIT", "RESERVED"]
+    assert ended.lines[2].split()[:6] == ["research", "1", "2", "4", "8", "4"]
+
+
+def test_what_a_controller_counts_is_told_where_it_differs():
+    objects = dumps.volcano_closed()
+    assert "controller" not in run("queues", given=dumps.kueue_admitted()).out
+    assert "queue old: the controller counts 0 cpu held, its jobs in the dump 1 cpu" in (
+        run("queues", "--resource", "cpu", given=objects).out
+    )
+    objects[0]["status"]["allocated"] = {"cpu": "1"}
+    assert "controller" not in run("queues", "--resource", "cpu", given=objects).out
+
+
+def test_a_node_shows_a_letter_for_each_device():
+    ended = run("nodes", given=dumps.kai_gangs())
+    assert ended.lines[0] == "2 nodes: 8 of 16 GPUs free."
+    assert ended.lines[1].split()[:2] == ["n1", "[AAAAAA..]"]
+    assert ended.lines[2].split()[:2] == ["n2", "[BB......]"]
+    assert ended.lines[3] == "A team/pg-a  B team/pg-b  . free"
+
+
+def test_nodes_out_of_service_and_promised_room_do_not_look_free():
+    objects = [dumps.node("n1", "16", 4), dumps.node("n2", "16", 4, ready="False")]
+    objects[0]["spec"]["unschedulable"] = True
+    ended = run("nodes", given=objects)
+    assert ended.lines[0] == "2 nodes: 0 of 8 GPUs free; 1 cordoned; 1 not ready."
+    assert [line.split()[1] for line in ended.lines[1:3]] == ["[xxxx]", "[xxxx]"]
+
+
+def test_nodes_are_grouped_by_the_topology_label_with_the_fewest_values():
+    nodes = [
+        dumps.node(
+            f"n{place}",
+            labels={
+                "topology.kubernetes.io/zone": f"z{place % 2}",
+                "topology.example.com/rack": f"r{place // 2}",
+                "example.com/colour": f"c{place % 3}",
+            },
+        )
+        for place in range(8)
+    ]
+    headings = [line for line in run("nodes", given=nodes).lines if ": z" in line]
+    assert headings == ["topology.kubernetes.io/zone: z0", "topology.kubernetes.io/zone: z1"]
+    by = run("nodes", "--by", "example.com/colour", "--json", given=nodes)
+    assert [each["group"] for each in by.data["nodes"]] == ["c0"] * 3 + ["c1"] * 3 + ["c2"] * 2
+    wrong = run("nodes", "--by", "example.com/color", given=nodes)
+    assert (wrong.status, "did you mean example.com/colour" in wrong.err) == (2, True)
+
+
+def test_many_nodes_are_rows_of_groups_but_on_a_page(tmp_path):
+    nodes = [dumps.node(f"n{place:03d}", "64", 8) for place in range(70)]
+    on = dumps.volcano_pods("g", "j", 10, gpu=8, on="n000")
+    for place, pod in enumerate(on):
+        pod["spec"]["nodeName"] = f"n{place:03d}"
+    ended = run("nodes", given=[*nodes, *on, dumps.volcano_group("g", 10)])
+    assert ended.lines[0] == "70 nodes: 480 of 560 GPUs free."
+    objects = [*nodes, *on, dumps.volcano_group("g", 10)]
+    assert run("nodes", "--html", tmp_path / "page.html", given=objects).out == ""
+    assert (tmp_path / "page.html").read_text().count('<svg role="img" aria-label="n0') == 70
+    unwritten = run("nodes", "--html", tmp_path, given=objects)
+    assert (unwritten.status, unwritten.err) == (2, f"batchsched: {tmp_path}: Is a directory\n")
+    assert " ".join(ended.lines[2].split()) == (
+        "all nodes 70 80 of 560 GPUs GPUs free: 0: 10 8: 60"
+    )
+
+
+# Text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_numbers_of_groups_of_nodes_are_never_cut(width):
+    sizes = [1] * 2 + [2] * 52 + [4] * 6 + [8] * 61
+    nodes = [dumps.node(f"n{at}", "32", size) for at, size in enumerate(sizes)]
+    assert "0 of 618 GPUs" in run("nodes", "--width", width, given=nodes).out
+
+
+def test_where_no_change_helps_none_is_announced():
+    objects = [*gang("first", 1, 16), *gang("huge", 1, 16), dumps.node("n1", "32", 8)]
+    ended = run("why", "huge", "--width", 120, given=objects)
+    assert "It would start now" not in ended.out
+    assert "What would start it" in ended.out
+    assert "tried was" in ended.out
+
+
+def test_no_escape_without_a_terminal_nor_where_colour_is_not_wanted(monkeypatch):
+    objects = dumps.everything()
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    escape = "\x1b["
+    assert escape in run("jobs", given=objects, terminal=True).out
+    assert escape not in run("jobs", given=objects).out
+    assert escape in run("jobs", "--color", "always", given=objects).out
+    assert escape not in run("jobs", "--color", "never", given=objects, terminal=True).out
+    plain = re.sub(r"\x1b\[\d*m", "", run("jobs", "--color", "always", given=objects).out)
+    assert plain == run("jobs", given=objects).out  # colour is never the only sign
+    monkeypatch.setenv("TERM", "dumb")
+    assert escape not in run("jobs", given=objects, terminal=True).out
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert escape not in run("jobs", given=objects, terminal=True).out
+
+
+def test_names_that_are_cut_do_not_look_alike():
+    names = [f"team/training-run-{place:02d}-of-a-long-name" for place in range(30)]
+    for width in (8, 12, 20, 30):
+        found = cut_names(names, width)
+        assert len(set(found.values())) == len(names)
+        if width >= 12:
+            assert max(map(len, found.values())) <= width
+
+
+def test_the_page_is_one_file_that_needs_no_other(tmp_path):
+    for command in ("jobs", "queues", "nodes", "why"):
+        file = tmp_path / f"{command}.html"
+        ended = run(command, "--html", file, given=dumps.everything())
+        assert ended.out == ""
+        page = file.read_text()
+        assert "<script" not in page
+        assert not re.search(r"(src|href)=|@import|url\(", page)
+        assert "width=device-width" in page
+        assert "prefers-color-scheme: dark" in page
+    assert "<svg" in (tmp_path / "nodes.html").read_text()
+    assert "<svg" in (tmp_path / "queues.html").read_text()
