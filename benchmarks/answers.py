@@ -38,7 +38,8 @@ from batchsched import (
 )
 from batchsched.live import Cluster, TimePassed
 from batchsched.tools import Finding
-from batchsched.tools.config_check import decisions, evicts_for_ever
+from batchsched.tools.causes import decisions
+from batchsched.tools.config_check import evicts_for_ever
 
 __all__ = ["EXAMPLES", "main", "make_cluster", "objects", "shows"]
 
@@ -266,7 +267,7 @@ def shrunk(code: str, snapshot: Snapshot) -> Shrunk | None:
 
     begin = process_time()
     try:
-        small = shrink(snapshot, counted, neutral=True)
+        small = shrink(snapshot, counted, neutral=True).snapshot
     except SnapshotError:
         return None
     seconds = process_time() - begin

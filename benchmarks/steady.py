@@ -27,7 +27,6 @@ from statistics import median
 from time import process_time
 
 from attrs import evolve, frozen
-from examples.openb import make_snapshot, read_shapes
 
 from batchsched import (
     Bind,
@@ -55,6 +54,7 @@ from batchsched.live import (
     TimePassed,
 )
 from batchsched.state.live_ledger import LiveLedger
+from batchsched_cli.openb import make_snapshot, read_shapes
 from benchmarks.workloads.nodes import GIB
 from benchmarks.workloads.simulation import History, simulation
 

@@ -30,14 +30,6 @@ from math import ceil
 from random import Random
 
 from attrs import Factory, define, frozen
-from examples.openb import (
-    GPU,
-    GPU_MODEL,
-    MIB,
-    affinity_of,
-    read_shapes,
-    scaled_counts,
-)
 
 from batchsched import (
     CycleResult,
@@ -51,6 +43,14 @@ from batchsched import (
     TaskInfo,
 )
 from batchsched.live import Cluster, JobArrived, JobRemoved, TaskSucceeded, TimePassed
+from batchsched_cli.openb import (
+    GPU,
+    GPU_MODEL,
+    MIB,
+    affinity_of,
+    read_shapes,
+    scaled_counts,
+)
 
 __all__ = ["STRATEGIES", "Outcome", "Settings", "main", "simulate"]
 

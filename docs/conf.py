@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
@@ -36,6 +37,10 @@ html_copy_source = False
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
+html_search_scorer = str(Path(__file__).parent / "search-scorer.js")
+
+SHORT = 24
+"""On a phone, a table scrolls if its cells have at most so many letters; others become cards."""
 
 
 def begin_with_a_comment(
@@ -53,6 +58,26 @@ def without_arguments(
     return ("", None) if what == "class" and getattr(obj, "_is_protocol", False) else None
 
 
+def label_cells(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
+    """Say in each cell of a wide table which column it is in: phones show its rows as cards."""
+    for table in doctree.findall(nodes.table):
+        head, body = next(table.findall(nodes.thead), None), next(table.findall(nodes.tbody), None)
+        if head is None or body is None:
+            continue
+        titles = [entry.astext() for entry in head.findall(nodes.entry)]
+        rows = [row.children for row in body.findall(nodes.row)]
+        # Two columns fit a phone beside one another, if those are short that the left one names.
+        long = [
+            max(len(row[column].astext()) for row in rows) > SHORT for column in range(len(titles))
+        ]
+        if not (any(long[1:]) if len(titles) > 2 else all(long)):  # noqa: PLR2004
+            continue
+        table["classes"].append("cards")
+        for row in rows:
+            for title, entry in zip(titles[1:], row[1:], strict=True):
+                entry.insert(0, nodes.paragraph("", title, classes=["column"]))
+
+
 def write_schemas(app: Sphinx, error: Exception | None) -> None:
     """Write the JSON Schema of each format, as it is now, beside the pages that link to it."""
     if error is None and app.builder.format == "html":
@@ -66,5 +91,6 @@ def write_schemas(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Put right what autodoc and napoleon make of our docstrings; write the schemas."""
     app.connect("build-finished", write_schemas)
+    app.connect("doctree-resolved", label_cells)
     app.connect("autodoc-process-docstring", begin_with_a_comment, priority=400)
     app.connect("autodoc-process-signature", without_arguments)

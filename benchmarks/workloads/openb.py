@@ -1,10 +1,9 @@
-"""Workload (a): the openb cluster, as in `examples/openb.py`."""
+"""Workload (a): the openb cluster, as the program has it."""
 
 from __future__ import annotations
 
-from examples.openb import make_snapshot, read_shapes
-
 from batchsched import SchedulerConfig
+from batchsched_cli.openb import make_snapshot, read_shapes
 from benchmarks.workloads.scenario import Scenario
 
 __all__ = ["openb"]
