@@ -22,6 +22,7 @@ from batchsched import (
 from batchsched.tools import Comparison, Finding, JobStanding, JobState, not_modelled, standings
 from batchsched_cli.arguments import UsageError, did_you_mean
 from batchsched_cli.changes import changes_of, replaced
+from batchsched_cli.cluster_answers import state_named
 from batchsched_cli.reading import PRESETS, Configuration, Question
 from batchsched_cli.text import (
     Answer,
@@ -37,6 +38,8 @@ from batchsched_cli.text import (
 
 _NO_DECISIONS = ("reason", "ends", "gone")
 """Kinds of change that no decision makes: other reasons, and what the changes themselves end."""
+_IN_CONFIGURATION = ("actions", "tiers")
+"""What the place of a finding begins with that is about the configuration itself."""
 
 
 def what_if_answer(question: Question) -> Answer:
@@ -93,6 +96,8 @@ def check_answer(question: Question) -> Answer:
             content = SchedulerConfig.from_dict(content)
     snapshot = question.dump().snapshot if question.has_cluster() else None
     findings = check_config(content, snapshot)
+    if name in PRESETS:  # it does as its system does: only queues and jobs may be wrong with it
+        findings = tuple(e for e in findings if not e.place.startswith(_IN_CONFIGURATION))
     try:
         others = not_modelled(content)
     except ConfigError:  # it cannot be built, which is a finding
@@ -200,7 +205,7 @@ def _tested(
             return snapshot, lambda _smaller: False
         state = found.state
     elif kind == "state" and len(arguments) > 1:
-        state = _state(" ".join(arguments[1:]))
+        state = state_named(" ".join(arguments[1:]))
     elif kind == "starts" and len(arguments) == 1:
         pass
     elif len(words) == 1 and ":" in kind:
@@ -229,14 +234,6 @@ def _tested(
 def _standing(snapshot: Snapshot, scheduler: Scheduler, uid: str) -> JobStanding:
     found = standings(snapshot, scheduler.schedule(snapshot), config=scheduler.config)
     return next(each for each in found if each.job == uid)
-
-
-def _state(text: str) -> JobState:
-    known = {name: state for state in JobState for name in (state.value.lower(), state.words)}
-    if text.lower() not in known:
-        states = ", ".join(state.value for state in JobState)
-        raise UsageError(f"no state is called {text}{did_you_mean(text.lower(), known)}; {states}")
-    return known[text.lower()]
 
 
 def _function(text: str) -> Callable[[Snapshot], bool]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from batchsched import HoldKind, JobInfo, Resource, TaskStatus, UnknownNameError, sum_resources
 from batchsched.kubernetes import Dump
 from batchsched.tools import JobStanding, JobState, duration, explain, standings
-from batchsched_cli.arguments import UsageError
+from batchsched_cli.arguments import UsageError, did_you_mean
 from batchsched_cli.reading import Question
 from batchsched_cli.text import (
     Answer,
@@ -28,6 +28,7 @@ _BY_STATE = {state: place for place, state in enumerate(JobState)}
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _LAST = (JobState.RUNNING, JobState.ENDING, JobState.DONE)
 """The states of jobs that are shown only if all are asked for."""
+_JUST_NOW = "just now"
 _WITHOUT_QUOTA = (
     HoldKind.NOT_ADMITTED,
     HoldKind.NO_QUEUE,
@@ -138,8 +139,9 @@ def _why(question: Question, uid: str) -> Answer:
 def _circumstances(question: Question, job: JobInfo, standing: JobStanding) -> Iterator[str]:
     """Yield since when it is so, and what the answer rests on: all that was assumed."""
     now, since = question.dump().snapshot.now, _since(job, standing)
-    if 0 < since <= now:
-        yield f"since: {time_text(since)}, for {duration(int(now - since))}"
+    age = _age_text(now, since)
+    if age:
+        yield f"since: {time_text(since)}, {age if age == _JUST_NOW else f'for {age}'}"
     yield f"configuration: {question.configuration().text}"
     names = question.scheduler_names()
     if names:
@@ -160,7 +162,7 @@ def jobs(question: Question) -> Answer:
     One cycle, plus O(size of the snapshot).
     """
     shown = ShownJobs(question)
-    states = _states(question.arguments.texts("--state"))
+    states = {state_named(word) for word in question.arguments.texts("--state")}
     queues = _queues(shown.dump, question.arguments.texts("--queue"))
     chosen: list[JobInfo] = []
     for job in shown.dump.snapshot.jobs:
@@ -174,17 +176,23 @@ def jobs(question: Question) -> Answer:
     return _table_of(question, shown, chosen)
 
 
-def _states(words: Sequence[str]) -> set[JobState]:
-    """Return the states that are asked for, by their words or codes."""
-    known = {state.words: state for state in JobState} | {s.value: s for s in JobState}
-    normal = {name.lower().replace(" ", "").replace(",", ""): s for name, s in known.items()}
-    found: set[JobState] = set()
-    for word in words:
-        state = normal.get(word.lower().replace(" ", "").replace(",", ""))
-        if state is None:
-            raise unknown("state", word, known)
-        found.add(state)
-    return found
+def state_named(text: str) -> JobState:
+    """Return the state that is meant by its words or its code.
+
+    Raises:
+        UsageError: there is none; it tells all that there are.
+
+    """
+
+    def plain(name: str) -> str:
+        return name.lower().replace(" ", "").replace(",", "")
+
+    known = {plain(name): each for each in JobState for name in (each.words, each.value)}
+    if plain(text) not in known:
+        names = [state.words.replace(",", "") for state in JobState]
+        hint = did_you_mean(text.lower(), names)
+        raise UsageError(f"no state is called {text}{hint}; states: {', '.join(names)}")
+    return known[plain(text)]
 
 
 def _queues(dump: Dump, names: Sequence[str]) -> set[str]:
@@ -233,7 +241,7 @@ def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -
                 job.queue,
                 _tasks_text(standing),
                 _wants_text(job, total),
-                duration(int(max(snapshot.now - _since(job, standing), 0))),
+                _age_text(snapshot.now, _since(job, standing)),
                 first,
             )
         )
@@ -322,6 +330,13 @@ def _since(job: JobInfo, standing: JobStanding) -> float:
         if starts:
             return min(starts)
     return job.waits_since
+
+
+def _age_text(now: float, since: float) -> str:
+    """Return how long ago a time was; empty if it is not known, or still to come."""
+    if not 0 < since <= now:
+        return ""
+    return duration(int(now - since)) if now - since >= 1 else _JUST_NOW
 
 
 def _data(standing: JobStanding, job: JobInfo) -> dict[str, object]:

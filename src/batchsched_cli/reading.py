@@ -287,7 +287,7 @@ class Question:
 
                 kept.append((source, example(source)))
                 continue
-            for where, document in documents(source, faults):
+            for where, document in documents(source, faults, self.notes):
                 if document.get("format") == _KEPT_SNAPSHOT:
                     try:
                         kept.append((where, Snapshot.from_dict(document)))
@@ -306,7 +306,8 @@ class Question:
         if kept and len(kept) + len(objects) > 1:
             faults.append(f"{kept[0][0]}: a kept snapshot: give nothing else with it")
         if not kept and not objects and not faults:
-            faults.append(f"{', '.join(sources)}: there are no objects")
+            empty = ", ".join(STANDARD_INPUT if each == "-" else each for each in sources)
+            faults.append(f"{empty}: there are no objects")
         if faults:
             raise UsageError(*faults)
         return objects, kept[0][1] if kept else None
@@ -345,7 +346,7 @@ class Question:
                 f"no file, and no preset, is called {name}{hint}; presets: {', '.join(PRESETS)}"
             )
         faults: list[str] = []
-        found = list(documents(name, faults))
+        found = list(documents(name, faults, self.notes))
         if faults:
             raise UsageError(*faults)
         if len(found) != 1:
@@ -400,13 +401,14 @@ def _told(error: OSError) -> str:
 # Files
 
 
-def documents(source: str, faults: list[str]) -> Iterator[tuple[str, Object]]:
+def documents(source: str, faults: list[str], notes: list[str]) -> Iterator[tuple[str, Object]]:
     """Yield the objects of a file, of all files of a folder, or of standard input (``-``).
 
-    What cannot be read is added to the faults.
+    What cannot be read is added to the faults. What is empty is only noted: kubectl prints nothing
+    for a kind that a cluster does not have.
     """
     if source == "-":
-        yield from parsed(STANDARD_INPUT, sys.stdin.buffer.read(), faults)
+        yield from parsed(STANDARD_INPUT, sys.stdin.buffer.read(), faults, notes)
         return
     path = Path(source)
     try:
@@ -417,14 +419,16 @@ def documents(source: str, faults: list[str]) -> Iterator[tuple[str, Object]]:
             if not files:
                 faults.append(f"{source}: there are no files named {', '.join(SUFFIXES)}")
             for file in files:
-                yield from parsed(str(file), file.read_bytes(), faults)
+                yield from parsed(str(file), file.read_bytes(), faults, notes)
         else:
-            yield from parsed(source, path.read_bytes(), faults)
+            yield from parsed(source, path.read_bytes(), faults, notes)
     except (OSError, ValueError) as error:  # a name may have what no name of a file has
         faults.append(_told(error) if isinstance(error, OSError) else f"{source!r}: {error}")
 
 
-def parsed(source: str, content: bytes, faults: list[str]) -> Iterator[tuple[str, Object]]:
+def parsed(
+    source: str, content: bytes, faults: list[str], notes: list[str]
+) -> Iterator[tuple[str, Object]]:
     """Yield the objects in the content of a file: JSON or YAML, compressed or not."""
     try:
         text = _text(content)
@@ -440,7 +444,7 @@ def parsed(source: str, content: bytes, faults: list[str]) -> Iterator[tuple[str
         faults.append(f"{source}: {' '.join(str(error).split())}")
         return
     if not found:
-        faults.append(f"{source}: it is empty")
+        notes.append(f"{source}: it is empty")
     for position, document in enumerate(found):
         where = source if len(found) == 1 else f"{source}, document {position + 1}"
         if isinstance(document, dict):
@@ -638,7 +642,7 @@ def configuration_content(where: str, document: Object) -> Object:
     found: dict[str, Object] = {}
     for key, text in sorted(texts.items(), key=lambda item: str(item[0])):
         faults: list[str] = []
-        contents = list(parsed(f"{where}, {key}.yaml", str(text).encode(), faults))
+        contents = list(parsed(f"{where}, {key}.yaml", str(text).encode(), faults, []))
         if len(contents) == 1 and "actions" in contents[0][1]:
             found[str(key)] = contents[0][1]
         elif faults and len(texts) == 1:

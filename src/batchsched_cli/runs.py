@@ -333,8 +333,11 @@ def replay_answer(question: Question) -> Answer:
         question.note_all(configuration.config.notices, f"of {configuration.name}")
     config: SchedulerConfig | None = None if configuration is None else configuration.config
     name = "This version" if configuration is None else f"Configuration {configuration.name}"
+    records = _records(path)
+    if not records:
+        raise UsageError(f"{path}: there are no records")
     cycles = 0
-    for record in _records(path):
+    for record in records:
         found = replay(record, config=config)
         if found.differs_at is not None and found.difference is not None:
             return _differs(path, name, cycles, found)
@@ -362,7 +365,7 @@ def _records(path: str) -> list[Record]:
     """Return the records in a file: one for each document."""
     faults: list[str] = []
     found: list[Record] = []
-    for where, document in documents(path, faults):
+    for where, document in documents(path, faults, []):
         if document.get("format") != _RECORD:
             faults.append(f"{where}: expected a record, as `batchsched record` writes it")
             continue

@@ -23,6 +23,7 @@ from batchsched import (
     check_config,
 )
 from batchsched.tools import JobState, standings
+from batchsched_cli.reading import PRESETS
 
 NO_PREDICATES = {"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}]}]}
 
@@ -86,7 +87,7 @@ def test_the_limit_of_a_queue_is_the_cause(tmp_path):
     assert ended.status == 1
     assert ended.lines[0] == "4 tasks of 1 job wait that start now; nothing is evicted"
     because = ended.out[ended.out.index("because") :].partition("By queue")[0]
-    assert "queue 'dept' would hold 3 of cpu, 1 more than its limit" in because
+    assert "queue 'dept' would hold 3 cpu, 1 more than its limit" in because
     assert "alone gives the whole change: plugin 'capacity' instead of 'proportion'" in because
 
 
@@ -112,8 +113,30 @@ def test_check_tells_what_the_library_finds(tmp_path):
 
 
 def test_check_needs_no_cluster_and_reads_none_unasked():
-    assert run("check", "default", given=b"").lines[0].startswith("1 finding in default")
-    assert run("check", given=b"").lines[0].startswith("1 finding in default")
+    for words in (["check", "default"], ["check"]):
+        assert run(*words, given=b"").lines == ["Nothing is found wrong with default."]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_no_mistake(name):
+    ended = run("check", name, "--json", given=b"")
+    assert (ended.status, ended.data["findings"]) == (0, [])
+
+
+def test_the_same_in_a_file_of_ones_own_is_a_choice_that_is_told(tmp_path):
+    file = written(tmp_path, "mine.json", PRESETS["kueue"])
+    assert (
+        run("check", file, "--width", 300).lines[0]
+        == f"1 finding in {file}: CapacityWithoutReclaim."
+    )
+
+
+def test_queues_that_do_not_suit_a_preset_are_found(tmp_path):
+    limit = ResourceLimit(milli_cpu=1000)
+    vision = Queue(name="vision", deserved=Resource(milli_cpu=4000), limit=limit)
+    cluster = written(tmp_path, "c.json", Snapshot(queues=[vision]).to_dict())
+    ended = run("check", "kueue", "-f", cluster)
+    assert (ended.status, ended.lines[0]) == (1, "1 finding in kueue: DeservedBeyondLimit.")
 
 
 def test_check_tells_whether_a_finding_shows_on_a_cluster(tmp_path):

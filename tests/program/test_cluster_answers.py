@@ -7,6 +7,7 @@ import pytest
 from tests.support import dumps
 from tests.support.program import run
 
+from batchsched import JobInfo, NodeInfo, Queue, Resource, Snapshot, TaskInfo, TaskStatus
 from batchsched_cli.text import cut_names
 
 LABEL = "example.com/pool"
@@ -182,6 +183,40 @@ def test_what_the_answer_rests_on_stands_at_its_end():
         "scheduler names",
         "assumed",
     ]
+
+
+def test_a_job_that_has_just_come_waits_since_just_now():
+    objects = [dumps.node("n1"), *gang("big", 1, cpu="99")]
+    words = ["--now", "2026-11-20T09:30:00Z", "--width", 120]
+    assert "since: 2026-11-20T09:30:00Z, just now" in run("why", "big", *words, given=objects).lines
+    assert " just now  " in run("jobs", *words, given=objects).lines[2]
+    before = run("jobs", "--now", "2026-11-20T09:29:00Z", given=objects)
+    assert "SINCE" not in before.lines[1]
+
+
+def test_a_snapshot_that_tells_no_times_shows_none():
+    snapshot = Snapshot(queues=[Queue(name="q")], jobs=[JobInfo(name="j", queue="q")], now=2e9)
+    given = json.dumps(snapshot.to_dict()).encode()
+    assert "SINCE" not in run("jobs", given=given).lines[1]
+
+
+def test_until_when_a_node_is_held_is_a_date():
+    def one(name, **more):
+        return JobInfo(
+            name=name,
+            queue="q",
+            tasks=[TaskInfo(uid=name, name=name, resreq=Resource(milli_cpu=1000), **more)],
+        )
+
+    runs = one("runs", node_name="n", status=TaskStatus.RUNNING, start_time=2e9, estimate=3600)
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n", allocatable=Resource(milli_cpu=1000))],
+        queues=[Queue(name="q")],
+        jobs=[runs, one("waits")],
+        now=2e9 + 60,
+    )
+    given = json.dumps(snapshot.to_dict()).encode()
+    assert "runs until 2033-05-18T04:33:20Z" in run("why", "waits", given=given).out
 
 
 def test_c10_the_first_line_is_a_sentence_at_any_width():

@@ -78,7 +78,7 @@ def test_closed_and_full_streams_end_it_without_a_traceback():
     ended = subprocess.run(["sh", "-c", script], check=False, capture_output=True, text=True)
     assert ended.stdout.split() == ["2", "2"]
     assert ended.stderr.splitlines() == [
-        "batchsched: standard input: it is empty",
+        "batchsched: standard input: there are no objects",
         "batchsched: standard output: No space left on device",
     ]
 

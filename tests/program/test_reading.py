@@ -67,6 +67,20 @@ def test_files_of_other_kinds_in_a_folder_are_left_alone(tmp_path):
     assert shown(tmp_path, cluster__json=content, notes__txt=b"\xff").status == 0
 
 
+@pytest.mark.parametrize("content", [b"", b" \n", gzip.compress(b"")])
+def test_an_empty_file_is_noted_since_kubectl_writes_one_for_a_kind_that_is_not_there(
+    tmp_path, content
+):
+    cluster = as_list(dumps.native_gated()).encode()
+    ended = shown(tmp_path, cluster__json=cluster, podgroups__json=content)
+    empty = tmp_path / "podgroups.json"
+    assert (ended.status, ended.err) == (0, f"note: {empty}: it is empty\n")
+    named = run("jobs", "-f", tmp_path / "cluster.json", "-f", empty)
+    assert named == ended
+    alone = run("jobs", "-f", empty)
+    assert (alone.status, alone.err) == (2, f"batchsched: {empty}: there are no objects\n")
+
+
 def test_a_kept_snapshot_is_a_cluster(tmp_path):
     snapshot = read_dump(dumps.native_gated()).snapshot
     file = tmp_path / "kept.json"
@@ -104,7 +118,7 @@ FAULTS = {
     "no file": (["-f", "missing.json"], None, "missing.json: No such file"),
     "broken JSON": ([], b'{"kind": "Pod"', "standard input: Expecting"),
     "not an object": ([], b"[1, 2]", "standard input: expected an object, got '[1, 2]'"),
-    "empty": ([], b"", "standard input: it is empty"),
+    "empty": ([], b"", "standard input: there are no objects"),
     "no kind": ([], b'{"metadata": {}}', "expected an object with a kind; its keys: metadata"),
     "a configuration": ([], b'{"actions": "allocate"}', "give it with -c"),
     "no text": ([], b"\x00\xff\xfe", "expected text in UTF-8"),
@@ -240,7 +254,7 @@ PLAIN = st.recursive(
 def test_yaml_is_read_as_the_json_that_it_stands_for(content, is_flow):
     text = yaml.safe_dump(content, default_flow_style=is_flow)
     faults = []
-    assert [found for _, found in parsed("x.yaml", text.encode(), faults)] == [content]
+    assert [found for _, found in parsed("x.yaml", text.encode(), faults, faults)] == [content]
     assert faults == []
 
 
@@ -264,7 +278,7 @@ def test_yaml_is_read_as_the_json_that_it_stands_for(content, is_flow):
 )
 def test_yaml_in_all_its_ways(text, expected):
     faults = []
-    found = [each for _, each in parsed("x.yaml", text.encode(), faults)]
+    found = [each for _, each in parsed("x.yaml", text.encode(), faults, faults)]
     if isinstance(expected, str):
         assert expected in faults[0]
     else:

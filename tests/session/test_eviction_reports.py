@@ -55,7 +55,7 @@ def test_candidates_are_counted_by_why_they_may_not_go() -> None:
     assert (found.best_node, found.shortfall) == ("n1", Resource(milli_cpu=2000, memory=2 << 30))
     assert result.pending["new-1"].text.endswith(
         "preempt searched 2 nodes with 6 candidates: protected by gang: 3, equal priority: 2, "
-        "kube-system: 1, would still be 2 cpu, 2 GiB memory short on n1"
+        "kube-system: 1, would still be 2 cpu, 2 GiB short on n1"
     )
 
 

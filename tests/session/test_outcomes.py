@@ -140,9 +140,9 @@ def test_jobs_left_out_have_no_outcome_and_say_why() -> None:
 # Why pending
 
 TOO_LARGE = (
-    "its gang can never start: it needs 3 cpu, 3 GiB memory at once "
-    "(3 tasks of 1 cpu, 1 GiB memory, of which 2 fit); all nodes together have 2 cpu, "
-    "2 GiB memory, the largest has 2 cpu, 2 GiB memory"
+    "its gang can never start: it needs 3 cpu, 3 GiB at once "
+    "(3 tasks of 1 cpu, 1 GiB, of which 2 fit); all nodes together have 2 cpu, "
+    "2 GiB, the largest has 2 cpu, 2 GiB"
 )
 
 
@@ -216,8 +216,7 @@ def test_queue_overused() -> None:
     result = schedule(snapshot, config=WITH_PROPORTION)
     assert why(result) == {"a-2": WhyPending.QUEUE_OVERUSED}
     assert result.pending["a-2"].text == (
-        "queue 'q' has its deserved share: "
-        "it deserves 1 cpu, 1 GiB memory and has 1 cpu, 1 GiB memory"
+        "queue 'q' has its deserved share: it deserves 1 cpu, 1 GiB and has 1 cpu, 1 GiB"
     )
     share = result.pending["a-2"].share
     assert share is not None

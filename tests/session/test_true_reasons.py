@@ -77,7 +77,7 @@ def test_a_queue_that_has_its_share_without_unready_gangs_says_so() -> None:
     )
     reason = scheduler(HOLD).schedule(snapshot).pending["b-1"]
     assert reason.why is WhyPending.QUEUE_OVERUSED
-    assert "it deserves 2 cpu, 2 GiB memory and has 2 cpu, 2 GiB memory" in reason.text
+    assert "it deserves 2 cpu, 2 GiB and has 2 cpu, 2 GiB" in reason.text
 
 
 def test_a_gang_does_not_stand_in_its_own_way() -> None:
@@ -165,9 +165,9 @@ def test_a_gang_larger_than_the_cluster_says_what_it_needs_and_what_there_is() -
     assert need.cluster == Resource(milli_cpu=10000, memory=40 << 30)
     assert need.largest == Resource(milli_cpu=1000, memory=4 << 30)
     said = (
-        "its gang can never start: it needs 11 cpu, 11 GiB memory at once "
-        "(11 tasks of 1 cpu, 1 GiB memory, of which 10 fit); all nodes together have 10 cpu, "
-        "40 GiB memory, the largest has 1 cpu, 4 GiB memory"
+        "its gang can never start: it needs 11 cpu, 11 GiB at once "
+        "(11 tasks of 1 cpu, 1 GiB, of which 10 fit); all nodes together have 10 cpu, "
+        "40 GiB, the largest has 1 cpu, 4 GiB"
     )
     assert all(result.pending[f"gang-{i}"].text.endswith(said) for i in range(1, 12))
     condition = result.jobs["default/gang"].condition
@@ -205,7 +205,7 @@ def test_the_sum_counts_where_the_kinds_do_not() -> None:
     assert found is not None
     assert found.kinds == ()
     assert found.request.milli_cpu == 3300
-    assert "it needs 3.3 cpu, 3 GiB memory at once; all nodes together have" in found.text
+    assert "it needs 3.3 cpu, 3 GiB at once; all nodes together have" in found.text
 
 
 def test_tasks_that_succeeded_need_nothing_more() -> None:

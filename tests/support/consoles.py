@@ -1,7 +1,7 @@
 """Runs the commands of `batchsched` that a page shows, and compares what they print.
 
 A block of the language `console` has commands, each after `$ `, and what they print. The commands
-of a page run in one folder, with copies of the files in `examples`; `$ echo $?` tells the exit
+of a page run in one folder, with copies of files in `examples`; `$ echo $?` tells the exit
 status; a line `...` stands for any lines. `python -m tests.support.consoles` writes what is printed
 now into the pages.
 """
@@ -19,7 +19,8 @@ from unittest.mock import patch
 from batchsched_cli.program import main as program
 
 ROOT = Path(__file__).parents[2]
-DUMPS, LOG = ROOT / "examples" / "dumps", ROOT / "examples" / "log.swf"
+DUMPS = ROOT / "examples" / "dumps"
+LOG, CONFIG = ROOT / "examples" / "log.swf", ROOT / "examples" / "scheduler.json"
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 CUT = "...\n"
 OURS = re.compile(r"^\$ batchsched ", re.MULTILINE)
@@ -75,7 +76,7 @@ def shortened(printed, shown):
 def updated(text):
     """Return a page with what its commands print now."""
     with TemporaryDirectory() as folder, chdir(folder):
-        for file in (*DUMPS.glob("*.json"), LOG):
+        for file in (*DUMPS.glob("*.json"), LOG, CONFIG):
             copy(file, folder)
         return BLOCK.sub(
             lambda block: as_printed(block[0]) if OURS.search(block[0]) else block[0], text

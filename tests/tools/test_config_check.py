@@ -416,7 +416,7 @@ def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
             cluster(Queue(name="a", deserved=cpus(6), limit=ResourceLimit(milli_cpu=5000))),
             "DeservedBeyondLimit",
             "queues['a'].limit",
-            "it deserves 6 of cpu, but it never gets more than its limit, 5",
+            "it deserves 6 cpu, but it never gets more than its limit, 5",
         ),
         (
             cluster(
@@ -427,7 +427,7 @@ def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
             ),
             "DeservedBeyondLimit",
             "queues['p'].limit",
-            "queues below it deserve 6 of cpu, but it never gets more than its limit, 5",
+            "queues below it deserve 6 cpu, but it never gets more than its limit, 5",
         ),
         (
             cluster(
@@ -438,7 +438,7 @@ def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
             "DeservedBeyondParent",
             "queues['p'].deserved",
             (
-                "queues below it deserve 3 of cpu, but it deserves 1: whether they get the rest "
+                "queues below it deserve 3 cpu, but it deserves 1: whether they get the rest "
                 "depends on weights"
             ),
         ),
@@ -451,7 +451,7 @@ def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
             "GuaranteeBeyondDeserved",
             "queues['p'].guarantee",
             (
-                "3 of cpu are guaranteed to it, but it deserves 2: the rest is reserved for it, "
+                "3 cpu are guaranteed to it, but it deserves 2: the rest is reserved for it, "
                 "used or not"
             ),
         ),
@@ -463,7 +463,7 @@ def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
             "GuaranteesBeyondCluster",
             "queues['a'].guarantee",
             (
-                "queues are guaranteed 1 of gpu together, but nodes in service have 0 for them: "
+                "queues are guaranteed 1 GPU together, but nodes in service have 0 for them: "
                 "no queue can use more than its guarantee, even if nodes are idle"
             ),
         ),
@@ -557,7 +557,7 @@ def test_guarantees_count_against_what_capacity_gives_to_queues() -> None:
     assert schedule(guaranteed(2), config=CAPACITY).binds
     assert of_queues(CAPACITY, guaranteed(3)) == []
     (finding,) = of_queues(CAPACITY, guaranteed(4))
-    assert "guaranteed 4 of cpu together, but nodes in service have 3 for" in finding.consequence
+    assert "guaranteed 4 cpu together, but nodes in service have 3 for" in finding.consequence
     assert not schedule(guaranteed(4), config=CAPACITY).binds
     assert finding.shows_on_yours is True
     assert finding.mended is not None

@@ -321,7 +321,7 @@ def test_it_tells_why_a_queue_claims_nothing() -> None:
         queues=[Queue(name="a"), Queue(name="b")],
         jobs=[of_queue("a", 2), of_queue("b", 2), waiting("job", "a")],
     )
-    why = "no claim is possible: queue 'a' would hold 3 of cpu, 1 more than its share of 2"
+    why = "no claim is possible: queue 'a' would hold 3 cpu, 1 more than its share of 2"
     assert said_by_capacity(snapshot) == ({"protected": 2}, {why: 2})
     # Two that are equally full have nothing to level.
     assert said_by_capacity(snapshot, level=True) == (
@@ -357,7 +357,7 @@ def test_it_tells_which_queue_keeps_others_out_of_reach_or_is_not_above_its_shar
     nodes = [NodeInfo(name="n1", allocatable=4 * CPU), NodeInfo(name="n2", allocatable=2 * CPU)]
     snapshot = Snapshot(nodes=nodes, queues=queues, jobs=[*jobs, waiting("job", "y", 1, 3)])
     assert said_by_capacity(snapshot)[1] == {
-        "no claim is possible: queue 'y' would hold 4 of cpu, 1 more than its share of 3; "
+        "no claim is possible: queue 'y' would hold 4 cpu, 1 more than its share of 3; "
         "what it deserves, 3, would be exceeded by 1": 3
     }
     snapshot = evolve(snapshot, jobs=[*jobs[::2], waiting("job", "y", 1, 3)])

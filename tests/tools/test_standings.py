@@ -684,6 +684,11 @@ def test_a_condition_whose_time_is_none_or_to_come_is_told_without(time: str | N
     assert says(workload_with(said)) == ["Kueue says: no quota"]
 
 
+def test_a_condition_of_this_moment_is_told_as_that() -> None:
+    said = dumps.condition("QuotaReserved", "False", "Pending", "no quota", dumps.NOW)
+    assert says(workload_with(said)) == ["Kueue says, just now: no quota"]
+
+
 @pytest.mark.parametrize(
     ("objects", "who"),
     [

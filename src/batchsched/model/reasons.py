@@ -11,7 +11,7 @@ from attrs import field, frozen
 from batchsched.model.cluster import Hold, HoldKind, QueueStatus
 from batchsched.model.immutable import EMPTY, FrozenMap, kept_map
 from batchsched.model.resources import Resource
-from batchsched.model.texts import amounts_text, shown_amount
+from batchsched.model.texts import amount_text, amounts_text, counted_amount, shown_amount
 
 
 @frozen(kw_only=True)
@@ -112,7 +112,7 @@ class EvictionReport:
     ...     shortfall=Resource(scalars={"nvidia.com/gpu": 2000}),
     ... ))
     reclaim searched 12 nodes with 21 candidates: protected by gang: 12, \
-covered by its queue's share: 7, would still be 2 nvidia.com/gpu short on n3
+covered by its queue's share: 7, would still be 2 GPUs short on n3
     """
 
     action: str
@@ -215,7 +215,7 @@ class QueueExcess:
 
     >>> excess = QueueExcess(queue="a", dimension="cpu", would_hold=3000, most=2000)
     >>> print(over_limit(excess, "capacity").text)
-    queue 'a' would hold 3 of cpu, 1 more than its limit
+    queue 'a' would hold 3 cpu, 1 more than its limit
     """
 
     dimension: str
@@ -232,7 +232,7 @@ class QueueExcess:
         """Return the excess in one line; `than` says what it exceeds."""
         name, amount = self.dimension, self.would_hold
         who = f"queue {self.queue!r}" if self.queue else "with guarantees, queues"
-        would = f"{shown_amount(name, amount)} of {name}"
+        would = counted_amount(name, amount)
         return (
             f"{who} would hold {would}, {shown_amount(name, amount - self.most)} more than {than}"
         )
@@ -280,7 +280,7 @@ def over_share(excess: QueueExcess, plugin: str, deserved: QueueExcess | None = 
 
     >>> share = QueueExcess(queue="a", dimension="gpu", would_hold=5000, most=4000, held=4000)
     >>> print(over_share(share, "capacity", share).text)
-    queue 'a' would hold 5 of gpu, 1 more than its share of 4; what it deserves, 4, is met
+    queue 'a' would hold 5 GPUs, 1 more than its share of 4; what it deserves, 4, is met
 
     """
     detail = excess.text(f"its share of {shown_amount(excess.dimension, excess.most)}")
@@ -293,9 +293,8 @@ def over_share(excess: QueueExcess, plugin: str, deserved: QueueExcess | None = 
 
 def _beyond_deserved_text(excess: QueueExcess, deserved: QueueExcess) -> str:
     name, most = deserved.dimension, deserved.most
-    what = f"what it deserves, {shown_amount(name, most)}"
-    if name != excess.dimension:
-        what += f" of {name}"
+    shown = shown_amount if name == excess.dimension else counted_amount
+    what = f"what it deserves, {shown(name, most)}"
     if deserved.held is not None and deserved.held >= most:
         return f"{what}, is met"
     return f"{what}, would be exceeded by {shown_amount(name, deserved.would_hold - most)}"
@@ -424,7 +423,7 @@ class PlannedWait:
     """What a job waits for by its plan, or if no start could be planned.
 
     >>> print(PlannedWait(dimension="gpu", amount=2000, start=60, freed_by=("a",)))
-    waits for 2 gpu; planned for t = 60, when a is expected to end
+    waits for 2 GPUs; planned for t = 60, when a is expected to end
     """
 
     dimension: str
@@ -443,10 +442,7 @@ class PlannedWait:
     @property
     def text(self) -> str:
         """The wait in one line."""
-        if self.dimension == "memory":
-            amount = f"{self.amount / (1 << 30):.6g} GiB of memory"
-        else:
-            amount = f"{self.amount / 1000:.6g} {self.dimension}"
+        amount = amount_text(self.dimension, self.amount)
         if self.start is not None:
             return f"waits for {amount}; {self._when(self.start)}"
         if self.window is not None:

@@ -5,72 +5,81 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_STEP = 1024
-
-
-def is_in_bytes(dimension: str, /) -> bool:
-    """Return whether a dimension is counted in bytes: memory, ephemeral storage, huge pages."""
-    return dimension in ("memory", "ephemeral-storage") or dimension.startswith("hugepages-")
+_BYTES = ((1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_WHOLE = 1000
+"""One cpu or device, in the unit of a `Resource`."""
+_LARGEST = 1e15
+"""Larger numbers are told by their first digits: no unit helps."""
 
 
 def amount_text(dimension: str, amount: float, /) -> str:
-    """Return an amount of a dimension with its unit.
+    """Return an amount of one dimension as a person says it.
 
     `amount` is in the unit of a `Resource`: bytes of memory, otherwise thousandths.
 
-    >>> amount_text("cpu", 1500), amount_text("nvidia.com/gpu", 2000)
-    ('1.5 cpu', '2 nvidia.com/gpu')
-    >>> amount_text("memory", 3 << 29), amount_text("ephemeral-storage", 5 * 2**30 * 1000)
-    ('1.5 GiB memory', '5 GiB ephemeral-storage')
+    >>> amount_text("nvidia.com/gpu", 16000), amount_text("cpu", 1500), amount_text("cpu", 250)
+    ('16 GPUs', '1.5 cpu', '250m cpu')
+    >>> amount_text("memory", 3 << 39), amount_text("ephemeral-storage", 1000 << 40)
+    ('1.5 TiB of memory', '1 TiB ephemeral-storage')
     """
-    units = amount if dimension == "memory" else amount / 1000
-    if not is_in_bytes(dimension):
-        return f"{_number(units)} {dimension}"
-    power = 0
-    while abs(units) >= _STEP and power < len(_BINARY) - 1:
-        units /= _STEP
-        power += 1
-    return f"{_number(units)} {_BINARY[power]} {dimension}"
+    if dimension == "cpu" and 0 < amount < _WHOLE:
+        return f"{amount:g}m cpu"
+    return counted_amount(dimension, amount)
 
 
-def amounts_text(amounts: Iterable[tuple[str, float]], /) -> str:
-    """Return amounts by dimension in one line, without those that are 0.
+def counted_amount(dimension: str, amount: float, /) -> str:
+    """Return an amount of one dimension, of cpus as a decimal: to be followed by bare numbers.
 
-    >>> amounts_text([("cpu", 2000), ("memory", 0), ("nvidia.com/gpu", 1000)]), amounts_text([])
-    ('2 cpu, 1 nvidia.com/gpu', 'nothing')
+    >>> counted_amount("cpu", 250), counted_amount("nvidia.com/gpu", 1000)
+    ('0.25 cpu', '1 GPU')
     """
-    return ", ".join(amount_text(name, amount) for name, amount in amounts if amount) or "nothing"
+    unit = dimension
+    if dimension == "memory":
+        unit = "of memory"
+    elif dimension.rpartition("/")[2] == "gpu":
+        unit = "GPU" if amount == _WHOLE else "GPUs"
+    return f"{shown_amount(dimension, amount)} {unit}"
 
 
-def _number(amount: float) -> str:
-    """Return a number with at most three decimals; ``<0.001`` for smaller amounts above 0."""
-    rounded = round(float(amount), 3)
-    if not rounded and amount:
-        return "<0.001" if amount > 0 else ">-0.001"
-    return str(int(rounded)) if rounded == int(rounded) else str(rounded)
+def amounts_text(amounts: Iterable[tuple[str, float]], /, *, with_zeros: bool = False) -> str:
+    """Return amounts by dimension in one line, without those that are 0 unless these count.
 
-
-_BYTES = ((1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+    >>> amounts_text([("cpu", 2000), ("memory", 3 << 29), ("nvidia.com/gpu", 0)]), amounts_text([])
+    ('2 cpu, 1.5 GiB', 'nothing')
+    """
+    told = (
+        shown_amount(name, amount) if name == "memory" else amount_text(name, amount)
+        for name, amount in amounts
+        if amount or with_zeros
+    )
+    return ", ".join(told) or "nothing"
 
 
 def shown_amount(dimension: str, amount: float, /) -> str:
-    """Return an amount of a dimension as text: in cpus or devices, or in bytes with a prefix.
+    """Return an amount of a dimension as a number: of cpus or devices, or bytes with a prefix.
 
     >>> shown_amount("cpu", 2500), shown_amount("memory", 3 << 29), shown_amount("gpu", 8000)
     ('2.5', '1.5 GiB', '8')
+    >>> shown_amount("hugepages-2Mi", 1000 << 21), shown_amount("a", 0.1), shown_amount("a", 1e60)
+    ('2 MiB', '<0.001', '1e+57')
     """
-    if dimension != "memory":
-        return _short(amount / 1000)
-    for size, name in _BYTES:
-        if abs(amount) >= size:
-            return f"{_short(amount / size)} {name}"
-    return f"{_short(amount)} B"
+    units = amount if dimension == "memory" else amount / _WHOLE
+    if dimension in ("memory", "ephemeral-storage") or dimension.startswith("hugepages-"):
+        for size, name in _BYTES:
+            if abs(units) >= size:
+                return f"{_short(units / size)} {name}"
+        return f"{_short(units)} B"
+    return _short(units)
 
 
-def _short(amount: float) -> str:
-    text = f"{amount:.3f}".rstrip("0").rstrip(".")
-    return text if text not in ("-0", "") else "0"
+def _short(number: float) -> str:
+    """Return a number with at most three decimals; ``<0.001`` for smaller ones above 0."""
+    if abs(number) >= _LARGEST:
+        return f"{number:.3g}"
+    text = f"{number:.3f}".rstrip("0").rstrip(".")
+    if text in ("0", "-0"):
+        return "<0.001" if number > 0 else ">-0.001" if number else "0"
+    return text
 
 
 def similar_name(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str | None:

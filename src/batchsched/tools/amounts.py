@@ -1,4 +1,4 @@
-"""Amounts of resources: as text, with changes, and all that a snapshot has."""
+"""Amounts of resources: as text (see `model/texts.py`), with changes, and all of a snapshot."""
 
 from __future__ import annotations
 
@@ -9,55 +9,20 @@ from attrs import Attribute, AttrsInstance, evolve, fields
 
 from batchsched.model.resources import Amount, Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.texts import shown_amount
+from batchsched.model.texts import amounts_text
 
 PartT = TypeVar("PartT", bound=AttrsInstance)
-_WHOLE = 1000
-"""One cpu or device, in the unit of a `Resource`."""
 
 
 def resource_text(resource: Resource) -> str:
     """Format a resource: ``2 cpu, 4 GiB, 1 GPU``."""
-    parts = [_amount_text(name, amount) for name, amount in resource.dimensions() if amount]
-    return ", ".join(parts) or "nothing"
+    return amounts_text(resource.dimensions())
 
 
 def limit_text(limit: ResourceLimit) -> str:
     """Format a limit: ``8 cpu, 0 GPUs``; dimensions without a limit are left out."""
-    parts = [_amount_text(name, amount) for name, amount in limit.dimensions()]
-    return ", ".join(parts) or "no limit"
-
-
-def _amount_text(dimension: str, amount: Amount) -> str:
-    """Format an amount of one dimension in a list of them.
-
-    >>> _amount_text("cpu", 1500), _amount_text("memory", 3 << 29), _amount_text("gpu", 2000)
-    ('1.5 cpu', '1.5 GiB', '2 GPUs')
-    """
-    if dimension == "memory":
-        return shown_amount(dimension, amount)
-    return amount_in_words(dimension, amount)
-
-
-def amount_in_words(dimension: str, amount: Amount, /) -> str:
-    """Return an amount of one dimension as a person says it.
-
-    >>> amount_in_words("nvidia.com/gpu", 16000), amount_in_words("nvidia.com/gpu", 1000)
-    ('16 GPUs', '1 GPU')
-    >>> amount_in_words("cpu", 250), amount_in_words("memory", 3 << 39)
-    ('250m cpu', '1.5 TiB of memory')
-    >>> amount_in_words("ephemeral-storage", 1000 << 40)
-    '1 TiB ephemeral-storage'
-    """
-    if dimension == "memory":
-        return f"{shown_amount(dimension, amount)} of memory"
-    if dimension == "ephemeral-storage" or dimension.startswith("hugepages-"):
-        return f"{shown_amount('memory', amount / 1000)} {dimension}"  # thousandths of bytes
-    if dimension == "cpu" and 0 < amount < _WHOLE:
-        return f"{amount:g}m cpu"
-    if dimension.rpartition("/")[2] == "gpu":
-        return f"{shown_amount(dimension, amount)} GPU{'' if amount == _WHOLE else 's'}"
-    return f"{shown_amount(dimension, amount)} {dimension}"
+    amounts = tuple(limit.dimensions())
+    return amounts_text(amounts, with_zeros=True) if amounts else "no limit"
 
 
 def dimensions_used(snapshot: Snapshot) -> set[str]:

@@ -46,9 +46,10 @@ from batchsched.model.cluster import (
 )
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.texts import amount_text
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import duration_problems
-from batchsched.tools.amounts import amount_in_words, evolved
+from batchsched.tools.amounts import evolved
 
 
 @frozen
@@ -349,7 +350,7 @@ def _amounts(value: object) -> str:
     if not isinstance(value, (Resource, ResourceLimit)):
         return "no limit"
     is_limit = isinstance(value, ResourceLimit)
-    told = [amount_in_words(name, n) for name, n in value.dimensions() if n or is_limit]
+    told = [amount_text(name, n) for name, n in value.dimensions() if n or is_limit]
     return ", ".join(told) or ("no limit" if is_limit else "nothing")
 
 
@@ -424,7 +425,7 @@ def _amounts_instead(before: Resource | ResourceLimit, after: Resource | Resourc
         told = {name: amounts[name] for name in names if name in amounts}
         if isinstance(before, Resource):
             told = {name: amount for name, amount in told.items() if amount}
-        return ", ".join(amount_in_words(name, amount) for name, amount in told.items()) or without
+        return ", ".join(amount_text(name, amount) for name, amount in told.items()) or without
 
     return f"{text(other)} instead of {text(one)}"
 

@@ -14,7 +14,7 @@ from batchsched.model.cluster import Queue
 from batchsched.model.resources import Amount, Resource, ResourceLimit
 from batchsched.model.rules import out_of_service
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.texts import shown_amount
+from batchsched.model.texts import counted_amount, shown_amount
 from batchsched.plugin.arguments import as_boolean
 from batchsched.plugin.queues import QueueTree
 from batchsched.tools.amounts import raised_limit
@@ -534,7 +534,7 @@ def _deserved_beyond_limit(snapshot: Snapshot, tree: QueueTree) -> Found | None:
             is_own = own.get(dimension, 0) == wanted
             message = (
                 f"{'it deserves' if is_own else 'queues below it deserve'} "
-                f"{shown_amount(dimension, wanted)} of {dimension}, but it never gets more than "
+                f"{counted_amount(dimension, wanted)}, but it never gets more than "
                 f"its limit, {shown_amount(dimension, most)}"
             )
             faults.append((f"queues[{queue.name!r}].limit", message))
@@ -558,7 +558,7 @@ def _deserved_beyond_parent(snapshot: Snapshot, tree: QueueTree) -> Found | None
             if wanted > own:
                 deserved = _raised(deserved, dimension, wanted)
                 message = (
-                    f"queues below it deserve {shown_amount(dimension, wanted)} of {dimension}, "
+                    f"queues below it deserve {counted_amount(dimension, wanted)}, "
                     f"but it deserves {shown_amount(dimension, own)}: whether they get the rest "
                     "depends on weights"
                 )
@@ -580,7 +580,7 @@ def _guarantee_beyond_deserved(snapshot: Snapshot, tree: QueueTree) -> Found | N
             if more <= deserved:
                 continue
             message = (
-                f"{shown_amount(dimension, more)} of {dimension} are guaranteed to it, but it "
+                f"{counted_amount(dimension, more)} are guaranteed to it, but it "
                 f"deserves {shown_amount(dimension, deserved)}: the rest is reserved for it, "
                 "used or not"
             )
@@ -612,7 +612,7 @@ def _guarantees_beyond_cluster(snapshot: Snapshot, tree: QueueTree) -> Found | N
             continue
         first = next(q for q in tree.queues if q.guarantee.get(dimension))
         message = (
-            f"queues are guaranteed {shown_amount(dimension, together)} of {dimension} together, "
+            f"queues are guaranteed {counted_amount(dimension, together)} together, "
             f"but nodes in service have {shown_amount(dimension, there)} for them: no queue can "
             "use more than its guarantee, even if nodes are idle"
         )

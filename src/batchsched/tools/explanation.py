@@ -8,12 +8,14 @@ from textwrap import wrap
 from attrs import evolve, field, frozen
 
 from batchsched.kubernetes.facts import Told
+from batchsched.kubernetes.objects import time_text
 from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.reasons import PendingReason, WhyPending
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import JsonValue
-from batchsched.tools.amounts import amount_in_words, limit_text, resource_text
+from batchsched.model.texts import amount_text
+from batchsched.tools.amounts import limit_text, resource_text
 from batchsched.tools.changes import Change, duration
 from batchsched.tools.node_fit import Holder, NearNode, agreeing
 from batchsched.tools.report import Report, Section, as_dict
@@ -31,6 +33,7 @@ _WHATEVER_THE_NODES = _WHATEVER_COMES_FIRST | {
     WhyPending.NEVER_ELIGIBLE,
 }
 """Why a task waits although nodes have room for it."""
+_YEAR = 365 * 86_400
 _WRAPPED = 96
 """The width of a line of reasons."""
 _SHOWN = 5
@@ -82,7 +85,7 @@ class AboveShare:
     @property
     def text(self) -> str:
         """What it holds above its share, in words."""
-        amount = amount_in_words(self.dimension, self.amount)
+        amount = amount_text(self.dimension, self.amount)
         return f"queue {self.queue} holds {amount} above its share"
 
 
@@ -303,8 +306,8 @@ class Explanation(Report):
             text = each.message or (each.reason and f"{each.type} is {each.status} ({each.reason})")
             if text and each.says_why and (each.who, text) not in said:
                 said.add((each.who, text))
-                age = -1 if each.time is None else self.now - each.time
-                ago = f", {duration(int(age))} ago" if age >= 0 else ""
+                age = -1 if each.time is None else int(self.now - each.time)
+                ago = f", {duration(age)} ago" if age > 0 else "" if age else ", just now"
                 yield f"{each.who or 'a controller'} says{ago}: {text}"
 
     def _place(self) -> Iterator[str]:
@@ -396,9 +399,14 @@ def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
+def _moment(seconds: float) -> str:
+    """Return a time: of our era as a date, of a clock that starts at 0 as the number it is."""
+    return f"{seconds:g}" if seconds < _YEAR else time_text(seconds)
+
+
 def _held(holders: tuple[Holder, ...]) -> str:
     shown = [
-        f"{h.job or h.name} {h.how}{'' if h.until is None else f' until {h.until:g}'}"
+        f"{h.job or h.name} {h.how}{'' if h.until is None else f' until {_moment(h.until)}'}"
         for h in holders[:2]
     ]
     return "; ".join(shown) + (f"; {len(holders) - 2} more" if len(holders) > 2 else "")  # noqa: PLR2004

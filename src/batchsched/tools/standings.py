@@ -27,10 +27,10 @@ from batchsched.model.immutable import kept_map
 from batchsched.model.reasons import NodeTally, PendingReason, WhyPending
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.texts import amount_text, amounts_text
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.scheduler import Scheduler
 from batchsched.state.groups import Counting, JobGroups
-from batchsched.tools.amounts import amount_in_words
 from batchsched.tools.node_fit import agreeing, words_of
 
 
@@ -633,9 +633,9 @@ class Standings:
                 asked = _least_request(job, counts.needed) if asked is None else asked
                 for dimension, most in outcome.limit.dimensions():
                     if asked.get(dimension, 0) > most:
-                        needs = amount_in_words(dimension, asked[dimension])
+                        needs = amount_text(dimension, asked[dimension])
                         text = (
-                            f"queue {name} may hold at most {amount_in_words(dimension, most)}; "
+                            f"queue {name} may hold at most {amount_text(dimension, most)}; "
                             f"it needs {needs} at once"
                         )
                         return Blocker(state=JobState.QUOTA, name=name, text=text)
@@ -669,7 +669,7 @@ def _quota_text(queue: str, reason: PendingReason) -> str:
     excess = None if reason.refusal is None else reason.refusal.excess
     if excess is not None:
         name, most = excess.dimension, excess.most
-        would, allowed = (amount_in_words(name, each) for each in (excess.would_hold, most))
+        would, allowed = (amount_text(name, each) for each in (excess.would_hold, most))
         if not excess.queue:
             return (
                 f"queue {queue} has to wait: with guarantees, queues would hold {would}, "
@@ -679,8 +679,7 @@ def _quota_text(queue: str, reason: PendingReason) -> str:
         return f"queue {excess.queue} would hold {would}, more than its {than} of {allowed}"
     if reason.share is not None:
         deserved, held = (
-            ", ".join(amount_in_words(*part) for part in amounts.dimensions() if part[1])
-            or "nothing"
+            amounts_text(amounts.dimensions())
             for amounts in (reason.share.deserved, reason.share.allocated)
         )
         return f"queue {queue} has its fair share: {deserved}; it holds {held}"
@@ -800,10 +799,10 @@ class _EmptyNodes:
                 for dimension, amount in task.start_request.dimensions():
                     most = largest.get(dimension, 0)
                     if amount > most:
-                        text = f"no {where} has {amount_in_words(dimension, amount)}"
+                        text = f"no {where} has {amount_text(dimension, amount)}"
                         if not most:
                             return text
-                        return f"{text}, the largest has {amount_in_words(dimension, most)}"
+                        return f"{text}, the largest has {amount_text(dimension, most)}"
         for task in asked:
             reason = result.pending[task.uid]
             if reason.why is WhyPending.NO_NODE and reason.tally and not reason.tally.available:

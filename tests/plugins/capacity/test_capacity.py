@@ -121,7 +121,7 @@ class TestShares:
         assert counts == {"b": 3, "c": 3}
         reason = result.pending["of-b-03"]
         assert reason.why is WhyPending.QUEUE_LIMIT
-        assert reason.text == ("with guarantees, queues would hold 11 of cpu, 1 more than there is")
+        assert reason.text == ("with guarantees, queues would hold 11 cpu, 1 more than there is")
 
     def test_departments_share_before_their_teams(self) -> None:
         counts, _ = allocated(
@@ -194,7 +194,7 @@ class TestLimits:
     def test_the_reason_says_which_queue_how_much_and_by_how_much(self) -> None:
         _, result = allocated([node("n1", 20)], self.QUEUES, [job("x1", 6)])
         reason = result.pending["of-x1-04"]
-        assert reason.text == "queue 'x1' would hold 5 of cpu, 1 more than its limit"
+        assert reason.text == "queue 'x1' would hold 5 cpu, 1 more than its limit"
         assert reason.refusal is not None
         assert reason.refusal.excess == QueueExcess(
             queue="x1", dimension="cpu", would_hold=5000, most=4000
@@ -206,7 +206,7 @@ class TestLimits:
         )
         assert counts == {"x1": 0, "x2": 1}
         assert result.pending["of-x1-00"].text == (
-            "queue 'x1' would hold 6 of cpu, 2 more than its limit"
+            "queue 'x1' would hold 6 cpu, 2 more than its limit"
         )
 
     def test_a_limit_counts_only_for_what_is_asked_for(self) -> None:
@@ -353,7 +353,7 @@ class TestGangsForWhichThereIsNotEnough:
         assert condition is not None
         assert condition.message == (
             "0 of the 2 tasks that must start together are ready; "
-            "queue 'a' would hold 2 of cpu, 1 more than its limit"
+            "queue 'a' would hold 2 cpu, 1 more than its limit"
         )
 
     def test_a_limit_is_told_before_what_others_hold(self) -> None:

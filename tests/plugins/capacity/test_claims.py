@@ -125,7 +125,7 @@ class TestExamplesOnWhichSchedulersDiffer:
         assert gone == []
         reason = result.pending["more-a00-00"]
         assert reason.why is WhyPending.ABOVE_FAIR_SHARE
-        assert "queue 'a' would hold 4 of cpu, 0.667 more than its share of 3.333" in reason.text
+        assert "queue 'a' would hold 4 cpu, 0.667 more than its share of 3.333" in reason.text
         assert reason.refusal is not None
         assert reason.refusal.queue == "a"
         assert reason.refusal.excess is not None
@@ -153,18 +153,18 @@ class TestWhatAQueueIsToldThatMayNotClaim:
 
     def test_what_it_deserves_is_met(self) -> None:
         assert self.told(4, deserved=(0, 4)) == (
-            "queue 'a' would hold 5 of gpu, 1 more than its share of 4; what it deserves, 4, is met"
+            "queue 'a' would hold 5 GPUs, 1 more than its share of 4; what it deserves, 4, is met"
         )
 
     def test_what_it_deserves_would_be_exceeded(self) -> None:
         assert self.told(3, deserved=(0, 4), more=2) == (
-            "queue 'a' would hold 5 of gpu, 1 more than its share of 4; "
+            "queue 'a' would hold 5 GPUs, 1 more than its share of 4; "
             "what it deserves, 4, would be exceeded by 1"
         )
 
     def test_it_deserves_nothing(self) -> None:
         assert self.told(4, deserved=(0, 0)) == (
-            "queue 'a' would hold 5 of gpu, 1 more than its share of 4"
+            "queue 'a' would hold 5 GPUs, 1 more than its share of 4"
         )
 
 
