@@ -218,6 +218,19 @@ class TestCover:
             )
         )
 
+    def test_the_reason_says_who_has_no_more_than_it_deserves(self) -> None:
+        # By what it deserves, a may have 2; b has less than it deserves itself, but with gpus.
+        queues = [Queue(name="a", deserved=amount(2)), Queue(name="b", deserved=amount(4))]
+        jobs = [
+            job("a", "waits", size=2),
+            job("b", "large", size=3, gpus=1, on="n1"),
+        ]
+        _, result = evicted([node("n1", 3, 1)], queues, jobs)
+        assert (
+            "of queue 'b', which has no more than what it deserves of cpu: 1"
+            in result.pending["waits-00"].text
+        )
+
     def test_the_most_valuable_is_covered_first(self) -> None:
         jobs = [
             *singles("a", "old", 4, on="n1"),
@@ -370,3 +383,19 @@ class TestLevelling:
         world = ([node("n1", 12)], queues, jobs)
         assert evicted(*world)[0] == ["a08-00"]
         assert evicted(*world, level=True)[0] == ["a08-00", "a07-00"]
+
+    def test_a_sibling_that_has_less_than_it_deserves_levels_too(self) -> None:
+        # What b deserves is cut to 4 for those of higher priority; none of it has a gpu.
+        queues = [
+            Queue(name="a", priority=1, deserved=amount(2)),
+            Queue(name="b", deserved=amount(12)),
+            Queue(name="c", priority=1, deserved=amount(8)),
+        ]
+        jobs = [
+            *singles("a", "a", 2, on="n1"),
+            *singles("b", "b", 4, size=3, gpus=1, on="n1"),
+            job("a", "more"),
+            job("c", "giant", size=15),
+        ]
+        gone, _ = evicted([node("n1", 14, 4)], queues, jobs, level=True)
+        assert gone == ["b03-00"]

@@ -35,16 +35,17 @@ class Right:
     within: Share
     """The share that the claimant's queues may not exceed."""
     leaves: tuple[Share, ...]
-    """The shares that are left to others: what any of them covers is not taken, and only from
-    queues that hold more than each of them."""
+    """The shares that are left to others: what any of them covers is not taken."""
+    above: tuple[Share, ...]
+    """Only from queues is anything taken that hold more than each of these shares."""
 
 
 RIGHTS = (
-    Right(Share.FAIR, (Share.FAIR,)),
-    Right(Share.NOMINAL, (Share.FAIR, Share.NOMINAL)),
-    Right(Share.MET, (Share.MET,)),
+    Right(Share.FAIR, (Share.FAIR,), (Share.FAIR,)),
+    Right(Share.NOMINAL, (Share.FAIR, Share.NOMINAL), (Share.FAIR, Share.NOMINAL)),
+    Right(Share.MET, (Share.MET,), (Share.MET,)),
 )
-LEVELLING = Right(Share.FAIR, (Share.FAIR, Share.NOMINAL))
+LEVELLING = Right(Share.FAIR, (Share.FAIR, Share.NOMINAL), (Share.FAIR,))
 """What a queue that levels with its siblings leaves to them; it is within no share itself."""
 
 
@@ -363,7 +364,7 @@ class QueueClaim:
         chain = self._branches(leaf)[1]
         return any(
             self._reaches(right, leaf, request, after)
-            and any(after.is_above(chain, d, right.leaves) for d in helped)
+            and any(after.is_above(chain, d, right.above) for d in helped)
             for right in self._rights_to(leaf, unit)
         ) and not (self.levels and not self._is_emptier(leaf, unit, request, after))
 
@@ -568,18 +569,20 @@ class QueueClaim:
         chain = self._branches(leaf)[1]
         lacking = dict.fromkeys(lack.dimension for lack in lacks) or self.need.dimensions
         above = [
-            right
-            for right in rights
-            if any(after.is_above(chain, d, right.leaves) for d in lacking)
+            right for right in rights if any(after.is_above(chain, d, right.above) for d in lacking)
         ]
-        if above:
-            return above, ""
-        names, leaves = self.accounts.tree.names, rights[0].leaves
-        queue = next(
-            (q for q in chain if not any(after.is_above((q,), d, leaves) for d in lacking)), leaf
+        if above or not lacking:
+            return above or rights, ""
+        shares = rights[0].above
+        poor = {q: [d for d in lacking if not after.is_above((q,), d, shares)] for q in chain}
+        # One that has too little of all that is lacking explains most.
+        queue = max(chain, key=lambda each: len(poor[each]))
+        share = next(
+            each for each in shares if not after.is_above((queue,), poor[queue][0], [each])
         )
-        asked = ", ".join(self.accounts.dimensions[d] for d in lacking)
-        return [], f"of queue {names[queue]!r}, which has no more than its fair share of {asked}"
+        asked = ", ".join(self.accounts.dimensions[d] for d in poor[queue])
+        name = self.accounts.tree.names[queue]
+        return [], f"of queue {name!r}, which has no more than {share.value} of {asked}"
 
     def _why_out_of_reach(
         self, leaf: int, right: Right, request: Vector, after: ProjectedAccounts
