@@ -75,6 +75,24 @@ OF_A_TRAINING_CLUSTER = {
 }
 
 
+DEFAULT_OF_KAI = {
+    "actions": "allocate, consolidation, reclaim, preempt, stalegangeviction",
+    "tiers": [
+        {
+            "plugins": [
+                *({"name": name} for name in ("predicates", "proportion", "priority")),
+                *({"name": name} for name in ("nodeavailability", "resourcetype", "podaffinity")),
+                *({"name": name} for name in ("elastic", "kubeflow", "ray", "subgrouporder")),
+                *({"name": name} for name in ("taskorder", "nominatednode", "dynamicresources")),
+                *({"name": name} for name in ("minruntime", "topology", "snapshot", "gpupack")),
+                {"name": "nodeplacement", "arguments": {"cpu": "binpack", "gpu": "binpack"}},
+                {"name": "gpusharingorder"},
+            ]
+        }
+    ],
+}
+
+
 def read(mapping: Any, **more: Any) -> SchedulerConfig:
     return SchedulerConfig.from_mapping(mapping, unknown="notice", **more)
 
@@ -101,6 +119,27 @@ def test_the_default_configuration_of_volcano_is_read() -> None:
         (NoticeCode.NOT_MODELLED, "binpack", ("tiers[1].plugins[5]",)),
         (NoticeCode.NOT_MODELLED, "overcommit", ("tiers[1].plugins[0]",)),
     ]
+
+
+def test_the_default_configuration_of_kai_is_read() -> None:
+    config = read(DEFAULT_OF_KAI)
+    assert [action.name for action in config.actions] == ["allocate", "reclaim", "preempt"]
+    assert plugins_of(config) == [["predicates", "proportion", "priority"]]
+    assert {notice.code for notice in config.notices} == {NoticeCode.NOT_MODELLED}
+    assert len(config.notices) == 18
+
+
+def test_what_people_set_in_configurations_of_kai_is_no_mistake() -> None:
+    arguments = {"kValue": "2.0", "relcaimerSaturationMultiplier": "1.5"}
+    plugins = [{"name": "proportion", "arguments": arguments}]
+    plugins += [{"name": "gpuspread"}, {"name": "numa"}, {"name": "reflectjoborder"}]
+    keys = {"queueDepthPerAction": {"reclaim": 5}, "usageDBConfig": {"clientType": "prometheus"}}
+    config = read({"actions": "allocate", "tiers": [{"plugins": plugins}]} | keys)
+    assert [notice.field for notice in config.notices] == [
+        *("kValue", "relcaimerSaturationMultiplier", "queueDepthPerAction", "usageDBConfig"),
+        *("gpuspread", "numa", "reflectjoborder"),
+    ]
+    assert {notice.code for notice in config.notices} == {NoticeCode.NOT_MODELLED}
 
 
 def test_everything_that_is_not_known_is_left_out_with_a_notice() -> None:

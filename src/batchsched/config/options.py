@@ -174,11 +174,13 @@ _PLUGINS: Mapping[str, str] = {
     "nodegroup": "left out: queues may use all nodes",
     "nodeplacement": "left out: nodes are not packed; the weights of nodeorder are similar",
     "nominatednode": "left out: nominated nodes are not preferred",
+    "numa": "left out: nodes are not split by NUMA zone",
     "numaaware": "left out: nodes are not split by NUMA zone",
     "overcommit": "left out: nothing limits how many jobs are considered",
     "pdb": "left out: disruption budgets do not protect tasks from eviction",
     "podaffinity": "left out: predicates and nodeorder consider inter-pod affinity",
     "ray": "left out: roles do not order tasks",
+    "reflectjoborder": "left out: nothing is offered for inspection",
     "rescheduling": "left out: running tasks are not moved to other nodes",
     "resource-strategy-fit": "left out: nodes are not packed by resource",
     "resourcequota": "left out: quotas of namespaces are not considered",
@@ -210,12 +212,17 @@ _ARGUMENTS: Mapping[str, str] = {
     "predicate.GPUSharingEnable": "left out: devices are not shared",
     "predicate.GPUNumberEnable": "left out: devices count as extended resources",
     "enablePredicateErrorCache": "left out: results are always cached",
+    "kValue": "left out: argument k of the plugin usage is similar",
+    "relcaimerSaturationMultiplier": "left out: shares alone say what may be reclaimed",
     "thresholds": _NO_LOAD,
     "usage.weight": _NO_LOAD,
 }
 
 _KEYS: Mapping[str, str] = {
     "metrics": "left out: the measured load of nodes is not considered",
+    "queueDepthPerAction": "left out: every action tries all jobs of a queue",
+    "scenarioSearchBudgets": "left out: evictions are searched for without a budget",
+    "usageDBConfig": "left out: queues carry their past use, which the plugin usage reads",
 }
 
 
