@@ -281,6 +281,22 @@ def test_the_text_of_a_waiting_job_names_every_gate_queue_group_and_check(object
         assert "  " not in told.text
 
 
+@settings(max_examples=200)
+@given(drawn_dumps(["kueue"]), CONFIGS)
+def test_nothing_that_kueue_reserved_quota_for_waits_for_quota(objects, config):
+    reserved = [dumps.condition("QuotaReserved", "True"), dumps.condition("Admitted", "True")]
+    for each in objects:
+        if each["kind"] == "Workload":
+            each["spec"]["active"] = True
+            each["status"] = {"conditions": reserved, "admission": {"clusterQueue": "research"}}
+        elif each["kind"] == "Pod":
+            each["metadata"]["annotations"]["kueue.x-k8s.io/workload"] = "g0"
+    dump = read_dump(objects)
+    for job, told in told_of(dump, config)[1]:
+        if any(each.type == "Admitted" for each in dump.facts[job.uid].told):
+            assert JobState.QUOTA not in {told.state, *(each.state for each in told.blockers)}
+
+
 @few
 @given(drawn_dumps(gates=False), CONFIGS)
 def test_without_gates_no_job_is_gated(objects, config):

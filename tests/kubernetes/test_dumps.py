@@ -18,10 +18,11 @@ from batchsched import (
     SchedulerConfig,
     TaskStatus,
     UnknownNameError,
+    WhyPending,
     schedule,
 )
 from batchsched.kubernetes import Told, binding_objects, read_dump
-from batchsched.tools import JobState, standings
+from batchsched.tools import JobState, Released, standings, what_if
 
 KAI = SchedulerConfig.from_mapping(
     {
@@ -438,6 +439,50 @@ def test_pods_of_an_admitted_workload_are_placed_one_by_one_and_finished_ones_ar
     job = only_job(dump)
     assert (job.uid, job.min_available, job.holds) == ("team/job-runs-1", 1, ())
     assert started(dump) == ["runs-b"]
+
+
+def kueue_admitted_pods(cpu="2", count=3):
+    """Return a Workload that Kueue has admitted, with pods that wait."""
+    job = dumps.kueue_job("a", suspend=False)
+    admitted = [dumps.condition("QuotaReserved", "True"), dumps.condition("Admitted", "True")]
+    status = {"admission": {"clusterQueue": "research"}}
+    pods = [dumps.pod(f"a-{i}", cpu, owner=job) for i in range(count)]
+    return [job, dumps.workload("job-a", job, count, admitted, status=status), *pods]
+
+
+def test_what_kueue_admitted_is_not_refused_by_a_quota_that_is_less():
+    objects = [*kueue_admitted_pods(), dumps.local_queue(), dumps.node("n1", "5")]
+    dump = read_dump([*objects, dumps.cluster_queue(cpu="3")])
+    assert started(dump) == ["a-0", "a-1"]
+    (waiting,) = schedule(dump.snapshot).pending.values()
+    assert waiting.why is WhyPending.NO_NODE
+    (queue,) = dump.snapshot.queues
+    assert queue.limit is not None
+    assert queue.limit.milli_cpu == 6000
+    (caveat,) = dump.facts["team/job-a"].caveats
+    assert caveat.consequence.startswith("pods that Kueue admitted request more than the quota")
+    # What Kueue has not admitted, and what is decided here, the quota refuses as before.
+    (waiting,) = (each for each in dumps.kueue_waits() if each["kind"] == "Workload")
+    both = read_dump([*objects, waiting, dumps.cluster_queue(cpu="3"), dumps.node("n2", "9")])
+    answer = what_if(both.snapshot, Released("team/job-wait-5f1d2"))
+    reasons = {reason.why for reason in answer.result.pending.values()}
+    assert reasons == {WhyPending.QUEUE_LIMIT}
+    ours = read_dump([*objects, dumps.cluster_queue(cpu="3")], admission="ours")
+    assert started(ours) == ["a-0"]
+
+
+def test_what_kueue_admitted_is_not_refused_by_what_others_do_not_lend():
+    queues = [dumps.cluster_queue(name) for name in ("research", "other")]
+    for queue in queues:
+        queue["spec"]["cohortName"] = "all"
+    (flavor,) = queues[1]["spec"]["resourceGroups"][0]["flavors"]
+    flavor["resources"][0]["lendingLimit"] = "0"
+    objects = [*kueue_admitted_pods(), dumps.local_queue(), *queues]
+    short = read_dump([*objects, dumps.node("n1", "9")])
+    assert len(started(short)) == 3
+    assert [n.code for n in short.notices] == [NoticeCode.GUARANTEE_CUT]
+    enough = read_dump([*objects, dumps.node("n1", "9"), dumps.node("n2", "9")])
+    assert [queue.guarantee.milli_cpu for queue in enough.snapshot.queues] == [0, 8000, 0]
 
 
 def test_pods_of_a_workload_that_a_group_took_are_not_lost():

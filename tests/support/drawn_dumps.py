@@ -280,6 +280,9 @@ def _of_kueue(drawing, owners):
             queue = dumps.cluster_queue(name, str(drawing.number(0, 6)), stop)
             if drawing.maybe(3):
                 queue["spec"]["cohortName"] = "all"
+                if drawing.maybe(3):
+                    (group,) = queue["spec"]["resourceGroups"]
+                    group["flavors"][0]["resources"][0]["lendingLimit"] = "0"
             yield queue
     if drawing.maybe(3):
         spec = {"parentName": drawing.one(["top", "all"])} if drawing.maybe(2) else {}

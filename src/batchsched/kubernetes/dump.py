@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -59,7 +60,7 @@ from batchsched.kubernetes.pods import (
     read_pod,
     read_priority_classes,
 )
-from batchsched.kubernetes.queues import read_queues
+from batchsched.kubernetes.queues import read_queues, with_room_for
 from batchsched.kubernetes.shared_gpus import is_reservation, labels_of_groups, with_parts
 from batchsched.kubernetes.snapshots import (
     note_overcommitted,
@@ -67,9 +68,11 @@ from batchsched.kubernetes.snapshots import (
     without_unused_scalars,
 )
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import Hold, HoldKind, JobInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.cluster import Hold, HoldKind, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import Notice, NoticeCode
+from batchsched.model.resources import Resource, sum_resources
+from batchsched.model.rules import out_of_service
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import (
     cycles_of_parents,
@@ -227,6 +230,8 @@ class _DumpReader:
             self._hold_if_suspended(draft)
             self._make_tasks(draft, namespaces, general)
         jobs = self._jobs(kueue, queues)
+        if self.theirs:
+            queues = self._with_room_for_admitted(queues, jobs, nodes, queue_objects)
         tasks = [task for job in jobs for task in job.tasks] + self.others
         nodes = without_unused_scalars(nodes, tasks)
         note_overcommitted(node_objects, nodes, tasks)
@@ -280,6 +285,29 @@ class _DumpReader:
                     given[name].note(NoticeCode.QUEUE_MISSING, "spec", message)
         queues = [evolve(queue, parent=parents[queue.name]) for queue in queues]
         return queues, given, renamed
+
+    def _with_room_for_admitted(
+        self,
+        queues: Sequence[Queue],
+        jobs: Sequence[JobInfo],
+        nodes: Iterable[NodeInfo],
+        given: Mapping[str, KubernetesObject],
+    ) -> list[Queue]:
+        """Return the queues in which quotas refuse nothing that Kueue has reserved quota for."""
+        has_quota = {draft.uid for draft in self.drafts if draft.has_quota}
+        if not has_quota:
+            return list(queues)
+        requests: defaultdict[str, list[Resource]] = defaultdict(list)
+        for job in jobs:
+            for task in job.tasks:
+                status = task.status
+                if status.holds or (status in WAITING and job.uid in has_quota):
+                    requests[job.queue].append(task.resreq)
+        used = {name: sum_resources(each) for name, each in requests.items()}
+        there = sum_resources(n.allocatable for n in nodes if out_of_service(n) is None)
+        taken = sum_resources(task.resreq for task in self.others)
+        room = {name: int(most - taken.get(name)) for name, most in there.dimensions()}
+        return with_room_for(queues, used, room, given)
 
     # Priorities
 

@@ -91,6 +91,8 @@ class JobDraft:
     holds: list[Hold] = field(factory=list[Hold])
     is_suspended_by_kueue: bool = False
     """Whether a Workload says whether its owner may run."""
+    has_quota: bool = False
+    """Whether Kueue has reserved quota for it."""
     is_missing: bool = False
     """Whether its group is not there, so that only pods that wait are its tasks."""
     has_finished: bool = False

@@ -160,6 +160,7 @@ class Kueue:
         if not workload.has_finished:
             draft.holds += workload.holds
             draft.is_suspended_by_kueue = True
+            draft.has_quota = workload.has_quota
             draft.estimate = workload.estimate
             draft.templates, workload.templates = workload.templates, []
 
@@ -192,6 +193,7 @@ class Kueue:
             queue=queue,
             local_queue=local_queue,
             is_suspended_by_kueue=True,
+            has_quota=reserved or admitted,
         )
         ended = {
             one.text("name"): one.integer("count", default=0, least=0)

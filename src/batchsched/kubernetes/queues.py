@@ -15,12 +15,19 @@ from batchsched.kubernetes.quantities import parse_quantity
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Queue, QueueStatus
 from batchsched.model.notice import NoticeCode
-from batchsched.model.resources import ResourceLimit, exact
+from batchsched.model.resources import Resource, ResourceLimit, exact
 from batchsched.model.texts import shown_amount
 from batchsched.model.validation.values import shown
 
 QUEUE_KINDS = ("Queue", "ClusterQueue", "Cohort")
 """The kinds of objects that are queues: of Volcano and KAI Scheduler, and two of Kueue."""
+_ADMITTED_MORE = (
+    "pods that Kueue admitted request more than the quota: what they request is the limit here"
+)
+_NOT_KEPT = (
+    "what it does not lend is not kept: pods that Kueue admitted and guarantees are more than the "
+    "nodes in service have"
+)
 
 
 def read_queues(given: Sequence[KubernetesObject], /) -> list[Queue]:
@@ -133,6 +140,83 @@ def _note_cut(draft: _QueueDraft, dimension: str, own: int, left: int, bound: _Q
     if draft.object.kind == "Queue":
         field = "spec.resources" if _is_kai_queue(draft.object) else "spec.guarantee.resource"
     draft.object.note(NoticeCode.GUARANTEE_CUT, field, message)
+
+
+def with_room_for(
+    queues: Sequence[Queue],
+    used: Mapping[str, Resource],
+    room: Mapping[str, int],
+    given: Mapping[str, KubernetesObject],
+    /,
+) -> list[Queue]:
+    """Return the queues, with quotas of Kueue that refuse nothing of what is used. O(queues).
+
+    Kueue has decided that it may run. It is more than a quota that was lowered since, or if pods
+    request more than their Workload: then the limit is what is used. Where nodes in service have
+    too little for all guarantees, nothing is kept for queues that do not use theirs.
+
+    Args:
+        queues: the queues; their parents form no cycle.
+        used: what pods of each queue request that run, or for which Kueue has reserved quota.
+        room: what nodes in service have for queues, by dimension.
+        given: the objects of queues, by name.
+
+    """
+    found = {queue.name: queue for queue in queues}
+    below: dict[str | None, list[str]] = {}
+    for queue in queues:
+        below.setdefault(queue.parent, []).append(queue.name)
+    from_the_top = list(below.get(None, ()))
+    for name in from_the_top:
+        from_the_top += below.get(name, ())
+    of_kueue: set[str] = set()
+    for name in reversed(from_the_top):
+        one = given.get(name)
+        is_cluster_queue = one is not None and one.kind == "ClusterQueue"
+        if is_cluster_queue or not of_kueue.isdisjoint(below.get(name, ())):
+            of_kueue.add(name)
+
+    def kept(dimension: str) -> dict[str, int]:
+        """Return what each queue, with those below it, uses or is guaranteed."""
+        amounts: dict[str, int] = {}
+        for name in reversed(from_the_top):
+            own = exact(used[name].get(dimension)) if name in used else 0
+            own += sum(amounts[child] for child in below.get(name, ()))
+            amounts[name] = max(own, exact(found[name].guarantee.get(dimension)))
+        return amounts
+
+    for dimension in sorted({name for each in used.values() for name, _ in each.dimensions()}):
+        amounts = kept(dimension)
+        if sum(amounts[name] for name in below.get(None, ())) > room.get(dimension, 0):
+            for name in of_kueue:
+                found[name] = _without_guarantee(found[name], dimension, given.get(name))
+            amounts = kept(dimension)
+        for name in of_kueue:
+            found[name] = _at_least(found[name], dimension, amounts[name], given.get(name))
+    return [found[queue.name] for queue in queues]
+
+
+def _without_guarantee(queue: Queue, dimension: str, given: KubernetesObject | None) -> Queue:
+    amounts = _amounts_of(queue.guarantee)
+    if not amounts.get(dimension):
+        return queue
+    if given is not None:
+        given.note(NoticeCode.GUARANTEE_CUT, "spec.resourceGroups", _NOT_KEPT)
+    return evolve(queue, guarantee=resource_of({**amounts, dimension: 0}))
+
+
+def _amounts_of(given: Resource | ResourceLimit) -> dict[str, int]:
+    return {name: exact(amount) for name, amount in given.dimensions()}
+
+
+def _at_least(queue: Queue, dimension: str, most: int, given: KubernetesObject | None) -> Queue:
+    """Return a queue that may hold some amount of a dimension."""
+    limits = {} if queue.limit is None else _amounts_of(queue.limit)
+    if limits.get(dimension, most) >= most:
+        return queue
+    if given is not None:
+        given.note(NoticeCode.READ_AS, "spec.resourceGroups", _ADMITTED_MORE)
+    return evolve(queue, limit=_limit_of({**limits, dimension: most}))
 
 
 @frozen
