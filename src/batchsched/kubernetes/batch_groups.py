@@ -12,6 +12,7 @@ from batchsched.kubernetes.dump_objects import (
     KAI,
     KUBE_BATCH,
     VOLCANO,
+    VOLCANO_JOBS,
     DumpObjects,
 )
 from batchsched.kubernetes.job_drafts import JobDraft, Template
@@ -35,6 +36,10 @@ _MAY_BE_EVICTED = (
 )
 _NOT_LET_IN = "the phase of its PodGroup is Pending: action enqueue has not admitted it"
 _JOB_NAME = "volcano.sh/job-name"
+_ENDED_JOBS = ("Completing", "Completed", "Terminating", "Terminated", "Failed")
+"""The phases of Volcano's Jobs that have ended, or do not start anything more."""
+_ABORTED = ("Aborting", "Aborted")
+"""The phases of Volcano's Jobs that wait until somebody resumes them."""
 _OF_PODS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
 """The labels of coscheduling for the pod's PodGroup, the newer first."""
 
@@ -168,10 +173,43 @@ def volcano_templates(draft: JobDraft, objects: DumpObjects) -> Iterator[Templat
     for owner in objects.owner_objects(draft.objects[0]):
         if owner.reader.path.startswith("jobs.batch.volcano.sh["):
             draft.objects.append(owner)
-            for position, task in enumerate(owner.reader.child("spec").children("tasks")):
-                name = task.text("name") or f"default{position}"
-                yield Template(name, task.integer("replicas", default=1), task, owner)
+            yield from _templates_of(owner)
             return
+
+
+def _templates_of(job: KubernetesObject) -> Iterator[Template]:
+    for position, task in enumerate(job.reader.child("spec").children("tasks")):
+        name = task.text("name") or f"default{position}"
+        yield Template(name, task.integer("replicas", default=1), task, job)
+
+
+def volcano_job_alone(job: KubernetesObject, priorities: PriorityClasses) -> JobDraft | None:
+    """Return the job of a Volcano Job that has neither a PodGroup nor pods; None: it has ended.
+
+    Volcano makes the pods of a Job only after its PodGroup, and deletes that when it is aborted.
+    """
+    spec = job.reader.child("spec")
+    phase = job.reader.child("status").child("state").text("phase")
+    if phase in _ENDED_JOBS:
+        return None
+    hold = Hold(HoldKind.GROUP_MISSING, job.name, f"the PodGroup of Job {job.name} does not exist")
+    if phase in _ABORTED:
+        hold = Hold(HoldKind.SUSPENDED, job.name, f"Job {job.name} is {phase.lower()}")
+    templates = list(_templates_of(job))
+    replicas = sum(max(0, template.count) for template in templates)
+    return JobDraft(
+        "volcano",
+        job.kind,
+        VOLCANO_JOBS,
+        job.namespace,
+        job.name,
+        [job],
+        min_available=spec.integer("minAvailable", default=0, least=0) or replicas,
+        priority=priorities.of(job, spec.text("priorityClassName"), 0),
+        queue=spec.text("queue"),
+        holds=[hold],
+        templates=templates,
+    )
 
 
 def _kai_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobDraft:

@@ -19,6 +19,7 @@ from batchsched.kubernetes.batch_groups import (
     BatchGroups,
     coscheduling_key,
     phase_of,
+    volcano_job_alone,
     volcano_templates,
 )
 from batchsched.kubernetes.dump_objects import (
@@ -28,6 +29,7 @@ from batchsched.kubernetes.dump_objects import (
     KUBERNETES,
     KUEUE,
     VOLCANO,
+    VOLCANO_JOBS,
     DumpObjects,
     sorted_objects,
 )
@@ -223,11 +225,11 @@ class _DumpReader:
         self._take_workloads(kueue)
         self.drafts += [one for one in kueue.drafts if one.pods or not one.is_taken]
         self.drafts = [draft for draft in self.drafts if _is_job(draft)]
-        self.drafts += self._suspended_jobs()
+        self.drafts += self._jobs_alone(kueue, general)
         self.drafts.sort(key=_naming_order)
         give_names(self.drafts)
         for draft in self.drafts:
-            self._hold_if_suspended(draft)
+            self._hold_if_suspended(draft, kueue)
             self._make_tasks(draft, namespaces, general)
         jobs = self._jobs(kueue, queues)
         if self.theirs:
@@ -370,7 +372,7 @@ class _DumpReader:
         names = {
             KUBERNETES: "kubernetes",
             VOLCANO: "volcano",
-            "batch.volcano.sh": "volcano",
+            VOLCANO_JOBS: "volcano",
             KUBE_BATCH: "kube-batch",
             KAI: "kai",
             KUEUE: "kueue",
@@ -559,8 +561,8 @@ class _DumpReader:
             if workload is not None:
                 kueue.take_over(draft, workload)
 
-    def _suspended_jobs(self) -> list[JobDraft]:
-        """Return the batch Jobs that are suspended and of which nothing else is there.
+    def _jobs_alone(self, kueue: Kueue, priorities: PriorityClasses) -> list[JobDraft]:
+        """Return the Jobs that wait and of which nothing else is there.
 
         Without a pod, a group or a Workload nothing would tell that they wait.
         """
@@ -572,31 +574,37 @@ class _DumpReader:
             has_ended = is_true(job, "Complete") or is_true(job, "Failed")
             if job.reader.path in known or has_ended or suspended_job([job]) is None:
                 continue
-            if any(owner.kind != "CronJob" for owner in self.objects.owners(job)):
-                continue  # what owns it is told of, or of no kind that is read
-            spec, is_queued = (
-                job.reader.child("spec"),
-                QUEUE_LABEL in job.metadata.text_map("labels"),
-            )
-            count = spec.integer("parallelism", default=1, least=0)
-            if spec.get("completions") is not None:
-                count = min(count, spec.integer("completions", least=0))
-            draft = JobDraft(
-                "kueue" if is_queued else "kubernetes",
-                "Job",
-                "batch",
-                job.namespace,
-                job.name,
-                [job],
-                # Kueue admits all of it or nothing; else its pods start one by one.
-                min_available=count if is_queued else min(count, 1),
-                holds=[_suspended(job)] if self.theirs or not is_queued else [],
-                templates=[Template("main", count, spec, job)],
-            )
-            found.append(draft)
+            # What else owns it is told of, or of no kind that is read.
+            if all(owner.kind == "CronJob" for owner in self.objects.owners(job)):
+                found.append(self._suspended_alone(job, kueue))
+        for job in self.objects.of(VOLCANO_JOBS, "Job"):
+            if job.reader.path not in known:
+                draft = volcano_job_alone(job, priorities)
+                if draft is not None:
+                    found.append(draft)
         return found
 
-    def _hold_if_suspended(self, draft: JobDraft) -> None:
+    def _suspended_alone(self, job: KubernetesObject, kueue: Kueue) -> JobDraft:
+        spec, is_queued = job.reader.child("spec"), bool(_local_queue(job))
+        count = spec.integer("parallelism", default=1, least=0)
+        if spec.get("completions") is not None:
+            count = min(count, spec.integer("completions", least=0))
+        return JobDraft(
+            "kueue" if is_queued else "kubernetes",
+            "Job",
+            "batch",
+            job.namespace,
+            job.name,
+            [job],
+            # Kueue admits all of it or nothing; else its pods start one by one.
+            min_available=count if is_queued else min(count, 1),
+            queue=kueue.queue_of(job.namespace, _local_queue(job))[0] if is_queued else "",
+            local_queue=_local_queue(job),
+            holds=list(self._holds_of_suspended(job, kueue, has_workload=False)),
+            templates=[Template("main", count, spec, job)],
+        )
+
+    def _hold_if_suspended(self, draft: JobDraft, kueue: Kueue) -> None:
         if draft.holds or (draft.is_suspended_by_kueue and not self.theirs):
             return
         main = draft.main
@@ -604,7 +612,18 @@ class _DumpReader:
             return
         job = suspended_job(self.objects.owner_objects(main))
         if job is not None:
-            draft.holds.append(_suspended(job))
+            has_workload = draft.is_suspended_by_kueue
+            if not has_workload:
+                draft.local_queue = draft.local_queue or _local_queue(job)
+            draft.holds += self._holds_of_suspended(job, kueue, has_workload=has_workload)
+
+    def _holds_of_suspended(
+        self, job: KubernetesObject, kueue: Kueue, *, has_workload: bool
+    ) -> Sequence[Hold]:
+        """Return what holds a Job that is suspended: Kueue, if it is for a LocalQueue."""
+        if not has_workload and _local_queue(job):
+            return kueue.holds_without_workload(job, theirs=self.theirs)
+        return [Hold(HoldKind.SUSPENDED, job.name, f"Job {job.name} is suspended")]
 
     def _make_tasks(
         self, draft: JobDraft, namespaces: Namespaces, priorities: PriorityClasses
@@ -734,8 +753,8 @@ class _DumpReader:
             yield "admission is decided here: what Volcano and Kueue have not admitted may start"
 
 
-def _suspended(job: KubernetesObject) -> Hold:
-    return Hold(HoldKind.SUSPENDED, job.name, f"Job {job.name} is suspended")
+def _local_queue(job: KubernetesObject) -> str:
+    return job.metadata.text_map("labels").get(QUEUE_LABEL, "")
 
 
 def _condition_times(given: KubernetesObject) -> None:

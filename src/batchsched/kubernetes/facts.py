@@ -18,10 +18,14 @@ _MOST_CANDIDATES = 5
 _MOST_SUGGESTIONS = 3
 _BAD_IF_TRUE = frozenset(
     {
+        "Aborted",
+        "Aborting",
         "DisruptionTarget",
         "Evicted",
         "Failed",
+        "Pending",
         "Preempted",
+        "Restarting",
         "Stale",
         "Suspended",
         "Unschedulable",

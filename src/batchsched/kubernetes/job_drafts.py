@@ -14,6 +14,7 @@ from batchsched.kubernetes.dump_objects import (
     KUBERNETES,
     KUEUE,
     VOLCANO,
+    VOLCANO_JOBS,
     DumpObjects,
 )
 from batchsched.kubernetes.facts import Told
@@ -23,6 +24,8 @@ from batchsched.kubernetes.pods import Namespaces, Pod, PriorityClasses, read_po
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, JobInfo, TaskGroup, TaskInfo, TaskStatus
 
+_FAILED_CHECKS = ("Retry", "Rejected")
+"""The states of Kueue's admission checks that take its quota from a Workload."""
 WITHOUT_ROLE = "-"
 """The group of tasks without a role, in a job with groups; not a valid name of a role."""
 MOST_MADE = 100_000
@@ -32,6 +35,7 @@ _WRITERS = {
     KUBERNETES: _KUBE_SCHEDULER,
     **dict.fromkeys(COSCHEDULING, _KUBE_SCHEDULER),
     VOLCANO: "Volcano",
+    VOLCANO_JOBS: "Volcano",
     KUBE_BATCH: "kube-batch",
     KAI: "KAI Scheduler",
     KUEUE: "Kueue",
@@ -255,7 +259,9 @@ def _all_told(draft: JobDraft) -> Iterator[Told]:
         status = look_up(given.reader.content, "status")
         for key in ("conditions", "schedulingConditions"):
             for condition in mappings_in(look_up(status, key)):
-                yield from _conditions(given, condition, who)
+                if _text(condition, "type"):
+                    yield from _conditions(given, condition, who)
+        yield from _said_otherwise(given, status, who)
         since = given.metadata.text_map("annotations").get("kai.scheduler/stale-podgroup-timestamp")
         if since:
             yield Told(
@@ -275,6 +281,28 @@ def _all_told(draft: JobDraft) -> Iterator[Told]:
                     for each in _conditions(pod.object, condition, who):
                         if each.status == "False" and each.reason != "SchedulingGated":
                             yield each
+
+
+def _said_otherwise(given: KubernetesObject, status: object, who: str) -> Iterator[Told]:
+    """Yield the phase of a Volcano Job, and what admission checks of Kueue say that failed."""
+
+    def told(said: object, type_name: str, value: str, reason: str, who: str) -> Told:
+        return Told(
+            type=type_name,
+            status=value,
+            reason=reason,
+            message=_text(said, "message"),
+            who=who,
+            time=_time(given, look_up(said, "lastTransitionTime")),
+        )
+
+    state = look_up(status, "state")
+    if _text(state, "phase"):
+        yield told(state, _text(state, "phase"), "True", _text(state, "reason"), who)
+    for check in mappings_in(look_up(status, "admissionChecks")):
+        name = _text(check, "name")
+        if _text(check, "state") in _FAILED_CHECKS:
+            yield told(check, name, "False", _text(check, "state"), f"the check {name}")
 
 
 def _conditions(

@@ -238,6 +238,15 @@ class Kueue:
             draft.holds += checks
         return draft
 
+    def holds_without_workload(self, job: KubernetesObject, *, theirs: bool) -> Sequence[Hold]:
+        """Return what holds a suspended Job that names a LocalQueue and has no Workload."""
+        local_queue = job.metadata.text_map("labels")[QUEUE_LABEL]
+        queue, missing = self.queue_of(job.namespace, local_queue)
+        message = f"Kueue has made no Workload yet for Job {job.name} in LocalQueue {local_queue}"
+        return self._not_reserved(
+            job, queue, missing, local_queue, theirs=theirs, not_tried=message
+        )
+
     def _not_reserved(
         self,
         given: KubernetesObject,
@@ -246,6 +255,7 @@ class Kueue:
         local_queue: str,
         *,
         theirs: bool,
+        not_tried: str = _NOT_TRIED,
     ) -> Sequence[Hold]:
         holds: list[Hold] = []
         local = self._local.get(f"{given.namespace}/{local_queue}")
@@ -264,7 +274,7 @@ class Kueue:
             status = given.reader.child("status")
             told = _message(status.content, "QuotaReserved") or _inactive(cluster)
             until = status.child("requeueState").time("requeueAt", is_past=False)
-            holds.append(Hold(HoldKind.NOT_ADMITTED, name or queue, told or _NOT_TRIED, until))
+            holds.append(Hold(HoldKind.NOT_ADMITTED, name or queue, told or not_tried, until))
         return holds
 
 
