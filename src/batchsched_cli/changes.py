@@ -39,7 +39,7 @@ from batchsched.live import (
 )
 from batchsched.tools import CycleRun, Released
 from batchsched_cli.arguments import UsageError, did_you_mean
-from batchsched_cli.reading import Question
+from batchsched_cli.reading import Question, lines_of
 from batchsched_cli.text import unknown
 
 Change = Event | SchedulerConfig | CycleRun | Released
@@ -86,7 +86,7 @@ def changes_of(words: Sequence[str], question: Question) -> list[Change]:
         except UsageError as error:
             faults += error.lines
         except BatchschedError as error:
-            faults += str(error).splitlines()
+            faults += lines_of(error)
     if faults:
         raise UsageError(*faults)
     return reader.changes

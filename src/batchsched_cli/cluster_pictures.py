@@ -544,7 +544,7 @@ def _histograms(drawn: Sequence[_Drawn], label: str) -> Table:
         )
         rows.append(row)
     columns = (
-        Column(label or "NODES", is_name=True),
+        Column(label or "GROUP", is_name=True),
         Column("NODES", right=True, share=0),
         Column("IN USE", right=True, share=0),
         Column("OUT", right=True, share=0),
@@ -555,14 +555,18 @@ def _histograms(drawn: Sequence[_Drawn], label: str) -> Table:
 
 def _histogram(dimension: str, members: Sequence[_Drawn]) -> str:
     size = 1000 if dimension != "memory" else 1 << 30
+
+    def told(number: int) -> str:
+        return number_text(dimension, number * size)
+
     counts = Counter(int(each.free // size) for each in members)
-    if len(counts) <= _FEW:
-        return "  ".join(f"{free}: {count}" for free, count in sorted(counts.items()))
-    ranges = Counter(free.bit_length() for free in counts.elements())
-    return "  ".join(f"{_range(bits)}: {count}" for bits, count in sorted(ranges.items()))
-
-
-def _range(bits: int) -> str:
-    if bits <= 1:
-        return str(bits)
-    return f"{1 << (bits - 1)}-{(1 << bits) - 1}"
+    amounts = {free: told(free) for free in counts}
+    if len(counts) > _FEW:
+        counts = Counter(free.bit_length() for free in counts.elements())
+        amounts = {
+            bits: told(bits) if bits <= 1 else f"{told(1 << (bits - 1))}-{told((1 << bits) - 1)}"
+            for bits in counts
+        }
+    first, *others = sorted(counts)
+    parts = [f"{amounts[first]}: {counted(counts[first], 'node')}"]
+    return "  ".join([*parts, *(f"{amounts[each]}: {counts[each]}" for each in others)])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 from batchsched import (
     BatchschedError,
     CycleResult,
+    FaultsError,
     Resource,
     Scheduler,
     SchedulerConfig,
@@ -136,7 +137,7 @@ class Question:
         except RecursionError:
             raise UsageError("what was given is nested too deeply") from None
         except BatchschedError as error:
-            raise UsageError(*str(error).splitlines()) from None
+            raise UsageError(*lines_of(error)) from None
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
@@ -292,7 +293,7 @@ class Question:
                     try:
                         kept.append((where, Snapshot.from_dict(document)))
                     except SnapshotError as error:
-                        faults += (f"{where}: {line}" for line in str(error).splitlines())
+                        faults += (f"{where}: {line}" for line in lines_of(error))
                 elif "format" in document and "kind" not in document:
                     found = document["format"]
                     faults.append(f"{where}: expected objects of a cluster, got {found!r}")
@@ -386,6 +387,12 @@ class Question:
                 file.write(text)
         except OSError as error:
             raise UsageError(_told(error)) from None
+
+
+def lines_of(error: BatchschedError) -> Iterator[str]:
+    """Yield a line for each fault that an error tells."""
+    faults = error.faults if isinstance(error, FaultsError) else [error]
+    return (" ".join(str(fault).split("\n")) for fault in faults)
 
 
 def names_of(dump: Dump, uid: str, owner: str) -> tuple[str, str]:
@@ -661,5 +668,5 @@ def _configuration(name: str, content: Object) -> Configuration:
         else:
             config = SchedulerConfig.from_mapping(content, unknown="notice")
     except BatchschedError as error:
-        raise UsageError(*(f"{name}: {line}" for line in str(error).splitlines())) from None
+        raise UsageError(*(f"{name}: {line}" for line in lines_of(error))) from None
     return Configuration(name, config, content)

@@ -38,7 +38,7 @@ from batchsched.simulation import (
 )
 from batchsched.tools import Record, Recorder, Replay, duration, replay
 from batchsched_cli.arguments import UsageError, did_you_mean
-from batchsched_cli.reading import PRESETS, Question, documents, text_of_file
+from batchsched_cli.reading import PRESETS, Question, documents, lines_of, text_of_file
 from batchsched_cli.text import (
     Answer,
     Block,
@@ -372,7 +372,7 @@ def _records(path: str) -> list[Record]:
         try:
             found.append(Record.from_dict(document))
         except BatchschedError as error:
-            faults += [f"{where}: {line}" for line in str(error).splitlines()]
+            faults += [f"{where}: {line}" for line in lines_of(error)]
     if faults:
         raise UsageError(*faults)
     return found

@@ -224,6 +224,9 @@ def test_what_depends_on_an_ended_job_may_start():
 def test_another_configuration_decides_from_there_on(tmp_path):
     file = tmp_path / "none.json"
     file.write_text(json.dumps({"actions": "backfill", "tiers": [{"plugins": ["gang"]}]}))
+    alone = asked("config", file)
+    assert "The first decision that differs" in alone.lines
+    assert "  because action 'allocate' runs only before" in alone.lines
     ended = asked("end", "train", "config", file)
     assert ended.status == 0
     assert told(ended)[1].startswith("another configuration: backfill; gang")

@@ -8,6 +8,7 @@ from tests.support import dumps
 from tests.support.program import run
 
 from batchsched import JobInfo, NodeInfo, Queue, Resource, Snapshot, TaskInfo, TaskStatus
+from batchsched.tools import JobState
 from batchsched_cli.text import cut_names
 
 LABEL = "example.com/pool"
@@ -255,6 +256,27 @@ def test_jobs_come_in_the_order_of_their_states():
     assert usual == told[:running]
 
 
+def test_a_state_that_is_not_known_is_told_with_all_that_are():
+    ended = run("jobs", "--state", "gatd", given=dumps.everything())
+    assert (ended.status, ended.err.count("\n")) == (2, 1)
+    assert "no state is called gatd; did you mean gated" in ended.err
+    names = ended.err.partition("states: ")[2].strip().split(", ")
+    assert len(names) == len(JobState)
+    for name in names:
+        assert run("jobs", "--state", name, given=dumps.everything()).status == 0, name
+
+
+def test_amounts_of_many_digits_break_no_table():
+    nodes = [dumps.node(f"n{place}", "1e60", "1e60") for place in range(70)]
+    limits = {"cpu": "1e50", "memory": "1e57"}
+    objects = [*nodes, dumps.volcano_queue("default", capability=limits)]
+    objects += [dumps.pod("big", "1e61", scheduler="volcano")]
+    for words in (["jobs"], ["queues"], ["queues", "--resource", "memory"], ["why", "big"]):
+        assert "0" * 20 not in run(*words, given=objects).out, words
+    for some in (objects, [*nodes[:1], *objects[-2:]]):
+        assert "0" * 20 not in run("nodes", given=some).out
+
+
 def test_jobs_of_a_state_or_of_a_queue_and_below():
     objects = dumps.everything()
     gated = run("jobs", "--json", "--state", "gated", "--state", "NoGrup", given=objects)
@@ -408,7 +430,7 @@ def test_many_nodes_are_rows_of_groups_but_on_a_page(tmp_path):
     unwritten = run("nodes", "--html", tmp_path, given=objects)
     assert (unwritten.status, unwritten.err) == (2, f"batchsched: {tmp_path}: Is a directory\n")
     assert " ".join(ended.lines[2].split()) == (
-        "all nodes 70 80 of 560 GPUs GPUs free: 0: 10 8: 60"
+        "all nodes 70 80 of 560 GPUs GPUs free: 0: 10 nodes 8: 60"
     )
 
 

@@ -153,6 +153,13 @@ def test_what_cannot_be_used_is_told_in_a_line(name):
     assert any(expected in line for line in in_json.data["error"])
 
 
+def test_every_fault_of_a_dump_has_a_line():
+    objects = [dumps.pod(f"p{place}", "abc") for place in range(30)]
+    ended = run("jobs", given=objects)
+    told = [line.partition("]")[0] for line in ended.err.splitlines() if ".requests." in line]
+    assert sorted(told) == sorted(f"batchsched: pods['team/p{place}'" for place in range(30))
+
+
 def test_all_faults_are_told_at_once(tmp_path):
     (tmp_path / "a.json").write_text("{")
     (tmp_path / "b.json").write_text(json.dumps({"some": 1}))

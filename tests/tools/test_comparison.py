@@ -120,6 +120,16 @@ def test_the_differences_that_are_told_alone_give_the_whole_change(
         assert decisions(Scheduler(between).schedule(snapshot)) == decisions(after)
 
 
+def test_why_a_task_waits_is_told_of_before_where_it_starts_afterwards() -> None:
+    node = NodeInfo(name="n1", allocatable=CPU)
+    snapshot = Snapshot(nodes=[node], queues=[Queue(name="q")], jobs=[job("a")])
+    places, does_not = config("allocate", ["predicates"]), config("backfill", ["predicates"])
+    (change,) = compare(does_not, places, snapshot).changes
+    assert (change.kind, change.why_it_waits) == ("starts", f"before: {change.before.reason}")
+    (change,) = compare(places, does_not, snapshot).changes
+    assert change.why_it_waits == change.after.reason != ""
+
+
 def test_a_limit_above_the_queue_is_the_cause_where_only_one_plugin_reads_it() -> None:
     snapshot = Snapshot(
         nodes=[NodeInfo(name=f"n{i}", allocatable=4 * CPU) for i in range(3)],

@@ -21,6 +21,7 @@ from batchsched import (
     TaskStatus,
     UnknownNameError,
     cheapest,
+    compare,
     schedule,
     what_if,
 )
@@ -96,6 +97,21 @@ def test_another_configuration_decides_from_there_on() -> None:
     second = what_if(snapshot, gone, config, config=plain)
     assert [bind.task_uid for bind in first.result.binds] == ["a"]
     assert [bind.task_uid for bind in second.result.binds] == ["b"]
+
+
+def test_of_other_configurations_alone_the_cause_is_told_as_compare_tells_it() -> None:
+    plain = SchedulerConfig.from_mapping({"tiers": [{"plugins": ["gang", "predicates"]}]})
+    by_priority = SchedulerConfig.from_mapping(
+        {"tiers": [{"plugins": ["gang", "priority", "predicates"]}]}
+    )
+    jobs = [waiting("a"), waiting("b", priority=5, creation_time=2.0)]
+    snapshot = evolve(FULL, jobs=jobs)
+    answer = what_if(snapshot, plain, by_priority, config=plain)
+    assert answer.difference == compare(plain, by_priority, snapshot)
+    assert answer.difference.parting is not None
+    assert "after: priority puts 'default/b' first: -5 before 0" in str(answer)
+    with_an_event = what_if(FULL, TaskSucceeded("r"), by_priority, config=plain)
+    assert with_an_event.difference.parting is None
 
 
 def test_a_chain_lets_cycles_take_effect_between_changes() -> None:

@@ -90,6 +90,12 @@ class TaskChange:
         """Why it waits, after or else before; empty if it waits in neither."""
         return self.after.reason or self.before.reason
 
+    @property
+    def why_it_waits(self) -> str:
+        """The same, and whether that is only why it waits before: ``before: no room``."""
+        is_past = self.before.reason and not self.after.reason
+        return f"before: {self.before.reason}" if is_past else self.after.reason
+
 
 @frozen(kw_only=True)
 class Comparison(Report):
@@ -138,8 +144,8 @@ class Comparison(Report):
             yield Section(
                 "Tasks",
                 (),
-                ("task", "before", "after", "reason"),
-                [(c.name, str(c.before), str(c.after), c.reason) for c in self.changes],
+                ("task", "before", "after", "why it waits"),
+                [(c.name, str(c.before), str(c.after), c.why_it_waits) for c in self.changes],
             )
         rows = [(name, *map(_percent, pair)) for name, pair in self.utilisation.items()]
         rows += [(f"queue {name}", *map(_percent, pair)) for name, pair in self.shares.items()]

@@ -72,7 +72,8 @@ def what_if(
     """Return what a cycle would decide after changes, and how that differs from now.
 
     The changes are applied in order, and then a cycle runs. A `CycleRun` among them runs a cycle in
-    between, whose decisions take effect before the remaining changes.
+    between, whose decisions take effect before the remaining changes. If only the configuration
+    changes, the first decision that differs is told with its cause, as by `compare`.
 
     Args:
         snapshot: the cluster now.
@@ -157,14 +158,19 @@ class Trials:
 
     def what_if(self, changes: Sequence[Change]) -> WhatIf:
         """Return the result of a cycle after changes, and how it differs from now."""
-        now = self.now
         snapshot, result = self._after(changes, self._live, reasons=True)
+        configs = [change for change in changes if isinstance(change, SchedulerConfig)]
+        if configs and len(configs) == len(changes):
+            # On one cluster the first decision that differs can be told, and its cause.
+            difference = compare(self.config, configs[-1], self._snapshot, registry=self._registry)
+        else:
+            difference = compare(self.now, result, self._snapshot, after_snapshot=snapshot)
         return WhatIf(
             changes=tuple(changes),
             words=describe_changes(self._snapshot, changes),
             snapshot=snapshot,
             result=result,
-            difference=compare(now, result, self._snapshot, after_snapshot=snapshot),
+            difference=difference,
         )
 
     def _after(
