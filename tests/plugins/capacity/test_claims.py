@@ -231,6 +231,24 @@ class TestCover:
             in result.pending["waits-00"].text
         )
 
+    def test_the_reason_says_by_how_much_a_queue_above_would_exceed_which_share(self) -> None:
+        # What d has on loan is of no use to a: only n1 fits, where all is of another department.
+        queues = [
+            *(Queue(name=name) for name in "def"),
+            *(Queue(name=name, parent="d") for name in "ab"),
+        ]
+        jobs = [
+            job("a", "waits", only="n1"),
+            *singles("b", "b", 3, on="n2"),
+            *singles("e", "e", 6, on="n1"),
+            job("f", "giant", size=10),
+        ]
+        _, result = evicted([labelled("n1", 6), labelled("n2", 3)], queues, jobs)
+        assert (
+            "out of reach, as queue 'd' would hold 4 cpu, 1 more than its fair share: 3"
+            in result.pending["waits-00"].text
+        )
+
     def test_the_most_valuable_is_covered_first(self) -> None:
         jobs = [
             *singles("a", "old", 4, on="n1"),

@@ -18,7 +18,7 @@ from operator import le
 from attrs import define, field, frozen
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import not_reclaimable
+from batchsched.model.reasons import QueueExcess, not_reclaimable
 from batchsched.plugin.extension_points import ClaimStage, Lack, Shortage
 from batchsched.plugins.capacity.accounts import ROOT, Accounts, ProjectedAccounts, Share
 from batchsched.plugins.capacity.loans import Loans
@@ -590,9 +590,19 @@ class QueueClaim:
         names = self.accounts.tree.names
         if self.levels:
             return f"out of reach, as queue {names[self.leaf]!r} levels with its siblings alone"
-        mine = self._branches(leaf)[0]
-        first = next(q for q in mine if not self._is_within(right, q, request, after))
-        return f"out of reach, as queue {names[first]!r} would exceed {right.within.value}"
+        most, asked = self.accounts.amounts(right.within), self.need.dimensions
+        excess = next(
+            QueueExcess(
+                dimension=self.accounts.dimensions[d],
+                would_hold=after.held(queue, d) + request[d],
+                most=most[d][queue],
+                queue=names[queue],
+            )
+            for queue in self._branches(leaf)[0]
+            for d in asked
+            if after.held(queue, d) + request[d] > most[d][queue]
+        )
+        return f"out of reach, as {excess.text(right.within.value)}"
 
 
 def lenders_above(
