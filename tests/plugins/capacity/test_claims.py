@@ -289,6 +289,26 @@ class TestCover:
         gone, _ = evicted([node("n1", 10)], queues, jobs)
         assert gone == ["c05-00", "c04-00", "c03-00"]
 
+    def test_a_gang_partly_on_lost_devices_is_left_out_where_others_are_enough(self) -> None:
+        # It is taken first, but what leaves n2 makes no room: g is guaranteed as much.
+        gang = job("g", "gang", 3, minimum=3, on="n1")
+        gang = evolve(
+            gang, tasks=[gang.tasks[0], *(evolve(t, node_name="n2") for t in gang.tasks[1:])]
+        )
+        queues = [
+            Queue(name="a"),
+            Queue(name="g", guarantee=amount(2), weight=0),
+            Queue(name="h"),
+        ]
+        jobs = [
+            gang,
+            *singles("h", "h", 2, on="n1"),
+            job("a", "claimant"),
+            job("a", "nowhere", only="n9"),
+        ]
+        gone, _ = evicted([node("n1", 3), node("n2", 2, unschedulable=True)], queues, jobs)
+        assert gone == ["h01-00"]
+
     def test_what_is_above_a_limit_is_on_loan(self) -> None:
         queues = [Queue(name="a", limit=ResourceLimit(milli_cpu=2000)), Queue(name="b")]
         jobs = [*singles("a", "a", 6, on="n1"), *singles("b", "b", 2)]

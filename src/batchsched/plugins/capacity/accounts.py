@@ -427,6 +427,10 @@ class Accounts:
         ]
         return Departure(held, self._room(tasks))
 
+    def is_less_room_without(self, tasks: Collection[TaskState]) -> bool:
+        """Return whether queues may hold less together once some tasks have left lost devices."""
+        return self._room(tasks) != self._room(())
+
     def excesses(
         self,
         leaf: int,

@@ -301,9 +301,17 @@ class QueueClaim:
         left_out: set[str] = set()
         while (walk := self._walk(node, stage, short, lacks, left_out)).taken:
             yield walk
-            if not left_out and short(everyone):
+            if not left_out and short(everyone) and not self._would_leave_less_room(everyone):
                 return
             left_out.add(walk.taken[0].tasks[0].uid)
+
+    def _would_leave_less_room(self, units: Iterable[EvictionUnit]) -> bool:
+        """Return whether there is less room for all queues without some units.
+
+        Then fewer of them may be enough although all are not.
+        """
+        victims = {victim.uid: victim for unit in units for victim in unit.victims}
+        return self.accounts.is_less_room_without(list(victims.values()))
 
     def _walk(
         self,
