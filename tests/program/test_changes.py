@@ -224,7 +224,8 @@ def test_what_depends_on_an_ended_job_may_start():
 def test_another_configuration_decides_from_there_on(tmp_path):
     file = tmp_path / "none.json"
     file.write_text(json.dumps({"actions": "backfill", "tiers": [{"plugins": ["gang"]}]}))
-    alone = asked("config", file)
+    one = Snapshot(nodes=CLUSTER.nodes, queues=CLUSTER.queues, jobs=[job("one", "vision", 1, 1)])
+    alone = asked("config", file, cluster=one)
     assert "The first decision that differs" in alone.lines
     assert "  because action 'allocate' runs only before" in alone.lines
     ended = asked("end", "train", "config", file)
