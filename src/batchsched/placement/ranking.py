@@ -26,9 +26,6 @@ FEW = 12
 Select = Callable[[Kind, Collection[int] | None], list[int]]
 """Returns which of some slots (None: all) have a node that suits a kind."""
 
-Scored = tuple[int, Raw, float]
-"""A node's slot, its raw scores, and the sum of its other scores."""
-
 Entry = tuple[float, int]
 """The negated sum of the scores that are not normalised, and the slot: the smallest comes first."""
 

@@ -17,6 +17,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
+from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol, cast
 
 from attrs import evolve
@@ -63,6 +64,8 @@ MOST_CLASSES = 2_000
 """The most equivalence classes of an engine before a new one is created."""
 
 _NODE_FUNCTIONS = frozenset({"predicates", "node_scores"})
+
+_uid = attrgetter("uid")
 
 
 # What may be kept between cycles
@@ -433,10 +436,6 @@ def _is_out_of_service(session: Session, task: TaskState, node: NodeState) -> bo
     if out_of_service(node.info) is None:
         return False
     return session.placement.refusal(task, node) is not None
-
-
-def _uid(task: TaskState) -> str:
-    return task.uid
 
 
 # Promises

@@ -126,15 +126,6 @@ class FailedTurns:
         """The part of the log for which `_largest_room` was last computed, and the result."""
         self._position = ledger.log.position()
 
-    def forget_all(self) -> None:
-        """Drop all turns: kinds or slots may have changed their meaning, or plugins their state."""
-        self._turns.clear()
-        self._changed.clear()
-        self._changed_last.clear()
-        self._openings.clear()
-        self._room = None
-        self._position = self._ledger.log.position()
-
     def forget(self, jobs: Iterable[JobState]) -> None:
         """Drop the turns of jobs that were removed or changed."""
         for job in jobs:

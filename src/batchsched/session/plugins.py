@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from attrs import fields
 
 from batchsched.errors import PluginError, plugin_error, problem_of
-from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import JobCondition, QueueShare, Unfit, not_reclaimable
+from batchsched.model.reasons import JobCondition, Unfit, not_reclaimable
 from batchsched.model.result import QueueOutcome
 from batchsched.model.texts import similar_name
 from batchsched.model.validation.values import shown
@@ -37,7 +36,6 @@ from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.victims import Judges, RecentStarts, Victims
 from batchsched.state.doors import Door
-from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit
@@ -797,69 +795,6 @@ class PluginSet:
             or _first_fault("queue_order_key", without_need, by_queue)
             or _first_fault("task_order_key", on("task_order_key"), by_task)
         )
-
-
-class AsksPlugins:
-    """The part of a session that asks all plugins; most answers are bound directly."""
-
-    ledger: Ledger
-    plugin_set: PluginSet
-    job_ready: Callable[[JobState], bool]
-    """Returns whether the job's allocated tasks may be bound."""
-    job_pipelined: Callable[[JobState], bool]
-    """Returns whether the promises to the job are enough for it to start."""
-    job_condition_ready: Callable[[JobState], bool]
-    """Returns whether the job is ready or conditionally ready."""
-    job_valid: Callable[[JobState], JobCondition | None]
-    """Returns why the job is invalid, or None."""
-    overused: Callable[[QueueState], bool]
-    """Returns whether the queue has its deserved share."""
-    allocatable: Callable[[QueueState, Need], Unfit | None]
-    """Returns why the queue may not allocate the need, or None."""
-    job_order_key: Callable[[JobState], SortKey]
-    """Returns the key of a job in job order; the smallest comes first."""
-    task_order_key: Callable[[TaskState], SortKey]
-    """Returns the key of a task in task order; the smallest comes first."""
-
-    def queue_order_key(self, queue: QueueState) -> SortKey:
-        """Return the key of a queue in queue order; the smallest comes first."""
-        return self.plugin_set.queue_key(queue)
-
-    def queue_share(self, queue: QueueState) -> QueueShare | None:
-        """Return what a queue deserves and has, if a plugin knows."""
-        share = self.plugin_set.queue_share(queue)
-        if share is None:
-            return None
-        deserved, allocated = map(self.ledger.dimensions.resource, share)
-        return QueueShare(deserved=deserved, allocated=allocated)
-
-    def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
-        """Return the candidates that may be evicted for a task of their own queue."""
-        return self.plugin_set.judges["preemptable"].victims(claimant, candidates)
-
-    def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
-        """Return the candidates that may be evicted for a task of another queue."""
-        return self.plugin_set.judges["reclaimable"].victims(claimant, candidates)
-
-    def is_starving(self, job: JobState, threshold: float) -> bool:
-        """Return whether a job has waited more than `threshold` seconds and is still not ready."""
-        return (
-            self.ledger.now - job.info.creation_time > threshold
-            and not self.job_ready(job)
-            and not self.job_condition_ready(job)
-        )
-
-    def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
-        """Return `tasks` in task order."""
-        return sorted(tasks, key=self.task_order_key)
-
-    def in_victim_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
-        """Return `tasks` in victim order, the least valuable first."""
-        return sorted(tasks, key=self.task_order_key, reverse=True)
-
-    def whole_job(self, job: JobState) -> list[TaskState]:
-        """Return the tasks that are evicted with a whole job, in victim order. O(tasks)."""
-        return self.in_victim_order(job.having(TaskStatus.RUNNING))
 
 
 def _with_no_need(key: Callable[[QueueState, Need | None], object], queue: QueueState) -> object:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 
 from attrs import evolve
 
@@ -163,7 +164,7 @@ class PendingReasons:
             unplaced = [task for task in unplaced if job.groups.may_take(task)]
             if not unplaced:
                 return None
-        task = unplaced[0] if len(unplaced) == 1 else min(unplaced, key=_uid)
+        task = unplaced[0] if len(unplaced) == 1 else min(unplaced, key=attrgetter("uid"))
         refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             return PlacementFailure(refusal=refusal)
@@ -453,10 +454,6 @@ def _pending_by_job(tasks: Iterable[TaskState]) -> dict[JobState, list[TaskState
         if task.job is not None and task.status is TaskStatus.PENDING:
             found.setdefault(task.job, []).append(task)
     return found
-
-
-def _uid(task: TaskState) -> str:
-    return task.uid
 
 
 # Holds

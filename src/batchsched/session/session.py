@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -23,18 +24,33 @@ from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
 from batchsched.session.known_failures import FailedTurn
 from batchsched.session.tracing import telling_best, telling_first
-from batchsched.session.turns import TurnTaker
+from batchsched.session.turns import LiveQueue, PlainOrder, Taken
 from batchsched.session.victims import EvictionSearch
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting
 from batchsched.state.ledger import audit
 from batchsched.state.memory import Remembered
 from batchsched.state.needs import Need, need_of_job, need_of_task
-from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
-from batchsched.trace import Placed, QueueRefused, StatementEnded
+from batchsched.state.records import (
+    JobState,
+    NodeState,
+    QueueState,
+    RunningTasks,
+    SortKey,
+    TaskState,
+)
+from batchsched.trace import (
+    JobTaken,
+    Placed,
+    QueuePassedOver,
+    QueueRefused,
+    QueueTaken,
+    StatementEnded,
+)
 
 if TYPE_CHECKING:
     from batchsched.session.cycle import PolicyState
+    from batchsched.session.plugins import PluginSet
 
 # Records of a cycle
 
@@ -133,7 +149,7 @@ class AcceptedTasks:
 # One cycle
 
 
-class Session(TurnTaker):
+class Session:
     """One cycle: actions use it to read and change the state of the cluster.
 
     Operations outside a statement take effect at once. The operations of a statement
@@ -168,15 +184,31 @@ class Session(TurnTaker):
         self.log = ledger.log
         """Which nodes and jobs have changed, in order; for answers that are kept until then."""
         self.view = state.view
-        plugins = self.plugin_set = state.plugin_set
+        plugins = state.plugin_set
+        self.plugin_set: PluginSet = plugins
         self.job_ready = plugins.job_ready
+        """Returns whether the job's allocated tasks may be bound."""
         self.job_pipelined = plugins.job_pipelined
+        """Returns whether the promises to the job are enough for it to start."""
         self.job_condition_ready = plugins.job_condition_ready
+        """Returns whether the job is ready or conditionally ready."""
         self.job_valid = plugins.job_valid
+        """Returns why the job is invalid, or None."""
         self.overused = plugins.overused
+        """Returns whether the queue has its deserved share."""
         self.allocatable = plugins.allocatable
-        self.job_order_key = plugins.job_key
-        self.task_order_key = plugins.task_key
+        """Returns why the queue may not allocate the need, or None."""
+        self.job_order_key: Callable[[JobState], SortKey] = plugins.job_key
+        """Returns the key of a job in job order; the smallest comes first."""
+        self.queue_order_key: Callable[[QueueState], SortKey] = plugins.queue_key
+        """Returns the key of a queue in queue order; the smallest comes first."""
+        self.task_order_key: Callable[[TaskState], SortKey] = plugins.task_key
+        """Returns the key of a task in task order; the smallest comes first."""
+        judges = plugins.judges
+        self.preemptable = judges["preemptable"].victims
+        """Returns the candidates that may be evicted for a task of their own queue."""
+        self.reclaimable = judges["reclaimable"].victims
+        """Returns the candidates that may be evicted for a task of another queue."""
         ledger.on_charge = plugins.allocate_listeners
         ledger.on_refund = plugins.deallocate_listeners
         self.placement = state.placement
@@ -313,6 +345,104 @@ class Session(TurnTaker):
         known = node.running
         return self.ledger.list_running(node) if known is None else known
 
+    # Orders, and whose turn it is
+
+    def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
+        """Return `tasks` in task order."""
+        return sorted(tasks, key=self.task_order_key)
+
+    def in_victim_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
+        """Return `tasks` in victim order, the least valuable first."""
+        return sorted(tasks, key=self.task_order_key, reverse=True)
+
+    def whole_job(self, job: JobState) -> list[TaskState]:
+        """Return the tasks that are evicted with a whole job, in victim order. O(tasks)."""
+        return self.in_victim_order(job.having(TaskStatus.RUNNING))
+
+    def live_jobs(self, jobs: Iterable[JobState], /) -> LiveQueue[JobState] | PlainOrder[JobState]:
+        """Return `jobs` waiting for their turn, in live job order."""
+        key, taken = self.job_order_key, self.job_taken
+        if Door.TURNS in self.plain:
+            return PlainOrder(key, jobs, taken=taken)
+        return LiveQueue(key, jobs, taken=taken)
+
+    def live_queues(
+        self, queues: Iterable[QueueState], /
+    ) -> LiveQueue[QueueState] | PlainOrder[QueueState]:
+        """Return `queues` waiting for their turn, in live queue order."""
+        key = self.queue_order_key
+        taken = None if self.teller is None else self.tell_queue_taken
+        if Door.TURNS in self.plain:
+            return PlainOrder(key, queues, taken=taken)
+        return LiveQueue(key, queues, taken=taken)
+
+    def is_starving(self, job: JobState, threshold: float) -> bool:
+        """Return whether a job has waited more than `threshold` seconds and is still not ready."""
+        return (
+            self.now - job.info.creation_time > threshold
+            and not self.job_ready(job)
+            and not self.job_condition_ready(job)
+        )
+
+    def queue_share(self, queue: QueueState) -> QueueShare | None:
+        """Return what a queue deserves and has, if a plugin knows."""
+        share = self.plugin_set.queue_share(queue)
+        if share is None:
+            return None
+        deserved, allocated = map(self.dimensions.resource, share)
+        return QueueShare(deserved=deserved, allocated=allocated)
+
+    def passes_over(self, queue: QueueState) -> bool:
+        """Return whether a queue gets no turn because it is overused, and record it if so."""
+        if not self.overused(queue):
+            return False
+        if queue.name not in self.reports.queues_overused:
+            self.reports.queues_overused[queue.name] = self.queue_share(queue)
+        if self.teller is not None:
+            self.teller.tell(QueuePassedOver(action=self.action_name, queue=queue.name))
+        return True
+
+    @property
+    def job_taken(self) -> Taken[JobState] | None:
+        """What tells of each job that is taken; None: nobody listens."""
+        return None if self.teller is None else self._tell_job_taken
+
+    def _tell_job_taken(self, job: JobState, others: Iterable[JobState]) -> None:
+        assert self.teller is not None
+        names = [*self.plugin_set.names_on("job_order_key"), "creation_time", "uid"]
+
+        def key(job: JobState) -> dict[str, object]:
+            return dict(zip(names, self.job_order_key(job), strict=True))
+
+        rivals = {other.uid: key(other) for other in others} if self.teller.wants_rivals else {}
+        self.teller.tell(
+            JobTaken(
+                action=self.action_name,
+                job=job.uid,
+                queue=job.info.queue,
+                key=key(job),
+                rivals=rivals,
+            )
+        )
+
+    def tell_queue_taken(
+        self,
+        queue: QueueState,
+        others: Iterable[QueueState],
+        need_of: Callable[[QueueState], Need | None] = lambda _: None,
+    ) -> None:
+        """Tell that it is a queue's turn, ahead of others."""
+        assert self.teller is not None
+        names = [*self.plugin_set.names_on("queue_order_key"), "creation_time", "name"]
+
+        def key(queue: QueueState) -> dict[str, object]:
+            return dict(zip(names, self.plugin_set.queue_key(queue, need_of(queue)), strict=True))
+
+        rivals = {other.name: key(other) for other in others} if self.teller.wants_rivals else {}
+        self.teller.tell(
+            QueueTaken(action=self.action_name, queue=queue.name, key=key(queue), rivals=rivals)
+        )
+
     # What actions do
 
     def statement(self, *, is_trial: bool = False) -> Statement:
@@ -417,7 +547,7 @@ class Session(TurnTaker):
             if not tasks:
                 return
         if len(tasks) > 1:
-            tasks.sort(key=_uid)
+            tasks.sort(key=attrgetter("uid"))
         for task in tasks:
             node = task.node
             assert node is not None
@@ -616,7 +746,7 @@ class Statement:
         self._is_trial = is_trial
         self._journal: list[_Entry] = []
         self._claims: list[tuple[TaskState, NodeState, TaskState]] = []
-        """Where the log was before each operation."""
+        """Each eviction: the task, its node, and the task for which it is evicted."""
 
     def __len__(self) -> int:
         return len(self._journal)
@@ -796,7 +926,3 @@ class Statement:
         # would only hide it.
         with suppress(Exception):
             self.discard()
-
-
-def _uid(task: TaskState) -> str:
-    return task.uid

@@ -17,16 +17,13 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.session.known_failures import FailedTurns
-from batchsched.session.plugins import AsksPlugins
 from batchsched.state.doors import Door
 from batchsched.state.needs import Need, TasksByGroup, TasksInOrder, TasksLeft, need_of_job
 from batchsched.state.records import JobState, QueueState, Reorders, SortKey, TaskState
 from batchsched.state.vectors import Vector
-from batchsched.trace import JobTaken, QueuePassedOver, QueueTaken, Teller
 
 if TYPE_CHECKING:
-    from batchsched.session.session import CycleReports
+    from batchsched.session.session import Session
 
 
 class Waiting(Protocol):
@@ -42,7 +39,7 @@ Taken = Callable[[ItemT, Collection[ItemT]], None]
 """Is called with each item whose turn it is, and the items that go on waiting."""
 
 
-def tasks_to_place(session: AsksPlugins, job: JobState) -> list[TaskState]:
+def tasks_to_place(session: Session, job: JobState) -> list[TaskState]:
     """Return the job's Pending tasks that request any resources, in task order."""
     pending = [t for t in job.having(TaskStatus.PENDING) if not t.is_best_effort]
     return session.in_task_order(pending) if len(pending) > 1 else pending
@@ -56,7 +53,7 @@ def has_task_to_place(job: JobState) -> bool:
     )
 
 
-def tasks_left(session: AsksPlugins, job: JobState) -> TasksLeft:
+def tasks_left(session: Session, job: JobState) -> TasksLeft:
     """Return the tasks that a job has yet to place, in task order; turns remove tasks from it."""
     tasks = tasks_to_place(session, job)
     return TasksInOrder(tasks) if job.groups is None else TasksByGroup(job.groups, tasks)
@@ -171,88 +168,6 @@ class PlainTree(PlainOrder[QueueState]):
         return first
 
 
-class TurnTaker(AsksPlugins):
-    """The part of a session that puts jobs and queues in order, and tells whose turn it is."""
-
-    action_name: str
-    failed_turns: FailedTurns | None
-    plain: frozenset[Door]
-    reports: CycleReports
-    teller: Teller | None
-
-    def live_jobs(self, jobs: Iterable[JobState], /) -> LiveQueue[JobState] | PlainOrder[JobState]:
-        """Return `jobs` waiting for their turn, in live job order."""
-        key, taken = self.plugin_set.job_key, self.job_taken
-        if Door.TURNS in self.plain:
-            return PlainOrder(key, jobs, taken=taken)
-        return LiveQueue(key, jobs, taken=taken)
-
-    def live_queues(
-        self, queues: Iterable[QueueState], /
-    ) -> LiveQueue[QueueState] | PlainOrder[QueueState]:
-        """Return `queues` waiting for their turn, in live queue order."""
-        key = self.plugin_set.queue_key
-        taken = None if self.teller is None else self.tell_queue_taken
-        if Door.TURNS in self.plain:
-            return PlainOrder(key, queues, taken=taken)
-        return LiveQueue(key, queues, taken=taken)
-
-    def passes_over(self, queue: QueueState) -> bool:
-        """Return whether a queue gets no turn because it is overused, and record it if so."""
-        if not self.overused(queue):
-            return False
-        self.record_overused(queue.name)
-        if self.teller is not None:
-            self.teller.tell(QueuePassedOver(action=self.action_name, queue=queue.name))
-        return True
-
-    def record_overused(self, name: str) -> None:
-        """Record that an action skipped a queue because it is overused."""
-        if name not in self.reports.queues_overused:
-            self.reports.queues_overused[name] = self.queue_share(self.ledger.queues[name])
-
-    @property
-    def job_taken(self) -> Taken[JobState] | None:
-        """What tells of each job that is taken; None: nobody listens."""
-        return None if self.teller is None else self._tell_job_taken
-
-    def _tell_job_taken(self, job: JobState, others: Iterable[JobState]) -> None:
-        assert self.teller is not None
-        names = [*self.plugin_set.names_on("job_order_key"), "creation_time", "uid"]
-
-        def key(job: JobState) -> dict[str, object]:
-            return dict(zip(names, self.plugin_set.job_key(job), strict=True))
-
-        rivals = {other.uid: key(other) for other in others} if self.teller.wants_rivals else {}
-        self.teller.tell(
-            JobTaken(
-                action=self.action_name,
-                job=job.uid,
-                queue=job.info.queue,
-                key=key(job),
-                rivals=rivals,
-            )
-        )
-
-    def tell_queue_taken(
-        self,
-        queue: QueueState,
-        others: Iterable[QueueState],
-        need_of: Callable[[QueueState], Need | None] = lambda _: None,
-    ) -> None:
-        """Tell that it is a queue's turn, ahead of others."""
-        assert self.teller is not None
-        names = [*self.plugin_set.names_on("queue_order_key"), "creation_time", "name"]
-
-        def key(queue: QueueState) -> dict[str, object]:
-            return dict(zip(names, self.plugin_set.queue_key(queue, need_of(queue)), strict=True))
-
-        rivals = {other.name: key(other) for other in others} if self.teller.wants_rivals else {}
-        self.teller.tell(
-            QueueTaken(action=self.action_name, queue=queue.name, key=key(queue), rivals=rivals)
-        )
-
-
 # The loop over turns
 
 
@@ -290,7 +205,7 @@ class Turns:
 
     def __init__(
         self,
-        session: TurnTaker,
+        session: Session,
         jobs: Iterable[JobState],
         *,
         by_need: bool = True,

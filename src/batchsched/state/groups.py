@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
+from operator import attrgetter
 from typing import Protocol, TypeVar
 
 from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus, children_of, least_tasks
@@ -248,7 +249,7 @@ class JobGroups:
             to_enter += [(entered, child) for child in below]
             if not below:
                 self._leaf_named[name] = entered
-        self.groups.sort(key=_place)
+        self.groups.sort(key=attrgetter("place"))
         self.has_inner_maximum = any(g.children and g.maximum is not None for g in self.groups)
         least_by_groups = least_tasks(info.groups, info.min_groups)
         self.asks_for_more = self.minimum > least_by_groups
@@ -330,7 +331,7 @@ class JobGroups:
             for group in self.groups
             if not any(above.is_satisfied(Counting.VALID) for above in group.path())
         ]
-        return min(missing, key=_name, default=None)
+        return min(missing, key=attrgetter("name"), default=None)
 
     @property
     def lacks_groups(self) -> bool:
@@ -345,7 +346,7 @@ class JobGroups:
             if not group.children
             and not any(above.is_satisfied(Counting.READY) for above in group.path())
         ]
-        return min(missing, key=_name, default=None)
+        return min(missing, key=attrgetter("name"), default=None)
 
     def may_take(self, task: GroupMember, /) -> bool:
         """Return whether placing a task would stay within all maxima. O(groups)."""
@@ -395,14 +396,6 @@ class JobGroups:
             if left is not None:
                 left -= 1
         return allowed
-
-
-def _place(group: GroupState) -> int:
-    return group.place
-
-
-def _name(group: GroupState) -> str:
-    return group.name
 
 
 def emptiness(leaf: GroupState, counting: Counting, /) -> tuple[float, int]:

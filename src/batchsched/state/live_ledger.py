@@ -15,6 +15,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from itertools import compress
+from operator import attrgetter
 from typing import cast
 
 from sortedcontainers import SortedDict
@@ -48,7 +49,7 @@ class NodeSlots:
 
     def insert(self, node: NodeState) -> None:
         """Add a node. O(nodes) for the positions; few slots change."""
-        place = bisect_left(self._in_order, node.name, key=_name_of_node)
+        place = bisect_left(self._in_order, node.name, key=attrgetter("name"))
         self._in_order.insert(place, node)
         self._number(place)
         slot = self._room_at(place)
@@ -138,10 +139,6 @@ class NodeSlots:
     def _number(self, first: int) -> None:
         for index in range(first, len(self._in_order)):
             self._in_order[index].index = index
-
-
-def _name_of_node(node: NodeState) -> str:
-    return node.name
 
 
 class LiveLedger(Ledger):
@@ -252,7 +249,7 @@ class LiveLedger(Ledger):
         """Add a new job. O(log jobs + tasks of the job)."""
         job = self._enter_job(info)
         if job.queue is not None:
-            insort(job.queue.jobs, job, key=_uid_of_job)
+            insort(job.queue.jobs, job, key=attrgetter("uid"))
         for task in job.tasks:
             self._note_divergence(task)
         return job
@@ -269,7 +266,7 @@ class LiveLedger(Ledger):
         self.jobs_held.pop(uid, None)
         if job.queue is not None:
             jobs = job.queue.jobs
-            del jobs[bisect_left(jobs, uid, key=_uid_of_job)]
+            del jobs[bisect_left(jobs, uid, key=attrgetter("uid"))]
         return job
 
     def enter_other(self, info: TaskInfo) -> None:
@@ -391,10 +388,6 @@ def _has_come_true(task: TaskState, now: TaskInfo | None) -> bool:
         and now.node_name == task.node.name
         and now.is_backfill is task.is_backfill
     )
-
-
-def _uid_of_job(job: JobState) -> str:
-    return job.uid
 
 
 def _job_and_uid(task: TaskState) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, Literal, TypeVar, cast
 
 from attrs import define, field
@@ -411,7 +412,7 @@ class Content:
                 nodes.append(self.nodes[name])
                 others |= {uid for uid in self.on_node.get(name, ()) if uid in self.others}
         return snapshot_of_sound_parts(
-            nodes=tuple(sorted(nodes, key=_name)),
+            nodes=tuple(sorted(nodes, key=attrgetter("name"))),
             jobs=tuple(whole),
             queues=(),
             other_tasks=tuple(self.tasks[uid] for uid in sorted(others)),
@@ -443,7 +444,3 @@ class Content:
         if known is None:
             known = self._in_order[part] = tuple(make())
         return known
-
-
-def _name(node: NodeInfo) -> str:
-    return node.name
