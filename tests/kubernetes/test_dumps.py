@@ -699,3 +699,73 @@ def test_a_suspended_job_is_no_second_job_beside_what_tells_of_it():
     pod = dumps.pod("later-x", owner=job, scheduler="volcano")
     (found,) = read_dump([dumps.node("n1"), job, pod]).snapshot.jobs
     assert [task.name for task in found.tasks] == ["later-x"]
+
+
+# Advice
+
+FULL = dumps.node("n1", "1")
+
+
+def volcano_rivals():
+    groups = [dumps.volcano_group(name, 1) for name in ("a", "b")]
+    pods = [each for name in ("a", "b") for each in dumps.volcano_pods(name, name, 1)]
+    return [*groups, *pods, dumps.volcano_queue("default"), FULL]
+
+
+def kai_rivals():
+    groups = [dumps.kai_group(name, 1) for name in ("a", "b")]
+    return [*groups, *dumps.kai_pods("a", 1), *dumps.kai_pods("b", 1), *dumps.kai_queues(), FULL]
+
+
+def native_rivals():
+    groups = [dumps.native_group(name, 1) for name in ("a", "b")]
+    return [*groups, *dumps.members("a", 1), *dumps.members("b", 1), FULL]
+
+
+def coscheduling_rivals():
+    groups = [dumps.coscheduling_group(name, 1) for name in ("a", "b")]
+    pods = [each for name in ("a", "b") for each in dumps.coscheduling_pods(name, 1)]
+    return [*groups, *pods, FULL]
+
+
+def bare_rivals():
+    return [*(dumps.pod(name, scheduler="volcano") for name in ("a", "b")), FULL]
+
+
+def kueue_rivals(admitted):
+    objects = [dumps.local_queue(), dumps.cluster_queue(), FULL]
+    done = [dumps.condition("QuotaReserved", "True"), dumps.condition("Admitted", "True")]
+    for name in ("a", "b"):
+        pod = dumps.pod(f"{name}-0", notes={"kueue.x-k8s.io/workload": name})
+        objects += [dumps.workload(name, None, 1, done if admitted else ()), pod]
+    return objects
+
+
+@pytest.mark.parametrize(
+    ("objects", "can_change"),
+    [
+        (volcano_rivals(), True),
+        (kai_rivals(), True),
+        (kueue_rivals(admitted=False), True),
+        (kueue_rivals(admitted=True), False),
+        (native_rivals(), False),
+        (coscheduling_rivals(), False),
+        (bare_rivals(), False),
+    ],
+)
+def test_a_priority_is_advised_only_where_somebody_can_change_it(objects, can_change):
+    dump = read_dump(objects, admission="ours" if can_change else "theirs")
+    result = schedule(dump.snapshot)
+    uid = dump.find("b")
+    answer = explain(dump.snapshot, result, uid, facts=dump.facts)
+    advice = [change.text for change in answer.would_start if "priority" in change.text]
+    assert bool(advice) is can_change
+    without_facts = explain(dump.snapshot, result, uid)
+    assert any("priority" in change.text for change in without_facts.would_start)
+
+
+def test_what_is_not_there_cannot_be_released():
+    dump = read_dump([*dumps.members("gone", 2), dumps.node("n1")])
+    answer = explain(dump.snapshot, schedule(dump.snapshot), "team/gone", facts=dump.facts)
+    assert [change.text for change in answer.would_start] == ["its group gone exists"]
+    assert answer.once_released == "once its group gone exists, it would start on n1"

@@ -296,6 +296,29 @@ def test_pods_of_an_admitted_workload_that_a_stopped_queue_holds_here_are_a_cave
     assert caveat.consequence.startswith("its queue is stopped: pods that wait are held here")
 
 
+def test_a_queue_that_does_not_select_the_namespace_is_no_queue_of_the_job():
+    objects = dumps.kueue_waits()
+    message = "Workload namespace doesn't match ClusterQueue selector"
+    objects[1]["status"] = {
+        "conditions": [dumps.condition("QuotaReserved", "False", "Pending", message)]
+    }
+    dump = read_dump(objects)
+    job = only_job(dump)
+    assert [(hold.kind, hold.name) for hold in job.holds] == [
+        (HoldKind.NO_QUEUE, "research"),
+        (HoldKind.NOT_ADMITTED, "research"),
+    ]
+    assert job.holds[0].text == (
+        "ClusterQueue research takes no jobs of namespace team: "
+        "its namespaceSelector does not select it"
+    )
+    answer = explain(dump.snapshot, schedule(dump.snapshot), job.uid, facts=dump.facts)
+    assert [change.text for change in answer.would_start] == [
+        "its queue research takes it and it is admitted"
+    ]
+    assert only_job(read_dump(objects, admission="ours")).holds == ()
+
+
 def test_a_workload_that_is_deactivated_is_suspended():
     objects = dumps.kueue_waits()
     objects[1]["spec"]["active"] = False

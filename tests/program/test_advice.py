@@ -13,7 +13,7 @@ WORDS = (
     (r"job (\S+): minimum (\d+) instead of .*", "job {0} min={1}"),
     (r"job (\S+): priority (\d+) instead of .*", "job {0} priority={1}"),
     (r"queue (\S+): limit (\d+) GPUs instead of .*", "queue {0} limit.gpu={1}"),
-    (r"release: .*", "release {job}"),
+    (r"release: .*|its (?:group|queue) .*", "release {job}"),
 )
 """Kinds of advice, and the words for `what-if`."""
 

@@ -712,6 +712,7 @@ class _DumpReader:
                 owner=owner,
                 names=tuple(sorted(set(owner_names(draft, self.objects)))),
                 local_queue=draft.local_queue,
+                has_fixed_priority=draft.has_fixed_priority,
                 told=tuple(told_of(draft)),
                 caveats=tuple(one for _, one in sorted(noticed[key] for key in keys)),
             )

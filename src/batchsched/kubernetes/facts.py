@@ -95,6 +95,9 @@ class JobFacts:
     """The names by which it is found, sorted."""
     local_queue: str = ""
     """Kueue's LocalQueue; empty: it names none."""
+    has_fixed_priority: bool = False
+    """Whether nobody can change its priority any more: that of pods and of Kubernetes' own groups
+    is immutable."""
     told: tuple[Told, ...] = field(default=(), converter=_told)
     """The conditions of its objects, the newest first."""
     caveats: tuple[Notice, ...] = field(default=(), converter=_notices)

@@ -123,6 +123,13 @@ class JobDraft:
         """The UID of the job in the snapshot."""
         return f"{self.namespace}/{self.job_name}"
 
+    @property
+    def has_fixed_priority(self) -> bool:
+        """Whether nobody can change its priority any more."""
+        # What Kueue has reserved quota for, the kube-scheduler places by the priority of its pods.
+        by_pods = self.priority is None or (self.system == "kueue" and self.has_quota)
+        return by_pods or self.system == "kubernetes"
+
     def make_tasks(self, namespaces: Namespaces, priorities: PriorityClasses) -> None:
         """Make the tasks of its templates. O(tasks)."""
         names = {group.name for group in self.groups}

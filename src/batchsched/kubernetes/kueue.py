@@ -26,6 +26,8 @@ _HELD_THOUGH_ADMITTED = (
 )
 _NOT_YET = "its quota is reserved, but Kueue has not admitted it yet"
 _NOT_TRIED = "Kueue has not tried it yet"
+_OTHER_NAMESPACE = "namespace doesn't match ClusterQueue selector"
+"""What Kueue says of a Workload whose namespace may not use the queue."""
 
 
 @define(eq=False)
@@ -273,6 +275,10 @@ class Kueue:
         if theirs:
             status = given.reader.child("status")
             told = _message(status.content, "QuotaReserved") or _inactive(cluster)
+            if _OTHER_NAMESPACE in told:
+                message = f"ClusterQueue {name} takes no jobs of namespace {given.namespace}: "
+                message += "its namespaceSelector does not select it"
+                holds.append(Hold(HoldKind.NO_QUEUE, name, message))
             until = status.child("requeueState").time("requeueAt", is_past=False)
             holds.append(Hold(HoldKind.NOT_ADMITTED, name or queue, told or not_tried, until))
         return holds

@@ -70,9 +70,10 @@ def explain(
     job needs. `what_if` with the changes repeats it. Only what somebody could do is tried, of each
     kind the smallest change that is enough: for a single task, growth of the nearest node up to
     what the largest has; more nodes of a kind that is there; the end of a running job; a lower
-    `min_available`; a higher `max_available`; a priority above that of a job before it; a higher
-    weight of the queue; a higher limit of the queue or of one above it, if that is why it waits; a
-    leaf queue, if it names another; the ends of jobs that it depends on. Others may help too.
+    `min_available`; a higher `max_available`; a priority above that of a job before it, unless
+    `facts` say that it cannot be changed; a higher weight of the queue; a higher limit of the queue
+    or of one above it, if that is why it waits; a leaf queue, if it names another; the ends of jobs
+    that it depends on. Others may help too.
 
     If something holds the job, nothing is told of nodes, but what follows once nothing holds it:
     where it would start, or what it would wait for then.
@@ -178,6 +179,7 @@ def explain(
             task=task,
             before=before,
             fits=fits,
+            has_fixed_priority=own_facts is not None and own_facts.has_fixed_priority,
         )
         freed = release(waiting)
         plan = plan_of_trials(waiting)

@@ -113,6 +113,8 @@ class Waiting:
     """The jobs before it in its queue."""
     fits: Sequence[NodeFit]
     """How each node suits the task; empty if nodes are not what it waits for."""
+    has_fixed_priority: bool
+    """Whether nobody can change the priority of the job."""
 
     @property
     def needed(self) -> int:
@@ -162,8 +164,9 @@ def _kinds(waiting: Waiting) -> Sequence[Kind]:
         Kind(tuple(_ended_jobs(waiting)), grows=False),
         Kind(tuple(_smaller_gangs(waiting))),
         Kind(tuple(_higher_maxima(state))),
-        Kind(tuple(_priorities(state, waiting.before))),
     ]
+    if not waiting.has_fixed_priority:
+        kinds.append(Kind(tuple(_priorities(state, waiting.before))))
     if why is WhyPending.QUEUE_LIMIT:
         kinds += [
             Kind(tuple(_higher_limits(above, waiting.result, waiting.task)))
@@ -476,7 +479,10 @@ def release(waiting: Waiting) -> Candidate | None:
     changes += [QueueChanged(evolve(queue, state=QueueStatus.OPEN)) for queue in queues]
     gone = [_GONE[hold.kind].format(hold.name and f"{hold.name} ") for hold in holds]
     gone += [f"queue {queue.name} is opened" for queue in queues]
-    return Candidate(tuple(changes), f"release: {', '.join(dict.fromkeys(gone))}")
+    gone = list(dict.fromkeys(gone))
+    if any(hold.kind in _NOT_THERE for hold in holds):
+        return Candidate(tuple(changes), " and ".join(gone))
+    return Candidate(tuple(changes), f"{_RELEASE}{', '.join(gone)}")
 
 
 def _all_holds(job: JobInfo) -> list[Hold]:
@@ -486,13 +492,16 @@ def _all_holds(job: JobInfo) -> list[Hold]:
 _GONE = {
     HoldKind.SUSPENDED: "it is resumed",
     HoldKind.GROUP_MISSING: "its group {}exists",
-    HoldKind.NO_QUEUE: "its queue {}exists",
+    HoldKind.NO_QUEUE: "its queue {}takes it",
     HoldKind.QUEUE_CLOSED: "its queue {}takes new work",
     HoldKind.NOT_ADMITTED: "it is admitted",
     HoldKind.CHECK: "the check {}has passed",
     HoldKind.GATE: "the gate {}is removed",
 }
 """What has happened once a hold is gone."""
+_NOT_THERE = (HoldKind.GROUP_MISSING, HoldKind.NO_QUEUE)
+"""Holds that nobody can release: something has to be made, or changed, first."""
+_RELEASE = "release: "
 
 
 def with_release(
@@ -505,8 +514,11 @@ def with_release(
     """Return an explanation with what follows once nothing holds the job. One cycle."""
     result = trials.result(freed.changes, reasons=True)
     admission = (HoldKind.NOT_ADMITTED, HoldKind.CHECK)
-    is_admission = any(hold.kind in admission for hold in _all_holds(job))
-    once = "admitted now" if is_admission else "once released"
+    once = "once released"
+    if not freed.text.startswith(_RELEASE):
+        once = f"once {freed.text}"
+    elif any(hold.kind in admission for hold in _all_holds(job)):
+        once = "admitted now"
     started = [bind for bind in result.binds if bind.task_uid in wanted]
     promises = [*result.pipelined, *result.conditional]
     promised = [promise for promise in promises if promise.task_uid in wanted]
