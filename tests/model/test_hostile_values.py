@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -10,6 +10,8 @@ import pytest
 from batchsched import (
     ArgumentError,
     FaultsError,
+    Hold,
+    HoldKind,
     JobInfo,
     NodeInfo,
     Resource,
@@ -17,6 +19,7 @@ from batchsched import (
     SchedulerConfig,
     Snapshot,
     TaskInfo,
+    TaskStatus,
 )
 
 
@@ -87,3 +90,83 @@ def test_a_long_value_is_shown_in_80_characters(value: Any) -> None:
         Snapshot(nodes=[NodeInfo(name="n", allocatable=value)])
     (fault,) = caught.value.faults
     assert fault.message == f"expected a Resource, got {repr(value)[:77]}..."
+
+
+# Plain data
+
+
+DATA = Snapshot(
+    nodes=[NodeInfo(name="n", labels={"k": "v"})],
+    jobs=[
+        JobInfo(
+            name="j",
+            queue="q",
+            holds=[Hold(HoldKind.GATE)],
+            tasks=[TaskInfo(uid="t", name="t", status=TaskStatus.RELEASING, node_name="n")],
+        )
+    ],
+).to_dict()
+
+
+class RaisesList(list[Any]):
+    """A list whose items cannot be read."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise RuntimeError("on purpose")
+
+
+class RaisesMapping(Mapping[str, Any]):
+    """A mapping whose values cannot be read."""
+
+    def __getitem__(self, key: str) -> Any:
+        raise RuntimeError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        yield "name"
+
+    def __len__(self) -> int:
+        return 1
+
+
+def deep(depth: int = 3000) -> Any:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def paths_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    keys = value if isinstance(value, dict) else range(len(value) if type(value) is list else 0)
+    for key in keys:
+        yield (*path, key)
+        yield from paths_in(value[key], (*path, key))
+
+
+def with_value(content: Any, path: tuple[Any, ...], value: Any) -> Any:
+    if not path:
+        return value
+    copy = dict(content) if isinstance(content, dict) else list(content)
+    copy[path[0]] = with_value(copy[path[0]], path[1:], value)
+    return copy
+
+
+@pytest.mark.parametrize("value", [deep(), RaisesList([1]), RaisesMapping()], ids=type)
+@pytest.mark.parametrize("path", list(paths_in(DATA)), ids=str)
+def test_plain_data_that_cannot_be_read_or_shown_is_a_fault(
+    path: tuple[Any, ...], value: Any
+) -> None:
+    with pytest.raises(FaultsError):
+        Snapshot.from_dict(with_value(DATA, path, value))
+
+
+@pytest.mark.parametrize("name", ["actions", "tiers"])
+def test_lists_of_a_configuration_that_cannot_be_read_are_faults(name: str) -> None:
+    with pytest.raises(FaultsError, match=rf"{name}\[0\]"):
+        SchedulerConfig.from_mapping({name: RaisesList([1])})
+
+
+@pytest.mark.parametrize("given", [{"actions": ["x" * 999]}, {"tiers": [{"plugins": ["x" * 999]}]}])
+def test_an_unknown_name_is_shown_in_80_characters(given: dict[str, Any]) -> None:
+    with pytest.raises(FaultsError) as caught:
+        Scheduler(SchedulerConfig.from_mapping(given))
+    assert f"'{'x' * 76}... is not registered" in str(caught.value)

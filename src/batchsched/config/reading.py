@@ -29,6 +29,7 @@ from batchsched.model.validation.values import (
     is_mapping,
     is_of,
     is_text,
+    items_in,
     items_of,
     join_path,
     shown,
@@ -212,7 +213,7 @@ class ConfigReader:
 
     def _list(self, path: str, given: object) -> Sequence[object]:
         if is_of(given, Sequence) and not isinstance(given, str | bytes):  # type: ignore[type-abstract]
-            return list(cast("Sequence[object]", given))
+            return list(items_in(cast("Sequence[object]", given)))
         self._fault(path, f"expected a list, got {shown(given)}")
         return []
 

@@ -148,7 +148,7 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     """Return the message for a name that is not registered."""
     names = sorted(known)
     hint = did_you_mean(name, names)
-    return f"{what} {name!r} is not registered; {hint and hint + ' '}known: {', '.join(names)}"
+    return f"{what} {shown(name)} is not registered; {hint and hint + ' '}known: {', '.join(names)}"
 
 
 def default_registry() -> Registry:

@@ -27,7 +27,9 @@ from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import (
     is_integer,
     is_mapping,
+    is_of,
     is_text,
+    items_in,
     items_of,
     join_path,
     shown,
@@ -81,7 +83,7 @@ def expected(wanted: str, given: object) -> str:
 
 def is_list(given: object) -> TypeGuard[Sequence[object]]:
     """Return whether plain data is a list."""
-    return isinstance(given, (list, tuple))
+    return is_of(given, list) or is_of(given, tuple)
 
 
 SCALARS: dict[type, str] = {
@@ -156,14 +158,14 @@ class Member:
         if self.is_read_from(given):
             return self.members[given]
         known = list(map(str, self.members))
-        hint = did_you_mean(str(given), known)
+        hint = did_you_mean(given if is_text(given) else shown(given), known)
         wanted = f"one of {', '.join(known)}"
         reading.refuse(path, f"{expected(wanted, given)}{hint and '; ' + hint}")
         return NOTHING
 
     def is_read_from(self, given: object, /) -> bool:
         """Return whether plain data appears to have this shape."""
-        return isinstance(given, (str, int)) and given in self.members
+        return (is_text(given) or is_of(given, int)) and given in self.members
 
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
         """Return a JSON Schema; see `Shape`."""
@@ -230,6 +232,8 @@ class Record:
         if not is_mapping(given):
             reading.refuse(path, expected("an object", given))
             return None
+        if type(given) is not dict:
+            given = dict(items_of(given))
         known = {item.name for item in self.content}
         for name in given:
             if name not in known and name not in reading.derived.get(self.kind, ()):
@@ -253,16 +257,17 @@ class Record:
 
     def _refuse_unknown(self, name: object, path: str, reading: Reading) -> None:
         known = [item.name for item in self.content]
-        hint = did_you_mean(str(name), known)
+        name = name if is_text(name) else shown(name)
+        hint = did_you_mean(name, known)
         message = (
             f"unknown field of {self.kind.__name__}; {hint and hint + ' '}a newer version of "
             f"batchsched may have written it; known: {', '.join(known)}"
         )
-        reading.refuse(join_path(path, str(name)), message)
+        reading.refuse(join_path(path, name), message)
 
     def label(self, given: object) -> str | None:
         """Return the name that identifies an item in a list, or None."""
-        if not is_mapping(given):
+        if not is_of(given, dict):
             return None
         names = [item.name for item in self.content]
         if "uid" in names:
@@ -271,7 +276,7 @@ class Record:
             name = f"{given.get('namespace', 'default')}/{given['name']}"
         else:
             name = given.get("name")
-        return name if isinstance(name, str) else None
+        return name if type(name) is str else None
 
     def is_read_from(self, given: object, /) -> bool:
         """Return whether `given` is an object."""
@@ -330,7 +335,7 @@ class Items:
             return NOTHING
         label = self.item.label if isinstance(self.item, Record) else None
         items: list[object] = []
-        for position, item in enumerate(given):
+        for position, item in enumerate(items_in(given)):
             name = None if label is None else label(item)
             where = f"{path}[{position if name is None else repr(name)}]"
             value = self.item.read(item, where, reading)
@@ -369,8 +374,8 @@ class Named:
             reading.refuse(path, expected("an object", given))
             return NOTHING
         content: dict[object, object] = {}
-        for name, item in given.items():
-            if not isinstance(name, str):
+        for name, item in items_of(given):
+            if not is_text(name):
                 reading.refuse(f"{path}[{shown(name)}]", "expected a string as key")
                 continue
             value = self.item.read(item, f"{path}[{name!r}]", reading)
@@ -415,7 +420,7 @@ class Pairs:
             reading.refuse(path, expected("a list of pairs", given))
             return NOTHING
         content: dict[object, object] = {}
-        for position, pair in enumerate(given):
+        for position, pair in enumerate(items_in(given)):
             where = f"{path}[{position}]"
             if not is_list(pair) or len(pair) != 2:  # noqa: PLR2004 - a pair has two items
                 reading.refuse(where, expected("a pair", pair))
