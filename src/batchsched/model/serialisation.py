@@ -83,7 +83,10 @@ def expected(wanted: str, given: object) -> str:
 
 def is_list(given: object) -> TypeGuard[Sequence[object]]:
     """Return whether plain data is a list."""
-    return is_of(given, list) or is_of(given, tuple)
+    try:
+        return isinstance(given, (list, tuple))
+    except Exception:  # `__class__` of something invalid may raise anything
+        return False
 
 
 SCALARS: dict[type, str] = {
@@ -232,22 +235,21 @@ class Record:
         if not is_mapping(given):
             reading.refuse(path, expected("an object", given))
             return None
-        if type(given) is not dict:
-            given = dict(items_of(given))
+        content = dict(items_of(given))
         known = {item.name for item in self.content}
-        for name in given:
+        for name in content:
             if name not in known and name not in reading.derived.get(self.kind, ()):
                 self._refuse_unknown(name, path, reading)
         arguments: dict[str, object] = {}
         is_complete = True
         for item in self.content:
             where = join_path(path, item.name)
-            if item.name not in given:
+            if item.name not in content:
                 if item.is_required:
                     reading.refuse(where, "is missing")
                     is_complete = False
                 continue
-            value = item.shape.read(given[item.name], where, reading)
+            value = item.shape.read(content[item.name], where, reading)
             if value is not NOTHING:
                 arguments[item.name] = value
             elif item.is_required:
@@ -269,6 +271,7 @@ class Record:
         """Return the name that identifies an item in a list, or None."""
         if not is_of(given, dict):
             return None
+        given = cast("dict[object, object]", given)
         names = [item.name for item in self.content]
         if "uid" in names:
             name = given.get("uid")
