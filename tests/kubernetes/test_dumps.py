@@ -275,6 +275,21 @@ def test_a_closed_queue_is_no_fault_of_its_pods():
     assert started(dump) == []
 
 
+def test_no_job_of_volcano_can_be_in_the_queue_root():
+    queues = [dumps.volcano_queue("root"), dumps.volcano_queue("default", parent="root")]
+    group = dumps.volcano_group("g", 1, queue="root")
+    dump = read_dump([*queues, group, *dumps.volcano_pods("g", "g", 1), dumps.node("n1")])
+    result = schedule(dump.snapshot)
+    (standing,) = standings(dump.snapshot, result)
+    assert (standing.state, [each.text for each in standing.blockers]) == (
+        JobState.NO_QUEUE,
+        ["no job can be in queue root; it must name a queue below it"],
+    )
+    assert dump.notices == ()
+    answer = explain(dump.snapshot, result, "team/g", facts=dump.facts)
+    assert (answer.once_released, answer.would_start) == ("", ())
+
+
 def test_capability_limits_gpus_and_a_zero_of_cpu_means_none():
     dump = read_dump(dumps.volcano_capability())
     queue = dump.snapshot.queue("gpus")
@@ -352,6 +367,41 @@ def test_parts_of_gpus_are_counted_and_a_shared_gpu_is_one_whole():
     assert [bind.node_name for bind in result.binds] == ["n1"]
     noted = {n.objects for n in dump.notices if n.code is NoticeCode.GPU_FRACTION}
     assert noted == {("team/half-p0", "team/more-p0"), ("team/quarter-p0",)}
+
+
+def gpu_memory(asked, *nodes, **more):
+    pods = dumps.kai_pods("g", 1, notes={"gpu-memory": asked}, **more)
+    return [*dumps.kai_queues(), *nodes, dumps.kai_group("g", 1), *pods]
+
+
+def gpu_node(name, memory, **more):
+    labels = {"nvidia.com/gpu.memory": memory} if memory else {}
+    return dumps.node(name, "8", 2, labels=labels, **more)
+
+
+def test_a_pod_that_asks_for_more_memory_than_any_gpu_has_never_fits():
+    dump = read_dump(gpu_memory("80001", gpu_node("n1", "80000"), gpu_node("n2", "")))
+    (standing,) = standings(dump.snapshot, schedule(dump.snapshot))
+    assert standing.state is JobState.NEVER_FITS
+    told = [each.consequence for each in dump.facts["team/g"].caveats]
+    assert "asks for 80001 MiB of one GPU; the largest has 80000 MiB" in told
+
+
+def test_a_part_of_a_gpu_by_its_memory_is_of_a_gpu_that_has_so_much():
+    nodes = [gpu_node("a", "40000"), gpu_node("b", "80000"), gpu_node("c", "160000")]
+    dump = read_dump(gpu_memory("60000", *nodes))
+    (task,) = only_job(dump).tasks
+    assert task.resreq.get(GPU) == 750
+    (bind,) = schedule(dump.snapshot).binds
+    assert bind.node_name in ("b", "c")
+    ssd = {"key": "disk", "operator": "In", "values": ["ssd"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [ssd]}, {}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    both = read_dump(gpu_memory("60000", *nodes, affinity=affinity))
+    assert started(both) == []
+    fast = dumps.node("d", "8", 1, labels={"nvidia.com/gpu.memory": "80000", "disk": "ssd"})
+    both = read_dump(gpu_memory("60000", *nodes, fast, affinity=affinity))
+    assert [bind.node_name for bind in schedule(both.snapshot).binds] == ["d"]
 
 
 def test_a_subgroup_without_a_minimum_needs_one():

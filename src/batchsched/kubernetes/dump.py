@@ -62,7 +62,7 @@ from batchsched.kubernetes.pods import (
     read_pod,
     read_priority_classes,
 )
-from batchsched.kubernetes.queues import read_queues, with_room_for
+from batchsched.kubernetes.queues import ROOT, read_queues, with_room_for
 from batchsched.kubernetes.shared_gpus import is_reservation, labels_of_groups, with_parts
 from batchsched.kubernetes.snapshots import (
     note_overcommitted,
@@ -103,6 +103,7 @@ _ENDED_PHASES = {"volcano": ("Completed",), "coscheduling": ("Finished", "Failed
 """The phases of groups whose pods have ended, by system."""
 _ORDER = ("kubernetes", "volcano", "kube-batch", "kai", "coscheduling", "kueue")
 """The order in which jobs take their names; single pods come last."""
+_NOT_IN_ROOT = "no job can be in queue root; it must name a queue below it"
 _NOT_OWNERS = ("PodGroup", "CompositePodGroup", "Workload", "Pod", "Node")
 
 
@@ -647,6 +648,8 @@ class _DumpReader:
                 if queue not in names:
                     queues.append(Queue(name=queue))
                     names.add(queue)
+            elif queue == ROOT and queue not in names and draft.system == "volcano":
+                draft.holds.append(Hold(HoldKind.NO_QUEUE, ROOT, _NOT_IN_ROOT))
             elif queue not in names and draft.objects and draft.system in _WITH_QUEUES:
                 draft.objects[0].note(
                     NoticeCode.QUEUE_MISSING,

@@ -306,7 +306,8 @@ def _limit_of(amounts: Mapping[str, int]) -> ResourceLimit:
 
 _HIERARCHY = "volcano.sh/hierarchy"
 _WEIGHTS = "volcano.sh/hierarchy-weights"
-_ROOT = "root"
+ROOT = "root"
+"""Volcano's queue above all others."""
 
 
 def _read_volcano(given: Sequence[KubernetesObject]) -> Iterator[_QueueDraft]:
@@ -314,9 +315,9 @@ def _read_volcano(given: Sequence[KubernetesObject]) -> Iterator[_QueueDraft]:
     paths = {queue.name: _annotated_path(queue, parents[queue.name]) for queue in given}
     names = {path: name for name, path in paths.items() if path}
     implied: dict[tuple[str, ...], _QueueDraft] = {}
-    has_root = any(paths.values()) or _ROOT in parents.values()
+    has_root = any(paths.values()) or ROOT in parents.values()
     for queue in given:
-        if queue.name == _ROOT and has_root:
+        if queue.name == ROOT and has_root:
             continue  # the root is the cluster itself
         draft = _volcano_draft(queue, parents[queue.name])
         path = paths[queue.name]
@@ -337,7 +338,7 @@ def _volcano_draft(given: KubernetesObject, parent: str) -> _QueueDraft:
     queue = Queue(
         name=given.name,
         creation_time=given.creation_time(),
-        parent=parent if parent not in ("", _ROOT) else None,
+        parent=parent if parent not in ("", ROOT) else None,
         priority=spec.integer("priority", default=0),
         state=_volcano_state(given),
         reclaimable=spec.get("reclaimable") is None or spec.truth("reclaimable"),
@@ -372,7 +373,7 @@ def _annotated_path(given: KubernetesObject, parent: str) -> tuple[str, ...]:
         given.note(NoticeCode.FIELD_IGNORED, field, "ignored: spec.parent takes precedence")
         return ()
     root, *path = text.split("/")
-    if root != _ROOT or not path or not all(path):
+    if root != ROOT or not path or not all(path):
         given.note(
             NoticeCode.FIELD_IGNORED, field, "ignored: expected a path such as root/science/vision"
         )
@@ -394,7 +395,7 @@ def _in_hierarchy(
         part = path[:depth]
         name = names.get(part)
         if name is None:
-            name = "/".join((_ROOT, *part))  # unique: names of objects have no slash
+            name = "/".join((ROOT, *part))  # unique: names of objects have no slash
             weight = 1 if weights is None else weights[depth - 1]
             if part not in implied:
                 queue = Queue(name=name, parent=above)

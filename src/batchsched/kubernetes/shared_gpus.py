@@ -14,6 +14,7 @@ from batchsched.kubernetes.objects import KubernetesObject
 from batchsched.kubernetes.pods import Pod
 from batchsched.kubernetes.quantities import parse_quantity
 from batchsched.model.cluster import NodeInfo, TaskStatus
+from batchsched.model.constraints import NodeAffinity, NodeSelectorTerm, Operator, Requirement
 from batchsched.model.notice import NoticeCode
 from batchsched.model.resources import Resource
 
@@ -40,8 +41,7 @@ def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo]) -> list[Pod]:
     counts as one whole.
     """
     memory = {node.name: node.labels.get(_MEMORY_LABEL, "") for node in nodes}
-    known = [int(text) for text in memory.values() if _is_number(text)]
-    least = min(known, default=0)
+    known = sorted({int(text) for text in memory.values() if _is_number(text)})
     held: defaultdict[tuple[str | None, str], int] = defaultdict(int)
     found: list[Pod] = []
     for pod in pods:
@@ -49,10 +49,13 @@ def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo]) -> list[Pod]:
         given = pod
         if FRACTION in annotations or MEMORY in annotations:
             text = memory.get(pod.task.node_name or "", "")
-            part = _part(pod.object, annotations, int(text) if _is_number(text) else least)
+            on_node = [int(text)] if _is_number(text) else known
+            part, least = _part(pod.object, annotations, on_node)
             count = _count(pod.object, annotations)
             if part:
                 given = with_request(pod, ceil(1000 * part * count))
+                if known and known[0] < least and pod.task.node_name is None:
+                    given = _only_with_memory(given, least, known[-1])
                 for group in _groups(pod.task.labels):
                     if pod.task.status.holds:
                         held[pod.task.node_name, group] += ceil(1000 * part)
@@ -104,8 +107,29 @@ def _groups(labels: Mapping[str, str]) -> Iterator[str]:
             yield key.removeprefix(f"{_GROUP}/")
 
 
-def _part(given: KubernetesObject, annotations: Mapping[str, str], memory: int) -> Fraction:
-    """Return the part of one GPU that a pod asks for; a whole one if it cannot be told."""
+def _only_with_memory(pod: Pod, least: int, largest: int) -> Pod:
+    """Return a pod that needs nodes whose GPUs have enough memory, in MiB."""
+    if largest < least:
+        message = f"asks for {least} MiB of one GPU; the largest has {largest} MiB"
+        pod.object.note(NoticeCode.READ_AS, f"metadata.annotations[{MEMORY!r}]", message)
+    more = Requirement(key=_MEMORY_LABEL, operator=Operator.GT, values=(str(least - 1),))
+    affinity = pod.task.node_affinity or NodeAffinity()
+    terms = (NodeSelectorTerm(),) if affinity.required is None else affinity.required
+    required = [
+        evolve(term, match_expressions=(*term.match_expressions, more))
+        for term in terms
+        if affinity.required is None or not term.is_empty()
+    ]
+    return evolve(pod, task=evolve(pod.task, node_affinity=evolve(affinity, required=required)))
+
+
+def _part(
+    given: KubernetesObject, annotations: Mapping[str, str], memories: Sequence[int]
+) -> tuple[Fraction, int]:
+    """Return the part of one GPU that a pod asks for, and the memory that it must have, in MiB.
+
+    It is a whole one if it cannot be told, or if none of the memories is enough.
+    """
     key = FRACTION if FRACTION in annotations else MEMORY
     try:
         number = parse_quantity(annotations[key])
@@ -113,10 +137,11 @@ def _part(given: KubernetesObject, annotations: Mapping[str, str], memory: int) 
             raise QuantityError(f"expected 0 or more, got {annotations[key]!r}")
     except QuantityError as error:
         given.metadata.fault(f".annotations[{key!r}]", str(error))
-        return Fraction(0)
+        return Fraction(0), 0
     if key == FRACTION:
-        return number
-    return number / memory if memory else Fraction(1)
+        return number, 0
+    enough = min((memory for memory in memories if memory >= number), default=None)
+    return Fraction(1) if enough is None else number / enough, ceil(number)
 
 
 def _count(given: KubernetesObject, annotations: Mapping[str, str]) -> int:

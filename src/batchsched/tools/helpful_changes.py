@@ -468,10 +468,12 @@ def _use(jobs: Iterable[JobState], zero: Vector) -> tuple[Vector, Vector]:
 
 
 def release(waiting: Waiting) -> Candidate | None:
-    """Return the change by which nothing holds a job any more; None: it does not wait for that."""
-    if waiting.explanation.why is not WhyPending.HELD:
-        return None
+    """Return the change by which nothing holds a job any more; None: that would not help it."""
     job = waiting.state.info
+    # In a queue that is not there, it would not start with nothing in its way either.
+    is_queued = job.queue in waiting.session.ledger.queues
+    if waiting.explanation.why is not WhyPending.HELD or not is_queued:
+        return None
     holds = _all_holds(job)
     path = _path(waiting.session, job.queue)
     queues = [queue for queue in path if queue.state is not QueueStatus.OPEN]
