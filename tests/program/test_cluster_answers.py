@@ -445,7 +445,11 @@ def test_numbers_of_groups_of_nodes_are_never_cut(width):
 
 
 def test_where_no_change_helps_none_is_announced():
-    objects = [*gang("first", 1, 16), *gang("huge", 1, 16), dumps.node("n1", "32", 8)]
+    # Of Volcano, whose priorities can be changed, so that there is a change to try.
+    names = ("first", "huge")
+    objects = [dumps.volcano_queue("default"), dumps.node("n1", "32", 8)]
+    objects += [dumps.volcano_group(name, 1) for name in names]
+    objects += [each for name in names for each in dumps.volcano_pods(name, name, 1, gpu=16)]
     ended = run("why", "huge", "--width", 120, given=objects)
     assert "It would start now" not in ended.out
     assert "What would start it" in ended.out
