@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from attrs import Factory, define, frozen
+from attrs import frozen
 
 from batchsched.actions.eviction.make_room import FreedResources, choose_units, lacking
 from batchsched.model.cluster import TaskStatus
@@ -21,7 +21,7 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turns, has_task_to_place
-from batchsched.state.memory import RecentlyUsed
+from batchsched.state.memory import Reads, forget
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector
 
@@ -117,12 +117,6 @@ def _start_as_backfill(session: Session, job: JobState) -> None:
             statement.commit()
 
 
-MOST_KINDS = 64
-
-
-"""Trials are kept for at most this many kinds of tasks, the most recently used."""
-
-
 def displace(session: Session) -> None:
     """Start jobs on resources that unready jobs of the same queue hold."""
     collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
@@ -145,18 +139,8 @@ class _Trial(NamedTuple):
     """The raw scores of the node then; None: the task cannot be placed there."""
 
 
-@define
-class _Tried:
-    """The trials for one kind of task."""
-
-    as_of: tuple[int, int, int]
-    """The position of the log at which they are valid; see `ChangeLog.position`."""
-    on_node: dict[int, _Trial] = Factory(dict[int, _Trial])
-    """Slot of a node to the last trial there."""
-
-
 class _Displacing:
-    """The turns of jobs, with what is remembered between turns."""
+    """The turns of jobs, with what they leave to later turns."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -164,8 +148,6 @@ class _Displacing:
         """The tasks that a job has yet to place in its next turn, in task order."""
         self._holders: dict[QueueState | None, dict[JobState, None]] = {}
         """The jobs that have Allocated tasks, ready or not, by queue."""
-        self._tried = RecentlyUsed[int, _Tried](most=MOST_KINDS)
-        """Trials by kind of task."""
         for job in session.jobs_having(TaskStatus.ALLOCATED):
             self._holders.setdefault(job.queue, {})[job] = None
 
@@ -251,20 +233,11 @@ class _Displacing:
 
     def _tried_for(self, task: TaskState) -> dict[int, _Trial]:
         """Return the trials for tasks of this kind on nodes that have not changed since."""
-        session = self._session
-        kind = session.placement.kind(task)
+        kind = self._session.placement.kind(task)
         if kind is None:
             return {}
-        tried = self._tried.use(kind)
-        if tried is None:
-            tried = _Tried(session.log.position())
-            self._tried.keep(kind, tried)
-        elif tried.as_of != session.log.position():
-            nodes, _, _ = session.log.changed_since(tried.as_of)
-            for index in nodes:
-                tried.on_node.pop(index, None)
-            tried.as_of = session.log.position()
-        return tried.on_node
+        begin = dict[int, _Trial]
+        return self._session.remembered.recall(("displaced", kind), begin, forget, Reads.NODES)
 
     def _try(
         self, statement: Statement, task: TaskState, node: NodeState, releasable: list[TaskState]

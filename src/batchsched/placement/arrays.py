@@ -35,46 +35,23 @@ _NOWHERE = -np.inf
 class NodeView:
     """Some or all nodes; see `batchsched.plugin.hints.NodeArrays`."""
 
-    __slots__ = ("_dimensions", "amounts", "count")
+    __slots__ = (
+        *("allocatable", "allocatable_or_one", "amounts", "count", "idle", "max_tasks"),
+        *("scoring", "tasks"),
+    )
 
     def __init__(self, amounts: Floats, dimensions: int) -> None:
         self.amounts = amounts
-        """All rows; idle amounts come first."""
-        self._dimensions = dimensions
+        """All rows; see `ArrayTable._column`."""
         self.count: int = amounts.shape[1]
         """The number of nodes."""
-
-    @property
-    def idle(self) -> Floats:
-        """The idle amounts, by dimension and node."""
-        return self.amounts[: self._dimensions]
-
-    @property
-    def scoring(self) -> Floats:
-        """The sums of the tasks' scoring requests: cpu and memory."""
-        return self.amounts[self._dimensions : self._dimensions + 2]
-
-    @property
-    def tasks(self) -> Floats:
-        """The number of tasks on each node."""
-        row: Floats = self.amounts[self._dimensions + 2]
-        return row
-
-    @property
-    def max_tasks(self) -> Floats:
-        """The most tasks on each node; infinity without a limit."""
-        row: Floats = self.amounts[self._dimensions + 3]
-        return row
-
-    @property
-    def allocatable(self) -> Floats:
-        """The allocatable amounts, by dimension and node."""
-        return self.amounts[self._dimensions + 4 : 2 * self._dimensions + 4]
-
-    @property
-    def allocatable_or_one(self) -> Floats:
-        """The allocatable amounts, with 1 in place of 0."""
-        return self.amounts[2 * self._dimensions + 4 :]
+        n = dimensions
+        self.idle: Floats = amounts[:n]
+        self.scoring: Floats = amounts[n : n + 2]
+        self.tasks: Floats = amounts[n + 2]
+        self.max_tasks: Floats = amounts[n + 3]
+        self.allocatable: Floats = amounts[n + 4 : 2 * n + 4]
+        self.allocatable_or_one: Floats = amounts[2 * n + 4 :]
 
     def column(self, *numbers: float) -> Floats:
         """Return numbers as a column, to combine with as many rows."""
@@ -85,7 +62,7 @@ class ArrayTable(Table):
     """The nodes, with a row of one matrix for each amount, and a column for each node."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._rows = len(ledger.dimensions.names)
+        self._dimensions = len(ledger.dimensions.names)
         self._sums_are_small = True
         self._unwritten: set[int] = set()
         """The slots of nodes that changed since they were written to the matrix."""
@@ -114,15 +91,16 @@ class ArrayTable(Table):
         return self._matrix
 
     def _column(self, node: NodeState) -> Sequence[float]:
+        """Return what the rows have of a node; see `NodeView`."""
         milli_cpu, memory = node.scoring_milli_cpu, node.scoring_memory
         if milli_cpu >= LARGEST_IN_ARRAYS or memory >= LARGEST_IN_ARRAYS:
             self._sums_are_small = False
-        limit, there = node.info.max_tasks, node.allocatable
-        most_tasks = np.inf if limit is None else limit
-        divisors = [amount or 1 for amount in there]
+        limit = node.info.max_tasks
         return (
-            *(*node.idle, milli_cpu, memory, len(node.tasks), most_tasks),
-            *(*there, *divisors),
+            *node.idle,
+            *(milli_cpu, memory, len(node.tasks), np.inf if limit is None else limit),
+            *node.allocatable,
+            *(amount or 1 for amount in node.allocatable),
         )
 
     def with_idle(self, kind: Kind, slots: Iterable[int] | None) -> list[int]:
@@ -171,11 +149,11 @@ class ArrayTable(Table):
 
     def all(self) -> NodeView:
         """Return all nodes, as of the last `refresh`."""
-        return NodeView(self.amounts(), self._rows)
+        return NodeView(self.amounts(), self._dimensions)
 
     def some(self, slots: Indices) -> NodeView:
         """Return these nodes, as of the last `refresh`."""
-        return NodeView(self.amounts().take(slots, 1), self._rows)
+        return NodeView(self.amounts().take(slots, 1), self._dimensions)
 
 
 class ArrayRanking:

@@ -28,7 +28,7 @@ class SessionView:
 
     __slots__ = (
         *("_ledger", "_pod_affinity", "_promises_repel"),
-        *("_surplus", "_task_key", "_units", "cluster", "dimensions"),
+        *("_surplus", "_units", "cluster", "dimensions"),
         *("jobs", "knows_past", "nodes", "now", "other_tasks", "past_use_key", "plain"),
         *("protects_any", "queues", "task_order_key", "tasks"),
     )
@@ -70,7 +70,6 @@ class SessionView:
         """The sum of the allocatable amounts of all nodes."""
         self._promises_repel = promises_repel
         self._pod_affinity: PodAffinityIndex | None = None
-        self._task_key: Callable[[TaskState], SortKey] | None = None
         self.task_order_key: Callable[[TaskState], SortKey] = _too_early
         """Ranks tasks by all plugins together; the task with the smallest key comes first.
 
@@ -116,7 +115,7 @@ class SessionView:
         /,
     ) -> None:
         """Answer what needs all plugins to be open, from now on. The session calls this."""
-        self._task_key = self.task_order_key = task_key
+        self.task_order_key = task_key
         self.protects_any = protects_any
         self._surplus = surplus_weights
         self.knows_past = surplus_weights is not None
@@ -136,24 +135,24 @@ class SessionView:
             RuntimeError: not all plugins are open yet; they are when actions run.
 
         """
-        if self._task_key is None:
-            raise RuntimeError("expected all plugins to be open before task order is used")
-        return sorted(tasks, key=self._task_key)
+        return sorted(tasks, key=self.task_order_key)
 
     def unit_of(self, task: TaskState) -> EvictionUnit:
-        """Return the eviction unit of a task on a node. O(1) unless its job has changed.
+        """Return the eviction unit of a task on a node.
+
+        O(tasks of its job), and O(1) for a job with groups that has not changed.
 
         Raises:
             RuntimeError: the task has no job, or not all plugins are open yet.
 
         """
         job = task.job
-        if self._task_key is None or job is None:
-            raise RuntimeError("expected a task of a job, and all plugins to be open")
+        if job is None:
+            raise RuntimeError(f"expected a task of a job, got {task!r}")
         version = 0 if job.groups is None else job.groups.version
         known = self._units.get(job.uid)
         if known is None or known[0] != version or job.groups is None:
-            units = units_of(job, self._task_key)
+            units = units_of(job, self.task_order_key)
             known = version, {each.uid: unit for unit in units for each in unit.tasks}
             self._units[job.uid] = known
         return known[1][task.uid]

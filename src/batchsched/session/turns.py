@@ -349,7 +349,7 @@ class LiveQueue(Generic[WaitingT]):
     Cost: `push` and `pop` O(log n) amortised; `touch` O(1).
     """
 
-    __slots__ = ("_first_items", "_heap", "_key", "_keys", "_taken", "_touched")
+    __slots__ = ("_heap", "_key", "_keys", "_taken", "_touched")
 
     def __init__(
         self,
@@ -366,10 +366,8 @@ class LiveQueue(Generic[WaitingT]):
             item.waits_in = self
             self._keys[item] = key(item)
         # Items are never compared, since keys are unique.
-        self._first_items = sorted(((k, item) for item, k in self._keys.items()), reverse=True)
-        """The first items, the smallest key last: they mostly come in order, and are not sifted."""
-        self._heap: list[tuple[SortKey, WaitingT]] = []
-        """Items whose keys were computed later."""
+        self._heap = sorted((k, item) for item, k in self._keys.items())
+        """A heap of items; entries that are not an item's present key are outdated."""
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -410,20 +408,13 @@ class LiveQueue(Generic[WaitingT]):
         """Return the present entry with the smallest key, and drop the outdated ones before it."""
         if self._touched:
             self._settle()
-        keys, first_items, heap = self._keys, self._first_items, self._heap
-        while first_items:
-            key, item = first_items[-1]
-            if keys.get(item) is key:
-                break
-            first_items.pop()
+        keys, heap = self._keys, self._heap
         while heap:
             key, item = heap[0]
             if keys.get(item) is key:
-                break
+                return heap[0]
             heappop(heap)
-        if not heap:
-            return first_items[-1] if first_items else None
-        return heap[0] if not first_items or heap[0] < first_items[-1] else first_items[-1]
+        return None
 
     def _settle(self) -> None:
         for item in self._touched:
