@@ -19,7 +19,9 @@ from batchsched import (
     JobInfo,
     NodeInfo,
     Queue,
+    QueueOutcome,
     Resource,
+    ResourceLimit,
     Scheduler,
     SchedulerConfig,
     Session,
@@ -293,6 +295,41 @@ def test_a_queue_gives_back_what_is_beyond_its_share_and_nothing_that_is_covered
     assert list(plugin.reclaimable(claimant, a)) == [X, X, X, V, V]
     assert list(plugin.reclaimable(claimant, [of.task("c-1"), *a])) == [X, X, X, X, V, V]
     assert list(plugin.reclaimable(claimant, [])) == []
+
+
+def test_the_result_tells_what_queues_deserve_have_and_could_have_to_give_back() -> None:
+    cpu = Resource(milli_cpu=1000)
+    whole = evolve(
+        cluster(
+            [node("n1", "6C0G"), node("n2", "6C0G")],
+            job("a", *["2C0G@n1"] * 3, *["2C0G@n2"] * 2, minimum=1, queue="q"),
+            job("b", *["2C0G"] * 9, minimum=1, queue="r"),
+            queues=("root", "q", "r", "s"),
+        ),
+        queues=[
+            Queue(name="root"),
+            Queue(name="q", parent="root"),
+            Queue(name="r", parent="root", limit=ResourceLimit(milli_cpu=9000)),
+            Queue(name="s", parent="root"),
+        ],
+    )
+    tiers = [{"plugins": ["gang", "predicates", "proportion"]}]
+    config = SchedulerConfig.from_mapping({"actions": "allocate", "tiers": tiers})
+    queues = Scheduler(config).schedule(whole).queues
+    assert list(queues) == ["q", "r", "s"]  # root is no queue that jobs name
+    q, r, s = queues.values()
+    assert (q.fair_share, q.allocated, q.covered, q.on_loan) == (
+        6 * cpu,
+        10 * cpu,
+        6 * cpu,
+        4 * cpu,
+    )
+    assert (r.fair_share, r.allocated, r.covered) == (6 * cpu, 2 * cpu, 2 * cpu)
+    assert (r.parent, r.limit, s) == ("root", whole.queues[1].limit, QueueOutcome(parent="root"))
+    # A gang is covered as a whole, or not at all.
+    jobs = [evolve(each, min_available=4) if each.name == "a" else each for each in whole.jobs]
+    q = Scheduler(config).schedule(evolve(whole, jobs=jobs)).queues["q"]
+    assert (q.covered, q.on_loan) == (0 * cpu, 10 * cpu)
 
 
 def memory_beyond_the_share() -> Session:

@@ -360,9 +360,26 @@ def test_a_bar_is_of_the_limit_or_of_the_cluster_where_no_share_is_known():
             dumps.volcano_group(name, 1, queue=name),
             *dumps.volcano_pods(name, name, 1, gpu=2, on="n1"),
         ]
-    lines = run("queues", "--resource", "gpu", given=objects).lines
+    lines = run("queues", "--resource", "gpu", "-c", "kubernetes", given=objects).lines
     bars = {line.split()[0]: line.split()[-1] for line in lines[2:]}
     assert bars == {"limited": "#" * 10 + "~" * 10, "free": "#" * 5 + "." * 15}
+
+
+def test_what_queues_deserve_is_shown_whichever_plugin_divides():
+    objects = [
+        dumps.node("n1", "32", 8),
+        dumps.volcano_queue("root"),
+        *(dumps.volcano_queue(name, parent="root") for name in ("a", "b")),
+        dumps.volcano_group("j", 1, queue="a"),
+        *dumps.volcano_pods("j", "j", 6, gpu=1, on="n1"),
+        dumps.volcano_group("k", 1, queue="b"),
+        *dumps.volcano_pods("k", "k", 6, gpu=1),
+    ]
+    assert "proportion" in run("jobs", "--json", given=objects).data["configuration"]
+    lines = run("queues", given=objects).lines
+    assert lines[1].split() == ["QUEUE", "RUNS", "HOLDS", "SHARE", "ON", "LOAN"]
+    assert lines[2].split()[:-1] == ["a", "1", "6", "4", "2"]
+    assert lines[3].split()[:-1] == ["b", "0", "4"]
 
 
 def test_what_kueue_reserves_is_told_beside_what_pods_hold():

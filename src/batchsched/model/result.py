@@ -235,7 +235,7 @@ class CycleResult:
     late: tuple[str, ...] = ()
     """UIDs of jobs whose planned start is too late for their deadline or maximum wait."""
     queues: Mapping[str, QueueOutcome] = QueueOutcomes()
-    """The outcomes of queues by name, from plugins such as capacity; printed as a tree."""
+    """The outcomes of queues by name, from capacity or proportion; printed as a tree."""
     names: Mapping[str, str] = EMPTY
     """The display names of tasks in decisions by UID, where they differ from the UID."""
 

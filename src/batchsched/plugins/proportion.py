@@ -25,6 +25,7 @@ from attrs import define, frozen
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import QueueExcess, Unfit, over_limit
 from batchsched.model.resources import EPSILON
+from batchsched.model.result import QueueOutcome, QueueOutcomes
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, Verdict
 from batchsched.plugin.hints import EvictionHints
@@ -33,7 +34,7 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting
 from batchsched.state.needs import Need, needed_tasks
-from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched.state.records import JobState, QueueState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, dominant_share, fits, is_empty, minus, plus
 
@@ -192,6 +193,10 @@ class _Proportion:
         self._requests: dict[str, Vector] = {}
         self._weights: dict[str, int] = {}
         self._limits = self._read_limits()
+        self._told = QueueOutcomes()
+        """The last outcomes of the queues that jobs may name."""
+        self._touched = {name for name, queue in view.queues.items() if not queue.children}
+        """The queues that may have another one since."""
         self._accounts: dict[str, _Account] = {}
         """The accounts of the queues that have jobs, by name."""
         of_queue = {name: queue.jobs for name, queue in view.queues.items() if queue.jobs}
@@ -238,6 +243,7 @@ class _Proportion:
         self._total = self._view.cluster
         for name in names:
             use = uses.get(name)
+            self._touched.add(name)
             if use is None:
                 is_changed |= self._accounts.pop(name, None) is not None
                 self._requests.pop(name, None)
@@ -251,7 +257,10 @@ class _Proportion:
         if is_changed:
             deserved = water_fill(self._total, self._weights, self._requests, self._limits)
             for name, amounts in deserved.items():
-                self._accounts[name].deserved = amounts
+                account = self._accounts[name]
+                if account.deserved != amounts:
+                    account.deserved = amounts
+                    self._touched.add(name)
 
     def _coverage(self, name: str) -> _Coverage:
         queue, deserved = self._view.queues[name], self._accounts[name].deserved
@@ -293,6 +302,7 @@ class _Proportion:
         queue = None if task.job is None else task.job.queue
         if queue is None or task.is_backfill:
             return
+        self._touched.add(queue.name)
         account = self._accounts[queue.name]
         before = account.allocated
         account.allocated = change(before, task.resreq)
@@ -302,6 +312,46 @@ class _Proportion:
             tell(coverage, task)
             if coverage.may_have_changed:
                 self._recovered[queue.name] = coverage
+
+    # What the result tells of queues
+
+    def queue_outcomes(
+        self, _task_order_key: Callable[[TaskState], SortKey], /
+    ) -> Mapping[str, QueueOutcome]:
+        zero = self._view.dimensions.zero
+        promised: dict[str, Vector] = {}
+        for job in self._view.jobs_having(TaskStatus.PIPELINED, TaskStatus.CONDITIONAL):
+            if job.queue is not None:
+                tasks = [t for t in job.tasks if t.status.charged and not t.status.occupies]
+                more = sum_of_requests([t for t in tasks if not t.is_backfill], zero)
+                promised[job.queue.name] = plus(promised.get(job.queue.name, zero), more)
+        new = {
+            name: self._outcome(self._view.queues[name], promised.get(name, zero))
+            for name in sorted(self._touched)  # all of them the first time
+        }
+        # What is promised now may be kept or broken by the next cycle without any other event.
+        self._touched = set(promised)
+        if any(self._told.get(name) != outcome for name, outcome in new.items()):
+            self._told = QueueOutcomes({**self._told, **new})
+        return self._told
+
+    def _outcome(self, queue: QueueState, promised: Vector) -> QueueOutcome:
+        """Return the outcome of a queue. O(1), or O(its tasks) if it exceeds its share."""
+        resource, zero = self._view.dimensions.resource, self._view.dimensions.zero
+        account = self._accounts.get(queue.name) or _Account(zero, zero)
+        covered = there = minus(account.allocated, promised)
+        if account.exceeds_any():
+            uids = self._coverage(queue.name).covered()
+            tasks = [task for job in queue.jobs for task in job.tasks if task.uid in uids]
+            covered = sum_of_requests(tasks, zero)
+        return QueueOutcome(
+            parent=queue.info.parent,
+            fair_share=resource(account.deserved),
+            allocated=resource(account.allocated),
+            limit=queue.info.limit,
+            covered=resource(covered),
+            on_loan=resource(minus(there, covered)),
+        )
 
     # Reclaiming: within the claimant's share, from queues beyond theirs.
 
