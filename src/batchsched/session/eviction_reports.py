@@ -105,10 +105,11 @@ class EvictionReports:
         key = session.plugin_set.judges[search.scope.point].claimant_key(task)
         if key is None and search.why_not is None:
             return task.uid  # verdicts may depend on anything about it
-        if search.why_not is not None or job.count(TaskStatus.RUNNING):
-            # Its own running tasks are candidates too, but differently for itself and for others.
+        if search.why_not is not None:
             return kind, job.uid
-        return kind, job.queue.name, key
+        # Its own running tasks are candidates too, but differently for itself and for others.
+        own = job.uid if job.count(TaskStatus.RUNNING) else ""
+        return kind, job.queue.name, own, key
 
     def _find(self, search: EvictionSearch) -> EvictionReport:
         session, task = self._session, search.task

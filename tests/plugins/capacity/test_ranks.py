@@ -8,7 +8,15 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.plugins.capacity.worlds import amount, capacity_config, crowded, full, job, node
+from tests.plugins.capacity.worlds import (
+    amount,
+    capacity_config,
+    capacity_scheduler,
+    crowded,
+    full,
+    job,
+    node,
+)
 from tests.support.elastic import elastic, room
 
 from batchsched import (
@@ -243,6 +251,25 @@ def mixed(snapshot: Snapshot) -> Snapshot:
         for number, one in enumerate(snapshot.jobs)
     ]
     return evolve(snapshot, jobs=jobs)
+
+
+def test_tasks_of_a_job_with_different_needs_hear_their_own_reasons() -> None:
+    groups = (
+        TaskGroup("main", min=1),
+        TaskGroup("single", min=0),
+        TaskGroup("replica", min=2),
+    )
+    of = {"main": "R", "single": "P", "replica": "PP"}
+    grows = elastic("grows", of, {"grows-main-0": "n1"}, queue="q", groups=groups, min_groups=1)
+    other = job("q", "other", 3, on="n1", at=-1)
+    snapshot = Snapshot(nodes=[node("n1", 4)], queues=[Queue(name="q")], jobs=[grows, other])
+    pending = capacity_scheduler("preempt").schedule(snapshot).pending
+    # A replica comes before the surplus of others, but is not of higher priority.
+    out = [dict(pending[f"grows-{name}-0"].evictions[0].out) for name in ("single", "replica")]
+    assert out == [
+        {"covered by the fair share of its queue": 3},
+        {"equal priority": 2, "protected by gang": 1},
+    ]
 
 
 WORLDS = crowded(states=True).map(mixed) | st.integers(0, 2**32).map(full).map(mixed)
