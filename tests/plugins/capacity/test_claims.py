@@ -231,6 +231,14 @@ class TestCover:
             in result.pending["waits-00"].text
         )
 
+    def test_the_reason_names_the_dimensions_of_one_share(self) -> None:
+        # Of gpus b has more than its fair share, but no more than it deserves.
+        queues = [Queue(name="a", deserved=amount(2, 2)), Queue(name="b", deserved=amount(1, 2))]
+        jobs = [job("a", "waits", size=2, gpus=2), job("b", "large", size=6, gpus=2, on="n1")]
+        _, result = evicted([node("n1", 7, 2), node("n2", 2)], queues, jobs)
+        report = result.pending["waits-00"].evictions[0]
+        assert dict(report.out) == {"of queue 'b', which has no more than its fair share of cpu": 1}
+
     def test_the_reason_says_by_how_much_a_queue_above_would_exceed_which_share(self) -> None:
         # What d has on loan is of no use to a: only n1 fits, where all is of another department.
         queues = [

@@ -581,14 +581,14 @@ class QueueClaim:
         ]
         if above or not lacking:
             return above or rights, ""
-        shares = rights[0].above
-        poor = {q: [d for d in lacking if not after.is_above((q,), d, shares)] for q in chain}
-        # One that has too little of all that is lacking explains most.
-        queue = max(chain, key=lambda each: len(poor[each]))
-        share = next(
-            each for each in shares if not after.is_above((queue,), poor[queue][0], [each])
-        )
-        asked = ", ".join(self.accounts.dimensions[d] for d in poor[queue])
+        poor = {
+            (queue, share): [d for d in lacking if not after.is_above((queue,), d, (share,))]
+            for queue in chain
+            for share in rights[0].above
+        }
+        # A share of which it has no more of all that is lacking explains most.
+        queue, share = max(poor, key=lambda each: len(poor[each]))
+        asked = ", ".join(self.accounts.dimensions[d] for d in poor[queue, share])
         name = self.accounts.tree.names[queue]
         return [], f"of queue {name!r}, which has no more than {share.value} of {asked}"
 
