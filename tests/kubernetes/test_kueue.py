@@ -3,9 +3,12 @@
 import pytest
 from tests.support import dumps
 
-from batchsched import HoldKind, NoticeCode, WhyPending, schedule
+from batchsched import HoldKind, NoticeCode, ResourceLimit, WhyPending, schedule
 from batchsched.kubernetes import read_dump
-from batchsched.tools import Released, explain, what_if
+from batchsched.tools import JobState, Released, explain, standings, what_if
+
+GROWS = "kueue.x-k8s.io/elastic-job"
+NO_MESSAGE = "couldn't assign flavors to pod set main: insufficient unused quota for cpu"
 
 
 def only_job(dump):
@@ -328,6 +331,60 @@ def test_a_workload_that_is_deactivated_is_suspended():
         (HoldKind.SUSPENDED, "the Workload is deactivated"),
         (HoldKind.NOT_ADMITTED, "Kueue has not tried it yet"),
     ]
+
+
+# Jobs that grow
+
+
+def growing(*, reserved=False):
+    """Return a job of which two pods run and two more wait for a Workload of the new size."""
+    job = dumps.kueue_job("train", suspend=False)
+    done = [dumps.condition("QuotaReserved", "True"), dumps.condition("Admitted", "True")]
+    status = {"admission": {"clusterQueue": "research"}}
+    told = [dumps.condition("QuotaReserved", "False", "Pending", NO_MESSAGE)]
+    new = dumps.workload("job-train-2", job, 4, done if reserved else told, status=status)
+    if not reserved:
+        del new["status"]["admission"]
+    for key in ("elastic-job", "workload-slice-replacement-for"):
+        value = "true" if key == "elastic-job" else "team/job-train-1"
+        new["metadata"]["annotations"][f"kueue.x-k8s.io/{key}"] = value
+    return [
+        job,
+        dumps.workload("job-train-1", job, 2, done, status=status),
+        new,
+        *(dumps.pod(f"train-{i}", "2", owner=job, on="n1") for i in range(2)),
+        *(dumps.pod(f"more-{i}", "2", owner=job, gates=[GROWS]) for i in range(2)),
+        *(dumps.local_queue(), dumps.cluster_queue(cpu="6"), dumps.node("n1", "16")),
+    ]
+
+
+def test_two_workloads_of_a_job_that_grows_are_one_job():
+    dump = read_dump(growing())
+    job = only_job(dump)
+    assert (job.uid, job.min_available, job.holds) == ("team/job-train-1", 1, ())
+    assert dump.find("job-train-2") == dump.find("more-1") == job.uid
+    result = schedule(dump.snapshot)
+    (standing,) = standings(dump.snapshot, result, facts=dump.facts)
+    assert standing.state is JobState.RUNNING_PART
+    assert standing.text == (
+        "team/job-train-1 (Job train) runs, 2 more wait: research has not admitted it: "
+        f"{NO_MESSAGE}; 2 of its 4 tasks wait for the gate {GROWS}"
+    )
+    assert "the job grows" in dump.facts[job.uid].caveats[0].consequence
+    # The quota is reserved for the old size only.
+    assert dump.snapshot.queues[0].limit == ResourceLimit(milli_cpu=6000)
+    assert started(read_dump(growing(), admission="ours")) == ["more-0"]
+
+
+def test_a_job_that_was_admitted_in_its_new_size_is_that_workload():
+    objects = growing(reserved=True)
+    dump = read_dump(objects)
+    job = only_job(dump)
+    assert (job.uid, len(job.tasks)) == ("team/job-train-2", 4)
+    assert dump.find("job-train-1") == job.uid
+    for pod in objects[-5:-3]:
+        pod["spec"]["schedulingGates"] = []
+    assert started(read_dump(objects)) == ["more-0", "more-1"]
 
 
 # Jobs without a Workload

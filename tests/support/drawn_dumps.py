@@ -11,7 +11,11 @@ NAMESPACES = ("team", "team", "team", "lab")
 GROUPS = ("g0", "g0", "g1", "g1", "g2", "gone")
 NODES = ("n0", "n1", "n2", "n0", "n1", "n2", "lost")
 CLASSES = ("low", "high", "train", "inference", "system-node-critical", "unheard-of")
-GATES = ("example.com/license", "kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
+GATES = (
+    *("example.com/license", "kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"),
+    "kueue.x-k8s.io/elastic-job",
+)
+SLICE = "kueue.x-k8s.io/workload-slice-replacement-for"
 SYSTEMS = ("kubernetes", "volcano", "kube-batch", "kai", "kueue", "coscheduling", "yunikorn")
 SCHEDULERS = {
     "volcano": "volcano",
@@ -309,6 +313,9 @@ def _of_kueue(drawing, owners):
                 ]
             if drawing.maybe():
                 given["spec"]["active"] = False
+            if drawing.maybe():
+                old = f"{drawing.one(NAMESPACES)}/{drawing.one(['g0', 'g1', 'w1'])}"
+                given["metadata"]["annotations"][SLICE] = old
             if drawing.maybe():
                 given["status"]["requeueState"] = {"requeueAt": "2026-11-20T10:05:00Z"}
             yield _in_place(drawing, given, owners)

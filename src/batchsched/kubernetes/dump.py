@@ -44,7 +44,13 @@ from batchsched.kubernetes.job_drafts import (
     told_of,
 )
 from batchsched.kubernetes.jobs import WAITING, on_no_node
-from batchsched.kubernetes.kueue import ADMISSION_GATE, GROUP_LABEL, QUEUE_LABEL, Kueue
+from batchsched.kubernetes.kueue import (
+    ADMISSION_GATE,
+    ELASTIC_GATE,
+    GROUP_LABEL,
+    QUEUE_LABEL,
+    Kueue,
+)
 from batchsched.kubernetes.native_groups import NativeGroups
 from batchsched.kubernetes.objects import (
     KubernetesObject,
@@ -89,7 +95,10 @@ _YUNIKORN = "yunikorn"
 _KAI = "kai-scheduler"
 _KUBE_SCHEDULER = ("", "default-scheduler")
 _DEFAULT_QUEUE = "default"
-_GATES_OF_ADMISSION = (ADMISSION_GATE, "scheduling.volcano.sh/queue-allocation-gate")
+_GATES_OF_ADMISSION = (
+    *(ADMISSION_GATE, ELASTIC_GATE),
+    "scheduling.volcano.sh/queue-allocation-gate",
+)
 _WITH_QUEUES = ("volcano", "kube-batch", "kai")
 """The systems whose groups name queues."""
 _NODE_POOL = "kai.scheduler/node-pool"
@@ -304,7 +313,9 @@ class _DumpReader:
         for job in jobs:
             for task in job.tasks:
                 status = task.status
-                if status.holds or (status in WAITING and job.uid in has_quota):
+                is_growth = any(hold.kind is HoldKind.NOT_ADMITTED for hold in task.holds)
+                is_reserved = job.uid in has_quota and status in WAITING and not is_growth
+                if status.holds or is_reserved:
                     requests[job.queue].append(task.resreq)
         used = {name: sum_resources(each) for name, each in requests.items()}
         there = sum_resources(n.allocatable for n in nodes if out_of_service(n) is None)
@@ -504,7 +515,10 @@ class _DumpReader:
             if pod.task.status not in WAITING:
                 self._occupy(pod)
                 return
-        draft.pods.append((evolve(pod, task=self._task(pod, priorities)), role))
+        task = self._task(pod, priorities)
+        if any(gate.name == ELASTIC_GATE for gate in pod.gates) and task.status in WAITING:
+            task = evolve(task, holds=(*task.holds, *draft.growth_holds))
+        draft.pods.append((evolve(pod, task=task), role))
 
     def _task(self, pod: Pod, priorities: PriorityClasses) -> TaskInfo:
         """Return a job's task with its holds, and note what is not supported."""

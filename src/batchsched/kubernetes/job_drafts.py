@@ -95,6 +95,8 @@ class JobDraft:
     holds: list[Hold] = field(factory=list[Hold])
     is_suspended_by_kueue: bool = False
     """Whether a Workload says whether its owner may run."""
+    growth_holds: list[Hold] = field(factory=list[Hold])
+    """What holds those of its pods by which it grows, until Kueue has admitted the larger job."""
     has_quota: bool = False
     """Whether Kueue has reserved quota for it."""
     is_missing: bool = False

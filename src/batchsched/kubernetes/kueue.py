@@ -16,6 +16,9 @@ from batchsched.model.notice import NoticeCode
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 ADMISSION_GATE = "kueue.x-k8s.io/admission"
+ELASTIC_GATE = "kueue.x-k8s.io/elastic-job"
+"""The gate of pods by which a job grows, until a Workload of the new size is admitted."""
+_REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
 TOTAL_COUNT = "kueue.x-k8s.io/pod-group-total-count"
 _WORKLOAD = "kueue.x-k8s.io/workload"
@@ -24,6 +27,7 @@ _DEFAULT = "default"
 _HELD_THOUGH_ADMITTED = (
     "its queue is stopped: pods that wait are held here; Kueue holds only what it has not admitted"
 )
+_GROWS = "the job grows: of the pods that it is to have, those that exist are told"
 _NOT_YET = "its quota is reserved, but Kueue has not admitted it yet"
 _NOT_TRIED = "Kueue has not tried it yet"
 _OTHER_NAMESPACE = "namespace doesn't match ClusterQueue selector"
@@ -79,16 +83,47 @@ class Kueue:
             draft.has_finished = is_true(given, "Finished") or _runs_elsewhere(given)
             if not draft.has_finished:
                 found.drafts.append(draft)
+        joined = found._join_slices()
         drafts.sort(key=lambda one: (one.has_finished, -one.objects[0].creation_time(), one.name))
         for draft in drafts:
             given = draft.objects[0]
             # Owners further above may have other jobs too, as a CronJob does.
             for owner in owners_of(given):
+                job = joined.get(draft, draft)
                 if owner.uid:
-                    found._by_uid.setdefault(owner.uid, draft)
+                    found._by_uid.setdefault(owner.uid, job)
                 key = given.namespace, owner.group, owner.kind, owner.name
-                found._by_owner.setdefault(key, draft)
+                found._by_owner.setdefault(key, job)
         return found
+
+    def _join_slices(self) -> Mapping[JobDraft, JobDraft]:
+        """Let Workloads of one job that grows be one job, and return which became part of which.
+
+        Until Kueue has reserved quota for the new size, the Workload of the old size is the job.
+        """
+        joined: dict[JobDraft, JobDraft] = {}
+
+        def job_of(draft: JobDraft) -> JobDraft:
+            while draft in joined:
+                draft = joined[draft]
+            return draft
+
+        for draft in list(self.drafts):
+            given = draft.objects[0]
+            named = given.metadata.text_map("annotations").get(_REPLACES, "")
+            old = job_of(self._by_name.get(named, draft))
+            if draft in joined or old is draft or old.has_finished:
+                continue
+            gone, left = (old, draft) if draft.has_quota else (draft, old)
+            joined[gone] = left
+            self.drafts.remove(gone)
+            left.add_alias(gone.name, *gone.aliases)
+            if left is old:
+                left.objects.append(given)
+                left.growth_holds = draft.holds
+                given.note(NoticeCode.READ_AS, f"metadata.annotations[{_REPLACES!r}]", _GROWS)
+        self._by_name = {name: job_of(draft) for name, draft in self._by_name.items()}
+        return {gone: job_of(gone) for gone in joined}
 
     def queue_of(self, namespace: str, local_queue: str) -> tuple[str, Hold | None]:
         """Return the queue that a LocalQueue stands for, and a hold if there is none."""
