@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from unittest.mock import patch
-
 from tests.support.clusters import action, bound, cluster, job, node, places, scheduler
 
 from batchsched import CycleResult, Scheduler, Snapshot
-from batchsched.actions import backfill
 
 DISPLACE = action("backfill", strategy="displace")
 
@@ -42,11 +39,9 @@ def test_who_was_displaced_may_take_another_turn() -> None:
     assert set(places(result, "gang").values()) == {"Pending"}
 
 
-def test_trials_of_few_kinds_of_tasks_are_kept() -> None:
+def test_trials_of_unlike_tasks_are_kept_apart() -> None:
     gangs = [job(f"gang{i}", "2C2G", "9C9G", priority=5) for i in range(3)]
     jobs = [job(f"j{i:02}", f"{1 + i % 3 / 10}C1G") for i in range(9)]
     snapshot = cluster([node(f"n{i}", "2C2G") for i in range(3)], *gangs, *jobs)
     using = scheduler("allocate", DISPLACE, without=["drf", "proportion"])
-    expected = decided(using, snapshot)
-    with patch.object(backfill, "MOST_KINDS", 1):
-        assert using.schedule(snapshot) == expected
+    assert len(bound(decided(using, snapshot))) == 4
