@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched.state.memory import NodeCursor, RecentlyUsed
+from batchsched.state.memory import RecentlyUsed
 
 
 @given(st.integers(1, 4), st.lists(st.integers(0, 6), max_size=30))
@@ -20,14 +20,3 @@ def test_what_was_used_last_stays(most: int, asked: list[int]) -> None:
             kept.keep(key, str(key))
         expected = [*expected, key][-most:]
         assert list(kept) == expected
-
-
-@given(st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=6))
-def test_a_cursor_reads_every_change_once_and_in_order(changes: list[list[int]]) -> None:
-    log = [7, 7]
-    cursor = NodeCursor(log)
-    for more in changes:
-        log.extend(more)
-        assert list(cursor.unread()) == more
-        assert cursor.position == len(log)
-        assert not cursor.unread()

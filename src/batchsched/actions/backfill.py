@@ -21,7 +21,7 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turns, has_task_to_place
-from batchsched.state.memory import Reads, forget
+from batchsched.state.memory import Reads, Remembered, forget
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector
 
@@ -117,6 +117,10 @@ def _start_as_backfill(session: Session, job: JobState) -> None:
             statement.commit()
 
 
+MOST_KINDS = 64
+"""Trials are kept for at most this many kinds of tasks, the most recently used."""
+
+
 def displace(session: Session) -> None:
     """Start jobs on resources that unready jobs of the same queue hold."""
     collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
@@ -148,6 +152,8 @@ class _Displacing:
         """The tasks that a job has yet to place in its next turn, in task order."""
         self._holders: dict[QueueState | None, dict[JobState, None]] = {}
         """The jobs that have Allocated tasks, ready or not, by queue."""
+        self._trials = Remembered(session.log, most=MOST_KINDS)
+        """Trials by kind of task."""
         for job in session.jobs_having(TaskStatus.ALLOCATED):
             self._holders.setdefault(job.queue, {})[job] = None
 
@@ -236,8 +242,7 @@ class _Displacing:
         kind = self._session.placement.kind(task)
         if kind is None:
             return {}
-        begin = dict[int, _Trial]
-        return self._session.remembered.recall(("displaced", kind), begin, forget, Reads.NODES)
+        return self._trials.recall(kind, dict[int, _Trial], forget, Reads.NODES)
 
     def _try(
         self, statement: Statement, task: TaskState, node: NodeState, releasable: list[TaskState]

@@ -5,11 +5,11 @@ Follows the design document "Reserve Action".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from math import ceil
 
-from attrs import Factory, define, frozen
+from attrs import frozen
 from sortedcontainers import SortedList
 
 from batchsched.actions.placing import NOW, can_hold_reservation, place, promised_to_others
@@ -19,7 +19,7 @@ from batchsched.session.attempts import tasks_needed
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import has_task_to_place, tasks_to_place
 from batchsched.state.groups import Counting
-from batchsched.state.memory import NodeCursor, RecentlyUsed
+from batchsched.state.memory import Reads, Remembered
 from batchsched.state.needs import need_of_job, needed_tasks
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
@@ -113,14 +113,14 @@ class ReserveAction:
             assert task.node is not None
             by_node.setdefault(task.node, []).append(task)
         moved_from: dict[TaskState, NodeState] = {}
-        most = reservable.count_reserved()
+        most = len(session.reserved_nodes)
         with session.statement(is_trial=True) as statement:
             for node, tasks in by_node.items():
                 before = len(statement)
                 for task in tasks:
                     statement.unallocate(task)
                     statement.reserve(task, better[task])
-                if reservable.count_reserved() > most:
+                if len(session.reserved_nodes) > most:
                     statement.rollback(before)
                 else:
                     moved_from.update((task, node) for task in tasks)
@@ -192,7 +192,7 @@ class ReserveAction:
             if node is not None:
                 statement.allocate(task, node)
                 continue
-            is_full = reservable.count_reserved() >= limit
+            is_full = len(session.reserved_nodes) >= limit
             node = reservable.most_room(task, only_reserved=is_full)
             if node is not None:
                 statement.reserve(task, node)
@@ -306,33 +306,25 @@ def _group_of(task: TaskState, node: NodeState) -> _Group:
     return _Group.OPEN if node.fits_now(task.init_resreq) else _Group.SHORT
 
 
-def _no_entries() -> dict[_Group, SortedList[Entry]]:
-    return {group: SortedList() for group in _Group}
-
-
-@define
 class _Ranked:
     """The nodes that may hold a reservation for one kind of task, by group and score."""
 
-    cursor: NodeCursor
-    """Position in the log of changed nodes."""
-    is_new: bool = True
-    """Whether no node was ranked yet."""
-    entries: dict[_Group, SortedList[Entry]] = Factory(_no_entries)
-    with_promises: dict[_Group, dict[int, Entry]] = Factory(lambda: {group: {} for group in _Group})
-    """Nodes where something may be promised to others, for which jobs get different answers."""
-    group_of: dict[int, tuple[_Group, Entry]] = Factory(dict[int, tuple[_Group, Entry]])
+    def __init__(self) -> None:
+        self.entries: dict[_Group, SortedList[Entry]] = {group: SortedList() for group in _Group}
+        self.with_promises: dict[_Group, dict[int, Entry]] = {group: {} for group in _Group}
+        """Nodes where something may be promised to others, for which jobs get different answers."""
+        self._group_of: dict[int, tuple[_Group, Entry]] = {}
 
-    def take_out(self, index: int) -> None:
-        known = self.group_of.pop(index, None)
+    def take_out(self, slot: int) -> None:
+        known = self._group_of.pop(slot, None)
         if known is not None:
             group, entry = known
-            if self.with_promises[group].pop(index, None) is None:
+            if self.with_promises[group].pop(slot, None) is None:
                 self.entries[group].remove(entry)
 
     def put_in(self, node: NodeState, group: _Group, score: float) -> None:
         entry = (-score, node.slot)
-        self.group_of[node.slot] = (group, entry)
+        self._group_of[node.slot] = (group, entry)
         if node.divergence_count:
             self.with_promises[group][node.slot] = entry
         else:
@@ -340,7 +332,7 @@ class _Ranked:
 
 
 class ReservableNodes:
-    """The nodes that may be reserved, kept up to date while reserve goes through the jobs."""
+    """The nodes that may be reserved, sorted for each kind of task."""
 
     def __init__(
         self,
@@ -350,19 +342,7 @@ class ReservableNodes:
         self._session = session
         self._can_hold = can_hold
         """Whether a node may hold a reservation; depends on the node and the kind of task only."""
-        self._ranked = RecentlyUsed[int, _Ranked](most=MOST_KINDS)
-        """By kind of task."""
-        self._cursor = NodeCursor(session.log.nodes)
-        self._reserved = {node.slot for node in session.nodes if node.reserved_tasks}
-
-    def count_reserved(self) -> int:
-        """Return how many nodes have reservations. O(changes since the last call)."""
-        for index in set(self._cursor.unread()):
-            if self._session.slots[index].reserved_tasks:
-                self._reserved.add(index)
-            else:
-                self._reserved.discard(index)
-        return len(self._reserved)
+        self._remembered = Remembered(session.log, most=MOST_KINDS)
 
     def most_room_now(self, task: TaskState) -> NodeState | None:
         """Return the best node without reservations where the task fits now."""
@@ -372,69 +352,35 @@ class ReservableNodes:
         """Return the best node; if `only_reserved`, of the nodes that have reservations."""
         return self._best(task, [_Group.RESERVED] if only_reserved else list(_Group))
 
-    def _best(self, task: TaskState, groups: Collection[_Group]) -> NodeState | None:
+    def _best(self, task: TaskState, groups: Iterable[_Group]) -> NodeState | None:
         """Return the node of some groups that has the most room and may hold the reservation."""
-        if self._keeps_sorted(task):
-            return self._first(task, groups)
-        best: NodeState | None = None
-        highest = 0.0
-        for node in self._session.nodes:
-            if (
-                _group_of(task, node) in groups
-                and self._can_hold(self._session, task, node)
-                and not promised_to_others(task, node)
-                and self._session.placement.refusal(task, node) is None
-            ):
-                score = self._session.plugin_set.node_order_on_resource(task, node)
-                if best is None or score > highest:
-                    best, highest = node, score
-        return best
-
-    # The same, by nodes that are kept sorted
-
-    def _keeps_sorted(self, task: TaskState) -> bool:
-        """Return whether nodes are kept sorted for this kind of task.
-
-        They are not for the first task of a kind, which may be the only one, nor for tasks whose
-        kind is unknown.
-        """
-        kind = self._session.placement.kind(task)
-        if kind is None:
-            return False
-        if self._ranked.use(kind) is not None:
-            return True
-        self._ranked.keep(kind, _Ranked(NodeCursor(self._session.log.nodes)))
-        return False
-
-    def _first(self, task: TaskState, groups: Collection[_Group]) -> NodeState | None:
-        ranked = self._refreshed(task)
-        nodes = self._session.slots
+        ranked, nodes = self._ranked_for(task), self._session.slots
         found: list[Entry] = []
         for group in groups:
-            if ranked.entries[group]:
-                found.append(ranked.entries[group][0])
-            for index, entry in ranked.with_promises[group].items():
-                if not promised_to_others(task, nodes[index]):
+            found += ranked.entries[group][:1]
+            for slot, entry in ranked.with_promises[group].items():
+                if not promised_to_others(task, nodes[slot]):
                     found.append(entry)
         return nodes[min(found)[1]] if found else None
 
-    def _refreshed(self, task: TaskState) -> _Ranked:
+    def _ranked_for(self, task: TaskState) -> _Ranked:
+        """Return the nodes for tasks of the same kind; nothing is kept for an unknown kind."""
         session = self._session
+
+        def rank(ranked: _Ranked, changed: Iterable[int] | None) -> _Ranked:
+            slots = [node.slot for node in session.nodes] if changed is None else changed
+            for slot in slots:
+                node = session.slots[slot]
+                ranked.take_out(slot)
+                if (
+                    self._can_hold(session, task, node)
+                    and session.placement.refusal(task, node) is None
+                ):
+                    score = session.plugin_set.node_order_on_resource(task, node)
+                    ranked.put_in(node, _group_of(task, node), score)
+            return ranked
+
         kind = session.placement.kind(task)
-        assert kind is not None
-        ranked = self._ranked[kind]
-        changed: Iterable[int] = set(ranked.cursor.unread())
-        if ranked.is_new:
-            changed = [node.slot for node in session.nodes]
-            ranked.is_new = False
-        for index in changed:
-            node = session.slots[index]
-            ranked.take_out(index)
-            if (
-                not self._can_hold(session, task, node)
-                or session.placement.refusal(task, node) is not None
-            ):
-                continue
-            score = session.plugin_set.node_order_on_resource(task, node)
-            ranked.put_in(node, _group_of(task, node), score)
-        return ranked
+        if kind is None:
+            return rank(_Ranked(), None)
+        return self._remembered.recall(kind, lambda: rank(_Ranked(), None), rank, Reads.NODES)

@@ -181,6 +181,8 @@ class Session:
         """The nodes by `NodeState.slot`, which stays the same as other nodes come and go."""
         self.node_named = ledger.node_named
         """The nodes by name."""
+        self.reserved_nodes: Mapping[str, NodeState] = ledger.reserved_nodes
+        """The nodes with reservations, by name."""
         self.log = ledger.log
         """Which nodes and jobs have changed, in order; for answers that are kept until then."""
         self.view = state.view

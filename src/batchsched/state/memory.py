@@ -7,7 +7,7 @@ is forgotten when that changes.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Generic, Protocol, TypeVar, cast
@@ -32,28 +32,6 @@ class Watch(Protocol):
 
 Position = tuple[int, int, int]
 """A position in the logs of changed nodes, changed jobs, and charged jobs."""
-
-
-class NodeCursor:
-    """The position of a reader in the log of changed nodes."""
-
-    __slots__ = ("_changes", "position")
-
-    def __init__(self, changes: Sequence[int]) -> None:
-        """Begin at the end: earlier changes are known to the reader."""
-        self._changes = changes
-        self.position = len(changes)
-        """The number of changes that were read."""
-
-    def unread(self) -> Sequence[int]:
-        """Return the slots of nodes changed since the last call; a slot may occur twice.
-
-        O(changes since).
-        """
-        changes = self._changes
-        begin = self.position
-        self.position = len(changes)
-        return changes[begin:] if begin != self.position else ()
 
 
 class ChangeLog:
@@ -127,6 +105,9 @@ class RecentlyUsed(OrderedDict[KeyT, ValueT]):
 
 AnswerT = TypeVar("AnswerT")
 
+MOST_ANSWERS = 10_000
+"""The most answers about nodes that are remembered."""
+
 
 class Reads(Enum):
     """What an answer about a node depends on, besides the claimant."""
@@ -148,21 +129,21 @@ class _Known(Generic[AnswerT]):
 class Remembered:
     """Answers about nodes, each corrected when it is asked for again.
 
-    An answer is a set or mapping of slots of nodes, which the caller may extend. It ends with the
-    session.
+    An answer is mostly a set or mapping of slots of nodes, which the caller may extend. It ends
+    with the session, or when `most` other questions were asked more recently.
     """
 
     __slots__ = ("_known", "_log")
 
-    def __init__(self, log: ChangeLog) -> None:
+    def __init__(self, log: ChangeLog, *, most: int = MOST_ANSWERS) -> None:
         self._log = log
-        self._known: dict[Hashable, _Known[object]] = {}
+        self._known = RecentlyUsed[Hashable, _Known[object]](most=most)
 
     def recall(
         self,
         question: Hashable,
         begin: Callable[[], AnswerT],
-        correct: Callable[[AnswerT, set[int] | None], None],
+        correct: Callable[[AnswerT, set[int] | None], object],
         reads: Reads,
         among: QueueState | None = None,
     ) -> AnswerT:
@@ -177,11 +158,11 @@ class Remembered:
             among: the only queue whose jobs matter; None: the jobs of all queues do.
 
         """
-        known = cast("_Known[AnswerT] | None", self._known.get(question))
+        known = cast("_Known[AnswerT] | None", self._known.use(question))
         now = self._log.position()
         if known is None:
             known = _Known(begin(), now)
-            self._known[question] = cast("_Known[object]", known)
+            self._known.keep(question, cast("_Known[object]", known))
         elif known.position != now:
             stale = self._stale_since(known.position, reads, among)
             known.position = now

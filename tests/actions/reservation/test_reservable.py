@@ -43,7 +43,7 @@ def test_it_reserves_what_the_plain_loop_reserves(
 def test_what_is_promised_to_another_job_is_not_reserved_for_any_task_of_a_kind(
     size: int, expected: list[str]
 ) -> None:
-    """The first task of a kind is asked of all nodes; the others are asked of those in order."""
+    """Whatever is kept for tasks of one kind, what is promised differs from job to job."""
     snapshot = cluster(
         [node(f"n{i}", "2C2G") for i in (1, 2, 3)],
         job("low", "2C2G@n1", priority=0, minimum=0),
