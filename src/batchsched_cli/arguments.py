@@ -46,21 +46,31 @@ class Command(NamedTuple):
 
     name: str
     arguments: str
-    """What follows it, as its help shows it: ``[JOB]``."""
-    least: int
-    """The fewest arguments."""
-    most: int | None
-    """The most arguments; None: any number."""
+    """What follows it: one word for each argument, ``[JOB]`` if it may be left out, ``CHANGE...``
+    if it may be several; or an option that takes all of them."""
     help: str
     """What it answers, in one line."""
-    statuses: tuple[str, str]
-    """What the exit statuses 0 and 1 say; an empty text: there is no such status."""
     place: str
     """The function that answers: ``module:function``, of this package."""
+    statuses: tuple[str, str] = ("always", "")
+    """What the exit statuses 0 and 1 say; an empty text: there is no such status."""
     options: tuple[Option, ...] = ()
     """Its own options, besides `OPTIONS`."""
-    more_help: tuple[str, ...] = ()
+    more_help: str = ""
     """Further lines of its help."""
+
+    @property
+    def usage(self) -> str:
+        """The command with its arguments, as it is written."""
+        return f"batchsched {self.name} {self.arguments}".strip()
+
+    def takes(self, count: int) -> bool:
+        """Return whether it may have so many arguments."""
+        words = self.arguments.split()
+        if self.arguments.startswith("-"):
+            return True
+        least = sum(not word.startswith("[") for word in words)
+        return least <= count and (count <= len(words) or self.arguments.endswith("..."))
 
 
 OPTIONS = (
@@ -183,8 +193,12 @@ def parsed(words: Sequence[str], commands: Mapping[str, Command]) -> Arguments:
             f"no command is called {positional[0]}{did_you_mean(positional[0], commands)}"
         )
     values = _values(given, OPTIONS if command is None else (*OPTIONS, *command.options), faults)
-    if command is not None and "--help" not in values:
-        faults += _wrong_count(command, len(positional) - 1)
+    # What stands behind an option that is not known may be its value, and no argument.
+    if command is not None and "--help" not in values and not faults:
+        count = len(positional) - 1
+        if not command.takes(count):
+            got = f"got {count or 'none'}"
+            faults.append(f"{command.name}: expected `{command.usage}`, {got}")
     if faults:
         raise UsageError(*faults)
     return Arguments(command.name if command else "", positional[1:], values)
@@ -223,12 +237,6 @@ def _values(
     return values
 
 
-def _wrong_count(command: Command, count: int) -> Iterator[str]:
-    if count < command.least or (command.most is not None and count > command.most):
-        usage = f"batchsched {command.name} {command.arguments}".strip()
-        yield f"{command.name}: expected `{usage}`, got {count or 'no'} argument(s)"
-
-
 def program_help(commands: Mapping[str, Command]) -> str:
     """Return the help of the program."""
     lines = ["batchsched: why jobs of a cluster wait, and what would change it", ""]
@@ -245,9 +253,8 @@ def program_help(commands: Mapping[str, Command]) -> str:
 
 def command_help(command: Command) -> str:
     """Return the help of one command."""
-    usage = f"batchsched {command.name} {command.arguments}".strip()
-    lines = [f"usage: {usage} [-f PATH]... [OPTION...]", "", command.help]
-    lines += command.more_help
+    lines = [f"usage: {command.usage} [-f PATH]... [OPTION...]", "", command.help]
+    lines += command.more_help.splitlines()
     if command.options:
         lines += ["", "options:", *_listed(map(_option_line, command.options))]
     lines += ["", "options of all commands:", *_listed(map(_option_line, OPTIONS)), ""]

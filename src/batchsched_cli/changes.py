@@ -103,6 +103,9 @@ def _separated(words: Sequence[str]) -> Iterator[list[str]]:
             continue
         found = [first]
         argument = CHANGES.get(first)
+        # What stands behind a change that is not known is no change of its own.
+        while argument is None and waiting and waiting[-1].partition(" ")[0] not in CHANGES:
+            found.append(waiting.pop())
         if argument and waiting:
             found.append(waiting.pop())
         if argument is not None and argument.endswith("..."):

@@ -173,7 +173,10 @@ def jobs(question: Question) -> Answer:
             not states and (question.arguments.has("--all") or state not in _LAST)
         ):
             chosen.append(job)
-    return _table_of(question, shown, chosen)
+    answer = _table_of(question, shown, chosen)
+    if (states or queues) and not chosen:
+        return answer._replace(blocks=(*answer.blocks, Line("None of them is as asked for.")))
+    return answer
 
 
 def state_named(text: str) -> JobState:

@@ -273,6 +273,7 @@ def test_a_job_is_released_from_closed_queues_above_it():
         ("job bert prio=1", "job bert: no field is called prio; did you mean priority?"),
         ("job bert queue=none", "no queue is called none"),
         ("release nobody", "no job is called nobody"),
+        ("cordn gpu-1", "no change is called cordn; did you mean cordon, uncordon?"),
         ("config defalt", "no file, and no preset, is called defalt; did you mean default?"),
         ("cycle cycel", "no change is called cycel; did you mean cycle?"),
         ("end train end train", "end train: it has ended already"),
@@ -287,7 +288,7 @@ def test_what_cannot_be_understood_is_told(changes, said):
 
 
 def test_all_faults_are_told_at_once():
-    ended = asked("end", "x", "cordon", "y", "queue", "z", "weight=1", "jump")
+    ended = asked("end", "x", "cordon", "y", "queue", "z", "weight=1", "jump", "high")
     assert [line.partition(" ")[2] for line in ended.err.splitlines()][:3] == [
         "no job is called x",
         "no node is called y",

@@ -266,6 +266,19 @@ def test_a_state_that_is_not_known_is_told_with_all_that_are():
         assert run("jobs", "--state", name, given=dumps.everything()).status == 0, name
 
 
+def test_a_job_that_starts_has_no_place_among_those_that_wait():
+    objects = [*gang("first", 1, cpu="3"), *gang("second", 1), dumps.node("n1", "4")]
+    ended = run("why", "second", given=objects)
+    assert ended.lines[0] == "team/second starts now: 1 task on n1"
+    assert "in queue default" not in ended.out
+    assert "are ready" not in ended.out
+
+
+def test_where_no_job_is_as_asked_for_that_is_told():
+    ended = run("jobs", "--state", "gated", given=dumps.volcano_closed())
+    assert ended.lines[1:] == ["None of them is as asked for."]
+
+
 def test_amounts_of_many_digits_break_no_table():
     nodes = [dumps.node(f"n{place}", "1e60", "1e60") for place in range(70)]
     limits = {"cpu": "1e50", "memory": "1e57"}

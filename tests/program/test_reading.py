@@ -130,6 +130,7 @@ FAULTS = {
     ),
     "wrong time": (["--now", "noon"], as_list(dumps.native_gated()).encode(), "now: expected"),
     "unknown preset": (["-c", "volcan"], as_list([]).encode(), "did you mean volcano?"),
+    "unknown option with a value": (["--widht", "60"], b"{}", "--widht; did you mean --width"),
     "unknown option": (["--jsn"], b"{}", "no option is called --jsn; did you mean --json"),
     "no value": (["--width"], b"{}", "--width: expected N after it"),
     "no number": (["--width", "wide"], b"{}", "--width: expected a whole number"),
@@ -148,6 +149,7 @@ def test_what_cannot_be_used_is_told_in_a_line(name):
     ended = run("jobs", *words, given=content)
     assert (ended.status, ended.out) == (2, "")
     assert any(expected in line for line in ended.err.splitlines()), ended.err
+    assert len(ended.err.splitlines()) == (2 if name == "wrong value" else 1)
     in_json = run("jobs", *words, "--json", given=content)
     assert (in_json.status, in_json.err) == (2, "")
     assert any(expected in line for line in in_json.data["error"])

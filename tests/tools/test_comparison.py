@@ -130,6 +130,15 @@ def test_why_a_task_waits_is_told_of_before_where_it_starts_afterwards() -> None
     assert change.why_it_waits == change.after.reason != ""
 
 
+def test_tasks_that_only_wait_for_another_reason_are_counted_and_not_listed() -> None:
+    snapshot = Snapshot(queues=[Queue(name="q")], jobs=[job("a")])
+    comparison = compare(config("allocate", ["predicates"]), config("backfill"), snapshot)
+    assert [change.kind for change in comparison.changes] == ["reason"]
+    assert str(comparison) == (
+        "Both make the same decisions; 1 task of 1 job waits for another reason."
+    )
+
+
 def test_a_limit_above_the_queue_is_the_cause_where_only_one_plugin_reads_it() -> None:
     snapshot = Snapshot(
         nodes=[NodeInfo(name=f"n{i}", allocatable=4 * CPU) for i in range(3)],

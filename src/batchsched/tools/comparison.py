@@ -138,14 +138,18 @@ class Comparison(Report):
         if self.parting is not None:
             title = "The first decision that differs"
             yield Section(title, tuple(self.parting.lines()))
-        if self.changes:
-            yield Section("By queue", (), ("queue", "tasks", "what"), group_rows(self.by_queue()))
-            yield Section("By job", (), ("job", "tasks", "what"), group_rows(self.by_job()))
+        # Those that wait for another reason are only counted: nothing else is decided of them.
+        told = [change for change in self.changes if change.kind != "reason"]
+        if told:
+            by_queue = count_by((change.queue, change.kind) for change in told)
+            by_job = count_by((change.job, change.kind) for change in told)
+            yield Section("By queue", (), ("queue", "tasks", "what"), group_rows(by_queue))
+            yield Section("By job", (), ("job", "tasks", "what"), group_rows(by_job))
             yield Section(
                 "Tasks",
                 (),
                 ("task", "before", "after", "why it waits"),
-                [(c.name, str(c.before), str(c.after), c.why_it_waits) for c in self.changes],
+                [(c.name, str(c.before), str(c.after), c.why_it_waits) for c in told],
             )
         rows = [(name, *map(_percent, pair)) for name, pair in self.utilisation.items()]
         rows += [(f"queue {name}", *map(_percent, pair)) for name, pair in self.shares.items()]

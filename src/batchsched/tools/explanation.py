@@ -311,7 +311,8 @@ class Explanation(Report):
                 yield f"{each.who or 'a controller'} says{ago}: {text}"
 
     def _place(self) -> Iterator[str]:
-        if self.position is not None:
+        starts = self.standing.state is JobState.STARTS
+        if self.position is not None and not starts:
             text = f"{_ordinal(self.position)} of {self.waiting_jobs} in queue {self.queue.name}"
             if self.before_it:
                 names = ", ".join(self.before_it[:3])
@@ -328,7 +329,7 @@ class Explanation(Report):
                 yield f"jobs may name the leaf queues below it: {_some(queue.leaves)}"
         for above_share in self.above_share[:_MOST_TOLD]:
             yield above_share.text
-        if self.lacking:
+        if self.lacking and not starts:
             text = f"{self.ready} of {self.min_available} tasks that must start together are ready"
             if self.position is not None and self.why not in _WHATEVER_COMES_FIRST:
                 fit = min(self.at_once, self.lacking)
