@@ -14,10 +14,12 @@ from batchsched import (
     HoldKind,
     JobInfo,
     NodeInfo,
+    Queue,
     Resource,
     Scheduler,
     SchedulerConfig,
     Snapshot,
+    TaskGroup,
     TaskInfo,
     TaskStatus,
 )
@@ -163,6 +165,23 @@ def test_plain_data_that_cannot_be_read_or_shown_is_a_fault(
 def test_lists_of_a_configuration_that_cannot_be_read_are_faults(name: str) -> None:
     with pytest.raises(FaultsError, match=rf"{name}\[0\]"):
         SchedulerConfig.from_mapping({name: RaisesList([1])})
+
+
+LONG = "x" * 999
+UNKNOWN: list[Callable[[], object]] = [
+    lambda: Snapshot(queues=[Queue(name="q", parent=LONG)]),
+    lambda: with_tasks([TaskInfo(uid="t", name="t", status=TaskStatus.RUNNING, node_name=LONG)]),
+    lambda: Snapshot(
+        jobs=[JobInfo(name="j", queue="q", groups=[TaskGroup("g", parent=LONG, min=1)])]
+    ),
+]
+
+
+@pytest.mark.parametrize("make", UNKNOWN)
+def test_a_reference_to_nothing_is_shown_in_80_characters(make: Callable[[], object]) -> None:
+    with pytest.raises(FaultsError) as caught:
+        make()
+    assert all(len(fault.message) < 200 for fault in caught.value.faults)
 
 
 @pytest.mark.parametrize("given", [{"actions": ["x" * 999]}, {"tiers": [{"plugins": ["x" * 999]}]}])

@@ -687,7 +687,7 @@ def _member_state(member: _Member) -> QueueStatus:
         return QueueStatus.OPEN
     if policy not in _STOP_POLICIES:
         member.object.reader.fault(
-            ".spec.stopPolicy", f"expected None, Hold or HoldAndDrain, got {policy!r}"
+            ".spec.stopPolicy", f"expected None, Hold or HoldAndDrain, got {shown(policy)}"
         )
         return QueueStatus.OPEN
     return _STOP_POLICIES[policy]

@@ -152,7 +152,7 @@ def queue_tree_faults(queues: Sequence[Queue]) -> Iterator[Fault]:
     named = {queue.name: queue for queue in queues if is_text(queue.name)}
     for name, queue in named.items():
         if is_text(queue.parent) and queue.parent and queue.parent not in named:
-            message = f"there is no queue {queue.parent!r} in this snapshot"
+            message = f"there is no queue {shown(queue.parent)} in this snapshot"
             yield Fault(f"queues[{name!r}].parent", message)
     in_cycles: set[str] = set()
     for cycle in cycles_of_parents({name: queue.parent for name, queue in named.items()}):
@@ -578,7 +578,7 @@ def _place_problems(status: object, node_name: object, nodes: Container[str]) ->
     elif status in _WAITING_FOR_A_NODE:
         yield from text_problems("node_name", node_name)
     elif node_name not in nodes:
-        yield "node_name", f"there is no node {node_name!r} in this snapshot"
+        yield "node_name", f"there is no node {shown(node_name)} in this snapshot"
 
 
 def _other_task_problems(task: TaskInfo) -> Problems:

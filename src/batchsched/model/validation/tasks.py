@@ -450,7 +450,7 @@ def _one_group(group: TaskGroup, named: Mapping[str, TaskGroup], parts: int) -> 
         if not is_text(group.parent):
             yield "parent", f"expected a string, got {shown(group.parent)}"
         elif group.parent not in named:
-            yield "parent", f"there is no group {group.parent!r} in this job"
+            yield "parent", f"there is no group {shown(group.parent)} in this job"
     what = _GROUPS if parts else _TASKS
     if group.min is None and not parts:
         yield "min", f"expected {_TASKS} for a group of tasks, got None; use 0 for optional tasks"
@@ -500,6 +500,6 @@ def _task_problems(
         elif not is_text(group):
             yield path, f"expected a string, got {shown(group)}"
         elif group not in named:
-            yield path, f"there is no group {group!r} in this job"
+            yield path, f"there is no group {shown(group)} in this job"
         elif group in children:
             yield path, f"expected a leaf of the job's groups, got {group!r}, which has subgroups"
