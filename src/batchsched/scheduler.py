@@ -260,15 +260,18 @@ predicates, priority, proportion, sjf, sla, usage
             raise SnapshotError([Fault("snapshot", message)])
         if teller is None and self._trace is not None:
             teller = Teller(self._trace)
-        state = PolicyState(
-            Ledger(snapshot),
+        return open_session(self._open_on(Ledger(snapshot), teller))
+
+    def _open_on(self, ledger: Ledger, teller: Teller | None = None) -> PolicyState:
+        """Open the plugins on a cluster."""
+        return PolicyState(
+            ledger,
             self._plugins,
             self._placement,
             promises_repel=self._promises_repel,
             plain=self._plain,
             teller=teller,
         )
-        return open_session(state)
 
     def attach(self, cluster: Cluster, /) -> AttachedScheduler:
         """Attach to a live cluster, so that the cost of a cycle depends on what changed.
@@ -290,13 +293,7 @@ predicates, priority, proportion, sjf, sla, usage
 
     def keep(self, content: Content, /) -> KeptState:
         """Return the state that this configuration keeps up to date for a live cluster."""
-        return KeptState(
-            content,
-            self._plugins,
-            self._placement,
-            promises_repel=self._promises_repel,
-            plain=self._plain,
-        )
+        return KeptState(content, self._open_on)
 
     @property
     def keeps(self) -> bool:

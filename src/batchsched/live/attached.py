@@ -6,10 +6,10 @@ changed since. Decisions are those of a cycle from scratch.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from operator import attrgetter, eq, is_
-from typing import TYPE_CHECKING, Protocol
+from operator import attrgetter, eq, is_, is_not, ne
+from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import evolve, fields_dict
 
@@ -22,15 +22,13 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import truth_problems
 from batchsched.plugin.extension_points import Changes
 from batchsched.session.cycle import (
-    PlacementFactory,
     PolicyState,
     Unchanged,
     open_session,
     unchanged_outcome,
 )
-from batchsched.session.plugins import ConfiguredPlugin
 from batchsched.session.session import Session
-from batchsched.state.doors import Door
+from batchsched.state.ledger import Ledger
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.transition.content import Content, Table, Value, Version
@@ -57,7 +55,7 @@ class ContentAt:
         """Return the outcomes of all tasks of jobs that are not left out."""
 
         def one(uid: str) -> TaskOutcome | None:
-            task, owner = self._task(uid), self._owner(uid)
+            task, owner = self._task(uid), self._find("owner", uid)
             return None if task is None or owner is None or owner in left_out else _outcome(task)
 
         def others() -> Mapping[str, TaskOutcome]:
@@ -100,29 +98,21 @@ class ContentAt:
                 self._before.setdefault(key, value)
             self._at = self._at.next
 
-    def _task(self, uid: str) -> TaskInfo | None:
+    def _find(self, table: Table, uid: str) -> Any:
+        """Return what a table had for a UID in this version; None: nothing."""
         self._catch_up()
-        if ("tasks", uid) in self._before:
-            return self._before["tasks", uid]  # type: ignore[return-value]
-        return self._content.tasks.get(uid)
+        key = table, uid
+        return self._before[key] if key in self._before else self._content.find(table, uid)
 
-    def _owner(self, uid: str) -> str | None:
-        self._catch_up()
-        if ("owner", uid) in self._before:
-            return self._before["owner", uid]  # type: ignore[return-value]
-        return self._content.owner.get(uid)
+    def _task(self, uid: str) -> TaskInfo | None:
+        task: TaskInfo | None = self._find("tasks", uid)
+        return task
 
     def _members(self, uid: str) -> tuple[str, ...]:
-        self._catch_up()
-        if ("members", uid) in self._before:
-            return self._before["members", uid] or ()  # type: ignore[return-value]
-        return self._content.members.get(uid, ())
+        return self._find("members", uid) or ()
 
     def _job(self, uid: str) -> JobInfo | None:
-        self._catch_up()
-        job: JobInfo | None = self._content.jobs.get(uid)
-        if ("jobs", uid) in self._before:
-            job = self._before["jobs", uid]  # type: ignore[assignment]
+        job: JobInfo | None = self._find("jobs", uid)
         if job is None:
             return None
         tasks = [self._task(member) for member in self._members(uid)]
@@ -147,33 +137,17 @@ def _outcome(task: TaskInfo) -> TaskOutcome:
 class KeptState:
     """Keeps a `PolicyState` up to date with a cluster, or rebuilds it where it cannot."""
 
-    def __init__(
-        self,
-        content: Content,
-        plugins: Sequence[ConfiguredPlugin],
-        placement: PlacementFactory,
-        *,
-        promises_repel: bool = False,
-        plain: frozenset[Door] = frozenset(),
-    ) -> None:
+    def __init__(self, content: Content, open_on: Callable[[Ledger], PolicyState]) -> None:
+        """Open the plugins on the present content; `open_on` opens them on a ledger."""
         self._content = content
-        self._plain = plain
-        self._promises_repel = promises_repel
-        self._plugins = plugins
-        self._placement = placement
+        self._open_on = open_on
         self._rebuild()
 
     def _rebuild(self) -> None:
         content = self._content
         self._version = content.version
         self._ledger = LiveLedger(content.snapshot())
-        self._policy_state = PolicyState(
-            self._ledger,
-            self._plugins,
-            self._placement,
-            promises_repel=self._promises_repel,
-            plain=self._plain,
-        )
+        self._policy_state = self._open_on(self._ledger)
         self._policy_state.live_on()
 
     def session(self) -> Session:
@@ -538,19 +512,9 @@ class WarmCycles:
 def _follow(content: Content, last: Snapshot, now: Snapshot) -> None:
     """Apply the differences between two snapshots to the content."""
     if not _are_same(last.nodes, now.nodes):
-        nodes = {node.name: node for node in now.nodes}
-        for name in [name for name in content.nodes if name not in nodes]:
-            content.put("nodes", name, None)
-        for name, node in nodes.items():
-            if content.nodes.get(name) is not node:
-                content.put("nodes", name, node)
+        _replace(content, "nodes", content.nodes, {node.name: node for node in now.nodes}, is_not)
     if not _are_same(last.queues, now.queues):
-        queues = {queue.name: queue for queue in now.queues}
-        for name in [name for name in content.queues if name not in queues]:
-            content.put("queues", name, None)
-        for name, queue in queues.items():
-            if content.queues.get(name) != queue:
-                content.put("queues", name, queue)
+        _replace(content, "queues", content.queues, {each.name: each for each in now.queues}, ne)
     if not _are_same(last.jobs, now.jobs):
         before = {job.uid: job for job in last.jobs}
         changed = [job for job in now.jobs if before.get(job.uid) is not job]
@@ -564,16 +528,27 @@ def _follow(content: Content, last: Snapshot, now: Snapshot) -> None:
         for job in changed:
             _enter(content, job)
     if not _are_same(last.other_tasks, now.other_tasks):
-        others = {task.uid: task for task in now.other_tasks}
-        for uid in [uid for uid in content.others if uid not in others]:
-            content.put("tasks", uid, None)
-        for uid, task in others.items():
-            if content.tasks.get(uid) is not task:
-                content.put("tasks", uid, task)
+        known = {uid: content.tasks[uid] for uid in content.others}
+        _replace(content, "tasks", known, {task.uid: task for task in now.other_tasks}, is_not)
     if content.now != now.now:
         content.put("now", "", now.now)
     content.commit()
     content.adopt(now)
+
+
+def _replace(
+    content: Content,
+    table: Table,
+    known: Mapping[str, Value],
+    now: Mapping[str, Value],
+    differ: Callable[[Value, Value], bool],
+) -> None:
+    """Remove what is known and gone, and put what is new or differs."""
+    for key in [key for key in known if key not in now]:
+        content.put(table, key, None)
+    for key, value in now.items():
+        if differ(known.get(key), value):
+            content.put(table, key, value)
 
 
 def _are_same(before: tuple[object, ...], now: tuple[object, ...]) -> bool:

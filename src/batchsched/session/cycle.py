@@ -118,9 +118,15 @@ class PolicyState:
         """The failed turns that need not be repeated, on a live cluster."""
         self.to_admit: Iterable[JobState] = ledger.jobs.values()
         """The jobs whose admission is to be decided."""
-        self.foresees = self._counts_room and self.plugin_set.reject_below_minimum
-        """Whether turns that leave a job below its minimum are known to be rolled back, and the
-        engine counts how many like tasks fit."""
+
+    @property
+    def foresees(self) -> bool:
+        """Whether it may be known that too few tasks of a job fit.
+
+        Turns that leave a job below its minimum are rolled back then, and the engine counts how
+        many like tasks fit.
+        """
+        return self._counts_room and self.plugin_set.reject_below_minimum
 
     def _make_engine(self) -> Placement:
         plugins = self.plugin_set
@@ -229,7 +235,6 @@ class PolicyState:
             self.placement = self._make_engine()
         if is_new_engine or anew:
             self._forget_turns()
-            self.foresees = self._counts_room and self.plugin_set.reject_below_minimum
         if anew:
             self.waiting_jobs.clear()
         self.to_admit = self.ledger.jobs.values() if "job_valid" in anew else changes.jobs

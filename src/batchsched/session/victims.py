@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from enum import Enum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from attrs import frozen
@@ -298,7 +299,7 @@ class Judges:
                 jobs.append(whole)
             elif may_go and isinstance(whole, EvictionUnit):
                 replicas.append(whole)
-        replicas.sort(key=_value, reverse=True)
+        replicas.sort(key=attrgetter("value"), reverse=True)
         out = set(with_job)
         return Victims([left[p] for p in chosen if p not in out], jobs, replicas)
 
@@ -542,10 +543,6 @@ def _shielded(
         problem = f"expected one answer for each of {len(candidates)} candidates, got {count}"
         raise PluginError(judge.name, "shielded", problem)
     return shielded
-
-
-def _value(unit: EvictionUnit) -> tuple[object, ...]:
-    return unit.value
 
 
 def _severity(said: tuple[str, Verdict]) -> int:

@@ -10,6 +10,7 @@ valuable than other cores, so that it is completed rather than evicted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.state.groups import Counting, GroupState, JobGroups
@@ -186,7 +187,7 @@ def _units_by_group(
             replica = unit(_REPLICA, _ordered(tasks, place), members)
             replica.group = group
             replicas.append(replica)
-    units += sorted(replicas, key=_value)
+    units += sorted(replicas, key=attrgetter("value"))
     units += [unit(_SURPLUS, (task,), (task,)) for task in there if task.uid not in taken]
     return units
 
@@ -271,7 +272,3 @@ class _Cores:
 
 def _ordered(tasks: Sequence[TaskState], place: Mapping[str, int]) -> list[TaskState]:
     return sorted(tasks, key=lambda task: place[task.uid])
-
-
-def _value(unit: EvictionUnit) -> tuple[int, SortKey]:
-    return unit.value

@@ -155,7 +155,9 @@ class Content:
             "jobs": self.jobs,
             "members": self.members,
             "nodes": self.nodes,
+            "owner": self.owner,
             "queues": self.queues,
+            "tasks": self.tasks,
         }
         self._journal: list[tuple[Table, str, Value]] = []
         for node in snapshot.nodes:
@@ -366,6 +368,11 @@ class Content:
             del self.on_node[node_name]
 
     # Reading
+
+    def find(self, table: Table, key: str) -> Value:
+        """Return the value of a table at a key; None: absent. O(1)."""
+        value: Value = self._tables[table].get(key)
+        return value
 
     def job(self, uid: str) -> JobInfo:
         """Return a job with its present tasks. O(tasks), and O(1) while they do not change."""
