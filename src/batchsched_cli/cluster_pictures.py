@@ -170,7 +170,7 @@ def _accounts(snapshot: Snapshot, shown: ShownJobs) -> dict[str, _Account]:
     running, waiting = Counter[str](), Counter[str]()
     parents = {queue.name: queue.parent for queue in snapshot.queues}
     for job in snapshot.jobs:
-        holds = sum_resources(task.resreq for task in job.tasks if task.status.holds)
+        holds = sum_resources(task.resreq for task in job.tasks if task.status.occupies)
         has_quota = shown.has_quota(job)
         wants = sum_resources(task.resreq for task in job.tasks if has_quota and _goes_on(task))
         runs = any(task.status.holds for task in job.tasks)

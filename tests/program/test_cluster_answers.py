@@ -107,6 +107,24 @@ def test_c5_what_kueue_says_is_told():
     assert ended.lines[place + 1] == f"  Kueue says, 30 min ago: {dumps.NO_QUOTA}"
 
 
+def test_what_a_scheduler_says_is_told_where_a_job_starts_as_far_as_could_be_seen():
+    message = "Non-preemptible workload is over quota"
+    why = {"reason": "NonPreemptibleOverQuota", "message": message}
+    objects = dumps.kai_gangs()
+    (small,) = (each for each in objects if each["metadata"]["name"] == "pg-small")
+    small["spec"]["priorityClassName"] = "build"
+    small["status"] = {
+        "schedulingConditions": [
+            {"type": "UnschedulableOnNodePool", "status": "True", "reasons": [why]}
+        ]
+    }
+    ended = run("why", "pg-small", "--width", 120, given=objects)
+    assert ended.status == 0
+    assert "starts now" in ended.lines[0]
+    said = ended.out.partition("What controllers say\n")[2].splitlines()
+    assert any(line.endswith(message) for line in said)
+
+
 def test_c6_what_was_left_out_is_told_where_it_could_change_the_answer():
     claim = [{"name": "data", "persistentVolumeClaim": {"claimName": "shared"}}]
     objects = [*gang("reads", 1, volumes=claim), dumps.node("n1")]
@@ -338,6 +356,16 @@ def test_queues_form_a_tree_with_what_they_hold():
         ["default-queue", "2", "1", "0.75"],
     ]
     assert ended.lines[3].startswith("  default-queue")
+
+
+def test_pods_that_leave_count_no_more_for_their_queue_as_why_says_too():
+    objects = dumps.kai_gangs()
+    (leaves,) = (each for each in objects if each["metadata"]["name"].startswith("pg-a-"))
+    leaves["metadata"]["deletionTimestamp"] = dumps.EARLIER
+    told = run("queues", "--json", given=objects).data["queues"]
+    held = {each["queue"]: each["holds"].get("nvidia.com/gpu") for each in told}
+    assert held["default-queue"] == 2000
+    assert "queue default-queue holds 1 cpu, 1 GiB, 2 GPUs" in run("why", "big", given=objects).out
 
 
 def test_a_closed_queue_says_so():

@@ -799,7 +799,14 @@ def test_what_a_held_job_would_wait_for_then_is_told() -> None:
     assert explanation.would_start == ()
     admitted = explained(of_sizes(4, jobs=[job]), "default/job")
     assert admitted.once_released == "admitted now, it would start on n0"
-    assert [each.text for each in admitted.would_start] == ["release: it is admitted"]
+    assert admitted.would_start == ()  # only the controller can admit it
+
+
+def test_the_release_of_a_job_that_is_also_suspended_is_advised() -> None:
+    holds = [Hold(HoldKind.SUSPENDED, "job"), Hold(HoldKind.NOT_ADMITTED, "team-a")]
+    job = evolve(waiting("job", size=3), holds=holds)
+    (release,) = explained(of_sizes(4, jobs=[job]), "default/job").would_start
+    assert release.text == "release: it is resumed, it is admitted"
 
 
 def test_a_gate_and_a_closed_queue_are_lifted_together() -> None:

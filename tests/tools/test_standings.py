@@ -300,6 +300,14 @@ RESERVE = SchedulerConfig.from_mapping({"actions": "allocate, reserve"})
             ),
         ),
         (
+            cluster(job(on("a"), task("b", size=Resource(milli_cpu=16000)))),
+            "RunningPart: runs, 1 more wait: no node has 16 cpu, the largest has 1 cpu",
+        ),
+        (
+            cluster(job(on("a"), task("b", size=Resource(milli_cpu=16000)), task("c"))),
+            ("RunningPart: runs, 2 more wait: the only node cannot take it now: 1 lacks free cpu"),
+        ),
+        (
             cluster(job(on("a"), task("b"), min_available=2), FULL, nodes=[node("n1", 2 * CPU)]),
             (
                 "BelowMinimum: waits, below minimum: 1 of 2 run: "

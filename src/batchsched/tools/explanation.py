@@ -211,11 +211,15 @@ class Explanation(Report):
     @property
     def summary(self) -> str:
         """The answer in one sentence: the standing, with the first of what is in the way."""
-        state, text = self.standing.state, self.standing.headline
-        is_unsure = state in (JobState.STARTS, JobState.ROOM) and any(
+        text = self.standing.headline
+        return f"{text}{_AS_FAR_AS_SEEN}" if self._is_unsure else text
+
+    @property
+    def _is_unsure(self) -> bool:
+        """Whether what the answer leaves out could change it."""
+        return self.standing.state in (JobState.STARTS, JobState.ROOM) and any(
             each.code is not NoticeCode.READ_AS for each in self.caveats
         )
-        return f"{text}{_AS_FAR_AS_SEEN}" if is_unsure else text
 
     def sections(self) -> Iterator[Section]:
         """Yield the sections of the report, the most important first."""
@@ -299,7 +303,8 @@ class Explanation(Report):
 
     def _said(self) -> Iterator[str]:
         """Yield what controllers say of why it waits, the newest first, each once."""
-        if not self.standing.waits:
+        # Of what starts for sure, conditions are from before there was room.
+        if not self.standing.waits and not self._is_unsure:
             return
         said: set[tuple[str, str]] = set()
         for each in self.told:

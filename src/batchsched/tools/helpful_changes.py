@@ -503,6 +503,8 @@ _GONE = {
 """What has happened once a hold is gone."""
 _NOT_THERE = (HoldKind.GROUP_MISSING, HoldKind.NO_QUEUE)
 """Holds that nobody can release: something has to be made, or changed, first."""
+_OF_ADMISSION = (HoldKind.NOT_ADMITTED, HoldKind.CHECK)
+"""Holds that a controller lifts as it decides: what follows is told, but nobody can be advised."""
 _RELEASE = "release: "
 
 
@@ -515,11 +517,11 @@ def with_release(
 ) -> Explanation:
     """Return an explanation with what follows once nothing holds the job. One cycle."""
     result = trials.result(freed.changes, reasons=True)
-    admission = (HoldKind.NOT_ADMITTED, HoldKind.CHECK)
+    holds = _all_holds(job)
     once = "once released"
     if not freed.text.startswith(_RELEASE):
         once = f"once {freed.text}"
-    elif any(hold.kind in admission for hold in _all_holds(job)):
+    elif any(hold.kind in _OF_ADMISSION for hold in holds):
         once = "admitted now"
     started = [bind for bind in result.binds if bind.task_uid in wanted]
     promises = [*result.pipelined, *result.conditional]
@@ -528,7 +530,10 @@ def with_release(
     found: tuple[TriedChange, ...] = ()
     if started:
         text = f"{once}, it would start on {_names(nodes)}"
-        if _starts(job, wanted, result, freed.changes):
+        is_theirs = all(isinstance(change, Released) for change in freed.changes) and all(
+            hold.kind in _OF_ADMISSION for hold in holds
+        )
+        if not is_theirs and _starts(job, wanted, result, freed.changes):
             found = (TriedChange(changes=freed.changes, text=freed.text),)
     elif promised:
         text = f"{once}, it would be promised room on {_names(nodes)}, which others have to leave"

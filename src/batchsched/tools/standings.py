@@ -595,16 +595,20 @@ class Standings:
         text = _room_text(of_room[telling[0]]) if telling else self._without_reason(job)
         if not telling and (is_told or is_given):
             return
+        never = ""
         if not is_told and waiting and not counts.has_minimum(Counting.READY):
             limited = self._beyond_limit(job, counts)
             if limited is not None:
                 yield limited
                 return
             never = self._empty.why_never(job, counts.needed)
-            if never:
-                yield Blocker(state=JobState.NEVER_FITS, text=never)
-                return
-        yield Blocker(state=JobState.ROOM, text=text)
+        elif not is_told and waiting and WhyPending.NO_NODE in of_room:
+            alone = [self._empty.why_never(_one_by_one(job, [each]), 1) for each in waiting]
+            never = alone[0] if all(alone) else ""
+        if never:
+            yield Blocker(state=JobState.NEVER_FITS, text=never)
+        else:
+            yield Blocker(state=JobState.ROOM, text=text)
 
     def _by_reason(self, job: JobInfo, state: JobState, reason: PendingReason) -> Blocker:
         if state is JobState.QUOTA:
@@ -807,11 +811,7 @@ class _EmptyNodes:
             reason = result.pending[task.uid]
             if reason.why is WhyPending.NO_NODE and reason.tally and not reason.tally.available:
                 return f"no node can take it even when empty: {_nodes_text(reason.tally)}"
-        tasks = [evolve(task, group=None) for task in job.tasks]
-        one_by_one = evolve(
-            job, min_available=1, max_available=None, groups=(), min_groups=None, tasks=tasks
-        )
-        alone = self._result(one_by_one, self._scheduler)
+        alone = self._result(_one_by_one(job, job.tasks), self._scheduler)
         room = min(len(alone.binds), max(0, needed - 1))
         return f"only {room} of the {needed} tasks that it needs have room, even on empty nodes"
 
@@ -834,6 +834,18 @@ def _has_started(job: JobInfo, result: CycleResult) -> bool:
         evolve(task, status=TaskStatus.RUNNING) if task.uid in bound else task for task in job.tasks
     ]
     return bool(bound) and TaskCounts(job, placed).has_minimum(Counting.READY)
+
+
+def _one_by_one(job: JobInfo, tasks: Iterable[TaskInfo]) -> JobInfo:
+    """Return a job of some of its tasks, each of which may start without the others."""
+    return evolve(
+        job,
+        min_available=1,
+        max_available=None,
+        groups=(),
+        min_groups=None,
+        tasks=[evolve(task, group=None) for task in tasks],
+    )
 
 
 _QUEUE = "queue"
