@@ -3,6 +3,11 @@
 Objects are mappings as returned by ``kubectl get -o json`` or by ``to_dict()`` of the official
 Python client. Nothing here talks to a cluster.
 
+`read_dump` reads what a whole cluster has, for several systems at once, and says of each job what
+holds it. `read_objects` reads objects that the caller has sorted by kind, for one scheduler. Both
+read nodes, pods, queues and annotations alike. Which pods are one job, `read_dump` decides by the
+rules of its page ("Reading dumps of real clusters"), and `read_objects` as described here.
+
 How objects are interpreted:
 
 - **Nodes** have the resources in ``status.allocatable`` (without it, ``status.capacity``): cpu,

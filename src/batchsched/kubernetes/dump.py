@@ -43,7 +43,7 @@ from batchsched.kubernetes.job_drafts import (
     suspended_job,
     told_of,
 )
-from batchsched.kubernetes.jobs import WAITING, on_no_node
+from batchsched.kubernetes.jobs import ENDED, WAITING, note_missing_node, on_no_node
 from batchsched.kubernetes.kueue import (
     ADMISSION_GATE,
     ELASTIC_GATE,
@@ -102,7 +102,6 @@ _GATES_OF_ADMISSION = (
 _WITH_QUEUES = ("volcano", "kube-batch", "kai")
 """The systems whose groups name queues."""
 _NODE_POOL = "kai.scheduler/node-pool"
-_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _SYSTEM_CLASSES = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
@@ -485,7 +484,7 @@ class _DumpReader:
             system = "kubernetes"
         else:
             return None
-        if name == _YUNIKORN and pod.task.status not in _ENDED:
+        if name == _YUNIKORN and pod.task.status not in ENDED:
             pod.object.note(
                 NoticeCode.FIELD_IGNORED,
                 "spec.schedulerName",
@@ -506,7 +505,7 @@ class _DumpReader:
     ) -> None:
         """Give a pod to its job; one that runs without its group only occupies its node."""
         if draft.is_missing:
-            if pod.task.status not in (*_ENDED, TaskStatus.RELEASING):
+            if pod.task.status not in (*ENDED, TaskStatus.RELEASING):
                 pod.object.note(
                     NoticeCode.GROUP_MISSING,
                     _group_field(pod),
@@ -523,7 +522,7 @@ class _DumpReader:
     def _task(self, pod: Pod, priorities: PriorityClasses) -> TaskInfo:
         """Return a job's task with its holds, and note what is not supported."""
         task = pod.task
-        if task.status in _ENDED:
+        if task.status in ENDED:
             return task
         note_unsupported(pod.object)
         if self.several_pools and _NODE_POOL in task.labels:
@@ -540,7 +539,7 @@ class _DumpReader:
                 gates = tuple(gate for gate in gates if gate.name not in _GATES_OF_ADMISSION)
             return evolve(task, holds=gates) if gates else task
         if task.node_name is not None and task.node_name not in self.nodes:
-            _note_missing_node(pod)
+            note_missing_node(pod)
             return on_no_node(task)
         return task
 
@@ -551,7 +550,7 @@ class _DumpReader:
             if task.node_name in self.nodes:
                 self.others.append(task)
             else:
-                _note_missing_node(pod)
+                note_missing_node(pod)
         elif task.status in WAITING and pod.scheduler_name not in _KUBE_SCHEDULER:
             pod.object.note(
                 NoticeCode.OTHER_SCHEDULER,
@@ -643,7 +642,7 @@ class _DumpReader:
     def _make_tasks(
         self, draft: JobDraft, namespaces: Namespaces, priorities: PriorityClasses
     ) -> None:
-        if any(pod.task.status not in _ENDED for pod, _ in draft.pods):
+        if any(pod.task.status not in ENDED for pod, _ in draft.pods):
             return
         if self.theirs and not draft.holds:
             return
@@ -823,14 +822,6 @@ def _group_field(pod: Pod) -> str:
         if pod.object.reader.child("spec").get(name) is not None:
             return f"spec.{name}"
     return f"metadata.labels[{coscheduling_key(pod)!r}]"
-
-
-def _note_missing_node(pod: Pod) -> None:
-    pod.object.note(
-        NoticeCode.NODE_MISSING,
-        "spec.nodeName",
-        "on a node that was not given: holds nothing and is not scheduled",
-    )
 
 
 def _is_job(draft: JobDraft) -> bool:

@@ -126,11 +126,6 @@ class DumpObjects:
         """Return the objects of a kind."""
         return self.by_kind.get((group, kind), ())
 
-    def direct_owner(self, given: KubernetesObject) -> Owner | None:
-        """Return the owner that controls an object, else the first by kind and name, or None."""
-        owners = owners_of(given)
-        return owners[0] if owners else None
-
     def owners(self, given: KubernetesObject) -> tuple[Owner, ...]:
         """Return the owners of an object, and theirs where they are in the dump, each once."""
         known = self._owners.get(given.reader)

@@ -18,7 +18,7 @@ from batchsched.kubernetes.dump_objects import (
     DumpObjects,
 )
 from batchsched.kubernetes.facts import Told
-from batchsched.kubernetes.jobs import WAITING, with_tasks
+from batchsched.kubernetes.jobs import WAITING, WITHOUT_ROLE, with_tasks
 from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up, mappings_in
 from batchsched.kubernetes.pods import Namespaces, Pod, PriorityClasses, read_pod
 from batchsched.kubernetes.unsupported import note_unsupported
@@ -26,8 +26,6 @@ from batchsched.model.cluster import Hold, JobInfo, TaskGroup, TaskInfo, TaskSta
 
 _FAILED_CHECKS = ("Retry", "Rejected")
 """The states of Kueue's admission checks that take its quota from a Workload."""
-WITHOUT_ROLE = "-"
-"""The group of tasks without a role, in a job with groups; not a valid name of a role."""
 MOST_MADE = 100_000
 """How many tasks one set of templates may become."""
 _KUBE_SCHEDULER = "the kube-scheduler"
@@ -102,7 +100,8 @@ class JobDraft:
     is_missing: bool = False
     """Whether its group is not there, so that only pods that wait are its tasks."""
     has_finished: bool = False
-    """Whether its Workload has finished, or is on another cluster; then it is no job."""
+    """Whether its Workload has finished, is on another cluster, or became part of another; then it
+    is no job."""
     is_taken: bool = False
     """Whether another job has taken over its holds and its queue."""
     aliases: list[str] = field(factory=list[str])

@@ -1,4 +1,7 @@
-"""Finds jobs: pod groups, batch/v1 Jobs, LeaderWorkerSets and single pods, each with its tasks."""
+"""Finds the jobs of objects that callers have sorted by kind, for one scheduler.
+
+They are pod groups, batch/v1 Jobs, LeaderWorkerSets and single pods, each with its tasks.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from batchsched.model.validation.values import shown
 
 # Pod groups
 
-_WITHOUT_ROLE = "-"
+WITHOUT_ROLE = "-"
 """The group of pods without a role, in a PodGroup with roles; not a valid name of a role."""
 
 
@@ -73,7 +76,7 @@ _REPLICA_SIZE = "leaderworkerset.sigs.k8s.io/size"
 
 
 @frozen
-class Workloads:
+class PodsByOwner:
     """Assigns pods to jobs by the object that created them."""
 
     jobs: Sequence[KubernetesObject]
@@ -184,7 +187,7 @@ def _highest_priority(pods: Iterable[Pod]) -> int:
 
 # Tasks of all jobs
 
-_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
 
 
@@ -213,7 +216,7 @@ class JobBuilder:
             if pod.group and uid in members:
                 given = self._scheduled(pod)
                 if uid in with_roles:
-                    given = evolve(given, group=pod.role or _WITHOUT_ROLE)
+                    given = evolve(given, group=pod.role or WITHOUT_ROLE)
                 members[uid].append(given)
                 if task.status is TaskStatus.PENDING:
                     waiting.setdefault(uid, []).append((pod.object, task))
@@ -224,7 +227,7 @@ class JobBuilder:
                 if task.status.holds and task.node_name in self.nodes:
                     others.append(task)
                 elif task.status.holds and task.node_name is not None:
-                    self._note_missing_node(pod)
+                    note_missing_node(pod)
         jobs = [
             evolve(with_tasks(group, tasks), plan=read_plan(waiting.get(group.uid, ())))
             for (_, group), tasks in zip(self.groups, members.values(), strict=True)
@@ -255,7 +258,7 @@ class JobBuilder:
     def _scheduled(self, pod: Pod) -> TaskInfo:
         """Return a job's task as it is to be scheduled, and note what is not supported."""
         task = pod.task
-        if task.status in _ENDED:
+        if task.status in ENDED:
             return task
         note_unsupported(pod.object)
         note_unsupported(pod.object, "Pod (its own groups)")
@@ -265,20 +268,13 @@ class JobBuilder:
             if pod.gates:
                 return evolve(task, holds=pod.gates)
         elif task.node_name is not None and task.node_name not in self.nodes:
-            self._note_missing_node(pod)
+            note_missing_node(pod)
             return on_no_node(task)
         return task
 
-    def _note_missing_node(self, pod: Pod) -> None:
-        pod.object.note(
-            NoticeCode.NODE_MISSING,
-            "spec.nodeName",
-            "on a node that was not given: holds nothing and is not scheduled",
-        )
-
     def _note_left_out(self, pod: Pod) -> None:
         task = pod.task
-        if task.status is TaskStatus.RELEASING or task.status in _ENDED:
+        if task.status is TaskStatus.RELEASING or task.status in ENDED:
             # Pods often exist a little longer than their group: both are deleted together.
             return
         if pod.scheduler_name != self.scheduler_name:
@@ -314,6 +310,15 @@ def with_tasks(group: JobInfo, tasks: Sequence[TaskInfo]) -> JobInfo:
     # A group with a minimum of 0 is always satisfied, so it must not count towards the minimum.
     least = None if group.min_groups is None else group.min_groups + len(others)
     return evolve(group, tasks=tasks, groups=groups, min_groups=least)
+
+
+def note_missing_node(pod: Pod) -> None:
+    """Record a notice of a pod on a node that was not given."""
+    pod.object.note(
+        NoticeCode.NODE_MISSING,
+        "spec.nodeName",
+        "on a node that was not given: holds nothing and is not scheduled",
+    )
 
 
 def on_no_node(task: TaskInfo) -> TaskInfo:

@@ -10,10 +10,11 @@ from math import ceil
 from attrs import evolve
 
 from batchsched.errors import QuantityError
+from batchsched.kubernetes.jobs import ENDED
 from batchsched.kubernetes.objects import KubernetesObject
 from batchsched.kubernetes.pods import Pod
 from batchsched.kubernetes.quantities import parse_quantity
-from batchsched.model.cluster import NodeInfo, TaskStatus
+from batchsched.model.cluster import NodeInfo
 from batchsched.model.constraints import NodeAffinity, NodeSelectorTerm, Operator, Requirement
 from batchsched.model.notice import NoticeCode
 from batchsched.model.resources import Resource
@@ -26,7 +27,6 @@ _MEMORY_LABEL = "nvidia.com/gpu.memory"
 _RESERVATION = "kai-resource-reservation"
 _GROUP = "runai-gpu-group"
 _MOST_DIGITS = 19
-_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
 
 def is_reservation(pod: Pod) -> bool:
@@ -59,7 +59,7 @@ def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo]) -> list[Pod]:
                 for group in _groups(pod.task.labels):
                     if pod.task.status.holds:
                         held[pod.task.node_name, group] += ceil(1000 * part)
-            if pod.task.status not in _ENDED:
+            if pod.task.status not in ENDED:
                 key = FRACTION if FRACTION in annotations else MEMORY
                 pod.object.note(
                     NoticeCode.GPU_FRACTION,

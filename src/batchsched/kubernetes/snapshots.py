@@ -1,4 +1,4 @@
-"""Converts Kubernetes objects to a snapshot."""
+"""Reads Kubernetes objects that callers have sorted by kind, for one scheduler."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import cast
 from attrs import evolve
 
 from batchsched.errors import Fault, KubernetesObjectError
-from batchsched.kubernetes.jobs import JobBuilder, Workloads, read_pod_group
+from batchsched.kubernetes.jobs import JobBuilder, PodsByOwner, read_pod_group
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     Objects,
@@ -182,13 +182,13 @@ policy Never (team/p)
     known_namespaces = _namespaces(reading, namespaces, {pod.namespace for pod in pod_objects})
     read_pods = [read_pod(pod, known_namespaces, priorities) for pod in pod_objects]
 
-    workloads = Workloads(
+    by_owner = PodsByOwner(
         jobs=named_objects(reading, "jobs", "Job", jobs, namespaced=True),
         leader_worker_sets=leader_worker_sets,
         scheduler_name=scheduler_name,
         default_queue=default_queue,
     )
-    made, read_pods = workloads.find(read_pods, {group.uid for _, group in groups})
+    made, read_pods = by_owner.find(read_pods, {group.uid for _, group in groups})
     builder = JobBuilder(
         groups=[*groups, *made],
         nodes={node.name for node in node_infos},
