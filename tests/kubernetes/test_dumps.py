@@ -254,6 +254,25 @@ def test_a_volcano_job_that_has_ended_or_has_a_group_is_no_second_job():
     assert (found.name, len(found.tasks)) == ("mpi-x", 1)
 
 
+def test_a_volcano_job_of_which_anything_is_left_does_not_wait_for_its_group():
+    job, *others = volcano_without_group(phase="Running")
+    group = dumps.volcano_group("mpi-x", 2, "Completed", owner=job)
+    assert read_dump([job, group, *others]).snapshot.jobs == ()
+    runs = dumps.pod("mpi-0", on="n1", owner=job, notes={VOLCANO_GROUP: "mpi-x"})
+    assert read_dump([job, runs, *others]).snapshot.jobs == ()
+    ended = dumps.pod("mpi-0", phase="Failed", owner=job)
+    assert [each.name for each in read_dump([job, ended, *others]).snapshot.jobs] == ["mpi"]
+
+
+def test_kinds_of_which_the_dump_has_none_are_assumed_not_to_be_there():
+    objects = [*volcano_without_group(phase="Pending"), dumps.kueue_job("later")]
+    assumed = read_dump(objects).assumed
+    assert "there are no Workloads of kueue.x-k8s.io: none are in the dump" in assumed
+    assert "there are no PodGroups of scheduling.volcano.sh: none are in the dump" in assumed
+    more = [dumps.workload("w"), dumps.volcano_group("g", 1)]
+    assert not any("there are no" in each for each in read_dump([*objects, *more]).assumed)
+
+
 def test_tasks_that_were_made_are_in_no_binding():
     dump = read_dump(
         [*dumps.volcano_pending(), dumps.pod("p", scheduler="volcano")], admission="ours"

@@ -234,7 +234,7 @@ class _DumpReader:
         self._take_workloads(kueue)
         self.drafts += [one for one in kueue.drafts if one.pods or not one.is_taken]
         self.drafts = [draft for draft in self.drafts if _is_job(draft)]
-        self.drafts += self._jobs_alone(kueue, general)
+        self.drafts += self._jobs_alone(pods, kueue, general)
         self.drafts.sort(key=_naming_order)
         give_names(self.drafts)
         for draft in self.drafts:
@@ -575,14 +575,15 @@ class _DumpReader:
             if workload is not None:
                 kueue.take_over(draft, workload)
 
-    def _jobs_alone(self, kueue: Kueue, priorities: PriorityClasses) -> list[JobDraft]:
+    def _jobs_alone(
+        self, pods: Iterable[Pod], kueue: Kueue, priorities: PriorityClasses
+    ) -> list[JobDraft]:
         """Return the Jobs that wait and of which nothing else is there.
 
         Without a pod, a group or a Workload nothing would tell that they wait.
         """
-        theirs = [draft.main for draft in self.drafts if draft.main is not None]
-        theirs += self.objects.of(KUEUE, "Workload")
-        known = {owner.reader.path for one in theirs for owner in self.objects.owner_objects(one)}
+        mains = [draft.main for draft in self.drafts if draft.main is not None]
+        known = self._owners_of([*mains, *self.objects.of(KUEUE, "Workload")])
         found: list[JobDraft] = []
         for job in self.objects.of("batch", "Job"):
             has_ended = is_true(job, "Complete") or is_true(job, "Failed")
@@ -591,12 +592,20 @@ class _DumpReader:
             # What else owns it is told of, or of no kind that is read.
             if all(owner.kind == "CronJob" for owner in self.objects.owners(job)):
                 found.append(self._suspended_alone(job, kueue))
-        for job in self.objects.of(VOLCANO_JOBS, "Job"):
-            if job.reader.path not in known:
-                draft = volcano_job_alone(job, priorities)
-                if draft is not None:
-                    found.append(draft)
+        volcano_jobs = self.objects.of(VOLCANO_JOBS, "Job")
+        if volcano_jobs:
+            # Groups that ended and pods that run without their group are no jobs.
+            known |= self._owners_of(self.objects.of(VOLCANO, "PodGroup"))
+            known |= self._owners_of(pod.object for pod in pods if pod.task.status not in ENDED)
+        for job in volcano_jobs:
+            draft = None if job.reader.path in known else volcano_job_alone(job, priorities)
+            if draft is not None:
+                found.append(draft)
         return found
+
+    def _owners_of(self, objects: Iterable[KubernetesObject]) -> set[str]:
+        """Return the paths of the owners of objects."""
+        return {owner.reader.path for one in objects for owner in self.objects.owner_objects(one)}
 
     def _suspended_alone(self, job: KubernetesObject, kueue: Kueue) -> JobDraft:
         spec, is_queued = job.reader.child("spec"), bool(_local_queue(job))
@@ -766,6 +775,10 @@ class _DumpReader:
         is_there = any(queue.name == _DEFAULT_QUEUE for queue in snapshot.queues)
         if used and is_there and _DEFAULT_QUEUE not in queue_objects:
             yield "queue default is not in the dump: it has weight 1 and no limit"
+        for system, group, kind in (("kueue", KUEUE, "Workload"), ("volcano", VOLCANO, "PodGroup")):
+            waits = any(draft.kind == "Job" and draft.system == system for draft in self.drafts)
+            if waits and not self.objects.of(group, kind):
+                yield f"there are no {kind}s of {group}: none are in the dump"
         if not self.theirs:
             yield "admission is decided here: what Volcano and Kueue have not admitted may start"
 
