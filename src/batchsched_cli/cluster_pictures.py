@@ -21,6 +21,7 @@ from batchsched.kubernetes import parse_quantity
 from batchsched_cli.cluster_answers import ShownJobs
 from batchsched_cli.reading import Question
 from batchsched_cli.text import (
+    MOST_LINES,
     Answer,
     Bar,
     Block,
@@ -42,6 +43,8 @@ _CELLS = 16
 """The most characters of a node whose resource has no devices."""
 _DETAILED = 60
 """With more nodes than this, a row stands for a group of them."""
+_MOST_GROUPS = 9
+"""With more groups than this, it does so where all nodes would take more lines than there are."""
 _MOST_DRAWN = 2000
 """With more nodes than this, it does so on a page too."""
 _FEW = 9
@@ -360,7 +363,14 @@ def nodes(question: Question) -> Answer:
     drawn = sorted(_drawn(snapshot, shown, label), key=lambda each: (each.group, each.node.name))
     sentence = Line(_nodes_sentence(drawn))
     data = {"by": label, "now": snapshot.now, "nodes": [_node_data(each) for each in drawn]}
-    if len(drawn) > (_MOST_DRAWN if question.arguments.has("--html") else _DETAILED):
+    groups: dict[str, list[_Drawn]] = {}
+    for each in drawn:
+        groups.setdefault(each.group, []).append(each)
+    is_page, shows_all = map(question.arguments.has, ("--html", "--all"))
+    is_long = len(groups) > _MOST_GROUPS and len(groups) + len(drawn) > MOST_LINES
+    if len(drawn) > (_MOST_DRAWN if is_page else _DETAILED) or (
+        is_long and not is_page and not shows_all
+    ):
         return Answer(0, (sentence, _histograms(drawn, label)), data)
     largest: dict[str, float] = {}
     for each in drawn:
@@ -380,9 +390,6 @@ def nodes(question: Question) -> Answer:
         _FREE: "free",
     }
     legend = {k: v for k, v in (legend | meanings).items() if k in seen}
-    groups: dict[str, list[_Drawn]] = {}
-    for each in drawn:
-        groups.setdefault(each.group, []).append(each)
     pictures = [
         Picture(
             f"{label}: {group or 'without this label'}" if label else "",

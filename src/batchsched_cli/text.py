@@ -338,6 +338,8 @@ def text_of(answer: Answer, style: Style) -> str:
     O(blocks x width).
     """
     parts = [_part(block, style) for block in answer.blocks]
+    if not style.shows_all:
+        parts = _as_fit(parts)
     spare = MOST_LINES - sum(len(part.fixed) for part in parts)
     lines: list[str] = []
     for position, part in enumerate(parts):
@@ -355,6 +357,22 @@ def text_of(answer: Answer, style: Style) -> str:
         spare -= len(shown)
         lines += [*part.fixed[: part.before], *shown, *part.fixed[part.before :]]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _as_fit(parts: Sequence[_Part]) -> list[_Part]:
+    """Return the parts without the last ones, if there are too many to show a little of each."""
+    least = [len(part.fixed) + min(len(part.cuttable), _LEAST_ROWS) for part in parts]
+    excess = sum(least) - MOST_LINES
+    able = [position for position, part in enumerate(parts) if part.cuttable]
+    left_out: list[int] = []
+    while excess > 0 and len(able) > 1:
+        excess -= least[able[-1]] - (not left_out)  # one line tells of all of them
+        left_out.append(able.pop())
+    kept = [part for position, part in enumerate(parts) if position not in left_out]
+    if left_out:
+        more = f"and {len(left_out)} more parts: --all shows them"
+        kept.insert(left_out[-1], _Part([more], 1))
+    return kept
 
 
 class _Part(NamedTuple):
@@ -522,6 +540,8 @@ def _picture(picture: Picture, style: Style) -> _Part:
     legend = [f"{letter} {printable(text)}" for letter, text in picture.legend.items()]
     after = list(_flowed(legend, style.width))
     head = _title(picture.title, style)
+    if not lines:  # a legend of many jobs
+        return _Part(head, len(head), after)
     return _Part([*head, *after], len(head), lines)
 
 

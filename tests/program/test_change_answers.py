@@ -145,6 +145,18 @@ def test_check_tells_whether_a_finding_shows_on_a_cluster(tmp_path):
     assert any("on this cluster it" in line for line in run("check", config, "-f", cluster).lines)
 
 
+def test_many_findings_take_at_most_a_screen(tmp_path):
+    plugins = [{"name": f"mine-{place}"} for place in range(30)]
+    file = written(tmp_path, "wrong.json", {"actions": "allocate", "tiers": [{"plugins": plugins}]})
+    ended = run("check", file)
+    assert ended.status == 1
+    assert len(ended.lines) <= 40
+    shown = sum(line.startswith("UnknownPlugin") for line in ended.lines)
+    assert ended.lines[-1] == f"and {32 - shown} more parts: --all shows them"
+    every = run("check", file, "--all").lines
+    assert sum(line.startswith("UnknownPlugin") for line in every) == 30 > shown > 3
+
+
 def test_what_cannot_be_built_is_a_finding(tmp_path):
     file = written(tmp_path, "scheduler.json", {"actions": "allocate", "tiers": 3})
     ended = run("check", file)

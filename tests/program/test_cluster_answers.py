@@ -492,6 +492,26 @@ def test_many_nodes_are_rows_of_groups_but_on_a_page(tmp_path):
     )
 
 
+@pytest.mark.parametrize("racks", [1, 3, 9, 10, 30, 60])
+def test_nodes_take_at_most_a_screen_however_many_groups_and_jobs_there_are(racks):
+    objects = []
+    for place in range(60):
+        made = dumps.node(f"n{place:02d}", "96", 8)
+        labels = {"topology.kubernetes.io/rack": f"r{place % racks:02d}"}
+        objects.append(made | {"metadata": made["metadata"] | {"labels": labels}})
+        name = f"a-job-with-a-long-name-{place:02d}"
+        on = f"n{place:02d}"
+        objects += [dumps.volcano_group(name, 1), *dumps.volcano_pods(name, name, 1, gpu=2, on=on)]
+    words = ["nodes", "--by", "topology.kubernetes.io/rack"]
+    ended = run(*words, given=objects)
+    assert len(ended.lines) <= 40
+    assert ("free: 6: " in ended.out) == (racks > 9)
+    every = run(*words, "--all", given=objects).lines
+    assert [line[:3] for line in every if line.startswith("n")] == sorted(
+        (f"n{place:02d}" for place in range(60)), key=lambda name: (int(name[1:]) % racks, name)
+    )
+
+
 # Text
 
 
