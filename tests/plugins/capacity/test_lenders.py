@@ -16,9 +16,9 @@ from batchsched.testing import queue_trees
 
 def lenders_by_loops(
     accounts: Accounts, position: int, share: Share, *, leaves_alone: bool
-) -> dict[int, list[int]]:
+) -> list[int]:
     tree, most = accounts.tree, accounts.amounts(share)
-    found: dict[int, list[int]] = {}
+    found: list[int] = []
     for leaf in range(len(tree.names)):
         path = tree.path(leaf)
         beside = [
@@ -29,13 +29,11 @@ def lenders_by_loops(
         if not tree.is_leaf(leaf) or not beside or (leaves_alone and beside != [leaf]):
             continue
         chain = path[: path.index(beside[0]) + 1]
-        above = [
-            d
+        if any(
+            all(accounts.kept[d][queue] > most[d][queue] for queue in chain)
             for d in range(len(most))
-            if all(accounts.kept[d][queue] > most[d][queue] for queue in chain)
-        ]
-        if above:
-            found[leaf] = above
+        ):
+            found.append(leaf)
     return found
 
 
@@ -56,5 +54,5 @@ def test_lenders_keep_more_than_a_share_up_to_the_sibling_of_the_claimant(
     total = random.randrange(12_000), random.randrange(12_000)
     accounts = Accounts(tree, ("cpu", "memory"), total=total, held=amounts, requests=amounts)
     for position in range(len(tree.names)):
-        found = dict(lenders_above(accounts, position, share, leaves_alone=leaves_alone))
+        found = sorted(lenders_above(accounts, position, share, leaves_alone=leaves_alone))
         assert found == lenders_by_loops(accounts, position, share, leaves_alone=leaves_alone)

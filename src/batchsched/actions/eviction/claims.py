@@ -27,11 +27,11 @@ from batchsched.session.curing import accepts_without, curable_nodes
 from batchsched.session.session import Session, Statement
 from batchsched.session.victims import WhyNot
 from batchsched.state.doors import Door
-from batchsched.state.memory import Reads, reopening
+from batchsched.state.memory import Reads, forget, reopening
 from batchsched.state.needs import need_of_task
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
-from batchsched.state.vectors import Vector, total_of
+from batchsched.state.vectors import Vector, minus, plus, total_of
 
 
 @frozen
@@ -92,15 +92,21 @@ class ClaimTurn:
         in_order = self.session.in_task_order(placed)
         places = _places(in_order)
         kept = self.taken
+        room = RoomForAll(self.session, in_order)
         for one in reversed(self.taken):
             without = [other for other in kept if other is not one]
             if any(other.unit.takes_along(one.unit) for other in without):
+                continue
+            gone = {victim.uid for other in without for victim in other.unit.victims}
+            staying = [victim for victim in one.unit.victims if victim.uid not in gone]
+            if not room.may_be_enough_with(staying):
                 continue
             self.statement.rollback(0)
             if self.claim.allows([other.unit for other in without]):
                 self._evict(without)
                 if all(place(self.session, self.statement, t, NOW_OR_LATER) for t in in_order):
                     kept, places = without, _places(in_order)
+                    room.keep(staying)
         self.statement.rollback(0)
         self._evict(kept)
         for task, status, node in places:
@@ -299,15 +305,14 @@ class NodeShortage:
 
 # Where room may be. Nothing here decides: without it, nodes would be visited in vain.
 
-FEW = 8
-"""Where at most one of so many nodes has anything on loan, these nodes are looked up."""
-
 
 @define
 class _OpenToClaims:
     """The nodes that may have room for a request once loans are evicted."""
 
     slots: set[int]
+    enough: set[int]
+    """Those of them where all loans would be enough, as far as it was asked."""
     changes_read: int
     """How many entries of `Claim.changes` were read."""
 
@@ -331,33 +336,32 @@ def nodes_with_loans(search: ClaimSearch, stage: ClaimStage) -> Iterator[NodeSta
         return
     large_enough = session.node_room.large_enough(task.init_resreq)
     reopen = reopening(large_enough)
+
+    def look_again(open_: _OpenToClaims, stale: set[int] | None) -> None:
+        reopen(open_.slots, stale)
+        forget(open_.enough, stale)
+
     known = session.remembered.recall(
         ("loans", task.init_resreq, stage),
-        lambda: _OpenToClaims(set(large_enough), len(claim.changes)),
-        lambda open_, stale: reopen(open_.slots, stale),
+        lambda: _OpenToClaims(set(large_enough), set(), len(claim.changes)),
+        look_again,
         Reads.NODES,
     )
     nodes = session.nodes
-    known.slots.update(nodes[index].slot for index in claim.changes[known.changes_read :])
+    look_again(known, {nodes[index].slot for index in claim.changes[known.changes_read :]})
     known.changes_read = len(claim.changes)
     if not known.slots:
         return
-    if len(there) * FEW < len(known.slots):
-        among = known.slots & {nodes[index].slot for index in there}
-    else:
-        among = known.slots
-    too_small: list[int] = []
-    try:
-        for node in session.placement.feasible(task, among):
-            if node.index not in there:
-                continue
-            missing = _missing(search, node)
-            if _may_be_enough(missing, claim.may_take(node, stage)):
-                yield node
-            elif not _may_be_enough(missing, claim.at_most(node, stage)):
-                too_small.append(node.slot)
-    finally:
-        known.slots.difference_update(too_small)
+    among = known.slots & {nodes[index].slot for index in there}
+    for node in session.placement.feasible(task, among):
+        missing, slot = _missing(search, node), node.slot
+        if _may_be_enough(missing, claim.may_take(node, stage)):
+            yield node
+        elif slot not in known.enough:
+            if _may_be_enough(missing, claim.at_most(node, stage)):
+                known.enough.add(slot)
+            else:
+                known.slots.discard(slot)
 
 
 def _nodes_beside_limits(
@@ -388,6 +392,61 @@ def _missing(search: ClaimSearch, node: NodeState) -> Sequence[tuple[int, int]]:
     wanted, (now, finally_free) = search.task.init_resreq, _rooms(node)
     free = now if now is finally_free else tuple(map(min, now, finally_free))
     return [(d, wanted[d] - free[d]) for d in search.asked if wanted[d] - free[d] >= EPSILON]
+
+
+class RoomForAll:
+    """At most how many of the tasks of a turn have room, whatever else keeps them from nodes.
+
+    A unit without which too few would have is not worth trying to spare.
+    """
+
+    __slots__ = ("_count", "_free", "_is_plain", "_least")
+
+    def __init__(self, session: Session, placed: Sequence[TaskState]) -> None:
+        """Begin with tasks that are placed, and with all that leaves for them. O(nodes)."""
+        self._is_plain = Door.ROOM in session.plain
+        self._count = len(placed)
+        requests = [amounts for task in placed for amounts in (task.resreq, task.init_resreq)]
+        self._least = tuple(map(min, zip(*requests, strict=True)))
+        """By dimension, what each of the tasks asks for at least."""
+        held: dict[int, Vector] = {}
+        for task in placed:
+            assert task.node is not None
+            slot = task.node.slot
+            held[slot] = plus(held[slot], task.resreq) if slot in held else task.resreq
+        self._free: dict[int, Vector] = {}
+        """What nodes would have free for the tasks, by slot, as far as it is enough for any."""
+        for node in () if self._is_plain else session.nodes:
+            room = _rooms(node)[0]
+            if node.slot in held:
+                room = plus(room, held[node.slot])
+            if self._most_in(room):
+                self._free[node.slot] = room
+
+    def may_be_enough_with(self, staying: Iterable[TaskState]) -> bool:
+        """Return False if too few of the tasks would have room if some others stayed."""
+        free = {**self._free, **self._less_by(staying)}
+        return self._is_plain or sum(map(self._most_in, free.values())) >= self._count
+
+    def keep(self, staying: Iterable[TaskState]) -> None:
+        """Record that some tasks stay that would have left."""
+        self._free.update(self._less_by(staying))
+
+    def _less_by(self, staying: Iterable[TaskState]) -> dict[int, Vector]:
+        less: dict[int, Vector] = {}
+        for task in staying:
+            assert task.node is not None
+            slot = task.node.slot
+            if slot in self._free:
+                less[slot] = minus(less.get(slot, self._free[slot]), task.resreq)
+        return less
+
+    def _most_in(self, room: Vector) -> int:
+        """Return the most of the tasks that fit in some room together, or more."""
+        amounts = zip(self._least, room, strict=True)
+        return min(
+            (max(0, there) // asked for asked, there in amounts if asked), default=self._count
+        )
 
 
 def _may_be_enough(missing: Iterable[tuple[int, int]], freed: Vector) -> bool:

@@ -41,7 +41,7 @@ from batchsched.session.victims import (
 )
 from batchsched.state.doors import Door
 from batchsched.state.memory import Reads, Remembered, forget, reopening, running_slots
-from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, fits, is_empty, minus, plus, total_of
 
 # Limits
@@ -584,6 +584,21 @@ class _Unshielded:
     """What they hold together."""
 
 
+def slots_of_queue(session: Session, queue: QueueState) -> AbstractSet[int]:
+    """Return the slots of the nodes where jobs of a queue run. O(these nodes, and changes)."""
+
+    def look_again(slots: set[int], stale: set[int] | None) -> None:
+        assert stale is not None
+        for slot in stale:
+            has_any = session.running_on(session.slots[slot]).has_any_of(queue)
+            (slots.add if has_any else slots.discard)(slot)
+
+    def look() -> set[int]:
+        return set[int]().union(*map(running_slots, queue.jobs))
+
+    return session.remembered.recall(("slots of", queue), look, look_again, Reads.NODES)
+
+
 class RememberedRoom:
     """The room that evictions can make on the nodes that accept a claimant; see `RoomOn`.
 
@@ -633,6 +648,7 @@ class RememberedRoom:
         """Recall what searches for like claimants have found out about nodes."""
         claimant, job = self._claimant, self._job
         session, task, scope = claimant.session, claimant.task, claimant.scope
+        assert job.queue is not None
         runs_on = running_slots(job)
         self._own_nodes: AbstractSet[int] = frozenset()
         """The nodes where claimants of other jobs have candidates that this one has not."""
@@ -641,6 +657,8 @@ class RememberedRoom:
         large_enough: AbstractSet[int] = session.node_room.large_enough(task.init_resreq)
         if scope is EvictionScope.SAME_JOB:
             large_enough = large_enough & runs_on
+        elif scope is EvictionScope.OTHER_JOBS:
+            large_enough = large_enough & slots_of_queue(session, job.queue)
         among = job.queue if scope is EvictionScope.OTHER_JOBS else None
         shields = self._who, () if self._key is None else claimant.judges.shield_key(self._key)
         charges = partial(self._alike.recall, reads=Reads.CHARGES, among=among)
@@ -768,8 +786,6 @@ class RememberedRoom:
                 yield node
                 continue
             self._too_small.append(node.slot)
-            if not session.running_on(node).has_any_of(queue):
-                self._nobody.add(node.slot)
 
     def _ask_about(self, nodes: Sequence[NodeState]) -> None:
         """Ask plugins which tasks they shield on those of some nodes that are not known."""

@@ -25,7 +25,7 @@ from batchsched.plugins.capacity.loans import Loans
 from batchsched.state.needs import Need
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
-from batchsched.state.vectors import Vector, minus, total_of
+from batchsched.state.vectors import Vector, minus, plus, total_of
 
 
 @frozen
@@ -81,20 +81,25 @@ class QueueClaim:
         init=False, factory=dict[tuple[int, ClaimStage], "Mapping[int, Sequence[EvictionUnit]]"]
     )
     """Whom leaves may lose, by node (-1: on any) and stage, as far as this search has asked."""
-    _reachable: Mapping[int, Collection[int]] = field(
-        init=False, factory=dict[int, "Collection[int]"]
-    )
-    """The leaves that may lose anything in this search, and in which dimensions."""
+    _forks: Mapping[int, int] = field(init=False, factory=dict[int, int])
+    """The leaves that may lose anything in this search, with the queue on its path below the fork.
+
+    Where nothing is foreseen, it is the claimant's own leaf for all.
+    """
     _excess: dict[int, list[Vector]] = field(init=False, factory=dict[int, "list[Vector]"])
     """By how much queues on its path would exceed what rights allow, upward, while any may do."""
-    _forks_in_reach: Collection[int] = field(init=False, default=())
-    """Those of these queues that exceed nothing by one of the rights, whoever is evicted."""
+    _forks_in_reach: set[int] = field(init=False, factory=set[int])
+    """Those of these queues up to which one of the rights exceeds nothing, whoever is evicted."""
     _request: Vector = field(init=False, default=())
     """What the tasks of the need would hold that had no place yet when the search began."""
     _at_stage: dict[ClaimStage, Collection[int]] = field(
         init=False, factory=dict[ClaimStage, "Collection[int]"]
     )
     """Which of them may lose anything at a stage."""
+    _nodes_of: dict[ClaimStage, Collection[int]] = field(
+        init=False, factory=dict[ClaimStage, "Collection[int]"]
+    )
+    """The answers of `nodes_at` in this search."""
     _taken: dict[EvictionUnit, Sequence[Right]] = field(
         init=False, factory=dict[EvictionUnit, "Sequence[Right]"]
     )
@@ -125,21 +130,31 @@ class QueueClaim:
         """Begin a search. O(queues whose parents may give anything)."""
         self._pools.clear()
         self._at_stage.clear()
+        self._nodes_of.clear()
         self._keepers.clear()
         self._excess.clear()
+        self._forks_in_reach.clear()
         self._open_to.clear()
         self._request = self._still_to_place()
-        self._reachable = self._lenders()
-        self.loans.catch_up(self._reachable)
-        forks = self._excess.items()
-        self._forks_in_reach = {fork for fork, found in forks if not all(map(any, found))}
+        self._forks = self._lenders()
+        self.loans.catch_up(self._forks)
 
     def nodes_at(self, stage: ClaimStage, /) -> Collection[int]:
         """Return the indices of the nodes where there may be victims at a stage. O(nodes)."""
         share = self._beyond(stage)
         if stage is ClaimStage.ALL and share is Share.FAIR:
             return ()  # it takes what the stage before has taken
-        first = self._within_reach(self._lenders_at(stage))
+        stage = max(stage, ClaimStage.BEYOND_SHARE)
+        found = self._nodes_of.get(stage)
+        if found is None:
+            found = self._nodes_of[stage] = self._first_nodes(stage, share)
+        return found
+
+    def _first_nodes(self, stage: ClaimStage, share: Share) -> Collection[int]:
+        """Return the nodes of the leaves that may lose something first."""
+        first: Iterable[int] = self._lenders_at(stage)
+        if not self._are_all_in_reach:
+            first = [leaf for leaf in first if self._forks[leaf] in self._forks_in_reach]
         of_each = [self.loans.nodes(leaf, share) for leaf in first]
         return of_each[0] if len(of_each) == 1 else set[int]().union(*of_each)
 
@@ -160,7 +175,7 @@ class QueueClaim:
         if stage is ClaimStage.ALL:
             return self.at_most(node, stage)
         is_surplus = stage is ClaimStage.SURPLUS_BEYOND_SHARE
-        return self.loans.at_most(node, self._lenders_at(stage), is_surplus=is_surplus)
+        return self.loans.at_most(node, self._lenders_on(node, stage), is_surplus=is_surplus)
 
     def short_of_limits(self, need: Need, /) -> Collection[Lack]:
         """Return which limits forbid a need, after `need.leaving` have left."""
@@ -168,30 +183,30 @@ class QueueClaim:
         found = self.accounts.excesses(self.leaf, need.request, need.dimensions, departure)
         return [Lack(dimension, position) for position, dimension, _, _ in found]
 
-    def _lenders(self) -> Mapping[int, Collection[int]]:
-        """Return the leaves that may lose anything, and in which dimensions; never too few."""
-        tree, held = self.accounts.tree, self.accounts.held
-        dimensions = range(len(held))
+    def _lenders(self) -> Mapping[int, int]:
+        """Return the leaves that may lose anything, and below which forks; never too few."""
+        tree = self.accounts.tree
         if not self.loans.foresees:
-            leaves = range(len(tree.names))
-            return dict.fromkeys(
-                (leaf for leaf in leaves if leaf != self.leaf and tree.is_leaf(leaf)), dimensions
-            )
+            leaves = filter(tree.is_leaf, range(len(tree.names)))
+            return {leaf: self.leaf for leaf in leaves if leaf != self.leaf}
         share = self._beyond(ClaimStage.ALL)
         if self.levels:
-            found = dict(lenders_above(self.accounts, self.leaf, share, leaves_alone=True))
+            lenders = lenders_above(self.accounts, self.leaf, share, leaves_alone=True)
+            found = dict.fromkeys(lenders, self.leaf)
             beside: Collection[int] = (self.leaf,)
         else:
-            found, beside = self._lenders_in_reach(share)
-        for leaf in self.loans.backfilling:
-            if leaf != self.leaf and self._branches(leaf)[0][-1] in beside:
-                found[leaf] = dimensions  # backfill goes whatever is short
+            found = self._lenders_in_reach(share)
+            beside = self._excess.keys()
+        for leaf in self.loans.backfilling:  # backfill goes whatever is short
+            if leaf != self.leaf and (fork := self._branches(leaf)[0][-1]) in beside:
+                found[leaf] = fork
         return found
 
-    def _lenders_in_reach(self, share: Share) -> tuple[dict[int, Collection[int]], Collection[int]]:
-        """Return the leaves, and the queues on the claimant's path that may come within reach."""
-        found: dict[int, Collection[int]] = {}
+    def _lenders_in_reach(self, share: Share) -> dict[int, int]:
+        """Return the leaves, and find the queues on the claimant's path that may be in reach."""
+        found: dict[int, int] = {}
         rights, given = self.rights, (0,) * len(self._request)
+        unhindered = set(rights)
         uncounted: list[int] = []  # leaves of which it is not yet in `given` what they may lose
         for position in self.accounts.tree.path(self.leaf):
             excess = {right: self._excess_of(right, position) for right in rights}
@@ -201,15 +216,18 @@ class QueueClaim:
                     [given, *(self._most_of(leaf, share) for leaf in uncounted)], given
                 )
                 uncounted = []
+                unhindered.difference_update(right for right, e in excess.items() if any(e))
                 excess = {right: e for right, e in excess.items() if all(map(le, e, given))}
                 if not excess:
                     break
                 rights = list(excess)
             self._excess[position] = list(excess.values())
-            lenders = dict(lenders_above(self.accounts, position, share))
-            found.update(lenders)
+            if unhindered:
+                self._forks_in_reach.add(position)
+            lenders = list(lenders_above(self.accounts, position, share))
+            found.update(dict.fromkeys(lenders, position))
             uncounted += lenders
-        return found, self._excess.keys()
+        return found
 
     def _most_of(self, leaf: int, share: Share) -> Vector:
         """Return the most that a leaf may lose, if what a share covers is left to it."""
@@ -224,33 +242,39 @@ class QueueClaim:
             excess[d] = max(0, held[d][position] + request[d] - most[d][position])
         return tuple(excess)
 
-    def _within_reach(self, leaves: Iterable[int]) -> Collection[int]:
-        """Return the leaves from which units may be taken first."""
-        if len(self._forks_in_reach) == len(self._excess):  # also where nothing is foreseen
-            return list(leaves)
-        return [leaf for leaf in leaves if self._branches(leaf)[0][-1] in self._forks_in_reach]
+    @property
+    def _are_all_in_reach(self) -> bool:
+        """Whether any leaf may lose something first; also where nothing is foreseen."""
+        return len(self._forks_in_reach) == len(self._excess)
 
-    def _in_reach_with(
-        self, pool: Mapping[int, Sequence[EvictionUnit]]
-    ) -> Mapping[int, Sequence[EvictionUnit]]:
-        """Return a pool without the leaves that stay out of reach if all others lose everything."""
-        if len(self._forks_in_reach) == len(self._excess):  # also where nothing is foreseen
-            return pool
-        kept: dict[int, Sequence[EvictionUnit]] = {}
-        zero = (0,) * len(self._request)
-        for fork, found in self._excess.items():  # upward
-            if fork not in self._forks_in_reach:
-                units = [unit for of_leaf in kept.values() for unit in of_leaf]
-                gone = total_of([task.resreq for unit in units for task in unit.victims], zero)
-                if not any(all(map(le, excess, gone)) for excess in found):
-                    break
-            kept.update((leaf, pool[leaf]) for leaf in pool if self._branches(leaf)[0][-1] == fork)
-        return kept
+    def _lenders_on(self, node: NodeState, stage: ClaimStage) -> Collection[int]:
+        """Return the leaves that may lose units on a node at a stage.
+
+        Without those that stay out of reach even if all others lose everything that they have there.
+        """
+        lenders = self._lenders_at(stage)
+        if self._beyond(stage) is not Share.FAIR:
+            return lenders
+        there = [leaf for leaf in self.loans.leaves_on(node) if leaf in lenders]
+        if self._are_all_in_reach:
+            return there
+        is_surplus = stage is ClaimStage.SURPLUS_BEYOND_SHARE
+        in_reach: list[int] = []
+        gone = (0,) * len(self._request)
+        for fork, excess in self._excess.items():  # upward
+            if fork not in self._forks_in_reach and not any(all(map(le, e, gone)) for e in excess):
+                break
+            for leaf in there:
+                if self._forks[leaf] == fork:
+                    in_reach.append(leaf)
+                    gone = plus(gone, self.loans.gone_with(leaf, node, is_surplus=is_surplus))
+        return in_reach
 
     def _lenders_at(self, stage: ClaimStage) -> Collection[int]:
+        stage = max(stage, ClaimStage.BEYOND_SHARE)  # in both stages up to it, shares are kept
         found = self._at_stage.get(stage)
         if found is None:
-            found, loans = self._reachable.keys(), self.loans
+            found, loans = self._forks.keys(), self.loans
             if loans.foresees and stage.keeps_shares:
                 found = {leaf for leaf in found if loans.may_keep_share(leaf)}
             elif loans.foresees and stage is not ClaimStage.ALL:
@@ -465,22 +489,23 @@ class QueueClaim:
         key = -1 if node is None else node.slot, stage
         pool = self._pools.get(key)
         if pool is None:
-            leaves, share = self._lenders_at(stage), self._beyond(stage)
-            if node is not None and share is Share.FAIR:
-                leaves = [leaf for leaf in self.loans.leaves_on(node) if leaf in leaves]
-            pool = {
+            share = self._beyond(stage)
+            leaves = self._lenders_at(stage) if node is None else self._lenders_on(node, stage)
+            pool = self._pools[key] = {
                 leaf: units for leaf in leaves if (units := self._units(leaf, node, stage, share))
             }
-            pool = self._pools[key] = self._in_reach_with(pool)
         return pool
 
     def _units(
         self, leaf: int, node: NodeState | None, stage: ClaimStage, share: Share
     ) -> Sequence[EvictionUnit]:
+        beyond = self.loans.beyond(leaf, node, share)
         takes_jobs = stage is not ClaimStage.SURPLUS_BEYOND_SHARE
+        if takes_jobs and any(right.leaves == (share,) for right in self.rights):
+            return beyond
         return [
             unit
-            for unit in self.loans.beyond(leaf, node, share)
+            for unit in beyond
             if unit.is_backfill or ((takes_jobs or unit.is_surplus) and self._rights_to(leaf, unit))
         ]
 
@@ -615,7 +640,7 @@ class QueueClaim:
 
 def lenders_above(
     accounts: Accounts, position: int, share: Share, *, leaves_alone: bool = False
-) -> Iterator[tuple[int, Collection[int]]]:
+) -> Iterator[int]:
     """Yield the leaves below the siblings of a queue that may lose resources to it.
 
     A leaf may lose of a dimension only if it and all queues above it, up to that sibling, keep
@@ -643,6 +668,6 @@ def lenders_above(
             continue
         children = tree.children[other]
         if not children:
-            yield other, above
+            yield other
         elif not leaves_alone:
             below += [(child, above) for child in children]

@@ -195,6 +195,13 @@ class Loans:
         running = [task for task in node.tasks.values() if task.status is TaskStatus.RUNNING]
         return total_of([task.resreq for task in running], (0,) * len(node.allocatable))
 
+    def gone_with(self, leaf: int, _node: NodeState, *, is_surplus: bool) -> Vector:  # noqa: ARG002
+        """Return what a leaf may hold less without its units on loan on a node; never too little.
+
+        Anywhere: tasks leave other nodes with them. `is_surplus`: whether surplus units alone go.
+        """
+        return tuple([of_all[leaf] for of_all in self._accounts.held])
+
     def may_lend(self, _leaf: int, /) -> bool:
         """Return False only if a leaf has nothing on loan, nor any backfill tasks."""
         return True

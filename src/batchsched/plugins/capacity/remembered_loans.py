@@ -220,8 +220,9 @@ class RememberedLoans(Loans):
         """What is on loan by node and leaf, the most valuable first."""
         self._listed: dict[tuple[int, int], list[EvictionUnit]] = {}
         """By leaf and node, the answers of `on_loan`, until they change."""
-        self._sums: dict[tuple[int, int], tuple[Vector, Vector]] = {}
-        """By leaf and node, what surplus and all units on loan hold there, until they change."""
+        self._sums: dict[tuple[int, int, bool], tuple[Vector, Vector]] = {}
+        """By leaf, node and whether surplus alone counts, what units on loan there hold there, and
+        what goes with them anywhere, until they change."""
         self._changes: list[int] = []
         self._incomplete: dict[int, dict[str, JobState]] = {}
         """By leaf, the jobs of which nothing but Allocated tasks, too few, was on nodes, by UID."""
@@ -381,11 +382,15 @@ class RememberedLoans(Loans):
         # Asked of most nodes in each search (the benchmark tree).
         there, known, index = self._there.get(node.index, ()), self._sums, node.index
         found = [
-            (known.get((leaf, index)) or self._sums_of(leaf, node))[not is_surplus]
+            (known.get((leaf, index, is_surplus)) or self._sums_of(leaf, node, is_surplus))[0]
             for leaf in there
             if leaves is None or leaf in leaves
         ]
         return found[0] if len(found) == 1 else total_of(found, (0,) * len(node.allocatable))
+
+    def gone_with(self, leaf: int, node: NodeState, *, is_surplus: bool) -> Vector:
+        known = self._sums.get((leaf, node.index, is_surplus))
+        return (known or self._sums_of(leaf, node, is_surplus))[1]
 
     def may_lend(self, leaf: int, /) -> bool:
         return leaf in self.backfilling or not self._accounts.is_covered(leaf)
@@ -558,7 +563,8 @@ class RememberedLoans(Loans):
 
     def _note_change(self, leaf: int, node: int) -> None:
         self._listed.pop((leaf, node), None)
-        self._sums.pop((leaf, node), None)
+        self._sums.pop((leaf, node, True), None)
+        self._sums.pop((leaf, node, False), None)
         self._changes.append(node)
 
     def _list(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
@@ -569,17 +575,16 @@ class RememberedLoans(Loans):
             self._listed[leaf, node.index] = units
         return units
 
-    def _sums_of(self, leaf: int, node: NodeState) -> tuple[Vector, Vector]:
-        """Return what surplus and all units of a leaf on loan on a node hold there."""
-        surplus: dict[str, Vector] = {}
-        others: dict[str, Vector] = {}
-        for unit in self._list(leaf, node):
-            held = surplus if unit.is_surplus or unit.is_backfill else others
-            held.update((each.uid, each.resreq) for each in unit.victims if each.node is node)
+    def _sums_of(self, leaf: int, node: NodeState, is_surplus: bool) -> tuple[Vector, Vector]:
+        """Return what units on loan on a node hold there, and what goes with them anywhere."""
+        units = self._list(leaf, node)
+        if is_surplus:
+            units = [unit for unit in units if unit.is_surplus or unit.is_backfill]
+        victims = {task.uid: task for unit in units for task in unit.victims}.values()
         zero = (0,) * len(node.allocatable)
-        of_surplus = total_of(surplus.values(), zero)
-        of_all = total_of({**surplus, **others}.values(), zero) if others else of_surplus
-        found = self._sums[leaf, node.index] = of_surplus, of_all
+        here = total_of([task.resreq for task in victims if task.node is node], zero)
+        found = here, total_of([task.resreq for task in victims], zero)
+        self._sums[leaf, node.index, is_surplus] = found
         return found
 
 
