@@ -225,6 +225,8 @@ class _Search:
     def stays_within(self, right: Right, names: Sequence[str], taken: Sequence[Unit]) -> bool:
         """Return whether queues above the claimant stay within what a right gives them."""
         capacity, state = self._capacity, self._session.state
+        if right is not Right.FAIR and not self._claim.asked:
+            return False
         covered = self._covers[self._leaf].by(right)
         if any(unit.uid not in covered for unit in self._own_core):
             return False

@@ -290,6 +290,16 @@ class TestCover:
         gone, _ = evicted([node("n1", 6)], [Queue(name="a"), Queue(name="b")], jobs)
         assert len(gone) == 1
 
+    def test_what_is_charged_nothing_takes_nothing_that_is_covered(self) -> None:
+        # It only needs a cpu to start; neither queue deserves anything.
+        waits = job("a", "waits")
+        (task,) = waits.tasks
+        waits = evolve(waits, tasks=[evolve(task, resreq=amount(0), init_resreq=amount(1))])
+        jobs = [*singles("b", "b", 2, on="n1"), waits]
+        gone, result = evicted([node("n1", 2)], [Queue(name="a"), Queue(name="b")], jobs)
+        assert gone == []
+        assert "covered by the fair share of queue 'b': 2" in result.pending["waits-00"].text
+
     def test_what_is_kept_for_others_is_made_free_again(self) -> None:
         # Nothing is short on the node, but c holds what keeps b from its share.
         queues = [Queue(name="a", guarantee=amount(4)), Queue(name="b"), Queue(name="c")]

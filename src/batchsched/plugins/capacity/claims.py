@@ -40,8 +40,9 @@ class Right:
     """Only from queues is anything taken that hold more than each of these shares."""
 
 
+FAIR = Right(Share.FAIR, (Share.FAIR,), (Share.FAIR,))
 RIGHTS = (
-    Right(Share.FAIR, (Share.FAIR,), (Share.FAIR,)),
+    FAIR,
     Right(Share.NOMINAL, (Share.FAIR, Share.NOMINAL), (Share.FAIR, Share.NOMINAL)),
     Right(Share.MET, (Share.MET,), (Share.MET,)),
 )

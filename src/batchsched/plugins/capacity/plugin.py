@@ -36,7 +36,7 @@ from batchsched.plugins.capacity.accounts import (
     Share,
     use_of,
 )
-from batchsched.plugins.capacity.claims import RIGHTS, QueueClaim
+from batchsched.plugins.capacity.claims import FAIR, RIGHTS, QueueClaim
 from batchsched.plugins.capacity.loans import Loans
 from batchsched.plugins.capacity.ranks import Preemption
 from batchsched.plugins.capacity.remembered_loans import RememberedLoans
@@ -322,7 +322,9 @@ class _Capacity:
         leaf = self._tree.position[queue.name]
         if any(task.is_backfill for task in need.tasks):
             return claims_no_backfill(queue.name, "capacity")
-        within = [each for each in RIGHTS if accounts.is_within_share(leaf, need, each.within)]
+        # What is charged nothing is no part of what a queue deserves.
+        possible = RIGHTS if need.dimensions else (FAIR,)
+        within = [each for each in possible if accounts.is_within_share(leaf, need, each.within)]
         rights = [each for each in within if loans.covers_core(leaf, need.job, each.within)]
         if not rights and not self._plugin.levels:
             if within:
