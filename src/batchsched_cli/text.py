@@ -339,7 +339,7 @@ def text_of(answer: Answer, style: Style) -> str:
     """
     parts = [_part(block, style) for block in answer.blocks]
     if not style.shows_all:
-        parts = _as_fit(parts)
+        parts = _as_fit(parts, style)
     spare = MOST_LINES - sum(len(part.fixed) for part in parts)
     lines: list[str] = []
     for position, part in enumerate(parts):
@@ -359,7 +359,7 @@ def text_of(answer: Answer, style: Style) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _as_fit(parts: Sequence[_Part]) -> list[_Part]:
+def _as_fit(parts: Sequence[_Part], style: Style) -> list[_Part]:
     """Return the parts without the last ones, if there are too many to show a little of each."""
     least = [len(part.fixed) + min(len(part.cuttable), _LEAST_ROWS) for part in parts]
     excess = sum(least) - MOST_LINES
@@ -370,8 +370,9 @@ def _as_fit(parts: Sequence[_Part]) -> list[_Part]:
         left_out.append(able.pop())
     kept = [part for position, part in enumerate(parts) if position not in left_out]
     if left_out:
-        more = f"and {len(left_out)} more parts: --all shows them"
-        kept.insert(left_out[-1], _Part([more], 1))
+        more = counted(len(left_out), "more part")
+        lines = [*wrapped(f"and {more}: --all shows the rest", style.width)]
+        kept.insert(left_out[-1], _Part(lines, len(lines)))
     return kept
 
 

@@ -152,7 +152,7 @@ def test_many_findings_take_at_most_a_screen(tmp_path):
     assert ended.status == 1
     assert len(ended.lines) <= 40
     shown = sum(line.startswith("UnknownPlugin") for line in ended.lines)
-    assert ended.lines[-1] == f"and {32 - shown} more parts: --all shows them"
+    assert ended.lines[-1] == f"and {32 - shown} more parts: --all shows the rest"
     every = run("check", file, "--all").lines
     assert sum(line.startswith("UnknownPlugin") for line in every) == 30 > shown > 3
 
