@@ -107,6 +107,16 @@ def test_what_kueue_admitted_is_not_refused_by_a_quota_that_is_less():
     assert started(ours) == ["a-0"]
 
 
+def test_a_cluster_queue_that_was_not_dumped_is_there_if_it_admitted_a_job():
+    (waiting,) = (each for each in dumps.kueue_waits() if each["kind"] == "Workload")
+    objects = [*kueue_admitted_pods(), waiting, dumps.local_queue(), dumps.node("n1", "5")]
+    dump = read_dump(objects)
+    assert started(dump) == ["a-0", "a-1"]
+    assert kinds(dump.snapshot.job("team/job-wait-5f1d2"))[0] is HoldKind.NO_QUEUE
+    text = "ClusterQueue research, which admitted jobs, is not in the dump: it has no limit"
+    assert text in dump.assumed
+
+
 def test_what_kueue_admitted_is_not_refused_by_what_others_do_not_lend():
     queues = [dumps.cluster_queue(name) for name in ("research", "other")]
     for queue in queues:

@@ -207,6 +207,8 @@ class _DumpReader:
     several_pools: bool = False
     kai_names: dict[str, str] = field(factory=dict[str, str])
     """The names in the snapshot of KAI's queues whose names were taken."""
+    assumed_queues: list[str] = field(factory=list[str])
+    """The queues in which Kueue has admitted jobs, and which are not there."""
 
     def read(self, now: str | datetime | float | None) -> Dump:
         """Read everything."""
@@ -660,7 +662,7 @@ class _DumpReader:
         draft.make_tasks(namespaces, priorities)
 
     def _jobs(self, kueue: Kueue, queues: list[Queue]) -> list[JobInfo]:
-        """Return the jobs, and add the default queue if it is used. O(tasks)."""
+        """Return the jobs, and add queues that must be there, such as the default one. O(tasks)."""
         names = {queue.name for queue in queues}
         jobs: list[JobInfo] = []
         for draft in self.drafts:
@@ -670,6 +672,10 @@ class _DumpReader:
                 if queue not in names:
                     queues.append(Queue(name=queue))
                     names.add(queue)
+            elif queue not in names and draft.has_quota:
+                queues.append(Queue(name=queue))
+                names.add(queue)
+                self.assumed_queues.append(queue)
             elif queue == ROOT and queue not in names and draft.system == "volcano":
                 draft.holds.append(Hold(HoldKind.NO_QUEUE, ROOT, _NOT_IN_ROOT))
             elif queue not in names and draft.objects and draft.system in _WITH_QUEUES:
@@ -775,6 +781,8 @@ class _DumpReader:
         is_there = any(queue.name == _DEFAULT_QUEUE for queue in snapshot.queues)
         if used and is_there and _DEFAULT_QUEUE not in queue_objects:
             yield "queue default is not in the dump: it has weight 1 and no limit"
+        for name in sorted(self.assumed_queues):
+            yield f"ClusterQueue {name}, which admitted jobs, is not in the dump: it has no limit"
         for system, group, kind in (("kueue", KUEUE, "Workload"), ("volcano", VOLCANO, "PodGroup")):
             waits = any(draft.kind == "Job" and draft.system == system for draft in self.drafts)
             if waits and not self.objects.of(group, kind):
