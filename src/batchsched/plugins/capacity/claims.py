@@ -251,7 +251,7 @@ class QueueClaim:
     def _lenders_on(self, node: NodeState, stage: ClaimStage) -> Collection[int]:
         """Return the leaves that may lose units on a node at a stage.
 
-        Without those that stay out of reach even if all others lose everything that they have there.
+        Without those that stay out of reach even if all others lose all that they have there.
         """
         lenders = self._lenders_at(stage)
         if self._beyond(stage) is not Share.FAIR:
