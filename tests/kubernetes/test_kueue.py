@@ -384,6 +384,9 @@ def test_two_workloads_of_a_job_that_grows_are_one_job():
     # The quota is reserved for the old size only.
     assert dump.snapshot.queues[0].limit == ResourceLimit(milli_cpu=6000)
     assert started(read_dump(growing(), admission="ours")) == ["more-0"]
+    # Kueue removes the gate as it admits; nobody is advised to do so.
+    answer = explain(dump.snapshot, result, job.uid, facts=dump.facts)
+    assert (answer.once_released, answer.would_start) == ("admitted now, it would start on n1", ())
 
 
 def test_a_job_that_was_admitted_in_its_new_size_is_that_workload():

@@ -126,9 +126,10 @@ def read_dump(
     """Read the objects of a cluster on which several systems may schedule pods.
 
     Jobs are Kubernetes' own groups, groups of Volcano, kube-batch and KAI Scheduler, Kueue's
-    Workloads, and single pods that some batch scheduler is to place. What keeps a job or a pod
-    from being placed, whatever room there is, becomes a hold: a scheduling gate, a group that is
-    not there, an admission that is lacking. The order of the objects does not matter.
+    Workloads, single pods that some batch scheduler is to place, and Jobs that wait although none
+    of these is there yet. What keeps a job or a pod from being placed, whatever room there is,
+    becomes a hold: a scheduling gate, a group that is not there, an admission that is lacking. The
+    order of the objects does not matter.
     O(objects + owner references).
 
     Args:

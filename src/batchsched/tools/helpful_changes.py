@@ -487,6 +487,11 @@ def release(waiting: Waiting) -> Candidate | None:
     return Candidate(tuple(changes), f"{_RELEASE}{', '.join(gone)}")
 
 
+def _is_of_admission(hold: Hold) -> bool:
+    is_gate = hold.kind is HoldKind.GATE and hold.name.startswith(_GATES_OF_ADMISSION)
+    return is_gate or hold.kind in _OF_ADMISSION
+
+
 def _all_holds(job: JobInfo) -> list[Hold]:
     return [*job.holds, *(hold for task in job.tasks for hold in task.holds)]
 
@@ -505,6 +510,8 @@ _NOT_THERE = (HoldKind.GROUP_MISSING, HoldKind.NO_QUEUE)
 """Holds that nobody can release: something has to be made, or changed, first."""
 _OF_ADMISSION = (HoldKind.NOT_ADMITTED, HoldKind.CHECK)
 """Holds that a controller lifts as it decides: what follows is told, but nobody can be advised."""
+_GATES_OF_ADMISSION = ("kueue.x-k8s.io/", "scheduling.volcano.sh/")
+"""How the names of the gates begin that a controller removes as it admits."""
 _RELEASE = "release: "
 
 
@@ -521,7 +528,7 @@ def with_release(
     once = "once released"
     if not freed.text.startswith(_RELEASE):
         once = f"once {freed.text}"
-    elif any(hold.kind in _OF_ADMISSION for hold in holds):
+    elif any(_is_of_admission(hold) for hold in holds):
         once = "admitted now"
     started = [bind for bind in result.binds if bind.task_uid in wanted]
     promises = [*result.pipelined, *result.conditional]
@@ -531,7 +538,7 @@ def with_release(
     if started:
         text = f"{once}, it would start on {_names(nodes)}"
         is_theirs = all(isinstance(change, Released) for change in freed.changes) and all(
-            hold.kind in _OF_ADMISSION for hold in holds
+            _is_of_admission(hold) for hold in holds
         )
         if not is_theirs and _starts(job, wanted, result, freed.changes):
             found = (TriedChange(changes=freed.changes, text=freed.text),)
