@@ -439,9 +439,9 @@ def parsed(
     """Yield the objects in the content of a file: JSON or YAML, compressed or not."""
     try:
         text = _text(content)
-        start = text.lstrip()[:1]
-        is_yaml = source.removesuffix(".gz").endswith((".yaml", ".yml")) or (
-            source == STANDARD_INPUT and start not in ("{", "[")
+        name = source.removesuffix(".gz")
+        is_yaml = name.endswith((".yaml", ".yml")) or (
+            not name.endswith(".json") and not text.lstrip().startswith(("{", "["))
         )
         found = list(_yaml(text) if is_yaml else _json(text))
     except RecursionError:

@@ -267,6 +267,14 @@ def test_yaml_is_read_as_the_json_that_it_stands_for(content, is_flow):
     assert faults == []
 
 
+@pytest.mark.parametrize("name", ["volcano-scheduler.conf", "dump", "dump.gz"])
+def test_a_file_whose_name_does_not_say_what_it_is_may_be_either(name):
+    for text in ("actions: allocate", '{"actions": "allocate"}'):
+        faults = []
+        found = [each for _, each in parsed(name, text.encode(), faults, faults)]
+        assert (found, faults) == ([{"actions": "allocate"}], [])
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -235,6 +235,24 @@ def test_reclaim_without_shares_is_found_unless_it_is_meant(
     assert ("ReclaimWithoutShares" in codes) is is_found
 
 
+@pytest.mark.parametrize(
+    ("actions", "off", "evicting"),
+    [
+        ("allocate, preempt", {}, ["preempt"]),
+        ("allocate, preempt", {"enablePreemptable": False}, []),
+        ("allocate, preempt, reclaim", {"enablePreemptable": False}, ["reclaim"]),
+        ("allocate, reclaim", {"enableReclaimable": False}, []),
+    ],
+)
+def test_what_gang_is_switched_off_for_it_does_not_protect(
+    actions: str, off: dict[str, bool], evicting: list[str]
+) -> None:
+    gang = {"name": "gang"} | off
+    found = check_config(config(actions, ["priority", gang], ["predicates", "proportion"]))
+    told = [each.consequence.split("'")[1] for each in found if each.code == "AtMinimumProtected"]
+    assert told == evicting
+
+
 def test_a_plugin_of_ones_own_may_say_what_queues_deserve() -> None:
     registry = default_registry()
     registry.register_plugin("shares", factory_of("priority"))

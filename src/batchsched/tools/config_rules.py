@@ -199,8 +199,15 @@ def _nothing_starts(config: SchedulerConfig) -> Iterator[Suspected]:
 
 def _at_minimum(config: SchedulerConfig) -> Iterator[Suspected]:
     gang = _find_plugin(config, "gang")
-    evicting = action_named(config, "preempt") or action_named(config, "reclaim")
-    if gang is None or evicting is None or gang[1].arguments.get("atMinimum") == "whole-job":
+    if gang is None or gang[1].arguments.get("atMinimum") == "whole-job":
+        return
+    flags = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}
+    protected = [
+        name
+        for name, flag in flags.items()
+        if action_named(config, name) is not None and gang[1].flags.get(flag, True)
+    ]
+    if not protected:
         return
     whole = _with_plugin_changed(
         config, "gang", lambda p: evolve(p, arguments={**p.arguments, "atMinimum": "whole-job"})
@@ -209,7 +216,7 @@ def _at_minimum(config: SchedulerConfig) -> Iterator[Suspected]:
         code="AtMinimumProtected",
         place=gang[0],
         consequence=(
-            f"action {evicting[1].name!r} can never evict from a job that runs with no more tasks "
+            f"action {protected[0]!r} can never evict from a job that runs with no more tasks "
             "than its min_available, so no job of one task, whatever the priorities"
         ),
         advice="set the argument atMinimum: whole-job of plugin 'gang'",
