@@ -10,11 +10,16 @@ from typing import NamedTuple
 
 MOST_SUGGESTIONS = 3
 _HELP_WIDTH = 80
-KUBECTL = (
-    "for kind in nodes pods jobs priorityclasses podgroups queues workloads localqueues "
-    "clusterqueues; do kubectl get $kind -A -o json; done > cluster.json"
+_KUBECTL = (
+    "for kind in $(kubectl api-resources --verbs=list -o name |",
+    (
+        "grep -E '^(nodes|pods|namespaces|jobs|.*podgroups|workloads|.*queues|cohorts|"
+        ".*priorityclasses|bindrequests)(\\.|$)'); do"
+    ),
+    "kubectl get $kind -A -o json; done > cluster.json",
 )
-"""What makes a dump. Kinds that a cluster does not have leave nothing in it."""
+KUBECTL = " ".join(_KUBECTL)
+"""What makes a dump: of all kinds that are read and that a cluster has, in whichever API group."""
 
 
 class UsageError(Exception):
@@ -246,7 +251,7 @@ def program_help(commands: Mapping[str, Command]) -> str:
     lines += [
         "`batchsched COMMAND --help` tells what a command takes and what its exit status says.",
         "A dump of a cluster:",
-        f"  {KUBECTL}",
+        *(f"  {line}" for line in _KUBECTL),
     ]
     return "\n".join(lines)
 

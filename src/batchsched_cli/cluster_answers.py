@@ -147,7 +147,7 @@ def _circumstances(question: Question, job: JobInfo, standing: JobStanding) -> I
     if names:
         yield f"scheduler names: {', '.join(names)}"
     assumed = question.dump().assumed
-    if not any(text.startswith("now is") for text in assumed):
+    if now and not any(text.startswith("now is") for text in assumed):
         yield f"now: {time_text(now)}"
     for text in assumed:
         yield f"assumed: {text}"

@@ -217,6 +217,8 @@ def test_a_snapshot_that_tells_no_times_shows_none():
     snapshot = Snapshot(queues=[Queue(name="q")], jobs=[JobInfo(name="j", queue="q")], now=2e9)
     given = json.dumps(snapshot.to_dict()).encode()
     assert "SINCE" not in run("jobs", given=given).lines[1]
+    given = json.dumps(snapshot.to_dict() | {"now": 0}).encode()
+    assert not [line for line in run("why", "j", given=given).lines if line.startswith("now")]
 
 
 def test_until_when_a_node_is_held_is_a_date():

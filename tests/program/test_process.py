@@ -8,6 +8,7 @@ import sys
 import pytest
 from tests.support.dumps import everything
 
+from batchsched_cli.arguments import KUBECTL
 from batchsched_cli.program import main
 
 RUN = [sys.executable, "-m", "batchsched_cli"]
@@ -81,6 +82,25 @@ def test_closed_and_full_streams_end_it_without_a_traceback():
         "batchsched: standard input: there are no objects",
         "batchsched: standard output: No space left on device",
     ]
+
+
+def test_the_line_that_makes_a_dump_takes_all_kinds_that_are_read(tmp_path):
+    read = ["nodes", "pods", "namespaces", "jobs.batch", "jobs.batch.volcano.sh"]
+    read += [f"podgroups.scheduling.{group}" for group in ("k8s.io", "volcano.sh", "run.ai")]
+    read += ["compositepodgroups.scheduling.k8s.io", "priorityclasses.scheduling.k8s.io"]
+    read += ["queues.scheduling.volcano.sh", "bindrequests.scheduling.run.ai"]
+    kinds = ("workloads", "localqueues", "clusterqueues", "cohorts", "workloadpriorityclasses")
+    read += [f"{kind}.kueue.x-k8s.io" for kind in kinds]
+    others = ["secrets", "configmaps", "podmonitors.monitoring.coreos.com", "cronjobs.batch"]
+    kubectl = tmp_path / "kubectl"
+    printed = "\n".join([*read, *others])
+    kubectl.write_text(
+        f'#!/bin/sh\nif [ "$1" = api-resources ]; then echo "{printed}"; else echo "$2"; fi\n'
+    )
+    kubectl.chmod(0o755)
+    path = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    subprocess.run(["sh", "-c", KUBECTL], check=True, cwd=tmp_path, env=path)
+    assert (tmp_path / "cluster.json").read_text().split() == read
 
 
 def test_names_that_the_encoding_lacks_are_printed_as_well_as_it_can():
