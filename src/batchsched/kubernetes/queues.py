@@ -151,9 +151,9 @@ def with_room_for(
 ) -> list[Queue]:
     """Return the queues, with quotas of Kueue that refuse nothing of what is used. O(queues).
 
-    Kueue has decided that it may run. It is more than a quota that was lowered since, or if pods
-    request more than their Workload: then the limit is what is used. Where nodes in service have
-    too little for all guarantees, nothing is kept for queues that do not use theirs.
+    Kueue has decided that it may run. It may be more than the quota: quotas are lowered, and pods
+    may request more than their Workload. Then the limit is what is used. Where nodes in service
+    have too little for all guarantees, nothing is kept for queues that do not use theirs.
 
     Args:
         queues: the queues; their parents form no cycle.
@@ -169,12 +169,13 @@ def with_room_for(
     from_the_top = list(below.get(None, ()))
     for name in from_the_top:
         from_the_top += below.get(name, ())
-    of_kueue: set[str] = set()
+    of_kueue: dict[str, None] = {}
+    """ClusterQueues, and the cohorts above them."""
     for name in reversed(from_the_top):
         one = given.get(name)
         is_cluster_queue = one is not None and one.kind == "ClusterQueue"
-        if is_cluster_queue or not of_kueue.isdisjoint(below.get(name, ())):
-            of_kueue.add(name)
+        if is_cluster_queue or any(child in of_kueue for child in below.get(name, ())):
+            of_kueue[name] = None
 
     def kept(dimension: str) -> dict[str, int]:
         """Return what each queue, with those below it, uses or is guaranteed."""
