@@ -9,11 +9,11 @@ import attrs
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.snapshot_content import HUGE, INF, N1, NAN, Q, job, task, with_task
 
 from batchsched import (
     Fault,
     HostPort,
-    JobInfo,
     LabelSelector,
     NodeAffinity,
     NodeInfo,
@@ -38,26 +38,6 @@ from batchsched import (
 )
 from batchsched.model.validation import snapshot as validation
 from batchsched.model.validation.snapshot import task_problems
-
-NAN, INF = float("nan"), float("inf")
-HUGE = 10**400  # no float can hold it
-
-N1 = NodeInfo(name="n1", allocatable=Resource(milli_cpu=4000, memory=1000, scalars={"x": 2}))
-Q = Queue(name="q")
-
-
-def task(uid: str = "t", **content: object) -> TaskInfo:
-    return TaskInfo(**{"uid": uid, "name": "worker", **content})
-
-
-def job(name: str = "j", *tasks: TaskInfo, **content: object) -> JobInfo:
-    return JobInfo(**{"name": name, "queue": "q", "tasks": tasks, **content})
-
-
-def with_task(**content: object) -> dict[str, object]:
-    """A snapshot's content with one task, after a sound one: what it shares is known by then."""
-    tasks = task("a", labels={"a": "b"}), task(**content)
-    return {"nodes": [N1], "queues": [Q], "jobs": [job("j", *tasks)]}
 
 
 def faults_of(content: dict[str, object]) -> tuple[Fault, ...]:

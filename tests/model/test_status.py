@@ -53,6 +53,8 @@ def test_the_statuses_are_those_of_the_specification() -> None:
             "in_snapshot",
             {status.value for status in TaskStatus} - {"Allocated", "Conditional"},
         ),
+        ("to_place", {"Pending", "Reserved", "Pipelined"}),
+        ("ended", {"Succeeded", "Failed"}),
     ],
 )
 def test_what_a_status_implies(attribute: str, statuses: set[str]) -> None:
@@ -64,7 +66,8 @@ def test_counts_are_numbers_and_the_rest_is_true_or_false(status: TaskStatus) ->
     for count in (status.ready, status.waiting, status.conditionally_ready, status.valid):
         assert type(count) is int
         assert count in (0, 1)
-    for flag in (status.occupies, status.holds, status.charged, status.in_snapshot):
+    flags = (status.occupies, status.holds, status.charged, status.in_snapshot)
+    for flag in (*flags, status.to_place, status.ended):
         assert type(flag) is bool
 
 

@@ -17,6 +17,7 @@ from batchsched import (
     JobEvent,
     JobInfo,
     NodeInfo,
+    PluginError,
     Queue,
     QueueStatus,
     Resource,
@@ -29,13 +30,17 @@ from batchsched import (
     TaskGroup,
     TaskInfo,
     TaskStatus,
+    Unfit,
+    UnfitReason,
     UnknownNameError,
     WhyPending,
+    default_registry,
     explain,
     schedule,
     what_if,
 )
 from batchsched.live import NodeAdded, TaskRemoved, TaskSucceeded
+from batchsched.plugin import ExtensionPoints, Predicate, SessionView
 from batchsched.testing import configs, snapshots
 from batchsched.tools import Explanation, Released, WhatIf, starts
 
@@ -845,3 +850,26 @@ def test_the_end_of_the_job_that_it_depends_on_is_tried() -> None:
     explanation = explained(of_sizes(4, jobs=[busy, job]), "default/job")
     assert [each.text for each in explanation.would_start] == ["end job default/r"]
     assert not explanation.tells_nodes
+
+
+def test_what_a_predicate_raises_about_curing_is_told_as_an_error_of_its_plugin() -> None:
+    def curable(_unfit: Unfit) -> bool:
+        raise ValueError("no idea")
+
+    refuses = Predicate(check=lambda *_: Unfit(UnfitReason.REFUSED_BY_PLUGIN), curable=curable)
+
+    class Own:
+        def open(self, _view: SessionView, /) -> object:
+            return ExtensionPoints(predicates=lambda: [refuses])
+
+    registry = default_registry()
+    registry.register_plugin("own", lambda _arguments: Own())
+    config = SchedulerConfig.from_mapping(
+        {"actions": "allocate", "tiers": [{"plugins": [{"name": "own"}]}]}, registry=registry
+    )
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n", allocatable=CPU)], queues=[Queue(name="q")], jobs=[waiting("j")]
+    )
+    result = Scheduler(config, registry).schedule(snapshot)
+    with pytest.raises(PluginError, match=r"'own'.*no idea"):
+        explain(snapshot, result, "j-0", config=config, registry=registry)

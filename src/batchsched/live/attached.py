@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from attrs import evolve, fields_dict
 
 from batchsched.errors import ArgumentError, Fault
-from batchsched.model.cluster import JobInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.cluster import JobInfo, Queue, TaskInfo
 from batchsched.model.immutable import LazyMap
 from batchsched.model.reasons import JobCondition
 from batchsched.model.result import CycleResult, JobOutcome, TaskOutcome
@@ -352,10 +352,7 @@ def _may_be_held(task: TaskState, info: TaskInfo) -> bool:
     """Return whether something holds a task of a job, by its old or by its new description."""
     if task.is_held:
         return True
-    return info.status in _WAITING and task.job is not None and task.job.holds(info)
-
-
-_WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
+    return info.status.to_place and task.job is not None and task.job.holds(info)
 
 
 def _is_same_to_the_books(one: TaskInfo, other: TaskInfo) -> bool:

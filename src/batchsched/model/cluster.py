@@ -76,6 +76,10 @@ class TaskStatus(Enum):
     """1 if it counts towards the job's validity, else 0."""
     in_snapshot: bool
     """Whether a task in a snapshot may have it."""
+    to_place: bool
+    """Whether a task of a snapshot has yet to be placed: Pending, Reserved and Pipelined."""
+    ended: bool
+    """Whether it has ended, successfully or not."""
 
     def __init__(self, value: str) -> None:
         active = value in ("Allocated", "Binding", "Bound", "Running")
@@ -90,6 +94,8 @@ class TaskStatus(Enum):
         )
         self.valid = int(self.conditionally_ready or value == "Pending")
         self.in_snapshot = value not in ("Allocated", "Conditional")
+        self.to_place = value in ("Pending", "Reserved", "Pipelined")
+        self.ended = value in ("Succeeded", "Failed")
 
 
 class JobPhase(Enum):

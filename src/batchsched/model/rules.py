@@ -48,9 +48,6 @@ def accepts_by_description(node: NodeInfo, task: TaskInfo) -> bool:
     return has_what_is_selected(node, task) and tolerates(task, node)
 
 
-_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
-
-
 class Unmet(NamedTuple):
     """The unmet dependencies of a job."""
 
@@ -110,7 +107,7 @@ def unmet_dependencies(jobs: Iterable[JobInfo], /) -> Mapping[str, Unmet]:
 
 def _events_of(job: JobInfo) -> frozenset[JobEvent]:
     """Return what has occurred to a job that others depend on."""
-    has_ended = bool(job.tasks) and all(task.status in _ENDED for task in job.tasks)
+    has_ended = bool(job.tasks) and all(task.status.ended for task in job.tasks)
     if not has_ended:
         ready = sum(task.status.ready for task in job.tasks)
         has_started = ready and _is_enough(job, ready, lambda status: bool(status.ready))

@@ -45,12 +45,9 @@ class Evaluator(NamedTuple):
     def refusal(self, task: TaskState, node: NodeState) -> Unfit | None:
         """Return why the first predicate that rejects the node does so, or None."""
         for name, predicate in self.predicates:
-            try:
-                unfit = predicate.check(task, node)
-                if unfit is not None:
-                    return checked_unfit(unfit)
-            except Exception as error:
-                raise plugin_error(name, "predicates", error) from error
+            unfit = refusal_by(name, predicate, task, node)
+            if unfit is not None:
+                return unfit
         return None
 
     def infeasible(self, task: TaskState, node: NodeState) -> Unfit | None:
@@ -116,6 +113,15 @@ class Evaluator(NamedTuple):
                 if wanted >= EPSILON and wanted - there >= EPSILON:
                     short.add(position)
         return tuple(self.lacking_in(position) for position in sorted(short))
+
+
+def refusal_by(name: str, predicate: Predicate, task: TaskState, node: NodeState) -> Unfit | None:
+    """Return why the predicate of a plugin rejects a node, or None."""
+    try:
+        unfit = predicate.check(task, node)
+        return None if unfit is None else checked_unfit(unfit)
+    except Exception as error:
+        raise plugin_error(name, "predicates", error) from error
 
 
 def checked_unfit(unfit: object) -> Unfit:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from batchsched.errors import plugin_error
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
-from batchsched.placement.plain_loop import checked_unfit
+from batchsched.placement.plain_loop import refusal_by
 from batchsched.plugin.node_functions import Predicate
 from batchsched.session.session import Session
 from batchsched.state.doors import Door
@@ -37,7 +37,7 @@ def curable_nodes(session: Session, task: TaskState) -> list[NodeState]:
 
     def refuses(node: NodeState) -> bool:
         return _refuses_curably(curable, task, node) and all(
-            _refusal(*each, task, node) is None for each in others
+            refusal_by(*each, task, node) is None for each in others
         )
 
     kind = None if Door.ROOM in session.plain else session.placement.kind(task)
@@ -71,23 +71,16 @@ def _refuses_curably(
     """Return whether any predicate rejects a node, and each that does so is curable."""
     refuses = False
     for name, predicate in predicates:
-        unfit = _refusal(name, predicate, task, node)
+        unfit = refusal_by(name, predicate, task, node)
         if unfit is not None:
-            if not _is_curable(name, predicate, unfit):
+            if not is_curable(name, predicate, unfit):
                 return False
             refuses = True
     return refuses
 
 
-def _refusal(name: str, predicate: Predicate, task: TaskState, node: NodeState) -> Unfit | None:
-    try:
-        unfit = predicate.check(task, node)
-        return None if unfit is None else checked_unfit(unfit)
-    except Exception as error:
-        raise plugin_error(name, "predicates", error) from error
-
-
-def _is_curable(name: str, predicate: Predicate, unfit: Unfit) -> bool:
+def is_curable(name: str, predicate: Predicate, unfit: Unfit) -> bool:
+    """Return whether evictions can remove the reason why the predicate of a plugin rejects."""
     curable = predicate.curable
     if isinstance(curable, bool):
         return curable

@@ -86,8 +86,6 @@ TaskListener = Callable[[TaskState], None]
 _ALLOCATED = TaskStatus.ALLOCATED
 _BINDING = TaskStatus.BINDING
 _RESERVED = TaskStatus.RESERVED
-_WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
-"""The statuses in a snapshot of tasks that may be held."""
 _WITHOUT_HOLDING = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL, TaskStatus.RESERVED)
 """The statuses of tasks that are on a node and hold nothing there."""
 
@@ -192,7 +190,7 @@ class Ledger:
         if info.init_resreq is not None:
             init_resreq = vector(info.init_resreq)
         task = self.tasks[info.uid] = TaskState(info, job, resreq, init_resreq)
-        if job is not None and info.status in _WAITING and job.holds(info):
+        if job is not None and info.status.to_place and job.holds(info):
             if info.node_name is not None:
                 is_promise = info.status is TaskStatus.PIPELINED
                 lost = self.initial_promises if is_promise else self.lost_reservations

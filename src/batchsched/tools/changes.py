@@ -42,7 +42,6 @@ from batchsched.model.cluster import (
     NodeInfo,
     Queue,
     TaskInfo,
-    TaskStatus,
 )
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
@@ -157,7 +156,6 @@ _OfTask = (
     | TaskGone
     | TaskRemoved
 )
-_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _OF_TASKS: Mapping[type[_OfTask], tuple[str, str]] = {
     TaskStarted: ("task ", " starts to run"),
     BindRefused: ("task ", " cannot be started, and waits again"),
@@ -195,7 +193,7 @@ class _Words:
         for task in tasks:
             self._tasks[task.uid] = task, job
             self._running[job] += task.status.holds
-            self._waiting[job] += not task.status.holds and task.status not in _ENDED
+            self._waiting[job] += not (task.status.holds or task.status.ended)
 
     def told(self, change: Change) -> _Told:
         """Return what a change does, and note what it leaves."""

@@ -12,14 +12,13 @@ from heapq import nsmallest
 
 from attrs import frozen
 
-from batchsched.errors import plugin_error
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.constraints import Operator, untolerated
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.model.resources import EPSILON, Amount, Resource
 from batchsched.model.result import CycleResult
-from batchsched.placement.plain_loop import CLOSED, Evaluator, checked_unfit
-from batchsched.plugin.node_functions import Predicate
+from batchsched.placement.plain_loop import CLOSED, Evaluator, refusal_by
+from batchsched.session.curing import is_curable
 from batchsched.session.session import Session
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import fits
@@ -89,29 +88,15 @@ def fits_of(session: Session, task: TaskState) -> list[NodeFit]:
         is_near = fits(task.init_resreq, node.allocatable)
         refusals: list[Unfit] = []
         for name, predicate in predicates:
-            unfit = _refusal(name, predicate, task, node)
+            unfit = refusal_by(name, predicate, task, node)
             if unfit is not None:
                 refusals.append(unfit)
-                is_near = is_near and _can_pass(predicate, unfit)
+                is_near = is_near and is_curable(name, predicate, unfit)
         if node.is_closed and not task.is_best_effort:
             refusals.append(CLOSED)
         lacking = evaluator.lacking(task.init_resreq, node)
         found.append(NodeFit(node, tuple(refusals), lacking, is_near))
     return found
-
-
-def _refusal(name: str, predicate: Predicate, task: TaskState, node: NodeState) -> Unfit | None:
-    try:
-        unfit = predicate.check(task, node)
-        return None if unfit is None else checked_unfit(unfit)
-    except Exception as error:
-        raise plugin_error(name, "predicates", error) from error
-
-
-def _can_pass(predicate: Predicate, unfit: Unfit) -> bool:
-    """Return whether the node may accept the task once others have left it."""
-    curable = predicate.curable
-    return curable(unfit) if callable(curable) else curable
 
 
 # What keeps it from all nodes, in words

@@ -229,7 +229,6 @@ _HELD_BY = {
     HoldKind.GATE: JobState.GATED,
 }
 _ORDER = {state: place for place, state in enumerate(JobState)}
-_WAITING = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.RESERVED)
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _NAMED = 3
 """The most nodes or tasks that a text names."""
@@ -358,7 +357,7 @@ class Standings:
         tasks = Counter(task.status for task in job.tasks)
         starting = [task.uid for task in job.tasks if task.uid in self._starting]
         waiting = [
-            task for task in job.tasks if task.status in _WAITING and task.uid not in self._starting
+            task for task in job.tasks if task.status.to_place and task.uid not in self._starting
         ]
         blockers: tuple[Blocker, ...] = ()
         if waiting or not tasks:
@@ -399,7 +398,7 @@ class Standings:
         if any(task.uid in self._starting for task in job.tasks):
             return JobState.STARTS
         if not waiting:
-            left = [status for status in tasks if status not in _ENDED]
+            left = [status for status in tasks if not status.ended]
             if tasks and not left:
                 return JobState.DONE
             if left == [TaskStatus.RELEASING]:
@@ -532,7 +531,7 @@ class Standings:
             ).has_minimum(Counting.VALID)
             if is_needed:
                 holds += [hold for task in own for hold in task.holds]
-        left = sum(task.status not in _ENDED for task in job.tasks)
+        left = sum(not task.status.ended for task in job.tasks)
         gated = Counter(
             name for task in own for name in {h.name for h in task.holds if h.kind is HoldKind.GATE}
         )

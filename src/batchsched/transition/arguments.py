@@ -254,8 +254,6 @@ _UNTOUCHED = frozenset(
     }
 )
 """Statuses that a task can have at the end of a cycle only if it had them at the beginning."""
-_WAITING = frozenset({TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED})
-"""The possible initial statuses of a task that is Pending at the end of a cycle."""
 
 
 def outcome_faults(result: CycleResult, snapshot: Snapshot) -> list[Fault]:
@@ -286,7 +284,7 @@ def outcome_faults(result: CycleResult, snapshot: Snapshot) -> list[Fault]:
 
 def _problem(task: TaskInfo, outcome: TaskOutcome) -> str:
     status = outcome.status
-    if status in _UNTOUCHED or (status is TaskStatus.PENDING and task.status not in _WAITING):
+    if status in _UNTOUCHED or (status is TaskStatus.PENDING and not task.status.to_place):
         return f"{_how(status, outcome.node_name)} by it, and {_how(task.status, task.node_name)}"
     return ""
 

@@ -91,7 +91,6 @@ _SETTLED = (
     TaskStatus.FAILED,
     TaskStatus.UNKNOWN,
 )
-_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _with_tasks = copier(JobInfo, "tasks")
 
 Table = Literal["tasks", "owner", "jobs", "members", "nodes", "queues", "now"]
@@ -331,7 +330,7 @@ class Content:
                 del self.others[uid]
             return
         self._forget_made(owner)
-        if task.status not in _ENDED:
+        if not task.status.ended:
             self._count_unended(owner, sign)
 
     def _count_again(self, before: TaskInfo, after: TaskInfo, owner: str) -> None:
@@ -348,7 +347,7 @@ class Content:
                 self.unsettled[uid] = None
             elif before.status not in _SETTLED:
                 del self.unsettled[uid]
-            more = (status not in _ENDED) - (before.status not in _ENDED)
+            more = before.status.ended - status.ended
             if more:
                 self._count_unended(owner, more)
         self._forget_made(owner)

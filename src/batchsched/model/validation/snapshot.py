@@ -210,8 +210,7 @@ def _guarantee_faults(named: Mapping[str, Queue]) -> Iterator[Fault]:
 T = TypeVar("T")
 
 _NUMBERS = (int, float)
-_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
-_NODELESS = (TaskStatus.PENDING, *_ENDED)
+_NODELESS = (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _NODE_NEEDED = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
 _WAITING_FOR_A_NODE = (TaskStatus.RESERVED, TaskStatus.PIPELINED)
 """The node need not exist any more; the promise or reservation then ends."""
@@ -573,7 +572,7 @@ def _place_problems(status: object, node_name: object, nodes: Container[str]) ->
         yield "node_name", f"expected a string, got {shown(node_name)}"
     elif status is TaskStatus.PENDING:
         yield "node_name", f"expected None for a task that is Pending, got {node_name!r}"
-    elif status in _ENDED:
+    elif status.ended:
         yield "node_name", f"expected None for a task that has {status.value}, got {node_name!r}"
     elif status in _WAITING_FOR_A_NODE:
         yield from text_problems("node_name", node_name)

@@ -466,9 +466,6 @@ def _expect(snapshot: object, result: object, config: object, registry: object) 
         raise ConfigError(faults)
 
 
-_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
-
-
 def waits_for(cycle: Cycle, job: JobInfo) -> ConditionReason | None:
     """Return why a job was not eligible when the cycle began, or None."""
     lacking = _lacking(cycle, job)
@@ -509,7 +506,7 @@ def _has_happened(cycle: Cycle, job: JobInfo, event: JobEvent) -> bool:
 
 
 def _has_ended(job: JobInfo) -> bool:
-    return bool(job.tasks) and all(task.status in _ENDED for task in job.tasks)
+    return bool(job.tasks) and all(task.status.ended for task in job.tasks)
 
 
 def _has_started(cycle: Cycle, job: JobInfo) -> bool:
