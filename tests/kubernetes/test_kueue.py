@@ -200,11 +200,14 @@ def test_a_workload_that_names_no_queue_is_in_the_default_one_if_there_is_one():
     assert (job.queue, kinds(job)) == ("research", [HoldKind.NOT_ADMITTED])
 
 
-def test_why_a_cluster_queue_admits_nothing_is_told_if_the_workload_does_not():
+@pytest.mark.parametrize("told", [None, "ClusterQueue research is inactive"])
+def test_why_a_cluster_queue_admits_nothing_is_told_if_the_workload_does_not(told):
     queue = dumps.cluster_queue()
     message = "Can't admit new workloads: references missing ResourceFlavor(s): spot."
     queue["status"]["conditions"] = [dumps.condition("Active", "False", "FlavorNotFound", message)]
-    (hold,) = only_job(read_dump([dumps.workload("w"), dumps.local_queue(), queue])).holds
+    conditions = [dumps.condition("QuotaReserved", "False", "Inadmissible", told)] if told else []
+    workload = dumps.workload("w", conditions=conditions)
+    (hold,) = only_job(read_dump([workload, dumps.local_queue(), queue])).holds
     assert hold.detail == f"ClusterQueue research is inactive: {message.removesuffix('.')}"
 
 

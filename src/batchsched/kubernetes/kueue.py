@@ -309,7 +309,8 @@ class Kueue:
                 holds.append(Hold(HoldKind.QUEUE_CLOSED, one.name, message))
         if theirs:
             status = given.reader.child("status")
-            told = _message(status.content, "QuotaReserved") or _inactive(cluster)
+            told, inactive = _message(status.content, "QuotaReserved"), _inactive(cluster)
+            told = inactive if inactive.startswith(told) else told  # of the two, what says more
             if _OTHER_NAMESPACE in told:
                 message = f"ClusterQueue {name} takes no jobs of namespace {given.namespace}: "
                 message += "its namespaceSelector does not select it"
