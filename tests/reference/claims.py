@@ -21,7 +21,7 @@ from tests.reference.session import Session
 from tests.reference.state import Saved
 from tests.reference.units import Unit
 
-__all__ = ["reclaim_by_claims"]
+__all__ = ["may_claim", "reclaim_by_claims"]
 
 STAGES = (1, 2, 3, 4)
 
@@ -51,6 +51,21 @@ def _turn(session: Session, capacity: Capacity, job: JobInfo, tasks: list[TaskIn
     if not claim.begins():
         return False
     return claimant_turn(session, job, tasks, claim.take_a_place, finish=claim.spare_whole_units)
+
+
+def may_claim(session: Session, capacity: Capacity, job: JobInfo) -> bool:
+    """Return whether a job that needs one task may take enough for it, in whatever order.
+
+    A turn tries a few orders of units; this tries all.
+    """
+    need = needed(session.state, job, session.to_place(job))
+    if len(need) != 1 or session.state.is_backfill(need[0]):
+        return False
+    claim = _Claim(session, capacity, job, need, session.state.save())
+    if not claim.begins():
+        return False
+    search = _Search(claim, need[0])
+    return any(search.finds_any(node) for node in feasible_nodes(session, need[0]))
 
 
 @frozen
@@ -395,6 +410,35 @@ class _Search:
     def _may_take_all(self, units: Sequence[Unit]) -> bool:
         return all(self.may_take(unit, units[:place]) for place, unit in enumerate(units))
 
+    def finds_any(self, node: NodeInfo) -> bool:
+        """Return whether units are enough on a node that are victims in any order."""
+        tried: set[frozenset[str]] = set()
+
+        def leads_to_enough(taken: list[Unit]) -> bool:
+            short, chosen = self.short(node, taken), frozenset(unit.uid for unit in taken)
+            if not short or chosen in tried:
+                return not short and bool(taken)
+            tried.add(chosen)
+            victims = self._victims(node, STAGES[-1], short, taken)
+            return any(leads_to_enough([*taken, unit]) for unit in victims)
+
+        return leads_to_enough([])
+
+    def _victims(
+        self, node: NodeInfo, stage: int, short: Sequence[_Shortage], taken: Sequence[Unit]
+    ) -> list[Unit]:
+        """Return the units that may be taken next."""
+        state = self._session.state
+        gone = {other.uid for unit in taken for other in unit.victims}
+        everywhere = not any(shortage.is_on_node for shortage in short)
+        return [
+            unit
+            for unit in self._units
+            if unit.uid not in gone
+            and (everywhere or any(state.node_name(t) == node.name for t in unit.tasks))
+            and self._is_victim(unit, stage, node, short, taken)
+        ]
+
     def _next_victim(
         self,
         node: NodeInfo,
@@ -404,16 +448,9 @@ class _Search:
         left_out: Collection[str],
     ) -> Unit | None:
         """Follow the fullest queues from the root; return the least valuable victim there."""
-        capacity, state = self._capacity, self._session.state
-        gone = {other.uid for unit in taken for other in unit.victims}
-        everywhere = not any(shortage.is_on_node for shortage in short)
+        capacity = self._capacity
         victims = [
-            unit
-            for unit in self._units
-            if unit.uid not in gone
-            and unit.uid not in left_out
-            and (everywhere or any(state.node_name(t) == node.name for t in unit.tasks))
-            and self._is_victim(unit, stage, node, short, taken)
+            unit for unit in self._victims(node, stage, short, taken) if unit.uid not in left_out
         ]
         if not victims:
             return None
