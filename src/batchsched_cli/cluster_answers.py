@@ -29,6 +29,7 @@ _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _LAST = (JobState.RUNNING, JobState.ENDING, JobState.DONE)
 """The states of jobs that are shown only if all are asked for."""
 _JUST_NOW = "just now"
+_ADMISSION_GATE = "kueue.x-k8s.io/admission"
 _WITHOUT_QUOTA = (
     HoldKind.NOT_ADMITTED,
     HoldKind.NO_QUEUE,
@@ -97,7 +98,11 @@ class ShownJobs:
         facts = self.dump.facts.get(job.uid)
         if facts is None or not facts.local_queue:
             return False
-        return not any(hold.kind in _WITHOUT_QUOTA for hold in job.holds)
+        kinds = {hold.kind for hold in job.holds}
+        if HoldKind.CHECK in kinds:  # which Kueue runs once it has reserved the quota
+            return True
+        gates = {hold.name for task in job.tasks for hold in task.holds}
+        return kinds.isdisjoint(_WITHOUT_QUOTA) and _ADMISSION_GATE not in gates
 
 
 # Why

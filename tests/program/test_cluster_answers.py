@@ -431,6 +431,13 @@ def test_what_kueue_reserves_is_told_beside_what_pods_hold():
     assert ended.lines[2].split()[:6] == ["research", "1", "2", "4", "8", "4"]
 
 
+def test_for_pods_that_wait_for_their_workload_no_quota_is_reserved():
+    (research,) = run("queues", "--json", given=dumps.kueue_pod_group()).data["queues"]
+    assert research["reserved"] == {}
+    (research,) = run("queues", "--json", given=dumps.kueue_checks()).data["queues"]
+    assert research["reserved"]
+
+
 def test_what_a_controller_counts_is_told_where_it_differs():
     objects = dumps.volcano_closed()
     assert "controller" not in run("queues", given=dumps.kueue_admitted()).out
