@@ -410,10 +410,8 @@ class Accounts:
         asked = leaf, request
         if asked in self._roomy:
             return True
-        path = self.tree.path(leaf)
-        for dimension in dimensions:
-            if next(self._excesses_alone(dimension, path, request[dimension]), None) is not None:
-                return False
+        if next(self.excesses(leaf, request, dimensions), None) is not None:
+            return False
         self._roomy.add(asked)
         return True
 
@@ -452,10 +450,10 @@ class Accounts:
         O(dimensions x depth) for the request and for each leaving amount.
 
         """
-        path = self.tree.path(leaf)
-        is_less_room = departure is not None and departure.room != self._room(())
+        path, room = self.tree.path(leaf), self._room(())
+        is_less_room = departure is not None and departure.room != room
         for dimension in dimensions:
-            found = self._excesses_alone(dimension, path, request[dimension])
+            found = self._excesses_alone(dimension, path, request[dimension], room[dimension])
             if departure is None:
                 yield from found
             # What is not exceeded before tasks leave is not exceeded after, with as much room.
@@ -465,7 +463,9 @@ class Accounts:
                     change[other] = change.get(other, 0) - vector[dimension]
                 yield from self._excesses_in(dimension, path, change, departure.room[dimension])
 
-    def _excesses_alone(self, dimension: int, path: Sequence[int], amount: int) -> Iterator[Excess]:
+    def _excesses_alone(
+        self, dimension: int, path: Sequence[int], amount: int, room: int
+    ) -> Iterator[Excess]:
         """Yield the limits that a leaf would exceed with more, if no tasks leave."""
         kept, limits = self.kept[dimension], self.limit[dimension]
         guarantees = self.guarantee[dimension]
@@ -481,7 +481,7 @@ class Accounts:
             if limit is not None and now > limit:
                 yield position, dimension, now, limit
             below = self.kept_below[dimension]
-        now, room = self._kept_at_top[dimension] + more, self._room(())[dimension]
+        now = self._kept_at_top[dimension] + more
         if now > room:
             yield ROOT, dimension, now, room
 

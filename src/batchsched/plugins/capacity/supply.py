@@ -284,11 +284,14 @@ class WholeDevices:
             _note(self._of_nodes, node.name, self._parts_in([node.allocatable]))
 
     def _look_at_jobs(self, jobs: Collection[JobState]) -> None:
-        # Mostly there are no parts at all, which is found quickest for all jobs at once.
-        if not self._of_jobs and not self._parts_in(t.resreq for job in jobs for t in job.tasks):
+        # There are far fewer different requests than jobs, and mostly no parts at all.
+        distinct = {task.resreq for job in jobs for task in job.tasks}
+        parts = {resreq: self._parts_in([resreq]) for resreq in distinct}
+        if not self._of_jobs and not any(parts.values()):
             return
         for job in jobs:
-            _note(self._of_jobs, job.uid, self._parts_in(task.resreq for task in job.tasks))
+            of_tasks = [parts[task.resreq] for task in job.tasks]
+            _note(self._of_jobs, job.uid, frozenset[int]().union(*of_tasks))
 
     def _look_at_others(self) -> None:
         others = self._view.other_tasks.values()
