@@ -248,8 +248,9 @@ def test_it_names_the_plugin_whose_score_differed() -> None:
 
 
 def test_it_names_the_action_that_only_one_runs() -> None:
+    running_now = TaskStatus.RUNNING
     running = [
-        TaskInfo(uid=f"r{i}", name="r", resreq=CPU, status=TaskStatus.RUNNING, node_name="n1")
+        TaskInfo(uid=f"r{i}", name=f"pod-{i}", resreq=CPU, status=running_now, node_name="n1")
         for i in range(4)
     ]
     snapshot = Snapshot(
@@ -263,7 +264,9 @@ def test_it_names_the_action_that_only_one_runs() -> None:
     assert comparison.parting is not None
     assert comparison.parting.why == ("action 'reclaim' runs only after",)
     assert comparison.parting.actions == ("reclaim",)
-    assert comparison.parting.after == "reclaim evicts r3 from n1, promises w room on n1"
+    assert comparison.parting.after == (
+        "reclaim evicts default/pod-3 from n1, promises w room on n1"
+    )
     assert comparison.parting.differences == ("action 'reclaim', which only the second has",)
     assert comparison.utilisation["cpu"] == (1.0, 0.75)
     assert comparison.shares == {"a": (1.0, 0.75), "b": (0.0, 0.0)}

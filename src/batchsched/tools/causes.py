@@ -111,6 +111,12 @@ class Side:
         """The names of its actions, in order."""
         return [action.name for action in self.config.actions]
 
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """The names of tasks as people know them, by UID."""
+        of_jobs = (task for job in self.snapshot.jobs for task in job.tasks)
+        return {task.uid: task.display_name for task in (*of_jobs, *self.snapshot.other_tasks)}
+
     def with_rivals(self, position: int) -> TraceEvent:
         """Return an event, with the alternatives that there were. Runs the cycle once more."""
         events: list[TraceEvent] = []
@@ -355,8 +361,8 @@ class _Cause:
         said = [
             f"{turn.action} leaves job {turn.job!r} waiting"
             if each is None
-            else _described(each[1])
-            for turn, each in zip(turns, found, strict=True)
+            else _described(each[1], side.names)
+            for side, turn, each in zip(self._sides, turns, found, strict=True)
         ]
         why: list[str] = []
         plugins: list[str] = []
@@ -368,12 +374,13 @@ class _Cause:
             if reason is not None:
                 plugins.append(reason[0])
                 why.append(f"{side.word}: {reason[1]}")
-        verdicts = [
+        before, after = (
             _verdicts(side.events[turn.first : turn.end])
             for side, turn in zip(self._sides, turns, strict=True)
-        ]
+        )
         if not self._differing & {*plugins}:
-            for plugin, changed in _changed_verdicts(*verdicts).items():
+            names = self._sides[0].names
+            for plugin, changed in _changed_verdicts(before, after, names).items():
                 if plugin in self._differing:
                     plugins.append(plugin)
                     why.append(f"verdict of {plugin} on {changed}")
@@ -488,10 +495,13 @@ _STEPS = {
 }
 
 
-def _steps_text(action: str, steps: Sequence[tuple[str, str, str]]) -> str:
+def _steps_text(
+    action: str, steps: Sequence[tuple[str, str, str]], names: Mapping[str, str]
+) -> str:
     """Return what an action does with tasks: task, node and new status of each."""
     told = [
-        _STEPS.get(status, "places {} on {}").format(task, node) for task, node, status in steps
+        _STEPS.get(status, "places {} on {}").format(names[task], node)
+        for task, node, status in steps
     ]
     more = f" and {len(told) - _MOST_STEPS} more" if len(told) > _MOST_STEPS else ""
     return f"{action} {', '.join(told[:_MOST_STEPS]) or 'does nothing'}{more}"
@@ -502,7 +512,8 @@ def _decided(side: Side, turn: _Turn | None) -> str:
         return "nothing more is decided"
     event = side.events[turn.end - 1]
     assert isinstance(event, StatementEnded)
-    return _steps_text(turn.action, [(step.task, step.node, step.status) for step in event.steps])
+    steps = [(step.task, step.node, step.status) for step in event.steps]
+    return _steps_text(turn.action, steps, side.names)
 
 
 def _what(event: TraceEvent, *, by_node: bool) -> tuple[object, ...]:
@@ -524,7 +535,7 @@ def _what(event: TraceEvent, *, by_node: bool) -> tuple[object, ...]:
             return (type(event),)
 
 
-def _described(event: TraceEvent) -> str:
+def _described(event: TraceEvent, names: Mapping[str, str]) -> str:
     match event:
         case QueueTaken():
             return f"{event.action} takes queue {event.queue!r}"
@@ -537,13 +548,13 @@ def _described(event: TraceEvent) -> str:
         case NodeSought():
             chosen = "no node" if event.node is None else f"node {event.node!r}"
             fit = "" if event.fit == "now" else f" ({event.fit})"
-            return f"{event.action} finds {chosen} for task {event.task!r}{fit}"
+            return f"{event.action} finds {chosen} for task {names[event.task]!r}{fit}"
         case StatementEnded():
             steps = [(step.task, step.node, step.status) for step in event.steps]
             undone = "" if event.committed else ", and undoes it"
-            return f"{_steps_text(event.action, steps)}{undone}: {event.why}"
+            return f"{_steps_text(event.action, steps, names)}{undone}: {event.why}"
         case VerdictsGiven():
-            return f"{event.plugin} judges the victims of {event.claimant!r}"
+            return f"{event.plugin} judges the victims of {names[event.claimant]!r}"
 
 
 def _key_reason(
@@ -590,12 +601,14 @@ def _verdicts(events: Sequence[TraceEvent]) -> dict[tuple[str, str], str]:
 
 
 def _changed_verdicts(
-    before: Mapping[tuple[str, str], str], after: Mapping[tuple[str, str], str]
+    before: Mapping[tuple[str, str], str],
+    after: Mapping[tuple[str, str], str],
+    names: Mapping[str, str],
 ) -> dict[str, str]:
     changed: dict[str, str] = {}
     for key in sorted({*before, *after}):
         one, other = before.get(key, "nothing"), after.get(key, "nothing")
         if one != other:
             plugin, candidate = key
-            changed.setdefault(plugin, f"{candidate!r}: {one} before, {other} after")
+            changed.setdefault(plugin, f"{names[candidate]!r}: {one} before, {other} after")
     return changed
