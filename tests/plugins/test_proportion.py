@@ -297,7 +297,7 @@ def test_a_queue_gives_back_what_is_beyond_its_share_and_nothing_that_is_covered
     assert list(plugin.reclaimable(claimant, [])) == []
 
 
-def test_the_result_tells_what_queues_deserve_have_and_could_have_to_give_back() -> None:
+def test_the_result_tells_what_queues_deserve_and_have_within_it_and_beyond() -> None:
     cpu = Resource(milli_cpu=1000)
     whole = evolve(
         cluster(
@@ -326,10 +326,6 @@ def test_the_result_tells_what_queues_deserve_have_and_could_have_to_give_back()
     )
     assert (r.fair_share, r.allocated, r.covered) == (6 * cpu, 2 * cpu, 2 * cpu)
     assert (r.parent, r.limit, s) == ("root", whole.queues[1].limit, QueueOutcome(parent="root"))
-    # A gang is covered as a whole, or not at all.
-    jobs = [evolve(each, min_available=4) if each.name == "a" else each for each in whole.jobs]
-    q = Scheduler(config).schedule(evolve(whole, jobs=jobs)).queues["q"]
-    assert (q.covered, q.on_loan) == (0 * cpu, 10 * cpu)
 
 
 def memory_beyond_the_share() -> Session:

@@ -40,9 +40,11 @@ class QueueOutcome:
     limit: ResourceLimit | None = None
     """The most that it may hold; None: unlimited."""
     covered: Resource = _NOTHING
-    """The resources of its tasks on nodes that are covered by fair shares: not reclaimable."""
+    """The resources of its tasks on nodes that are covered by fair shares: not reclaimable.
+    Of proportion: what it has within its fair share, whichever tasks have it."""
     on_loan: Resource = _NOTHING
-    """Those that are not covered: queues below their fair share can reclaim them."""
+    """Those that are not covered: queues below their fair share can reclaim them.
+    Of proportion: what it has beyond its fair share."""
 
 
 _BAR, _NAME, _STEP, _LINE = 20, 28, 2, 80

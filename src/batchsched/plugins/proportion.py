@@ -318,39 +318,26 @@ class _Proportion:
     def queue_outcomes(
         self, _task_order_key: Callable[[TaskState], SortKey], /
     ) -> Mapping[str, QueueOutcome]:
-        zero = self._view.dimensions.zero
-        promised: dict[str, Vector] = {}
-        for job in self._view.jobs_having(TaskStatus.PIPELINED, TaskStatus.CONDITIONAL):
-            if job.queue is not None:
-                tasks = [t for t in job.tasks if t.status.charged and not t.status.occupies]
-                more = sum_of_requests([t for t in tasks if not t.is_backfill], zero)
-                promised[job.queue.name] = plus(promised.get(job.queue.name, zero), more)
         new = {
-            name: self._outcome(self._view.queues[name], promised.get(name, zero))
+            name: self._outcome(self._view.queues[name])
             for name in sorted(self._touched)  # all of them the first time
         }
-        # What is promised now may be kept or broken by the next cycle without any other event.
-        self._touched = set(promised)
+        self._touched.clear()
         if any(self._told.get(name) != outcome for name, outcome in new.items()):
             self._told = QueueOutcomes({**self._told, **new})
         return self._told
 
-    def _outcome(self, queue: QueueState, promised: Vector) -> QueueOutcome:
-        """Return the outcome of a queue. O(1), or O(its tasks) if it exceeds its share."""
+    def _outcome(self, queue: QueueState) -> QueueOutcome:
         resource, zero = self._view.dimensions.resource, self._view.dimensions.zero
         account = self._accounts.get(queue.name) or _Account(zero, zero)
-        covered = there = minus(account.allocated, promised)
-        if account.exceeds_any():
-            uids = self._coverage(queue.name).covered()
-            tasks = [task for job in queue.jobs for task in job.tasks if task.uid in uids]
-            covered = sum_of_requests(tasks, zero)
+        within = tuple(map(min, account.allocated, account.deserved))
         return QueueOutcome(
             parent=queue.info.parent,
             fair_share=resource(account.deserved),
             allocated=resource(account.allocated),
             limit=queue.info.limit,
-            covered=resource(covered),
-            on_loan=resource(minus(there, covered)),
+            covered=resource(within),
+            on_loan=resource(map(sub, account.allocated, within)),
         )
 
     # Reclaiming: within the claimant's share, from queues beyond theirs.
