@@ -329,25 +329,8 @@ def checks_of_gangs(clock: Clock) -> Iterator[tuple[str, Check]]:
     yield "cycles of jobs that grow", cycles(clock, growing, growth, [agreement], share=3)
 
 
-def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
-    """Yield all checks by name."""
-    yield "cycles", cycles(clock, snapshots(), configs(), EVERYTHING)
-    yield "laws", laws(clock)
-    crowded = snapshots(max_nodes=3, min_jobs=4, reservations=False, always=["running"], **PLAIN)
-    yield "cycles that evict", cycles(clock, crowded, configs(actions=EVICTING))
-    one_queue = snapshots(
-        max_nodes=1,
-        queues=False,
-        priorities=False,
-        min_jobs=2,
-        max_jobs=3,
-        max_tasks=6,
-        endings=False,
-        reservations=False,
-        always=["running"],
-        **PLAIN,
-    )
-    yield "cycles in one queue", cycles(clock, one_queue, configs(actions=["preempt"]))
+def checks_of_preemption(clock: Clock) -> Iterator[tuple[str, Check]]:
+    """Yield those of preempt beside proportion, by shares and by priorities."""
     unequal = snapshots(
         max_nodes=2,
         max_queues=2,
@@ -368,6 +351,47 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
     )
     without = unequal.map(without_memory)
     yield "cycles that preempt", cycles(clock, without, preempting, [agreement], share=4)
+    rivals = snapshots(
+        max_nodes=1,
+        max_queues=2,
+        min_jobs=3,
+        max_jobs=4,
+        max_tasks=4,
+        best_effort=False,
+        backfill=False,
+        overcommitted=False,
+        always=["running", "queues", "priorities"],
+        **SOUND,
+        **PLAIN,
+    ).map(without_memory)
+    by_priority = configs_of(
+        [["preempt"]],
+        [["priority", "predicates", "proportion"]],
+        [["priority"], ["predicates", "proportion"]],
+    )
+    yield "cycles by priority", cycles(clock, rivals, by_priority, [agreement], share=4)
+
+
+def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
+    """Yield all checks by name."""
+    yield "cycles", cycles(clock, snapshots(), configs(), EVERYTHING)
+    yield "laws", laws(clock)
+    crowded = snapshots(max_nodes=3, min_jobs=4, reservations=False, always=["running"], **PLAIN)
+    yield "cycles that evict", cycles(clock, crowded, configs(actions=EVICTING))
+    one_queue = snapshots(
+        max_nodes=1,
+        queues=False,
+        priorities=False,
+        min_jobs=2,
+        max_jobs=3,
+        max_tasks=6,
+        endings=False,
+        reservations=False,
+        always=["running"],
+        **PLAIN,
+    )
+    yield "cycles in one queue", cycles(clock, one_queue, configs(actions=["preempt"]))
+    yield from checks_of_preemption(clock)
     many_queues = snapshots(
         max_nodes=1, max_queues=4, min_jobs=2, max_jobs=5, max_tasks=5, **SOUND, **PLAIN
     )
@@ -393,7 +417,7 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
         always=["ages", "best_effort", "reservations", "scalars"],
     )
     reserving = configs(actions=["allocate", "reserve", "backfill"])
-    yield "cycles that reserve", cycles(clock, waiting, reserving)
+    yield "cycles that reserve", cycles(clock, waiting, reserving, share=2)
     devices = snapshots(
         min_nodes=3,
         max_jobs=4,
@@ -455,13 +479,17 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
     yield "cycles that release among constraints", cycles(clock, lending_among, releasing)
     critical = snapshots(
         max_nodes=2,
+        max_queues=2,
         min_jobs=2,
         max_jobs=5,
-        always=["running", "critical"],
+        best_effort=False,
+        backfill=False,
+        overcommitted=False,
+        always=["running", "critical", "queues"],
         **SOUND,
         **PLAIN,
     )
-    yield "cycles with critical tasks", cycles(clock, critical, in_two_tiers())
+    yield "cycles with critical tasks", cycles(clock, critical, in_two_tiers(), [agreement])
     sociable = snapshots(
         min_nodes=4,
         max_nodes=6,
