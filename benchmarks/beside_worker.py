@@ -24,6 +24,7 @@ def without_numpy() -> None:
 def canonical(result: Any) -> bytes:
     """Return what a result decides, without the sentences that are written for people."""
     content = result.to_dict()
+    content["queues"] = {}  # repeats what is decided, and not all commits tell it
     for uid, reason in content["pending"].items():
         kept = ("why", "tally", "held_by", "gang_need", "share")
         content["pending"][uid] = {key: reason[key] for key in kept}

@@ -143,6 +143,9 @@ def run(
     advance = None if scenario.advance is None else scenario.advance()
     snapshot: Snapshot = scenario.snapshot
     digest = hashlib.sha256()
+    # What capacity tells of queues counts; what proportion tells follows from what it decides.
+    plugins = (plugin.name for tier in scenario.config.tiers for plugin in tier.plugins)
+    with_queues = "capacity" in plugins
     tasks = 0
     counts: dict[str, int] = {}
     gc.collect()
@@ -155,7 +158,7 @@ def run(
             if advance is not None:
                 snapshot = advance(snapshot, result)
                 clock.end(BETWEEN)
-            digest.update(canonical(result))
+            digest.update(canonical(result, with_queues=with_queues))
             for kind in ("binds", "evictions", "pipelined", "pending"):
                 counts[kind] = counts.get(kind, 0) + len(getattr(result, kind))
             if on_result is not None:
@@ -174,12 +177,14 @@ _OF_REASONS = ("why", "tally", "held_by", "gang_need", "share")
 _OF_CONDITIONS = ("reason", "plugin")
 
 
-def canonical(result: CycleResult) -> bytes:
+def canonical(result: CycleResult, *, with_queues: bool) -> bytes:
     """Return what a result decides as a string that is the same if, and only if, the decisions are.
 
     The sentences that are written for people are left out: better words are no other decision.
     """
     content: Any = result.to_dict()
+    if not with_queues:
+        content["queues"] = {}
     # The record of a search for victims names its action, and a replay has no actions; texts, and
     # the facts that they are made of, repeat what is decided.
     content["pending"] = {
