@@ -24,7 +24,7 @@ from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
 from batchsched.session.known_failures import FailedTurn
 from batchsched.session.tracing import telling_best, telling_first
-from batchsched.session.turns import LiveQueue, PlainOrder, Taken
+from batchsched.session.turns import LiveQueue, PlainOrder
 from batchsched.session.victims import EvictionSearch
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting
@@ -36,7 +36,6 @@ from batchsched.state.records import (
     NodeState,
     QueueState,
     RunningTasks,
-    SortKey,
     TaskState,
 )
 from batchsched.trace import (
@@ -200,11 +199,11 @@ class Session:
         """Returns whether the queue has its deserved share."""
         self.allocatable = plugins.allocatable
         """Returns why the queue may not allocate the need, or None."""
-        self.job_order_key: Callable[[JobState], SortKey] = plugins.job_key
+        self.job_order_key = plugins.job_key
         """Returns the key of a job in job order; the smallest comes first."""
-        self.queue_order_key: Callable[[QueueState], SortKey] = plugins.queue_key
+        self.queue_order_key = plugins.queue_key
         """Returns the key of a queue in queue order; the smallest comes first."""
-        self.task_order_key: Callable[[TaskState], SortKey] = plugins.task_key
+        self.task_order_key = plugins.task_key
         """Returns the key of a task in task order; the smallest comes first."""
         judges = plugins.judges
         self.preemptable = judges["preemptable"].victims
@@ -363,7 +362,8 @@ class Session:
 
     def live_jobs(self, jobs: Iterable[JobState], /) -> LiveQueue[JobState] | PlainOrder[JobState]:
         """Return `jobs` waiting for their turn, in live job order."""
-        key, taken = self.job_order_key, self.job_taken
+        key = self.job_order_key
+        taken = None if self.teller is None else self.tell_job_taken
         if Door.TURNS in self.plain:
             return PlainOrder(key, jobs, taken=taken)
         return LiveQueue(key, jobs, taken=taken)
@@ -408,12 +408,8 @@ class Session:
         if name not in self.reports.queues_overused:
             self.reports.queues_overused[name] = self.queue_share(self.ledger.queues[name])
 
-    @property
-    def job_taken(self) -> Taken[JobState] | None:
-        """What tells of each job that is taken; None: nobody listens."""
-        return None if self.teller is None else self._tell_job_taken
-
-    def _tell_job_taken(self, job: JobState, others: Iterable[JobState]) -> None:
+    def tell_job_taken(self, job: JobState, others: Iterable[JobState]) -> None:
+        """Tell that a job is taken, rather than others; only if somebody listens."""
         assert self.teller is not None
         names = [*self.plugin_set.names_on("job_order_key"), "creation_time", "uid"]
 

@@ -245,7 +245,9 @@ class Turns:
 
     def _jobs_by_need(self, jobs: Iterable[JobState]) -> LiveQueue[JobState] | PlainOrder[JobState]:
         """Return jobs of one queue, those first whose needs rank first."""
-        plugins, taken = self._session.plugin_set, self._session.job_taken
+        session = self._session
+        plugins = session.plugin_set
+        taken = None if session.teller is None else session.tell_job_taken
         if not self._is_plain:
             return JobsByNeed(plugins.job_key, plugins.need_key, self.need_of, jobs, taken=taken)
         return PlainOrder(
