@@ -81,8 +81,8 @@ from batchsched.kubernetes.decisions import (
 )
 from batchsched.kubernetes.dump import read_dump
 from batchsched.kubernetes.facts import Dump, JobFacts, Told
-from batchsched.kubernetes.quantities import parse_quantity
 from batchsched.kubernetes.snapshots import read_objects, snapshot_from_objects
+from batchsched.model.quantities import parse_quantity
 
 __all__ = [
     "Dump",

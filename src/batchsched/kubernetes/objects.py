@@ -16,9 +16,9 @@ from typing import TypeGuard, TypeVar, cast
 from attrs import frozen
 
 from batchsched.errors import Fault, QuantityError, shown_problem
-from batchsched.kubernetes.quantities import milli_value, value
 from batchsched.model.immutable import EMPTY, FrozenMap
 from batchsched.model.notice import NoticeCode, NoticeCollector
+from batchsched.model.quantities import milli_value, value
 from batchsched.model.validation.values import (
     is_collection,
     items_of,

@@ -11,10 +11,10 @@ from attrs import define, evolve, field, frozen
 from batchsched.errors import QuantityError
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.pods import amount_unit, read_amounts, resource_of
-from batchsched.kubernetes.quantities import parse_quantity
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Queue, QueueStatus
 from batchsched.model.notice import NoticeCode
+from batchsched.model.quantities import parse_quantity
 from batchsched.model.resources import Resource, ResourceLimit, exact
 from batchsched.model.texts import shown_amount
 from batchsched.model.validation.values import shown

@@ -13,10 +13,10 @@ from batchsched.errors import QuantityError
 from batchsched.kubernetes.jobs import ENDED
 from batchsched.kubernetes.objects import KubernetesObject
 from batchsched.kubernetes.pods import Pod
-from batchsched.kubernetes.quantities import parse_quantity
 from batchsched.model.cluster import NodeInfo
 from batchsched.model.constraints import NodeAffinity, NodeSelectorTerm, Operator, Requirement
 from batchsched.model.notice import NoticeCode
+from batchsched.model.quantities import parse_quantity
 from batchsched.model.resources import Resource
 
 GPU = "nvidia.com/gpu"
