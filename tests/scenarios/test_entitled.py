@@ -356,11 +356,11 @@ class TestPreemptionInAQueue:
         world = World([node("n1", 5), node("n2", 1)], queues, jobs)
         assert world.end().evictions == []
 
-    def test_d25_one_of_a_job_may_go_alone_but_not_two_of_its_covered_core(self) -> None:
+    def test_d25_a_covered_core_goes_for_a_job_that_comes_before_it_in_value_order(self) -> None:
         jobs = [
             job("x", "a", "1@n1 (5)", "1@n1 (5)", "1@n2 (4)", minimum=2),
             job("y", "a", "2>n1 (1)", priority=100),
             job("p", "p", "1>nowhere"),
         ]
         world = World([node("n1", 2), node("n2", 1)], [queue("a"), queue("p", 1)], jobs)
-        assert world.end().evictions == []
+        assert world.end().evictions == ["x-3", "x-2", "x-1"]

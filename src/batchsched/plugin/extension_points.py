@@ -378,7 +378,8 @@ class TaskOrder(Protocol):
         """Rank a task; the smallest key comes first, and the next plugin breaks ties.
 
         Called at most once for each task and cycle. May read only what does not change in
-        a cycle: `TaskState.info` and what the plugin computed when it was opened.
+        a cycle: the `info` of the task and of its job, and what the plugin computed when it was
+        opened.
         """
         ...
 

@@ -31,8 +31,10 @@ class _Priority:
     def resume(self, _changes: Changes, /) -> bool:
         return True  # it has no state
 
-    def task_order_key(self, task: TaskState, /) -> int:
-        return -task.info.priority
+    def task_order_key(self, task: TaskState, /) -> tuple[int, int]:
+        # Whoever names a priority names the group's: tasks of others are compared by their jobs'.
+        job, own = task.job, task.info.priority
+        return -(own if job is None else job.info.priority), -own
 
     def job_order_key(self, job: JobState, /) -> int:
         return -job.info.priority
