@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.reference import check_reference
 from tests.support.clusters import action, cluster, job, node
+from tests.support.invariants import check_cycle
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
-from batchsched.testing import check_cycle
 
 FEW = ["gang", "predicates"]
 MANY = ["priority", "gang", "drf", "predicates", "proportion", "nodeorder"]

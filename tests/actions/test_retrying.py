@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from tests.reference import check_reference
 from tests.support.clusters import action, bound, cluster, job, node
+from tests.support.invariants import check_cycle
 
 from batchsched import ConfigError, CycleResult, Scheduler, SchedulerConfig, Snapshot
-from batchsched.testing import check_cycle, snapshots
+from batchsched.testing import snapshots
 
 RETRYING = action("allocate", retry="largest-first")
 

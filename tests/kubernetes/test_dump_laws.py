@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support import dumps
 from tests.support.drawn_dumps import SYSTEMS, drawn_dumps
+from tests.support.invariants import check_cycle
 
 from batchsched import (
     Fault,
@@ -25,7 +26,6 @@ from batchsched import (
 )
 from batchsched.kubernetes import read_dump
 from batchsched.live import Cluster
-from batchsched.testing import check_cycle
 from batchsched.tools import JobState, standings
 
 CAPACITY = SchedulerConfig.from_mapping(

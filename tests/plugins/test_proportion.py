@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.reference import reference_schedule
 from tests.support.books import dump, opened, plugin_object
 from tests.support.clusters import cluster, job, node
+from tests.support.invariants import check_cycle
 
 from batchsched import (
     EPSILON,
@@ -31,7 +32,7 @@ from batchsched import (
 )
 from batchsched.plugin import TaskState, Verdict
 from batchsched.plugins.proportion import water_fill
-from batchsched.testing import check_cycle, snapshots
+from batchsched.testing import snapshots
 
 V, X = Verdict.VICTIM, Verdict.PROTECTED
 NAMES = ("a", "b", "c", "d")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 from hypothesis import given, settings
 from tests.reference.agreement import check_reference
+from tests.support.invariants import check_cycle
 
 from batchsched import (
     Hold,
@@ -16,7 +17,7 @@ from batchsched import (
     WhyPending,
 )
 from batchsched.live import Cluster, JobChanged, QueueChanged, TaskHoldsChanged
-from batchsched.testing import check_cycle, configs, snapshots
+from batchsched.testing import configs, snapshots
 
 HELD = snapshots(holds=True, always=["holds"], affinity=False, constraints=False)
 WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)

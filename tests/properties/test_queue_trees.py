@@ -10,6 +10,7 @@ from attrs import evolve
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from tests.plugins.capacity.worlds import amount, full
+from tests.support.invariants import check_cycle
 
 from batchsched import (
     CycleResult,
@@ -25,7 +26,7 @@ from batchsched.fast import VectorisedPlacement
 from batchsched.live import Cluster, Event, QueueAdded, QueueChanged
 from batchsched.plugin.queues import QueueTree
 from batchsched.plugins.capacity import CapacityPlugin
-from batchsched.testing import check_cycle, check_plugin, snapshots
+from batchsched.testing import check_plugin, snapshots
 
 CONFIG = SchedulerConfig.from_mapping({"actions": "reclaim, allocate, preempt, backfill"})
 TREES = st.integers(0, 1 << 30).map(full)

@@ -22,6 +22,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from hypothesis.strategies import SearchStrategy
 from tests.reference import agreement
 from tests.support.following import FollowedMachine, check_next_snapshot
+from tests.support.invariants import INVARIANTS, check_cycle
 
 from batchsched import (
     PluginOption,
@@ -42,15 +43,7 @@ from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.plugins.predicates import PredicatesPlugin
 from batchsched.plugins.priority import PriorityPlugin
 from batchsched.plugins.proportion import ProportionPlugin
-from batchsched.testing import (
-    INVARIANTS,
-    Invariant,
-    InvariantViolation,
-    check_cycle,
-    check_plugin,
-    configs,
-    snapshots,
-)
+from batchsched.testing import Invariant, InvariantViolation, check_plugin, configs, snapshots
 
 PLUGINS = {
     "conformance": ConformancePlugin,

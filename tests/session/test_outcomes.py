@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 from tests.support.books import closed
 from tests.support.clusters import action, cluster, job, node, scheduler, standing
+from tests.support.invariants import check_cycle
 
 from batchsched import (
     ConditionReason,
@@ -32,7 +33,6 @@ from batchsched import (
     schedule,
 )
 from batchsched.plugin import ExtensionPoints, Need, QueueState
-from batchsched.testing import check_cycle
 
 S = TaskStatus
 

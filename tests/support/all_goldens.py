@@ -11,8 +11,9 @@ from __future__ import annotations
 import sys
 
 from batchsched import Scheduler, SchedulerConfig
-from batchsched.testing import InvariantViolation, check_cycle
+from batchsched.testing import InvariantViolation
 from tests.support import golden as check
+from tests.support.invariants import check_cycle
 
 
 def main() -> int:

@@ -18,9 +18,10 @@ from attrs import field, mutable
 from hypothesis import HealthCheck, Phase, given, settings
 
 from batchsched import CycleResult, Scheduler, SchedulerConfig, Snapshot
-from batchsched.testing import InvariantViolation, check_cycle, snapshots, without_times
+from batchsched.testing import InvariantViolation, snapshots, without_times
 from tests.plugins.capacity.worlds import troubled
 from tests.support.cycles import Cycles
+from tests.support.invariants import check_cycle
 
 CYCLES = 60
 """How many cycles a system may take to come to rest."""

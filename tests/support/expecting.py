@@ -14,12 +14,10 @@ from batchsched import (
     Snapshot,
     TaskStatus,
 )
-from batchsched.testing import (
-    InvariantViolation,
-    check_cycle,
-)
+from batchsched.testing import InvariantViolation
 from tests.support.clusters import cluster, job, node
 from tests.support.doctoring import placed
+from tests.support.invariants import check_cycle
 
 S = TaskStatus
 ALL = ("priority", "gang", "conformance", "drf", "predicates", "proportion", "nodeorder")

@@ -10,6 +10,7 @@ from attrs import evolve
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.support.clusters import cluster, job, node
+from tests.support.invalid_snapshots import InvalidSnapshot, invalid_snapshots
 from tests.support.own_plugins import Grabs
 
 import batchsched
@@ -34,14 +35,12 @@ from batchsched import (
 from batchsched.testing import (
     INVARIANTS,
     Cycle,
-    InvalidSnapshot,
     Invariant,
     InvariantViolation,
     PingPong,
     as_code,
     check_cycle,
     configs,
-    invalid_snapshots,
     invariant,
     jobs,
     nodes,
@@ -54,6 +53,7 @@ from batchsched.testing import (
 from batchsched.testing.ping_pong import Watcher
 
 NAMES = {**vars(batchsched), **vars(batchsched.model.constraints), **vars(batchsched.testing)}
+NAMES["InvalidSnapshot"] = InvalidSnapshot
 MANY = settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 
 

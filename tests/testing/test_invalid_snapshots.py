@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.support.clusters import cluster, job, node
+from tests.support.invalid_snapshots import EDITS, InvalidSnapshot, invalid_snapshots
 
 from batchsched import SnapshotError
-from batchsched.testing import InvalidSnapshot, invalid_snapshots
-from batchsched.testing.drawing.invalid import EDITS
 
 MANY = settings(max_examples=150, derandomize=True, suppress_health_check=list(HealthCheck))
 

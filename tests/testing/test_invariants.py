@@ -12,6 +12,7 @@ from attrs import evolve
 from tests.support.clusters import cluster, job, node
 from tests.support.doctoring import placed
 from tests.support.expecting import ONE_WAITS
+from tests.support.invariants import INVARIANTS, check_cycle
 
 import batchsched
 import batchsched.model.constraints
@@ -28,7 +29,7 @@ from batchsched import (
     WhyPending,
     default_registry,
 )
-from batchsched.testing import INVARIANTS, Cycle, InvariantViolation, Rule, check_cycle, invariant
+from batchsched.testing import Cycle, InvariantViolation, Rule, invariant
 
 S = TaskStatus
 NAMES = {**vars(batchsched), **vars(batchsched.model.constraints), **vars(batchsched.testing)}
@@ -40,7 +41,7 @@ NAMES = {**vars(batchsched), **vars(batchsched.model.constraints), **vars(batchs
 def test_each_law_has_a_doctored_result_beside_this() -> None:
     tested = {
         *("decisions", "capacity", "placements", "gangs", "protection", "claims", "sparing"),
-        *("swaps", "reservations", "outcomes", "reasons", "permutation"),
+        *("swaps", "shares", "reservations", "outcomes", "reasons", "permutation"),
         *("rules", "starts"),  # see test_rules.py
     }
     assert tested == {law.__name__ for law in INVARIANTS}

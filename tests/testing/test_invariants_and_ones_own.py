@@ -8,6 +8,7 @@ import pytest
 from tests.reference import check_reference
 from tests.support.clusters import action, cluster, job, node
 from tests.support.doctoring import evicted, placed
+from tests.support.invariants import check_cycle
 
 from batchsched import (
     CycleResult,
@@ -20,7 +21,7 @@ from batchsched import (
     default_registry,
 )
 from batchsched.plugin import JobState, SessionView, TaskState, Verdict, Vote
-from batchsched.testing import InvariantViolation, check_cycle
+from batchsched.testing import InvariantViolation
 
 S = TaskStatus
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from tests.support import golden as check
+from tests.support.invariants import check_cycle
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
-from batchsched.testing import check_cycle, configs, snapshots
+from batchsched.testing import configs, snapshots
 
 pytestmark = pytest.mark.slow
 

@@ -7,6 +7,7 @@ from attrs import evolve
 from tests.support.clusters import amount, cluster, job, node
 from tests.support.doctoring import evicted, placed
 from tests.support.expecting import RUNNING, Doctor, expect, policy
+from tests.support.invariants import check_cycle
 
 from batchsched import (
     CycleResult,
@@ -14,7 +15,7 @@ from batchsched import (
     Scheduler,
     TaskStatus,
 )
-from batchsched.testing import InvariantViolation, check_cycle
+from batchsched.testing import InvariantViolation
 
 S = TaskStatus
 
@@ -57,7 +58,7 @@ class TestProtection:
             queues=["q1", "q2"],
         )
         said = "in what it holds, queue 'q1' has at most 1000 cpu, 1073741824 memory, but deserves"
-        expect("protection", snapshot, policy("reclaim"), self.swap("reclaim"), said)
+        expect("shares", snapshot, policy("reclaim"), self.swap("reclaim"), said)
 
     def test_a_queue_loses_what_its_share_covers_instead_of_the_rest(self) -> None:
         snapshot = cluster(
@@ -68,7 +69,7 @@ class TestProtection:
             queues=["q1", "q2"],
         )
         said = "covered by the share of queue 'q1': its job and those before it have at most 1000"
-        expect("protection", snapshot, policy("reclaim"), self.swap("reclaim"), said)
+        expect("shares", snapshot, policy("reclaim"), self.swap("reclaim"), said)
 
     def test_a_queue_loses_what_it_deserves_and_what_can_be_met(self) -> None:
         deserved = Queue(name="q1", deserved=amount("1C1G"))
@@ -82,7 +83,7 @@ class TestProtection:
         snapshot = evolve(snapshot, queues=[deserved, Queue(name="q2")])
         config = policy("reclaim", plugins=["gang", "predicates", "capacity"])
         said = "queue 'q1' has at most 1000 cpu, 1073741824 memory, which it deserves"
-        expect("protection", snapshot, config, self.swap("reclaim"), said)
+        expect("shares", snapshot, config, self.swap("reclaim"), said)
 
 
 class TestClaims:

@@ -9,6 +9,7 @@ from attrs import evolve
 from tests.support.clusters import action, cluster, job, node
 from tests.support.doctoring import placed
 from tests.support.expecting import ONE_WAITS, Doctor, bind, expect, policy, with_task
+from tests.support.invariants import check_cycle
 
 from batchsched import (
     ConditionReason,
@@ -28,7 +29,7 @@ from batchsched import (
     default_registry,
 )
 from batchsched.plugin import QueueState, TaskState
-from batchsched.testing import InvariantViolation, check_cycle
+from batchsched.testing import InvariantViolation
 
 S = TaskStatus
 LACKS_GPU = Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="gpu")

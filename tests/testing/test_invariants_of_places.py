@@ -16,6 +16,7 @@ from tests.support.expecting import (
     policy,
     with_task,
 )
+from tests.support.invariants import check_cycle
 
 from batchsched import (
     ConditionReason,
@@ -35,7 +36,6 @@ from batchsched import (
     TaintEffect,
     TaskStatus,
 )
-from batchsched.testing import check_cycle
 
 S = TaskStatus
 

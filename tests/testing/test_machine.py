@@ -13,6 +13,7 @@ from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 from hypothesis.strategies import SearchStrategy
 from tests.support.clusters import cluster, job, node
 from tests.support.following import CarryOverViolation, FollowedMachine, check_next_snapshot
+from tests.support.invariants import BUT_REASONS, INVARIANTS
 from tests.support.own_plugins import Grabs
 
 from batchsched import (
@@ -31,7 +32,6 @@ from batchsched import (
 )
 from batchsched.plugin import JobState
 from batchsched.testing import (
-    INVARIANTS,
     ClusterMachine,
     Cycle,
     InvariantViolation,
@@ -44,7 +44,6 @@ from batchsched.testing.ping_pong import Watcher
 
 pytestmark = pytest.mark.slow
 
-BUT_REASONS = [law for law in INVARIANTS if law.__name__ != "reasons"]
 QUICK = settings(
     stateful_step_count=12,
     derandomize=True,

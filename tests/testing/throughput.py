@@ -1,6 +1,6 @@
 """Measure how quick the testing kit is.
 
-    python tests/testing/throughput.py [EXAMPLES]
+    python -m tests.testing.throughput [EXAMPLES]
 
 Prints, in processor time, how many snapshots a second are drawn at the default size, and how many
 cycles a second are drawn, scheduled and checked for all invariants.
@@ -13,11 +13,10 @@ import time
 from collections.abc import Callable
 
 from hypothesis import HealthCheck, Phase, given, settings
+from tests.support.invariants import BUT_REASONS, check_cycle
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
-from batchsched.testing import INVARIANTS, check_cycle, configs, snapshots
-
-BUT_REASONS = [law for law in INVARIANTS if law.__name__ != "reasons"]
+from batchsched.testing import configs, snapshots
 
 
 def rate(run: Callable[[], None], examples: int) -> float:

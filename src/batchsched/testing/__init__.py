@@ -1,7 +1,7 @@
 """Tools to test policies, plugins and schedulers; needs the extra ``testing``.
 
 - Strategies for Hypothesis: `snapshots`, `configs`, `jobs`, `tasks`, `nodes`, `queues`,
-  `queue_trees`, `resources`, and `invalid_snapshots`. Examples are printed as code; see `as_code`.
+  `queue_trees` and `resources`. Examples are printed as code; see `as_code`.
 - Invariants of every cycle: `check_cycle`.
 - Laws for plugins: `check_plugin`; `check_plain`, which proves declarations and hints; and
   `check_hash_seeds`, which compares two processes.
@@ -10,7 +10,6 @@
 
 from batchsched.testing.code import as_code, print_examples_as_code
 from batchsched.testing.drawing.configs import configs
-from batchsched.testing.drawing.invalid import InvalidSnapshot, invalid_snapshots
 from batchsched.testing.drawing.parts import jobs, nodes, queues, resources, tasks
 from batchsched.testing.drawing.queues import queue_trees
 from batchsched.testing.drawing.snapshots import snapshots
@@ -39,7 +38,6 @@ __all__ = [
     "ClusterMachine",
     "Cycle",
     "HashSeedViolation",
-    "InvalidSnapshot",
     "Invariant",
     "InvariantViolation",
     "LawViolation",
@@ -53,7 +51,6 @@ __all__ = [
     "check_plain",
     "check_plugin",
     "configs",
-    "invalid_snapshots",
     "invariant",
     "jobs",
     "nodes",

@@ -29,8 +29,8 @@ def as_code(value: object, /, *, indent: str = "") -> str:
     """Return Python code that creates a value equal to `value`.
 
     Works for all data of batchsched: snapshots, their parts, configurations, results and plain
-    values. The code needs the names of batchsched, and for `InvalidSnapshot` those of
-    batchsched.testing. Parts with default values are left out, and long code is split into lines.
+    values. The code needs the names of batchsched. Parts with default values are left out, and long
+    code is split into lines.
 
     Args:
         value: the value to show.

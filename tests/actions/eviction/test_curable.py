@@ -14,6 +14,7 @@ from tests.reference import check_reference
 from tests.support.clusters import action, cluster, evicted, job, node
 from tests.support.cycles import Cycles
 from tests.support.elastic import configuration
+from tests.support.invariants import check_cycle
 
 from batchsched import (
     ConfigError,
@@ -34,7 +35,6 @@ from batchsched import (
     default_registry,
 )
 from batchsched.plugin import ExtensionPoints, Predicate, Reads
-from batchsched.testing import check_cycle
 
 PORT = (HostPort(port=80),)
 HOST = {"host": "n1"}

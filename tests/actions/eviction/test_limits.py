@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference import check_reference
 from tests.support.clusters import action, cluster, evicted, job, node
+from tests.support.invariants import check_cycle
 
 from batchsched import ConfigError, Scheduler, SchedulerConfig, Snapshot
-from batchsched.testing import check_cycle, snapshots
+from batchsched.testing import snapshots
 
 
 def config(*actions: object) -> SchedulerConfig:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tests.reference import check_reference
 from tests.support.clusters import action, cluster, evicted, job, node
 from tests.support.elastic import configuration, elastic, room
+from tests.support.invariants import check_cycle
 
 from batchsched import ConfigError, JobInfo, Scheduler, SchedulerConfig, Snapshot, TaskGroup
-from batchsched.testing import check_cycle, snapshots
+from batchsched.testing import snapshots
 
 NOW = 100.0
 

@@ -10,6 +10,7 @@ from attrs import evolve
 from tests.reference import reference_schedule
 from tests.support.clusters import action, cluster, job, node, places
 from tests.support.cycles import Cycles
+from tests.support.invariants import check_cycle
 
 from batchsched import (
     CycleResult,
@@ -22,7 +23,6 @@ from batchsched import (
     next_snapshot,
 )
 from batchsched.live import JobArrived, TaskSucceeded
-from batchsched.testing import check_cycle
 
 
 def mapping(*actions: Any, **more: Any) -> dict[str, Any]:

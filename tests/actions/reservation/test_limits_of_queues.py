@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.reference import reference_schedule
 from tests.support.clusters import action, job, node, places
+from tests.support.invariants import check_cycle
 
 from batchsched import (
     CycleResult,
@@ -18,7 +19,6 @@ from batchsched import (
     Snapshot,
     WhyPending,
 )
-from batchsched.testing import check_cycle
 
 
 def decide(queue: Queue, *jobs: Any, in_order: bool) -> CycleResult:

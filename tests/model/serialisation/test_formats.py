@@ -11,6 +11,7 @@ import pytest
 from attrs import NOTHING, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.invalid_snapshots import InvalidSnapshot, invalid_snapshots
 
 from batchsched import (
     ConfigError,
@@ -47,7 +48,7 @@ from batchsched.model.serialisation import (
     record_of,
     shape_of,
 )
-from batchsched.testing import InvalidSnapshot, configs, invalid_snapshots, snapshots
+from batchsched.testing import configs, snapshots
 
 KINDS = (Snapshot, SchedulerConfig, CycleResult)
 

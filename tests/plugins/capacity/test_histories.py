@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 from hypothesis.strategies import SearchStrategy
 from tests.plugins.capacity.worlds import SHAPES, full, job
+from tests.support.invariants import INVARIANTS
 
 from batchsched import (
     CycleResult,
@@ -26,7 +27,7 @@ from batchsched import (
     next_snapshot,
 )
 from batchsched.plugin.queues import QueueTree
-from batchsched.testing import INVARIANTS, ClusterMachine
+from batchsched.testing import ClusterMachine
 
 pytestmark = pytest.mark.slow
 

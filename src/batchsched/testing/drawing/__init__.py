@@ -1,1 +1,1 @@
-"""Strategies that draw snapshots, their parts, configurations and invalid snapshots."""
+"""Strategies that draw snapshots, their parts, and configurations."""

@@ -21,7 +21,6 @@ from batchsched.testing.invariants import (
     gangs,
     nodes,
     placements,
-    reasons,
 )
 from batchsched.testing.invariants import (
     rules as own_rules,
@@ -49,10 +48,7 @@ INVARIANTS: Sequence[Invariant] = (
     evictions.protection,
     evictions.claims,
     evictions.sparing,
-    evictions.swaps,
     nodes.reservations,
-    reasons.outcomes,
-    reasons.reasons,
     own_rules.rules,
     decisions.permutation,
 )

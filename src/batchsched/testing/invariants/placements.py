@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
@@ -19,8 +18,7 @@ from batchsched.model.constraints import (
     Toleration,
     TolerationOperator,
 )
-from batchsched.model.reasons import NodeTally, Unfit, UnfitReason
-from batchsched.testing.invariants.amounts import is_nothing
+from batchsched.model.reasons import UnfitReason
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
 from batchsched.testing.invariants.invariant import invariant
 
@@ -118,45 +116,24 @@ def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     )
 
 
-def is_closed(cycle: Cycle, node: NodeInfo) -> bool:
-    """Return whether a node is reserved after the cycle."""
-    return not is_nothing(cycle.accounts[node.name].reserved)
-
-
 def refusal_by_description(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> UnfitReason | None:
     """Return why a node always refuses a task, whatever else is on it, or None.
 
     These are the predicates that read only the descriptions of the node and the task.
     """
-    return next(_refusals(cycle, task, node, always=True), None)
-
-
-def _refusals(
-    cycle: Cycle, task: TaskInfo, node: NodeInfo, *, always: bool
-) -> Iterator[UnfitReason]:
-    """Yield all reasons why a node refuses a task, in the order of the predicates."""
     policy = cycle.policy
     if not policy.has("predicates", "enablePredicate"):
-        return
-    others = [
-        cycle.tasks[uid]
-        for uid in cycle.on_node[node.name]
-        if cycle.after[uid].status is not TaskStatus.RESERVED
-    ]
-    if not always and node.max_tasks is not None and len(others) >= node.max_tasks:
-        yield UnfitReason.TOO_MANY_TASKS
+        return None
     if node.conditions.get("Ready", "True") != "True":
-        yield UnfitReason.NODE_NOT_READY
+        return UnfitReason.NODE_NOT_READY
     if node.conditions.get("NetworkUnavailable", "False") != "False":
-        yield UnfitReason.NETWORK_UNAVAILABLE
+        return UnfitReason.NETWORK_UNAVAILABLE
     if node.unschedulable:
-        yield UnfitReason.NODE_UNSCHEDULABLE
+        return UnfitReason.NODE_UNSCHEDULABLE
     if not accepts_node(task, node):
-        yield UnfitReason.NODE_SELECTOR
-    if not always and any(conflict(task, other) for other in others):
-        yield UnfitReason.HOST_PORTS
+        return UnfitReason.NODE_SELECTOR
     if not all(is_tolerated(taint, task.tolerations) for taint in node.taints):
-        yield UnfitReason.UNTOLERATED_TAINT
+        return UnfitReason.UNTOLERATED_TAINT
     wants_little = not task.resreq.milli_cpu and not task.resreq.memory
     for condition, reason, concerns in (
         ("MemoryPressure", UnfitReason.MEMORY_PRESSURE, wants_little),
@@ -168,66 +145,8 @@ def _refusals(
             and node.conditions.get(condition) == "True"
             and policy.argument("predicates", f"predicate.{condition}Enable")
         ):
-            yield reason
-    if not always:
-        yield from _affinity_refusals(cycle, task, node)
-
-
-def _affinity_refusals(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> Iterator[UnfitReason]:
-    existing: list[tuple[TaskInfo, NodeInfo]] = []
-    promised: list[tuple[TaskInfo, NodeInfo]] = []
-    for uid, place in cycle.after.items():
-        if place.node_name in cycle.nodes:
-            here = cycle.tasks[uid], cycle.nodes[place.node_name]
-            if place.status in OCCUPYING:
-                existing.append(here)
-            elif place.status is TaskStatus.PIPELINED and cycle.policy.cures:
-                promised.append(here)
-
-    def shares(key: str, other: NodeInfo) -> bool:
-        return key in node.labels and other.labels.get(key) == node.labels[key]
-
-    there = (*existing, *promised)
-    if any(shares(key, where) for other, where in there for key in repelled_in(other, task)):
-        yield UnfitReason.EXISTING_ANTI_AFFINITY
-    if task.pod_affinity is not None and task.pod_affinity.required:
-        terms = task.pod_affinity.required
-        wanted = [
-            where for other, where in existing if all(means(term, task, other) for term in terms)
-        ]
-        pairs = {
-            (term.topology_key, where.labels[term.topology_key])
-            for where in wanted
-            for term in terms
-            if term.topology_key in where.labels
-        }
-        meets_itself = all(means(term, task, task) for term in terms)
-        if not all(
-            (term.topology_key, node.labels.get(term.topology_key)) in pairs for term in terms
-        ) and (pairs or not meets_itself):
-            yield UnfitReason.POD_AFFINITY
-    if any(shares(key, where) for other, where in there for key in repelled_in(task, other)):
-        yield UnfitReason.POD_ANTI_AFFINITY
-
-
-def recount(cycle: Cycle, task: TaskInfo) -> NodeTally:
-    """Return how many nodes could take a task now, and the reasons of the others."""
-    available = 0
-    unfit: Counter[Unfit] = Counter()
-    for node in cycle.nodes.values():
-        if is_closed(cycle, node) and not cycle.is_best_effort(task.uid):
-            unfit[Unfit(UnfitReason.RESERVED)] += 1
-            continue
-        refusal = next(_refusals(cycle, task, node, always=False), None)
-        if refusal is not None:
-            unfit[Unfit(refusal, plugin="predicates")] += 1
-            continue
-        lacking = cycle.accounts[node.name].lacking(cycle.start_request[task.uid])
-        if not lacking:
-            available += 1
-        for name in lacking:
-            unfit[Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail=name)] += 1
-    return NodeTally(len(cycle.nodes), available, unfit)
+            return reason
+    return None
 
 
 @invariant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from batchsched.model.cluster import JobInfo, JobPhase, NodeInfo, TaskInfo, TaskStatus
+from batchsched.model.cluster import JobEvent, JobInfo, JobPhase, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.reasons import (
     ConditionReason,
     JobCondition,
@@ -16,18 +16,30 @@ from batchsched.model.reasons import (
     UnfitReason,
     WhyPending,
 )
-from batchsched.testing.invariants.amounts import Amounts, add, fits, of, total
+from batchsched.testing.invariants.amounts import (
+    Amounts,
+    add,
+    fits,
+    is_nothing,
+    of,
+    total,
+)
 from batchsched.testing.invariants.cycle import (
     OCCUPYING,
     PLACED,
     Cycle,
     is_elastic,
     least_tasks,
-    waits_for,
 )
-from batchsched.testing.invariants.evictions import by_value, certainly_has_less, deserved
+from batchsched.testing.invariants.evictions import by_value
 from batchsched.testing.invariants.invariant import invariant
-from batchsched.testing.invariants.placements import recount, refusal_by_description
+from batchsched.testing.invariants.placements import (
+    conflict,
+    means,
+    refusal_by_description,
+    repelled_in,
+)
+from tests.support.queue_laws import certainly_has_less, deserved
 
 _BY_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.ABOVE_FAIR_SHARE)
 _STUCK = (WhyPending.NO_NODE, WhyPending.HELD_BY_GANG, WhyPending.GANG_INCOMPLETE, *_BY_QUEUE)
@@ -510,3 +522,154 @@ def _is_true_of(cycle: Cycle, task: TaskInfo, failure: PlacementFailure) -> bool
 
 def _as_counted(tally: NodeTally) -> tuple[int, int, Mapping[Unfit, int]]:
     return tally.total, tally.available, Counter(tally.unfit)
+
+
+def is_closed(cycle: Cycle, node: NodeInfo) -> bool:
+    """Return whether a node is reserved after the cycle."""
+    return not is_nothing(cycle.accounts[node.name].reserved)
+
+
+_FIRST = (
+    UnfitReason.NODE_NOT_READY,
+    UnfitReason.NETWORK_UNAVAILABLE,
+    UnfitReason.NODE_UNSCHEDULABLE,
+    UnfitReason.NODE_SELECTOR,
+)
+
+
+def _refusal(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> UnfitReason | None:
+    """Return the first reason, in the order of the predicates, why a node refuses a task."""
+    if not cycle.policy.has("predicates", "enablePredicate"):
+        return None
+    others = [
+        cycle.tasks[uid]
+        for uid in cycle.on_node[node.name]
+        if cycle.after[uid].status is not TaskStatus.RESERVED
+    ]
+    always = refusal_by_description(cycle, task, node)
+    if node.max_tasks is not None and len(others) >= node.max_tasks:
+        return UnfitReason.TOO_MANY_TASKS
+    if always not in _FIRST and any(conflict(task, other) for other in others):
+        return UnfitReason.HOST_PORTS
+    return always or next(_affinity_refusals(cycle, task, node), None)
+
+
+def _affinity_refusals(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> Iterator[UnfitReason]:
+    existing: list[tuple[TaskInfo, NodeInfo]] = []
+    promised: list[tuple[TaskInfo, NodeInfo]] = []
+    for uid, place in cycle.after.items():
+        if place.node_name in cycle.nodes:
+            here = cycle.tasks[uid], cycle.nodes[place.node_name]
+            if place.status in OCCUPYING:
+                existing.append(here)
+            elif place.status is TaskStatus.PIPELINED and cycle.policy.cures:
+                promised.append(here)
+
+    def shares(key: str, other: NodeInfo) -> bool:
+        return key in node.labels and other.labels.get(key) == node.labels[key]
+
+    there = (*existing, *promised)
+    if any(shares(key, where) for other, where in there for key in repelled_in(other, task)):
+        yield UnfitReason.EXISTING_ANTI_AFFINITY
+    if task.pod_affinity is not None and task.pod_affinity.required:
+        terms = task.pod_affinity.required
+        wanted = [
+            where for other, where in existing if all(means(term, task, other) for term in terms)
+        ]
+        pairs = {
+            (term.topology_key, where.labels[term.topology_key])
+            for where in wanted
+            for term in terms
+            if term.topology_key in where.labels
+        }
+        meets_itself = all(means(term, task, task) for term in terms)
+        if not all(
+            (term.topology_key, node.labels.get(term.topology_key)) in pairs for term in terms
+        ) and (pairs or not meets_itself):
+            yield UnfitReason.POD_AFFINITY
+    if any(shares(key, where) for other, where in there for key in repelled_in(task, other)):
+        yield UnfitReason.POD_ANTI_AFFINITY
+
+
+def recount(cycle: Cycle, task: TaskInfo) -> NodeTally:
+    """Return how many nodes could take a task now, and the reasons of the others."""
+    available = 0
+    unfit: Counter[Unfit] = Counter()
+    for node in cycle.nodes.values():
+        if is_closed(cycle, node) and not cycle.is_best_effort(task.uid):
+            unfit[Unfit(UnfitReason.RESERVED)] += 1
+            continue
+        refusal = _refusal(cycle, task, node)
+        if refusal is not None:
+            unfit[Unfit(refusal, plugin="predicates")] += 1
+            continue
+        lacking = cycle.accounts[node.name].lacking(cycle.start_request[task.uid])
+        if not lacking:
+            available += 1
+        for name in lacking:
+            unfit[Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail=name)] += 1
+    return NodeTally(len(cycle.nodes), available, unfit)
+
+
+def waits_for(cycle: Cycle, job: JobInfo) -> ConditionReason | None:
+    """Return why a job was not eligible when the cycle began, or None."""
+    lacking = _lacking(cycle, job)
+    if not lacking:
+        return None
+    hopeless = any(_is_hopeless(cycle, other) for other in lacking)
+    return ConditionReason.NEVER_ELIGIBLE if hopeless else ConditionReason.WAITS_FOR
+
+
+def _lacking(cycle: Cycle, job: JobInfo) -> list[JobInfo | None]:
+    """Return the jobs whose events a job still waits for; None: one that is not there."""
+    if job.eligible_time is not None:
+        return []
+    lacking: list[JobInfo | None] = []
+    for dependency in job.depends_on:
+        other = cycle.jobs.get(dependency.job)
+        if other is None:
+            is_met = dependency.satisfied_if_missing and dependency.on is not JobEvent.FAILED
+        else:
+            is_met = _has_happened(cycle, other, dependency.on)
+        if not is_met:
+            lacking.append(other)
+    return lacking
+
+
+def _has_happened(cycle: Cycle, job: JobInfo, event: JobEvent) -> bool:
+    has_ended = _has_ended(job)
+    has_succeeded = has_ended and _is_enough(cycle, job, TaskStatus.SUCCEEDED)
+    match event:
+        case JobEvent.STARTED:
+            return has_ended or _has_started(cycle, job)
+        case JobEvent.ENDED:
+            return has_ended
+        case JobEvent.SUCCEEDED:
+            return has_succeeded
+        case JobEvent.FAILED:
+            return has_ended and not has_succeeded
+
+
+def _has_ended(job: JobInfo) -> bool:
+    return bool(job.tasks) and all(task.status.ended for task in job.tasks)
+
+
+def _has_started(cycle: Cycle, job: JobInfo) -> bool:
+    ready = cycle.ready_groups(job, before=True)
+    return ready.total > 0 and _is_enough(cycle, job, *OCCUPYING, TaskStatus.SUCCEEDED)
+
+
+def _is_enough(cycle: Cycle, job: JobInfo, *statuses: TaskStatus) -> bool:
+    counts = cycle.groups(job, *statuses, before=True)
+    return counts.has(None) and counts.total >= job.min_available
+
+
+def _is_hopeless(cycle: Cycle, other: JobInfo | None) -> bool:
+    """Return whether a job, which is waited for, can never do what it has not done yet."""
+    if other is None:
+        return False
+    if _has_ended(other):
+        return True
+    return not _has_started(cycle, other) and any(
+        _is_hopeless(cycle, further) for further in _lacking(cycle, other)
+    )

@@ -1,4 +1,4 @@
-"""Flaws of nodes, queues, jobs and tasks, with the expected messages."""
+"""Draws snapshots that must be refused, each with the one fault that must be reported."""
 
 from __future__ import annotations
 

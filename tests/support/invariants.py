@@ -1,0 +1,31 @@
+"""The invariants of the testing kit, and those that only batchsched itself could break."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from batchsched import CycleResult, Registry, SchedulerConfig, Snapshot
+from batchsched import testing as kit
+from batchsched.testing import Invariant, Rule
+from tests.support.queue_laws import shares, swaps
+from tests.support.true_reasons import outcomes, reasons
+
+INVARIANTS: Sequence[Invariant] = (*kit.INVARIANTS, shares, swaps, outcomes, reasons)
+BUT_REASONS = INVARIANTS[:-1]
+
+
+def check_cycle(
+    snapshot: Snapshot,
+    result: CycleResult,
+    config: SchedulerConfig | None = None,
+    *,
+    registry: Registry | None = None,
+    rules: Iterable[Rule] = (),
+    invariants: Iterable[Invariant | str] = INVARIANTS,
+    without: Collection[str] = (),
+) -> None:
+    """Check a cycle as the testing kit does, by default for all invariants of this module."""
+    ours = {law.__name__: law for law in INVARIANTS}
+    laws = [ours.get(law, law) if isinstance(law, str) else law for law in invariants]
+    laws = [law for law in laws if getattr(law, "__name__", law) not in without]
+    kit.check_cycle(snapshot, result, config, registry=registry, rules=rules, invariants=laws)
