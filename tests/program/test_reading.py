@@ -67,7 +67,7 @@ def test_files_of_other_kinds_in_a_folder_are_left_alone(tmp_path):
     assert shown(tmp_path, cluster__json=content, notes__txt=b"\xff").status == 0
 
 
-@pytest.mark.parametrize("content", [b"", b" \n", gzip.compress(b"")])
+@pytest.mark.parametrize("content", [b"", b" \n", gzip.compress(b"", mtime=0)])
 def test_an_empty_file_is_noted_since_kubectl_writes_one_for_a_kind_that_is_not_there(
     tmp_path, content
 ):

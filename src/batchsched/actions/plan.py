@@ -155,9 +155,12 @@ class _Planner:
         refusal = session.allocatable(job.queue, need)
         if session.record_limit(need, refusal):
             return False
-        if refusal is None and self._start_now(job, need):
-            turn.left.take_out(need.tasks)
-            return bool(turn.left)
+        if refusal is None:
+            # Read before tasks of it start: a need may be remembered without it.
+            left = turn.left
+            if self._start_now(job, need):
+                left.take_out(need.tasks)
+                return bool(left)
         session.record_failure(need.tasks[0])
         if len(self._planned) < self._action.depth:
             self._plan(job, need)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from tests.support.cycles import Cycles
 
 from batchsched import (
     ActionOption,
@@ -30,6 +31,7 @@ from batchsched import (
     WhyPending,
     next_snapshot,
 )
+from batchsched.live import TaskSucceeded
 
 CPU = Resource(milli_cpu=1000)
 GIB = 1 << 30
@@ -233,6 +235,20 @@ def test_allocate_respects_plans() -> None:
     result = scheduler("allocate", depth=1, maxJobs=1).schedule(first)
     assert starts(result) == {"a": 10}
     assert started(result) == {"d0": "n4"}
+
+
+@pytest.mark.parametrize("how", [{"warm": True}, {"plain": True}, {}], ids=str)
+def test_a_job_that_allocate_failed_to_place_starts_by_plan(how: dict[str, bool]) -> None:
+    """What it needs is remembered from its failed turn, without its tasks."""
+    config = scheduler("allocate").config
+    waits = snapshot(running("o", ["n1"], None), j("e", 1, None), count=1)
+    using = Scheduler(config, **how)
+    living = Cycles(using, waits)
+    for decide in (living.cycle, lambda: using.schedule(living.snapshot)):
+        assert not decide().binds
+    living.step(TaskSucceeded("o0"))
+    for decide in (living.cycle, lambda: using.schedule(living.snapshot)):
+        assert started(decide()) == {"e0": "n1"}
 
 
 def test_jobs_beyond_their_minimum_start_one_by_one() -> None:
