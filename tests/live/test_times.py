@@ -1,10 +1,15 @@
 """A living cluster keeps times as the chain of snapshots does."""
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from batchsched import (
     CycleResult,
     Dependency,
+    EventError,
     JobEvent,
     JobInfo,
     NodeInfo,
@@ -13,8 +18,24 @@ from batchsched import (
     Resource,
     Scheduler,
     TaskInfo,
+    TaskStatus,
+    next_snapshot,
 )
-from batchsched.live import Cluster, JobArrived, JobRemoved, TaskSucceeded, TimePassed
+from batchsched.live import (
+    Cluster,
+    EndedJobsRemoved,
+    Event,
+    JobArrived,
+    JobChanged,
+    JobRemoved,
+    TaskFailed,
+    TaskGone,
+    TaskRemoved,
+    TasksAdded,
+    TaskStarted,
+    TaskSucceeded,
+    TimePassed,
+)
 
 CPU = Resource(milli_cpu=1000)
 
@@ -65,6 +86,68 @@ def test_a_job_that_waits_for_one_to_start_is_eligible_once_that_is_carried_out(
     assert [bind.task_uid for bind in scheduler.schedule().binds] == ["b-1"]
 
 
+@pytest.mark.parametrize(
+    "then", [EndedJobsRemoved(), JobRemoved("default/a"), TimePassed(60), TaskRemoved("a-1")]
+)
+def test_an_event_sets_the_eligible_time_before_the_next_happens(then: Event) -> None:
+    after_a = [Dependency(job="default/a", on=JobEvent.SUCCEEDED)]
+    cluster = begun(job("a"), job("b", depends_on=after_a))
+    cluster.carry_out(Scheduler().attach(cluster).schedule())
+    cluster.apply(TaskSucceeded("a-1"), then)
+    assert cluster.snapshot().jobs[-1].eligible_time == 5
+
+
+EVENTS = [
+    *(TimePassed(now) for now in (6, 7, 8)),
+    *(
+        event(f"{name}-1")
+        for event in (TaskStarted, TaskSucceeded, TaskFailed, TaskGone, TaskRemoved)
+        for name in "ab"
+    ),
+    *(TasksAdded(f"default/{name}", job(f"{name}{name}").tasks) for name in "ab"),
+    *(JobRemoved(f"default/{name}") for name in "abcd"),
+    *(JobChanged("default/a", min_available=count) for count in (0, 1, 2)),
+    EndedJobsRemoved(),
+]
+DEPENDENCIES = st.lists(
+    st.builds(
+        Dependency,
+        job=st.sampled_from(["default/a", "default/b"]),
+        on=st.sampled_from(JobEvent),
+        satisfied_if_missing=st.booleans(),
+    ),
+    min_size=1,
+    max_size=2,
+    unique_by=lambda dependency: dependency.job,
+)
+
+
+@given(st.data())
+def test_events_at_once_do_what_they_do_one_by_one(data: st.DataObject) -> None:
+    running = TaskInfo(uid="b-1", name="b", resreq=CPU, status=TaskStatus.RUNNING, node_name="n1")
+    jobs = [
+        job("a"),
+        JobInfo(name="b", queue="q", tasks=[running]),
+        job("c", depends_on=data.draw(DEPENDENCIES)),
+    ]
+    arrivals = [JobArrived(job(name, depends_on=data.draw(DEPENDENCIES))) for name in "de"]
+    together, one_by_one = begun(*jobs), begun(*jobs)
+    cycle = Scheduler().attach(together).schedule()
+    bound = [bind.task_uid for bind in cycle.binds]
+    for each in (together, one_by_one):
+        each.carry_out(cycle, not_started=bound)
+    before = together.snapshot()
+    happened = []
+    for event in data.draw(st.lists(st.sampled_from([*EVENTS, *arrivals]), max_size=8)):
+        with suppress(EventError):
+            one_by_one.apply(event)
+            happened.append(event)
+    together.apply(*happened)
+    assert together.snapshot() == one_by_one.snapshot()
+    told = next_snapshot(before, None, now=5, not_started=bound, events=happened)
+    assert told == together.snapshot()
+
+
 def test_a_trial_takes_plans_and_eligible_times_back() -> None:
     after_a = [Dependency(job="default/a", on=JobEvent.SUCCEEDED, satisfied_if_missing=True)]
     cluster = begun(job("a"), job("b", depends_on=after_a))
@@ -72,7 +155,7 @@ def test_a_trial_takes_plans_and_eligible_times_back() -> None:
     with cluster.trial() as trial:
         trial.carry_out(CycleResult(planned={"default/a": Plan(start=7, nodes={"a-1": "n1"})}))
         assert cluster.snapshot().jobs[0].plan == Plan(start=7, nodes={"a-1": "n1"})
-        trial.apply(JobRemoved("default/a"), TimePassed(8))
+        trial.apply(TimePassed(8), JobRemoved("default/a"))
         assert cluster.snapshot().jobs[0].eligible_time == 8
     assert cluster.snapshot() == before
     cluster.apply(TimePassed(9))

@@ -102,6 +102,14 @@ def test_the_eligible_time_is_set_when_dependencies_first_hold() -> None:
     assert next_snapshot(held, None, now=40, removed_jobs=["default/j"]).jobs[0].eligible_time == 30
 
 
+def test_dependencies_that_hold_before_the_other_job_is_removed_have_held() -> None:
+    first = snapshot(job("j", RUNS), job("k", task("u"), depends_on=AFTER_J))
+    together = next_snapshot(first, None, now=30, succeeded=["t"], removed_jobs=["default/j"])
+    assert together.jobs[0].eligible_time == 30
+    gone = next_snapshot(first, None, now=30, removed_jobs=["default/j"])
+    assert gone.jobs[0].eligible_time is None
+
+
 def test_a_job_whose_dependencies_held_all_along_has_waited_since_it_came() -> None:
     done = job("j", task("t", status=TaskStatus.SUCCEEDED))
     waits = job("k", task("u"), depends_on=AFTER_J, creation_time=7)

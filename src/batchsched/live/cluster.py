@@ -179,11 +179,11 @@ class Cluster:
                 return
             started = tasks_started(cycle, content)
             if started is not None:
-                unmet_before = content.unmet()
+                set_eligible_times(content)
                 for uid, task in started.items():
                     content.put("tasks", uid, task)
                 keep_plans(content, cycle.planned)
-                set_eligible_times(content, unmet_before)
+                set_eligible_times(content, time=content.now)
                 content.commit()
                 return
         named: dict[str, None] = dict(content.unsettled)
@@ -204,11 +204,11 @@ class Cluster:
             keep_reservations=keep_reservations,
         )
         mark = content.mark()
-        unmet_before = content.unmet()
         try:
+            set_eligible_times(content)
             take_over(content, before, after)
             keep_plans(content, cycle.planned)
-            set_eligible_times(content, unmet_before)
+            set_eligible_times(content, time=content.now)
         except BaseException:
             content.undo_to(mark)
             raise

@@ -425,12 +425,12 @@ class Content:
             now=self.now,
         )
 
-    def unmet(self) -> Mapping[str, Unmet]:
-        """Return the jobs that are not eligible, by UID. O(jobs that they depend on)."""
-        if not self.dependent:
+    def unmet(self, dependent: Collection[str]) -> Mapping[str, Unmet]:
+        """Return which of some jobs are not eligible, by UID. O(jobs that they depend on)."""
+        if not dependent:
             return {}
-        uids = dict(self.dependent)
-        for uid in self.dependent:
+        uids = dict.fromkeys(dependent)
+        for uid in dependent:
             uids.update(dict.fromkeys(d.job for d in self.jobs[uid].depends_on))
         return unmet_dependencies(self.job(uid) for uid in sorted(uids) if uid in self.jobs)
 

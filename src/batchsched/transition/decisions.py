@@ -168,6 +168,8 @@ class TaskTransitions:
         """Whether Reserved and Pipelined tasks without a decision keep their nodes."""
         self.node_names: frozenset[str] | None = None
         """The names of the present nodes, if they have changed."""
+        self.removed: list[JobInfo] = []
+        """The removed jobs, with their tasks before they were removed; see `jobs`."""
         self.task_faults: list[Fault] = []
         self.raised: Exception | None = None
         """The first exception that `replacement` raised, if any."""
@@ -224,7 +226,7 @@ class TaskTransitions:
         kept: list[JobInfo] = []
         for job in self._snapshot.jobs:
             if job.uid in removed:
-                self._meet_tasks_of_removed(job)
+                self.removed.append(self._before_it_was_removed(job))
                 continue
             tasks = self._tasks(job.tasks, self._replacement)
             kept.append(job if tasks is None else evolve(job, tasks=tasks))
@@ -246,11 +248,16 @@ class TaskTransitions:
                 message = "there is no such task; the result is of another snapshot"
                 yield Fault(f"result.tasks[{uid!r}]", message)
 
-    def _meet_tasks_of_removed(self, job: JobInfo) -> None:
+    def _before_it_was_removed(self, job: JobInfo) -> JobInfo:
+        tasks: list[TaskInfo] = []
         for task in job.tasks:
+            after: TaskInfo | None = task
             if task.uid in self._events or task.uid in self._places:
                 self._met.add(task.uid)
-                self._after_event(self._after_result(task), lambda _task: None)
+                after = self._after_event(self._after_result(task), lambda _task: None)
+            if after is not None:
+                tasks.append(after)
+        return evolve(job, tasks=tasks)
 
     def _tasks(
         self,

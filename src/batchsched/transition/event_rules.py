@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
 from attrs import evolve, frozen
@@ -167,13 +167,26 @@ RULES = {
 
 
 def carried_over(
-    jobs: Sequence[JobInfo], before: Snapshot, result: CycleResult | None, *, now: float
+    jobs: Sequence[JobInfo],
+    removed: Sequence[JobInfo],
+    before: Snapshot,
+    result: CycleResult | None,
+    *,
+    now: float,
 ) -> Sequence[JobInfo]:
     """Return jobs, whose tasks are up to date, with their new eligible times and plans.
 
     Without a result, plans do not change. O(jobs).
+
+    Args:
+        jobs: the jobs of the next snapshot.
+        removed: the removed jobs, with their tasks before they were removed.
+        before: the last snapshot.
+        result: the result of the last cycle.
+        now: the time of the next cycle.
+
     """
-    times = _eligible_times(jobs, before, now)
+    times = _eligible_times(jobs, removed, before, now)
     known = None if result is None else {job.uid for job in before.jobs}
     changed: list[JobInfo] | None = None
     for position, job in enumerate(jobs):
@@ -188,34 +201,49 @@ def carried_over(
     return jobs if changed is None else changed
 
 
-def _eligible_times(jobs: Sequence[JobInfo], before: Snapshot, now: float) -> dict[str, float]:
-    """Return the eligible times of jobs whose dependencies hold for the first time.
+def _eligible_times(
+    jobs: Sequence[JobInfo], removed: Sequence[JobInfo], before: Snapshot, now: float
+) -> dict[str, float]:
+    """Return the eligible times of jobs whose dependencies hold, or held, for the first time.
 
-    It is `now` if they did not hold before, and otherwise the job's creation time, as for a job
-    that has just arrived.
+    It is the job's creation time if they held before, or the job has just arrived, and else `now`.
+    They hold if they hold before or after jobs are removed.
     """
     waiting = [job for job in jobs if job.depends_on and job.eligible_time is None]
     if not waiting:
         return {}
-    unmet_now, unmet_before = unmet_dependencies(jobs), unmet_dependencies(before.jobs)
+    known = {job.uid for job in before.jobs}
+    unmet_before = unmet_dependencies(before.jobs)
+    unmet = set(unmet_dependencies(jobs))
+    if removed:
+        unmet &= unmet_dependencies([*removed, *jobs]).keys()
     return {
         job.uid: now if job.uid in unmet_before else job.creation_time
         for job in waiting
-        if job.uid not in unmet_now
+        if job.uid not in unmet or (job.uid in known and job.uid not in unmet_before)
     }
 
 
-def set_eligible_times(content: Content, unmet_before: Container[str]) -> None:
-    """Set the eligible times of jobs whose dependencies hold now; see `_eligible_times`.
+def set_eligible_times(
+    content: Content, uids: Iterable[str] | None = None, *, time: float | None = None
+) -> None:
+    """Set the eligible times of jobs whose dependencies hold.
 
-    O(dependencies of jobs that are not known to be eligible).
+    O(dependencies of the jobs).
+
+    Args:
+        content: the tables.
+        uids: the jobs that are not known to be eligible; None: all of them.
+        time: the eligible time; None: the creation time of each job, as of those that came so.
+
     """
-    unmet_now = content.unmet()
-    for uid in list(content.dependent):
-        if uid not in unmet_now:
+    waiting = list(content.dependent) if uids is None else list(uids)
+    unmet = content.unmet(waiting)
+    for uid in waiting:
+        if uid not in unmet:
             job = content.jobs[uid]
-            time = content.now if uid in unmet_before else job.creation_time
-            content.put("jobs", uid, evolve(job, eligible_time=time))
+            at = job.creation_time if time is None else time
+            content.put("jobs", uid, evolve(job, eligible_time=at))
 
 
 def keep_plans(content: Content, planned: Mapping[str, Plan]) -> None:
@@ -395,13 +423,11 @@ def apply_events(content: Content, events: Iterable[object]) -> None:
             objects; all faults at once, and nothing has changed.
 
     """
-    applied = _Applied(content)
     before = content.mark()
-    unmet_before = content.unmet()
+    set_eligible_times(content)
+    applied = _Applied(content)
     try:
         applied.all(events)
-        if not applied.faults:
-            set_eligible_times(content, unmet_before)
     except BaseException:
         content.undo_to(before)
         raise
@@ -423,8 +449,12 @@ class _Applied:
         """The path of the last event that concerned queues; empty: there was none."""
         self._nodes_removed: dict[str, str] = {}
         """The names of removed nodes, with the paths of the events."""
+        self._awaited: dict[str, dict[str, None]] = {}
+        """By UID of a job, the UIDs of the jobs that depend on it and are not eligible yet."""
         self._failed: Exception | None = None
         """An exception caused by an invalid object, raised only if no fault is found."""
+        for uid in content.dependent:
+            self._await(uid)
 
     def all(self, events: Iterable[object]) -> None:
         for position, event in enumerate(events):
@@ -448,6 +478,32 @@ class _Applied:
     def _refuse(self, message: str, below: str = "") -> None:
         self.faults.append(Fault(join_path(self._path, below), message))
 
+    # Jobs that depend on others
+
+    def _await(self, uid: str) -> None:
+        for dependency in self._content.jobs[uid].depends_on:
+            self._awaited.setdefault(dependency.job, {})[uid] = None
+
+    def _take_up(self, uid: str) -> None:
+        """Let a job that has arrived be eligible since it was created, or wait for others."""
+        try:
+            set_eligible_times(self._content, [uid])
+            if uid in self._content.dependent:
+                self._await(uid)
+        except Exception as error:
+            self._failed = self._failed or error
+
+    def _let_start(self, uid: str) -> None:
+        """Let jobs be eligible that waited for a job to which something happened.
+
+        After each event, since the next may remove the job, undo what happened, or let time pass.
+        """
+        waiting = [each for each in self._awaited.get(uid, ()) if each in self._content.dependent]
+        try:
+            set_eligible_times(self._content, waiting, time=self._content.now)
+        except Exception as error:
+            self._failed = self._failed or error
+
     def _is(self, value: object, kind: type[EventT], below: str) -> bool:
         if is_of(value, kind):
             return True
@@ -466,7 +522,7 @@ class _Applied:
         content = self._content
         if not self._expect(uid, content.tasks, "task"):
             return
-        task = content.tasks[uid]
+        task, owner = content.tasks[uid], content.owner.get(uid)
         rule = RULES[rule_name]
         if not rule.applies(task):
             self._refuse(f"task {uid!r}: {rule.problem(task)}")
@@ -478,6 +534,8 @@ class _Applied:
             content.take_out_task(uid)
         elif after is not task:
             content.put("tasks", uid, after)
+        if self._awaited and owner is not None:
+            self._let_start(owner)
 
     def other_task_arrived(self, event: happened.OtherTaskArrived) -> None:
         task = event.task
@@ -501,6 +559,7 @@ class _Applied:
                 content.put("owner", task.uid, uid)
                 content.put("tasks", task.uid, task)
         content.put("members", uid, tuple(sorted([*content.members[uid], *_uids(sound)])))
+        self._let_start(uid)
         self._to_check.append((self._path, "jobs", evolve(content.jobs[uid], tasks=sound)))
 
     def _is_new_task(self, task: TaskInfo) -> bool:
@@ -530,6 +589,9 @@ class _Applied:
         new = [task for task in job.tasks if self._is_new_task(task)]
         if len(set(_uids(new))) == len(job.tasks):
             content.enter(job)
+            if job.uid in content.dependent:
+                self._take_up(job.uid)
+            self._let_start(job.uid)
 
     def job_changed(self, event: happened.JobChanged) -> None:
         content, uid = self._content, event.uid
@@ -546,6 +608,7 @@ class _Applied:
         )
         self._to_check.append((self._path, "jobs", changed))
         content.put("jobs", uid, changed)
+        self._let_start(uid)
 
     def task_holds_changed(self, event: happened.TaskHoldsChanged) -> None:
         content, uid = self._content, event.uid
@@ -562,11 +625,15 @@ class _Applied:
 
     def job_removed(self, event: happened.JobRemoved) -> None:
         if self._expect(event.uid, self._content.jobs, "job"):
-            self._content.leave(event.uid)
+            self._leave(event.uid)
 
     def ended_jobs_removed(self, _event: happened.EndedJobsRemoved) -> None:
         for uid in list(self._content.ended_jobs()):
-            self._content.leave(uid)
+            self._leave(uid)
+
+    def _leave(self, uid: str) -> None:
+        self._content.leave(uid)
+        self._let_start(uid)
 
     # Nodes and queues
 

@@ -118,7 +118,7 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
             changes.keep(places_to_keep(decided, before, sound_nodes), decided.kept_promises)
     changes.keeps_places = step.result is None and keep_reservations
     tasks_changed = changes.jobs(frozenset(removed))
-    jobs = carried_over([*tasks_changed, *arrived], before, decided, now=now)
+    jobs = carried_over([*tasks_changed, *arrived], changes.removed, before, decided, now=now)
     others = changes.others() if new_others is None else new_others
     faults = [*given.faults, *changes.unknown(), *changes.task_faults]
     known = {fault.path for fault in faults}
@@ -423,7 +423,8 @@ def next_snapshot(
     Times: a bound task has held its resources since the time of the cycle (`start_time`). A run
     that ends adds the time from its start to `now` to `attained_service`, before `replacement` is
     called; a run with an unknown start adds nothing. A job's `eligible_time` is set to `now` when
-    its dependencies first hold, and its `plan` is the one in `result`, if any.
+    its dependencies first hold (before `removed_jobs` are removed, or after), and its `plan` is the
+    one in `result`, if any.
 
     Unchanged objects are not copied. O(tasks) plus the validation of the new snapshot. After a
     cycle of a scheduler with ``warm``, from the second time on, the cost depends on the changes,
