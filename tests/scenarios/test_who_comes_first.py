@@ -6,9 +6,20 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.support.clusters import cluster, evicted, job, node
+from tests.support.clusters import cluster, evicted, job, node, places
 
-from batchsched import JobInfo, Scheduler, SchedulerConfig, Snapshot, TaskStatus
+from batchsched import (
+    JobInfo,
+    LabelSelector,
+    NodeInfo,
+    PodAffinity,
+    PodAffinityTerm,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskGroup,
+    TaskStatus,
+)
 from batchsched.live import Cluster
 
 ONE = "1C1G"
@@ -92,3 +103,66 @@ class TestPriorities:
         gone, runs = run(deciding(), cluster(nodes(4), *jobs))
         assert sorted(gone) == ["low-1", "low-2"]
         assert runs == {"middle-1", "middle-2", "top-1", "top-2"}
+
+
+def near_its_leader(name: str, *places: str, of: int = 100, **more: Any) -> JobInfo:
+    """A worker, which must be in the zone of the leader, before the leader in task order."""
+    worker, leader = job(name, *places, priority=of, **more).tasks
+    leaders = LabelSelector(match_labels={"app": "leader"})
+    terms = [PodAffinityTerm(selector=leaders, topology_key="zone")]
+    near = evolve(worker, pod_affinity=PodAffinity(required=terms))
+    both = [near, evolve(leader, labels={"app": "leader"})]
+    return evolve(job(name, *places, priority=of, **more), tasks=both)
+
+
+def zoned(*zones: str) -> list[NodeInfo]:
+    return [
+        node(f"n{number}", ONE, labels={"zone": zone}) for number, zone in enumerate(zones, start=1)
+    ]
+
+
+class TestLeadersAndWorkers:
+    """What must be near another task of its job is tried again once that has a place."""
+
+    @pytest.mark.parametrize("plain", [False, True])
+    @pytest.mark.parametrize("first", ["allocate", "preempt", "reclaim"])
+    def test_n10_a_worker_before_its_leader_starts_in_the_first_cycle(
+        self, first: str, plain: bool
+    ) -> None:
+        snapshot = cluster(
+            zoned("a", "b", "b"), near_its_leader("g", ONE, ONE), job("x", f"{ONE}@n1")
+        )
+        result = deciding(first, shares="capacity", plain=plain).schedule(snapshot)
+        assert places(result, "g") == {"g-1": "Binding n3", "g-2": "Binding n2"}
+
+    def test_the_rest_of_a_ready_gang_is_tried_again_too(self) -> None:
+        one = near_its_leader("g", ONE, ONE, minimum=1)
+        result = deciding("allocate").schedule(cluster(zoned("a", "a"), one))
+        assert places(result) == {"g-1": "Binding n2", "g-2": "Binding n1"}
+
+    def test_nobody_is_passed_over_for_a_leader_that_finds_no_place(self) -> None:
+        snapshot = cluster(zoned("a"), near_its_leader("g", ONE, "2C2G"), job("z", ONE))
+        result = deciding("allocate").schedule(snapshot)
+        assert places(result) == {"g-1": "Pending", "g-2": "Pending", "z-1": "Binding n1"}
+
+    def test_another_worker_of_its_group_takes_the_place_only_in_the_end(self) -> None:
+        worker, leader = near_its_leader("g", ONE, ONE).tasks
+        other = evolve(worker, uid="g-3", name="g-3", pod_affinity=None)
+        groups = [TaskGroup(name=name, min=1) for name in ("workers", "leader")]
+        of = {"g-1": "workers", "g-2": "leader", "g-3": "workers"}
+        tasks = [evolve(task, group=of[task.uid]) for task in (worker, leader, other)]
+        one = JobInfo(name="g", queue="q", tasks=tasks, groups=groups)
+        result = deciding("allocate").schedule(cluster(zoned("a", "a"), one))
+        assert places(result) == {"g-1": "Binding n2", "g-2": "Binding n1", "g-3": "Pending"}
+        no_leader = evolve(leader, labels={}, group="leader")
+        one = evolve(one, tasks=[tasks[0], no_leader, tasks[2]])
+        result = deciding("allocate").schedule(cluster(zoned("a", "a"), one))
+        assert places(result) == {"g-1": "Pending", "g-2": "Binding n1", "g-3": "Binding n2"}
+
+    @pytest.mark.parametrize(("mark", "actions"), [("~", ["preempt"]), (">", ["allocate"])])
+    def test_promised_and_reserved_workers_wait_for_their_leader_too(
+        self, mark: str, actions: list[str]
+    ) -> None:
+        waiting = near_its_leader("g", f"{ONE}{mark}n1", f"{ONE}{mark}n2")
+        result = deciding(*actions).schedule(cluster(zoned("a", "a"), waiting))
+        assert places(result) == {"g-1": "Binding n1", "g-2": "Binding n2"}

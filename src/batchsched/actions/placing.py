@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import FITS, Fit, first_of_best
-from batchsched.session.attempts import tasks_needed
+from batchsched.session.attempts import tasks_needed, try_in_order
 from batchsched.session.session import Session, Statement
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
@@ -104,18 +104,26 @@ def _start(
     job: JobState,
     reserved: list[tuple[TaskState, NodeState | None]],
 ) -> None:
-    for task, node in reserved:
-        if (
+    nodes = dict(reserved)
+
+    def starts_there(task: TaskState) -> bool:
+        node = nodes[task]
+        starts = (
             node is not None
             and session.placement.refusal(task, node) is None
             and node.fits_now(task.init_resreq)
             and session.may_take_task(task)
-        ):
+        )
+        if starts and node is not None:
             statement.allocate(task, node)
-    for task in tasks_needed(session, job):
-        if session.job_ready(job):
-            return
-        place(session, statement, task, NOW)
+        return starts
+
+    try_in_order(session, nodes, starts_there)
+    try_in_order(
+        session,
+        tasks_needed(session, job),
+        lambda task: not session.job_ready(job) and place(session, statement, task, NOW),
+    )
 
 
 def can_hold_reservation(session: Session, task: TaskState, node: NodeState) -> bool:

@@ -88,7 +88,8 @@ class ReclaimAction:
                 )
                 for task in goal:
                     if not self._place(session, statement, task, by_claim):
-                        goal.found_none(task)
+                        if goal.found_none(task):
+                            continue
                         break
                     goal.found_place(task)
                     if may_stop and session.overused(turn.queue):

@@ -8,9 +8,13 @@ each in a statement of its own. What is tried differs with what the job is:
 =============== =================================== ======================================
 goal            all tasks left, until it is enough  the tasks that it needs next, all of them
 no place        the next task in order              another task of the same group
+not near yet    set aside                           set aside, and replaced only at the end
 out of tasks    is kept if it is enough             a new goal, without those that had no place
 nothing kept    --                                  part of what it needs may be held or reserved
 =============== =================================== ======================================
+
+*Not near yet* is a task that must be near others, while no node accepts it: it is tried again as
+soon as another task of the turn was placed, which may be the one that it waits for.
 
 That is the definition. Attempts that are known to fail (`batchsched.session.known_failures`) are
 not made: the turn then has no goals, and everything is recorded as if they had been made.
@@ -51,6 +55,26 @@ def tasks_needed(
     return tasks if job.groups is None else list(needed_tasks(job.groups, tasks, counting))
 
 
+def waits_for_company(session: Session, task: TaskState) -> bool:
+    """Return whether a task must be near others and no node accepts it. O(nodes) if so."""
+    near = task.info.pod_affinity
+    return bool(near and near.required) and not any(session.placement.feasible(task))
+
+
+def try_in_order(
+    session: Session, tasks: Iterable[TaskState], place: Callable[[TaskState], bool]
+) -> None:
+    """Place tasks one after the other; those that wait for company again after each placement."""
+    waiting, aside = deque(tasks), list[TaskState]()
+    while waiting:
+        task = waiting.popleft()
+        if place(task):
+            waiting.extendleft(reversed(aside))
+            aside.clear()
+        elif waits_for_company(session, task):
+            aside.append(task)
+
+
 class Goal:
     """Tasks of a job that are tried in one statement.
 
@@ -65,7 +89,9 @@ class Goal:
         self._attempts = attempts
         self._job = job
         self._left = left
-        self._order: Iterable[TaskState] | None = None
+        self._order: deque[TaskState] = left
+        self._aside: list[TaskState] = []
+        """The tasks that are set aside, in the order in which they were tried."""
         self._is_enough = False
         self.placed: list[TaskState] = []
         """The tasks that found a place, in order."""
@@ -82,26 +108,37 @@ class Goal:
 
     def in_order(self, tasks: Iterable[TaskState]) -> Goal:
         """Try the tasks, which are all that are left, in another order."""
-        self._order = tasks
+        self._order = deque(tasks)
         return self
 
     def __iter__(self) -> Iterator[TaskState]:
         """Yield the tasks to try, until they are enough or none is left."""
-        if self._order is None:
-            while self._left and not self._is_enough:
-                yield self._left.popleft()
-            return
-        for task in self._order:
-            self._left.remove(task)
+        order, left = self._order, self._left
+        while order and not self._is_enough:
+            task = order.popleft()
+            if order is not left:
+                left.remove(task)
             yield task
-            if self._is_enough:
-                return
 
     def found_place(self, task: TaskState) -> None:
         """Record that a task was placed."""
         self.placed.append(task)
         self.nodes.append(task.node)
         self._is_enough = self._attempts.is_enough(self._job)
+        if self._aside:
+            again = self._take_up_again()
+            self._order.extendleft(again)
+            if self._order is not self._left:
+                in_order = self._attempts.session.in_task_order([*again, *self._left])
+                self._left.clear()
+                self._left.extend(in_order)
+
+    def _take_up_again(self) -> list[TaskState]:
+        """Return the tasks that were set aside, the last first; they have not failed yet."""
+        again = self._aside[::-1]
+        self.failed = [task for task in self.failed if task not in again]
+        self._aside.clear()
+        return again
 
     def found_none(self, task: TaskState, reserve: Reserve | None = None) -> bool:
         """Record that a task found no place; return whether to go on without it.
@@ -117,9 +154,14 @@ class Goal:
         if reserve is not None and reserve(task):
             self.reserved.append(task)
             return True
+        if waits_for_company(attempts.session, task):
+            self._aside.append(task)
+        elif not attempts.substitutes:
+            return False
         if attempts.tries_all:
             return not attempts.is_enough(job)
-        return job.lacks(Counting.HOPED) <= len(self._left) or attempts.session.job_ready(job)
+        to_place = len(self._left) + len(self._aside)
+        return job.lacks(Counting.HOPED) <= to_place or attempts.session.job_ready(job)
 
     def keeps_reservations(self) -> bool:
         """Return whether reservations that it made are of use."""
@@ -140,16 +182,22 @@ class GroupGoal(Goal):
         self._tasks = tasks
         self._waiting = deque(tasks)
         self._others: dict[GroupState, Iterator[TaskState]] = {}
+        self._reserve: Reserve | None = None
         self.is_complete = False
 
     def __iter__(self) -> Iterator[TaskState]:
         """Yield the tasks to try."""
         while self._waiting:
             yield self._waiting.popleft()
+            # Where the turn would end without them, others take the places of those set aside.
+            while not self._waiting and self._aside:
+                if not self._is_replaced(self._aside.pop(0), self._reserve):
+                    return
 
     def found_place(self, task: TaskState) -> None:
         """Record that a task was placed."""
         self.placed.append(task)
+        self._waiting.extendleft(self._take_up_again())
         self._check_complete()
 
     def _check_complete(self) -> None:
@@ -157,7 +205,15 @@ class GroupGoal(Goal):
 
     def found_none(self, task: TaskState, reserve: Reserve | None = None) -> bool:
         """Record that a task found no place; return whether another one, or a node, replaces it."""
-        self._attempts.session.record_failure(task)
+        session = self._attempts.session
+        session.record_failure(task)
+        if waits_for_company(session, task):
+            self._aside.append(task)
+            self._reserve = reserve
+            return True
+        return self._is_replaced(task, reserve)
+
+    def _is_replaced(self, task: TaskState, reserve: Reserve | None) -> bool:
         self.failed.append(task)
         leaf = self._by_group.groups.leaf_of(task)
         if leaf not in self._others:
@@ -206,7 +262,7 @@ class Attempts:
     tries_all: bool = False
     """Whether tasks of jobs without groups are tried although too few are left to be enough."""
     substitutes: bool = True
-    """Whether other tasks of a group are tried in place of those that find no place."""
+    """Whether other tasks are tried in place of those that find no place."""
     retries_largest_first: bool = False
     """Whether what was rolled back is tried once more, with the largest tasks first."""
     keeps_part: Callable[[JobState], bool] | None = None

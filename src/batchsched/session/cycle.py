@@ -17,6 +17,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -40,6 +41,7 @@ from batchsched.placement import FollowsNodes, Placement
 from batchsched.placement.plain_loop import Evaluator
 from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import SessionView
+from batchsched.session.attempts import try_in_order
 from batchsched.session.known_failures import FailedTurns
 from batchsched.session.plugins import ConfiguredPlugin, PluginSet
 from batchsched.session.reasons import PendingReasons
@@ -479,16 +481,21 @@ def _start_promised_jobs(session: Session) -> None:
     while waiting:
         job = waiting.pop()
         with session.statement(is_trial=True) as statement:
-            for task in session.in_task_order(job.having(TaskStatus.PIPELINED)):
-                node = task.node
-                assert node is not None
-                before = len(statement)
-                if _fits_without_its_promise(session, statement, task, node):
-                    statement.allocate(task, node)
-                else:
-                    statement.rollback(before)
+            promised = session.in_task_order(job.having(TaskStatus.PIPELINED))
+            try_in_order(session, promised, partial(_starts_as_promised, session, statement))
             if session.job_ready(job):
                 statement.commit()
+
+
+def _starts_as_promised(session: Session, statement: Statement, task: TaskState) -> bool:
+    """Start a task on its promised node, if it fits there now; return whether it does."""
+    node, before = task.node, len(statement)
+    assert node is not None
+    if _fits_without_its_promise(session, statement, task, node):
+        statement.allocate(task, node)
+        return True
+    statement.rollback(before)
+    return False
 
 
 def _end_promises(session: Session) -> None:
