@@ -32,7 +32,6 @@ from batchsched import (
     next_snapshot,
     schedule,
 )
-from batchsched.plugin.queues import QueueTree
 from batchsched.testing import configs
 from batchsched.tools import Finding, not_modelled
 from batchsched.tools.config_rules import QUEUE_FIELDS, QUEUE_RULES
@@ -131,6 +130,11 @@ def test_what_is_advised_is_not_found_again(config: SchedulerConfig) -> None:
             "tiers[1].plugins[0]",
         ),
         (config("allocate", ALL), "ProportionWithoutReclaim", "tiers[0].plugins[5]"),
+        (
+            config("plan", ["gang", "fcfs", "predicates"]),
+            "PlanInStrictOrder",
+            "tiers[0].plugins[1]",
+        ),
         (
             config(
                 [
@@ -545,9 +549,9 @@ def test_a_plugin_of_ones_own_may_read_queues() -> None:
 def test_all_that_is_wrong_with_queues_is_mended_at_once() -> None:
     for rule in QUEUE_RULES:
         for small in small_queue_trees()[rule.code]:
-            found = rule.find(small, QueueTree(small.queues))
+            found = rule.found(small)
             assert found is not None
-            assert rule.find(found.mended, QueueTree(found.mended.queues)) is None
+            assert rule.found(found[-1]) is None
 
 
 def test_guarantees_count_against_what_capacity_gives_to_queues() -> None:

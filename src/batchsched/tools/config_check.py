@@ -7,8 +7,9 @@ for ever.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import cast
 
 from attrs import evolve, frozen
 
@@ -17,7 +18,6 @@ from batchsched.config.reading import without_unknown
 from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ArgumentError, BatchschedError, ConfigError
-from batchsched.model.cluster import Queue
 from batchsched.model.notice import Notice, NoticeCode, NoticeCollector
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
@@ -29,26 +29,21 @@ from batchsched.model.validation.values import (
     is_tuple,
     shown,
 )
-from batchsched.plugin.queues import QueueTree
 from batchsched.scheduler import Scheduler
 from batchsched.tools.causes import decisions
 from batchsched.tools.config_rules import (
-    QUEUE_FIELDS,
     QUEUE_RULES,
     RULES,
-    SHARELESS,
+    Parts,
     QueueRule,
+    Rule,
+    Shows,
     Suspected,
-    action_named,
     remedies_for_loops,
-    with_capacity,
+    unread_fields,
 )
 from batchsched.tools.small_clusters import small_clusters, small_queue_trees
 from batchsched.transition.next_snapshot import next_snapshot
-
-Shows = Literal[
-    "cannot be built", "has no effect", "decides otherwise", "evicts for ever", "reserves"
-]
 
 
 @frozen(kw_only=True)
@@ -152,6 +147,28 @@ def check_config(
     return tuple(_findings(scheduler.config, registry, scheduler, snapshot))
 
 
+class _Trial:
+    """A configuration, and what it decides on snapshots; it is asked once about each."""
+
+    def __init__(self, config: SchedulerConfig, registry: Registry | None) -> None:
+        self.scheduler = Scheduler(config, registry)
+        self._known: list[tuple[Snapshot, CycleResult]] = []
+
+    def schedule(self, snapshot: Snapshot) -> CycleResult:
+        """Return what is decided on a snapshot."""
+        for known, result in self._known:
+            if known is snapshot:
+                return result
+        result = self.scheduler.schedule(snapshot, reasons=False)
+        self._known.append((snapshot, result))
+        return result
+
+    def differs(self, snapshot: Snapshot, other: _Trial, on: Snapshot | None = None) -> bool:
+        """Return whether another one decides differently, on the same or on another snapshot."""
+        theirs = other.schedule(snapshot if on is None else on)
+        return decisions(theirs) != decisions(self.schedule(snapshot))
+
+
 def _findings(
     config: SchedulerConfig,
     registry: Registry | None,
@@ -159,200 +176,86 @@ def _findings(
     snapshot: Snapshot | None,
 ) -> Iterator[Finding]:
     yield from _what_was_left_out(config, scheduler)
-    results = [scheduler.schedule(cluster, reasons=False) for cluster in small_clusters()]
-    mine = None if snapshot is None else scheduler.schedule(snapshot, reasons=False)
-    for rule in RULES:
-        for suspected in rule(config):
-            finding = _shown(suspected, registry, results, snapshot, mine)
-            if finding is not None:
-                yield finding
-    yield from _reservation_findings(config, results, mine)
-    yield from _loop_findings(config, registry, scheduler, snapshot)
-    if snapshot is not None and mine is not None:
-        yield from _queue_findings(config, registry, scheduler, snapshot, mine)
+    of, trial = Parts(config), _Trial(config, registry)
+    suspects = [(rule, s, small_clusters()) for rule in RULES for s in rule.find(of)]
+    for rule, suspect, clusters in suspects:
+        yield from _shown(rule, suspect, clusters, trial, registry, snapshot)
+    if snapshot is None:
+        return
+    for queue_rule in QUEUE_RULES:
+        if "capacity" in of.plugins or not queue_rule.needs_capacity:
+            yield from _shown_by_queues(queue_rule, trial, snapshot)
+    for name, rule, suspect in unread_fields(of, snapshot):
+        clusters = small_queue_trees()[name]
+        yield from _shown(rule, suspect, clusters, trial, registry, snapshot)
 
 
 def _shown(
-    suspected: Suspected,
+    rule: Rule,
+    suspect: Suspected,
+    clusters: Sequence[Snapshot],
+    trial: _Trial,
     registry: Registry | None,
-    results: Sequence[CycleResult],
     snapshot: Snapshot | None,
-    mine: CycleResult | None,
-) -> Finding | None:
-    """Return a suspected problem as a finding, if any small cluster shows it."""
+) -> Iterator[Finding]:
+    """Yield a suspected problem as a finding, if any small cluster shows it."""
+    instead, advice = suspect.instead, rule.advice.format(**suspect.words)
     try:
-        other = Scheduler(suspected.instead, registry)
-        shows_on = next(
-            (
-                cluster
-                for cluster, result in zip(small_clusters(), results, strict=True)
-                if decisions(other.schedule(cluster, reasons=False)) != decisions(result)
-            ),
-            None,
-        )
+        match rule.shows:
+            case "reserves":
+                effect = _reserves(trial)
+            case "evicts for ever":
+                effect = partial(evicts_for_ever, trial.scheduler)
+            case _:
+                assert instead is not None
+                effect = partial(trial.differs, other=_Trial(instead, registry))
+        shows_on = next(filter(effect, clusters), None)
         if shows_on is None:
-            return None
-        on_mine = None
-        if snapshot is not None and mine is not None:
-            on_mine = decisions(other.schedule(snapshot, reasons=False)) != decisions(mine)
+            return
+        on_yours = None if snapshot is None else effect(snapshot)
     except BatchschedError:
-        return None  # the advised configuration is not valid
-    return Finding(
-        code=suspected.code,
-        place=suspected.place,
-        consequence=suspected.consequence,
-        advice=suspected.advice,
-        shows="decides otherwise",
-        snapshot=shows_on,
-        instead=suspected.instead,
-        shows_on_yours=on_mine,
-    )
-
-
-# Problems that show without an alternative configuration
-def _reservation_findings(
-    config: SchedulerConfig, results: Sequence[CycleResult], mine: CycleResult | None
-) -> Iterator[Finding]:
-    places = [
-        f"actions[{position}]"
-        for position, action in enumerate(config.actions)
-        if action.name == "reserve" or "starvationThreshold" in action.arguments
-    ]
-    shows_on = next((c for c, r in zip(small_clusters(), results, strict=True) if r.reserved), None)
-    if places and shows_on is not None:
-        yield Finding(
-            code="ReservationsMustBeKept",
-            place=places[0],
-            consequence=(
-                "reservations last for one cycle unless the next snapshot contains them, so the "
-                "jobs that they were made for starve all the same"
-            ),
-            advice="build snapshots with next_snapshot, or add reservations_to_keep to them",
-            shows="reserves",
-            snapshot=shows_on,
-            shows_on_yours=None if mine is None else bool(mine.reserved),
-        )
-
-
-def _loop_findings(
-    config: SchedulerConfig,
-    registry: Registry | None,
-    scheduler: Scheduler,
-    snapshot: Snapshot | None,
-) -> Iterator[Finding]:
-    if action_named(config, "preempt") is None and action_named(config, "reclaim") is None:
-        return
-    shows_on = next((c for c in small_clusters() if evicts_for_ever(scheduler, c)), None)
-    if shows_on is None:
-        return
-    advice, instead = "leave out actions 'preempt' and 'reclaim'", None
-    for remedy in remedies_for_loops(config):
-        other = Scheduler(remedy.instead, registry)
-        if not any(evicts_for_ever(other, cluster) for cluster in small_clusters()):
-            advice, instead = remedy.advice, remedy.instead
-            break
+        if rule.shows != "decides otherwise":
+            raise
+        return  # the advised configuration is not valid
+    if rule.shows == "evicts for ever":
+        for remedy, without in remedies_for_loops(Parts(trial.scheduler.config)):
+            other = Scheduler(without, registry)
+            if not any(evicts_for_ever(other, cluster) for cluster in clusters):
+                advice, instead = remedy, without
+                break
     yield Finding(
-        code="EvictsForEver",
-        place="actions",
-        consequence=(
-            "evicted tasks take their places again before the tasks that they were evicted for, "
-            "and are evicted again in every cycle"
-        ),
+        code=rule.code,
+        place=suspect.place,
+        consequence=rule.consequence.format(**suspect.words),
         advice=advice,
-        shows="evicts for ever",
+        shows=rule.shows,
         snapshot=shows_on,
         instead=instead,
-        shows_on_yours=None if snapshot is None else evicts_for_ever(scheduler, snapshot),
+        shows_on_yours=on_yours,
     )
 
 
-# Problems of the caller's queues
-def _queue_findings(
-    config: SchedulerConfig,
-    registry: Registry | None,
-    scheduler: Scheduler,
-    snapshot: Snapshot,
-    mine: CycleResult,
-) -> Iterator[Finding]:
-    names = {plugin.name for tier in config.tiers for plugin in tier.plugins}
-    has_capacity = "capacity" in names
-    tree = QueueTree(snapshot.queues)
-    for rule in QUEUE_RULES:
-        if has_capacity or not rule.needs_capacity:
-            finding = _shown_by_queues(rule, scheduler, snapshot, tree, mine)
-            if finding is not None:
-                yield finding
-    if not has_capacity and names <= {*SHARELESS, "proportion"}:  # others may read queues
-        yield from _unread_field_findings(config, registry, scheduler, snapshot, mine)
+def _shown_by_queues(rule: QueueRule, trial: _Trial, snapshot: Snapshot) -> Iterator[Finding]:
+    found = rule.found(snapshot)
+    for small in small_queue_trees()[rule.code] if found is not None else ():
+        without = rule.found(small)
+        if found is not None and without and trial.differs(small, trial, without[-1]):
+            place, consequence, mended = found
+            yield Finding(
+                code=rule.code,
+                place=place,
+                consequence=consequence,
+                advice=rule.advice,
+                shows="decides otherwise",
+                snapshot=small,
+                mended=without[-1],
+                shows_on_yours=trial.differs(snapshot, trial, mended),
+            )
+            return
 
 
-def _shown_by_queues(
-    rule: QueueRule, scheduler: Scheduler, snapshot: Snapshot, tree: QueueTree, mine: CycleResult
-) -> Finding | None:
-    found = rule.find(snapshot, tree)
-    if found is None:
-        return None
-    for small in small_queue_trees()[rule.code]:
-        without = rule.find(small, QueueTree(small.queues))
-        if without is None:
-            continue
-        decided = decisions(scheduler.schedule(small, reasons=False))
-        if decisions(scheduler.schedule(without.mended, reasons=False)) == decided:
-            continue
-        on_mine = decisions(scheduler.schedule(found.mended, reasons=False)) != decisions(mine)
-        return Finding(
-            code=rule.code,
-            place=found.place,
-            consequence=found.consequence,
-            advice=rule.advice,
-            shows="decides otherwise",
-            snapshot=small,
-            mended=without.mended,
-            shows_on_yours=on_mine,
-        )
-    return None
-
-
-def _unread_field_findings(
-    config: SchedulerConfig,
-    registry: Registry | None,
-    scheduler: Scheduler,
-    snapshot: Snapshot,
-    mine: CycleResult,
-) -> Iterator[Finding]:
-    instead = with_capacity(config)
-    other = Scheduler(instead, registry)
-    plain = Queue(name="plain")
-    on_mine: bool | None = None
-    for field in QUEUE_FIELDS:
-        named = [q for q in snapshot.queues if getattr(q, field) != getattr(plain, field)]
-        shows_on = next(
-            (
-                small
-                for small in small_queue_trees()[field]
-                if decisions(scheduler.schedule(small, reasons=False))
-                != decisions(other.schedule(small, reasons=False))
-            ),
-            None,
-        )
-        if not named or shows_on is None:
-            continue
-        if on_mine is None:
-            on_mine = decisions(other.schedule(snapshot, reasons=False)) != decisions(mine)
-        yield Finding(
-            code="QueueFieldNotRead",
-            place=f"queues[{named[0].name!r}].{field}",
-            consequence=f"no plugin reads {field}, which {_queues(len(named))}",
-            advice="use plugin 'capacity' instead of 'proportion'",
-            shows="decides otherwise",
-            snapshot=shows_on,
-            instead=instead,
-            shows_on_yours=on_mine,
-        )
-
-
-def _queues(number: int) -> str:
-    return "1 queue has" if number == 1 else f"{number} queues have"
+def _reserves(trial: _Trial) -> Callable[[Snapshot], bool]:
+    return lambda snapshot: bool(trial.schedule(snapshot).reserved)
 
 
 def evicts_for_ever(scheduler: Scheduler, snapshot: Snapshot) -> bool:

@@ -8,216 +8,158 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from attrs import evolve
-
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.constraints import Taint, TaintEffect
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
 
 _CPU = Resource(milli_cpu=1000, memory=1 << 30)
-_OLD = 1_000_000.0
+_OLD = 1_000_000
+_TAINT = Taint(key="maintenance", effect=TaintEffect.NO_SCHEDULE)
 
 
-def _node(name: str, cpus: int, **more: object) -> NodeInfo:
-    return NodeInfo(name=name, allocatable=cpus * _CPU, **more)  # type: ignore[arg-type]
+def _fields(tokens: list[str]) -> dict[str, str]:
+    return dict(token.split("=") for token in tokens if "=" in token)
 
 
-def _job(
-    name: str,
-    *,
-    queue: str = "q1",
-    runs: str = "",
-    waits: int = 0,
-    size: int = 1,
-    least: int = 1,
-    priority: int = 0,
-    created: float = 0.0,
-) -> JobInfo:
-    """Build a job with a running task on each of the named nodes, and waiting tasks."""
-    running = [
-        TaskInfo(
-            uid=f"{name}-{number}",
-            name=f"{name}-{number}",
-            resreq=size * _CPU,
-            status=TaskStatus.RUNNING,
-            node_name=node,
-            priority=priority,
-        )
-        for number, node in enumerate(runs.split())
-    ]
-    waiting = [
-        TaskInfo(
-            uid=f"{name}-{len(running) + number}",
-            name=f"{name}-{len(running) + number}",
-            resreq=size * _CPU,
-            priority=priority,
-        )
-        for number in range(waits)
-    ]
+def _job(text: str) -> JobInfo:
+    """Build a job: ``a @n1 +2 size=4`` runs a task of 4 CPUs on n1 and waits with two others."""
+    name, *tokens = text.split()
+    given = _fields(tokens)
+    places = [token[1:] for token in tokens if token[0] == "@"]
+    waiting = sum(int(token) for token in tokens if token[0] == "+")
+    priority = int(given.get("priority", 0))
     return JobInfo(
         name=name,
-        queue=queue,
-        min_available=least,
+        queue=given.get("queue", "q1"),
+        min_available=int(given.get("least", 1)),
         priority=priority,
-        creation_time=created,
-        tasks=running + waiting,
+        creation_time=float(given.get("created", 0)),
+        estimate=float(given["estimate"]) if "estimate" in given else None,
+        tasks=[
+            TaskInfo(
+                uid=f"{name}-{number}",
+                name=f"{name}-{number}",
+                namespace=given.get("namespace", "default"),
+                resreq=int(given.get("size", 1)) * _CPU,
+                status=TaskStatus.RUNNING if node else TaskStatus.PENDING,
+                node_name=node or None,
+                start_time=_OLD if node and "estimate" in given else None,
+                priority=priority,
+            )
+            for number, node in enumerate([*places, *[""] * waiting])
+        ],
     )
 
 
-def _snapshot(
-    nodes: list[NodeInfo], jobs: list[JobInfo], *, weights: tuple[int, ...] = (1, 1)
+def _cluster(
+    nodes: str, *jobs: str, weights: tuple[int, ...] = (1, 1), taints: tuple[Taint, ...] = ()
 ) -> Snapshot:
-    queues = [Queue(name=f"q{number}", weight=w) for number, w in enumerate(weights, 1)]
-    return Snapshot(nodes=nodes, jobs=jobs, queues=queues, now=_OLD)
+    """Build nodes of some CPUs, queues of some weights, and jobs."""
+    return Snapshot(
+        nodes=[
+            NodeInfo(name=f"n{number}", allocatable=int(cpus) * _CPU, taints=taints)
+            for number, cpus in enumerate(nodes.split(), 1)
+        ],
+        queues=[Queue(name=f"q{number}", weight=w) for number, w in enumerate(weights, 1)],
+        jobs=map(_job, jobs),
+        now=_OLD,
+    )
 
 
 @lru_cache(maxsize=1)
 def small_clusters() -> tuple[Snapshot, ...]:
     """Return the clusters in a fixed order."""
-    tainted = Taint(key="maintenance", effect=TaintEffect.NO_SCHEDULE)
-    best_effort = JobInfo(
-        name="best", queue="q1", tasks=[TaskInfo(uid="best-0", name="best-0")], creation_time=2
-    )
-    critical = TaskInfo(
-        uid="critical",
-        name="critical",
-        namespace="kube-system",
-        resreq=_CPU,
-        status=TaskStatus.RUNNING,
-        node_name="n1",
-        priority=-5,
-    )
     return (
         # A task and a node that must not run it.
-        _snapshot([_node("n1", 2, taints=(tainted,))], [_job("a", waits=1)]),
+        _cluster("2", "a +1", taints=(_TAINT,)),
         # A gang that does not fit, beside one that does.
-        _snapshot([_node("n1", 2)], [_job("a", waits=3, least=3), _job("b", waits=2, created=1)]),
+        _cluster("2", "a +3 least=3", "b +2 created=1"),
         # Two nodes, one of them used.
-        _snapshot([_node("n1", 4), _node("n2", 4)], [_job("a", runs="n1"), _job("b", waits=1)]),
-        _snapshot([_node("n1", 4), _node("n2", 4)], [_job("a", runs="n2"), _job("b", waits=1)]),
+        _cluster("4 4", "a @n1", "b +1"),
+        _cluster("4 4", "a @n2", "b +1"),
         # Two waiting jobs: the second has a higher priority.
-        _snapshot([_node("n1", 1)], [_job("a", waits=1), _job("b", waits=1, priority=9)]),
+        _cluster("1", "a +1", "b +1 priority=9"),
         # A job of higher priority, which is also shorter, arrives after another.
-        _snapshot(
-            [_node("n1", 1)],
-            [
-                evolve(_job("a", waits=1), estimate=100),
-                evolve(_job("b", waits=1, priority=9, created=1), estimate=10),
-            ],
-        ),
+        _cluster("1", "a +1 estimate=100", "b +1 priority=9 created=1 estimate=10"),
         # A running job blocks a job of higher priority in the same queue.
-        _snapshot([_node("n1", 1)], [_job("a", runs="n1"), _job("b", waits=1, priority=9)]),
-        _snapshot(
-            [_node("n1", 2)], [_job("a", runs="n1 n1"), _job("b", waits=1, priority=9, created=1)]
-        ),
+        _cluster("1", "a @n1", "b +1 priority=9"),
+        _cluster("2", "a @n1 @n1", "b +1 priority=9 created=1"),
         # A job with many tasks competes with one with few.
-        _snapshot([_node("n1", 6)], [_job("a", runs="n1 n1"), _job("b", runs="n1 " * 4, waits=1)]),
-        _snapshot([_node("n1", 6)], [_job("a", runs="n1 n1", waits=1), _job("b", runs="n1 " * 4)]),
-        _snapshot([_node("n1", 4)], [_job("a", runs="n1 " * 4), _job("b", waits=1, created=1)]),
+        _cluster("6", "a @n1 @n1", "b @n1 @n1 @n1 @n1 +1"),
+        _cluster("6", "a @n1 @n1 +1", "b @n1 @n1 @n1 @n1"),
+        _cluster("4", "a @n1 @n1 @n1 @n1", "b +1 created=1"),
         # The first job holds half of the node, and both want the rest.
-        _snapshot(
-            [_node("n1", 4)], [_job("a", runs="n1 n1", waits=2), _job("b", waits=2, created=1)]
-        ),
+        _cluster("4", "a @n1 @n1 +2", "b +2 created=1"),
         # A queue that holds nothing, and one that holds everything.
-        _snapshot([_node("n1", 4)], [_job("a", runs="n1 " * 4), _job("b", queue="q2", waits=1)]),
-        _snapshot(
-            [_node("n1", 2)], [_job("a", runs="n1 n1", least=2), _job("b", queue="q2", waits=1)]
-        ),
-        _snapshot(
-            [_node("n1", 4)], [_job("a", waits=4), _job("b", queue="q2", waits=4, created=1)]
-        ),
-        _snapshot(
-            [_node("n1", 4)], [_job("a", waits=4), _job("b", queue="q2", waits=4)], weights=(1, 3)
-        ),
+        _cluster("4", "a @n1 @n1 @n1 @n1", "b +1 queue=q2"),
+        _cluster("2", "a @n1 @n1 least=2", "b +1 queue=q2"),
+        _cluster("4", "a +4", "b +4 queue=q2 created=1"),
+        _cluster("4", "a +4", "b +4 queue=q2", weights=(1, 3)),
         # The running task is a critical one of the system.
-        _snapshot(
-            [_node("n1", 2)],
-            [
-                JobInfo(name="a", queue="q1", min_available=0, tasks=[critical]),
-                _job("b", waits=2, least=2, priority=9),
-            ],
-        ),
+        _cluster("2", "a @n1 least=0 namespace=kube-system priority=-5", "b +2 least=2 priority=9"),
         # A large task has waited for very long; a small one can take its place.
-        _snapshot(
-            [_node("n1", 4), _node("n2", 4)],
-            [_job("a", waits=1, size=4), _job("r", runs="n1 n2"), _job("s", waits=1, created=_OLD)],
-            weights=(1,),
-        ),
+        _cluster("4 4", "a +1 size=4", "r @n1 @n2", f"s +1 created={_OLD}", weights=(1,)),
         # A best-effort task.
-        _snapshot([_node("n1", 1)], [_job("a", runs="n1"), best_effort]),
+        _cluster("1", "a @n1", "best +1 size=0 created=2"),
         # A job with a running and a waiting task on a full node.
-        _snapshot([_node("n1", 2)], [_job("a", runs="n1", waits=1), _job("b", runs="n1")]),
+        _cluster("2", "a @n1 +1", "b @n1"),
         # A queue without a share, which also waits for what it holds, and one with a share.
-        _snapshot(
-            [_node("n1", 1)],
-            [_job("a", runs="n1"), _job("b", waits=1, priority=9), _job("c", queue="q2", waits=1)],
-            weights=(0, 1),
-        ),
+        _cluster("1", "a @n1", "b +1 priority=9", "c +1 queue=q2", weights=(0, 1)),
+        # A wide job waits for one that runs; a short one behind it would end before that.
+        _cluster("2", "a @n1 estimate=100", "b +1 size=2 estimate=9", "c +1 created=1 estimate=9"),
     )
 
 
-def _cpus(number: int) -> Resource:
-    return Resource(milli_cpu=number * 1000)
+def _queue(text: str) -> Queue:
+    """Build a queue with amounts in CPUs, such as ``a parent=x limit=2``."""
+    name, *tokens = text.split()
+    given = _fields(tokens)
+    return Queue(
+        name=name,
+        parent=given.get("parent"),
+        weight=int(given.get("weight", 1)),
+        priority=int(given.get("priority", 0)),
+        guarantee=Resource(milli_cpu=1000 * int(given.get("guarantee", 0))),
+        deserved=Resource(milli_cpu=1000 * int(given.get("deserved", 0))),
+        limit=ResourceLimit(milli_cpu=1000 * int(given["limit"])) if "limit" in given else None,
+    )
 
 
-def _most(number: int) -> ResourceLimit:
-    return ResourceLimit(milli_cpu=number * 1000)
+def _queues(*texts: str, jobs: tuple[str, ...] | None = None) -> Snapshot:
+    """Build one node of 4 CPUs, and queues of which each leaf wants all of it, or such jobs."""
+    queues = list(map(_queue, texts))
+    if jobs is None:
+        inner = {queue.parent for queue in queues}
+        leaves = [(n, q.name) for n, q in enumerate(queues) if q.name not in inner]
+        jobs = tuple(f"j{number} +4 queue={name} created={number}" for number, name in leaves)
+    return Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=4 * _CPU)],
+        queues=queues,
+        jobs=map(_job, jobs),
+        now=_OLD,
+    )
 
 
 @lru_cache(maxsize=1)
 def small_queue_trees() -> Mapping[str, tuple[Snapshot, ...]]:
-    """Return clusters that show a problem of queues, by code of the rule or by field of `Queue`.
-
-    Each has one node of 4 CPUs.
-    """
-
-    def full(*queues: Queue, jobs: list[JobInfo] | None = None) -> Snapshot:
-        if jobs is None:
-            inner = {queue.parent for queue in queues}
-            jobs = [
-                _job(f"j{number}", queue=queue.name, waits=4, created=number)
-                for number, queue in enumerate(queues)
-                if queue.name not in inner
-            ]
-        return Snapshot(nodes=[_node("n1", 4)], queues=queues, jobs=jobs, now=_OLD)
-
-    one_waits = [_job("j", queue="b", waits=4)]
-    half = Queue(name="x", limit=_most(2))
-    below = [Queue(name=name, parent="x", deserved=_cpus(2)) for name in ("x1", "x2")]
+    """Return clusters that show a problem of queues, by code of the rule or by field of `Queue`."""
+    one_waits = ("j +4 queue=b",)
     return {
-        "parent": (
-            full(Queue(name="x"), *(evolve(q, deserved=_cpus(0)) for q in below), Queue(name="y")),
-        ),
-        "priority": (full(Queue(name="a"), Queue(name="b", priority=1)),),
-        "guarantee": (full(Queue(name="a", guarantee=_cpus(3)), Queue(name="b"), jobs=one_waits),),
-        "deserved": (full(Queue(name="a"), Queue(name="b", deserved=_cpus(3))),),
-        "limit": (full(Queue(name="a", limit=_most(1))),),
-        "JobOfInnerQueue": (
-            full(
-                Queue(name="x"), Queue(name="x1", parent="x"), jobs=[_job("j", queue="x", waits=1)]
-            ),
-        ),
+        "parent": (_queues("x", "x1 parent=x deserved=0", "x2 parent=x deserved=0", "y"),),
+        "priority": (_queues("a", "b priority=1"),),
+        "guarantee": (_queues("a guarantee=3", "b", jobs=one_waits),),
+        "deserved": (_queues("a", "b deserved=3"),),
+        "limit": (_queues("a limit=1"),),
+        "JobOfInnerQueue": (_queues("x", "x1 parent=x", jobs=("j +1 queue=x",)),),
         "DeservedBeyondLimit": (
-            full(Queue(name="a", deserved=_cpus(4), limit=_most(2))),
-            full(half, *below),
+            _queues("a deserved=4 limit=2"),
+            _queues("x limit=2", "x1 parent=x deserved=2", "x2 parent=x deserved=2"),
         ),
-        "DeservedBeyondParent": (
-            full(
-                Queue(name="x"),
-                Queue(name="x1", parent="x", deserved=_cpus(4)),
-                Queue(name="y", weight=3),
-            ),
-        ),
+        "DeservedBeyondParent": (_queues("x", "x1 parent=x deserved=4", "y weight=3"),),
         "GuaranteeBeyondDeserved": (
-            full(
-                Queue(name="a", guarantee=_cpus(3), deserved=_cpus(1)),
-                Queue(name="b", deserved=_cpus(3)),
-                jobs=one_waits,
-            ),
+            _queues("a guarantee=3 deserved=1", "b deserved=3", jobs=one_waits),
         ),
-        "GuaranteesBeyondCluster": (
-            full(Queue(name="a", guarantee=_cpus(6)), Queue(name="b"), jobs=one_waits),
-        ),
-        "NoShare": (full(Queue(name="a", weight=0), Queue(name="b")),),
+        "GuaranteesBeyondCluster": (_queues("a guarantee=6", "b", jobs=one_waits),),
+        "NoShare": (_queues("a weight=0", "b"),),
     }
