@@ -65,7 +65,7 @@ def constraint_problems(task: TaskInfo, /) -> Problems:
     yield from text_map_problems("node_selector", task.node_selector)
     if task.node_affinity is not None:
         yield from under("node_affinity", _node_affinity_problems(task.node_affinity))
-    yield from each_problems("tolerations", task.tolerations, "Toleration", _toleration_problems)
+    yield from each_problems("tolerations", task.tolerations, "Toleration", toleration_problems)
     yield from each_problems("host_ports", task.host_ports, "HostPort", _port_problems)
     if task.pod_affinity is not None:
         yield from under("pod_affinity", _pod_affinity_problems(task.pod_affinity))
@@ -83,7 +83,8 @@ def taint_problems(taint: object, /) -> Problems:
     yield from member_problems("effect", taint.effect, TaintEffect)
 
 
-def _toleration_problems(toleration: object) -> Problems:
+def toleration_problems(toleration: object, /) -> Problems:
+    """Yield the problems of a toleration: path below it, and message."""
     if not isinstance(toleration, Toleration):
         yield "", f"expected a Toleration, got {shown(toleration)}"
         return
@@ -184,7 +185,8 @@ def _on_task_problems(requirement: object) -> Problems:
         yield "operator", f"expected {known} in a label selector, got {name}"
 
 
-def _node_term_problems(term: object) -> Problems:
+def node_term_problems(term: object, /) -> Problems:
+    """Yield the problems of a term that selects nodes: path below it, and message."""
     if not isinstance(term, NodeSelectorTerm):
         yield "", f"expected a NodeSelectorTerm, got {shown(term)}"
         return
@@ -199,7 +201,7 @@ def _preferred_node_problems(preferred: object) -> Problems:
         yield "", f"expected a PreferredNodeTerm, got {shown(preferred)}"
         return
     yield from _weight_problems(preferred.weight)
-    yield from under("term", _node_term_problems(preferred.term))
+    yield from under("term", node_term_problems(preferred.term))
 
 
 def _node_affinity_problems(affinity: object) -> Problems:
@@ -208,7 +210,7 @@ def _node_affinity_problems(affinity: object) -> Problems:
         return
     if affinity.required is not None:
         yield from each_problems(
-            "required", affinity.required, "NodeSelectorTerm", _node_term_problems
+            "required", affinity.required, "NodeSelectorTerm", node_term_problems
         )
     yield from each_problems(
         "preferred", affinity.preferred, "PreferredNodeTerm", _preferred_node_problems

@@ -1,0 +1,591 @@
+"""Which devices serve a task: claims, what nodes offer, and the search for an allocation.
+
+Vectors of resources say how much a task takes, devices say where: which GPU, which part of it. The
+rules follow the allocator of Kubernetes' dynamic resource allocation; docs/devices.md says
+where they differ, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Literal, cast
+
+from attrs import define, field, frozen
+
+from batchsched.errors import ArgumentError, Fault, SnapshotError, shown_problem
+from batchsched.model.constraints import untolerated
+from batchsched.model.devices import (
+    CapacityPolicy,
+    CounterSet,
+    Device,
+    DeviceClaim,
+    DeviceConstraint,
+    DevicePick,
+    DeviceRequest,
+    Milli,
+    Selector,
+    Version,
+    named_under,
+)
+from batchsched.model.immutable import kept_tuple
+from batchsched.model.selectors import read_selector
+from batchsched.model.validation.devices import (
+    MOST_DEVICES,
+    claim_problems,
+    counter_set_problems,
+    device_problems,
+    least_devices,
+    offer_problems,
+    pick_problems,
+)
+from batchsched.model.validation.values import (
+    Problems,
+    each_problems,
+    is_integer,
+    is_text,
+    is_tuple,
+    shown,
+)
+
+__all__ = [
+    "CapacityPolicy",
+    "CounterSet",
+    "Device",
+    "DeviceClaim",
+    "DeviceConstraint",
+    "DevicePick",
+    "DeviceRequest",
+    "Milli",
+    "Selector",
+    "Version",
+    "allocate",
+    "read_selector",
+]
+
+DeviceKey = tuple[str, str, str]
+CounterKey = tuple[str, str, str, str]
+"""Driver, pool, counter set and counter."""
+Order = Literal["listed", "tight", "spread"]
+TRIES = 10_000
+"""How many devices are looked at for one task on one node, unless said otherwise."""
+
+
+class Refusal(Enum):
+    """Why a request may not have a device: the first rule that says so."""
+
+    NOT_SELECTED = "not selected"
+    TOO_SMALL = "too small"
+    TAKEN = "taken"
+    NO_COUNTER = "no counter"
+    TAINTED = "tainted"
+    APART = "apart"
+    """A constraint keeps it away from what the claim has."""
+
+
+@define(eq=False)
+class Holdings:
+    """What is held of devices, in one view of a node: by whom does not matter."""
+
+    devices: Mapping[DeviceKey, Device]
+    """All devices that count; what is held of others counts nowhere."""
+    whole: dict[DeviceKey, int] = field(factory=dict[DeviceKey, int])
+    """How many hold a device as a whole."""
+    holders: dict[DeviceKey, int] = field(factory=dict[DeviceKey, int])
+    """How many hold a device or a part of it."""
+    parts: dict[DeviceKey, dict[str, int]] = field(factory=dict[DeviceKey, dict[str, int]])
+    """How much is held of each capacity."""
+    drawn: dict[CounterKey, int] = field(factory=dict[CounterKey, int])
+    """How much devices draw on each counter."""
+
+    def copy(self) -> Holdings:
+        """Return holdings that change by themselves. O(held)."""
+        parts = {key: dict(amounts) for key, amounts in self.parts.items()}
+        return Holdings(self.devices, dict(self.whole), dict(self.holders), parts, dict(self.drawn))
+
+    def hold(self, pick: DevicePick, by: int = 1) -> None:
+        """Add a pick; with `by` -1, take it away."""
+        device = self.devices.get(pick.device)
+        if device is None or pick.admin:
+            return
+        self.change(device, pick.amounts if device.shared else None, by)
+
+    def change(self, device: Device, amounts: Mapping[str, int] | None, by: int) -> None:
+        """Add or take away a holder of a device, or of amounts of it. O(capacities + counters)."""
+        key = device.key
+        before = self.holders.get(key, 0)
+        self.holders[key] = before + by
+        if amounts is None:
+            self.whole[key] = self.whole.get(key, 0) + by
+        else:
+            parts = self.parts.setdefault(key, {})
+            for name, amount in amounts.items():
+                parts[name] = parts.get(name, 0) + by * amount
+        if before + min(by, 0) == 0:  # its first holder came, or its last one went
+            for name, drawn in device.counters.items():
+                for counter, amount in drawn.items():
+                    place = (device.driver, device.pool, name, counter)
+                    self.drawn[place] = self.drawn.get(place, 0) + by * amount
+
+    def left(self, device: Device) -> tuple[bool, int]:
+        """Return whether a device is held as a whole, and what is left of its first capacity."""
+        is_whole = bool(self.whole.get(device.key))
+        if not device.capacity:
+            return is_whole, 0
+        name = min(device.capacity)
+        held = 0 if not device.shared else self.parts.get(device.key, {}).get(name, 0)
+        return is_whole, device.capacity[name] - held
+
+
+def _pool_order(devices: Iterable[Device]) -> list[Device]:
+    """Sort devices by driver and pool; pools with devices that wait for conditions come last."""
+    found = list(devices)
+    late = {(each.driver, each.pool) for each in found if each.conditions}
+    return sorted(
+        found,
+        key=lambda each: ((each.driver, each.pool) in late, each.driver, each.pool),
+    )
+
+
+class Offer:
+    """The devices of a node, in the order in which they are tried, and their counters."""
+
+    def __init__(
+        self,
+        devices: Iterable[Device],
+        counter_sets: Iterable[CounterSet] = (),
+        closed_pools: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        closed = frozenset(closed_pools)
+        self.is_partly_closed = bool(closed)
+        """Whether there are pools that offer nothing: nobody knows what `all` would be."""
+        self.devices = [
+            each for each in _pool_order(devices) if (each.driver, each.pool) not in closed
+        ]
+        self.limits = {
+            (each.driver, each.pool, each.name, counter): amount
+            for each in counter_sets
+            for counter, amount in each.counters.items()
+        }
+
+
+def _values(device: Device, attribute: str) -> frozenset[tuple[type, object]] | None:
+    """Return the values of an attribute, each with its type: True is not 1. None: it has none."""
+    name = named_under(attribute, device.attributes, device.driver)
+    if name is None:
+        return None
+    value = device.attributes[name]
+    each = value if isinstance(value, tuple) else (value,)
+    return frozenset((type(one), one) for one in each)
+
+
+class _Constraint:
+    """A constraint of a claim, and the values of the devices that are chosen under it."""
+
+    def __init__(self, constraint: DeviceConstraint) -> None:
+        self.requests = constraint.requests
+        self.is_same = constraint.same is not None
+        self.attribute = cast("str", constraint.same or constraint.distinct)
+        self.values: list[frozenset[tuple[type, object]]] = []
+        """After each choice: the values that all have, or those that any has."""
+
+    def names(self, request: str) -> bool:
+        return (
+            not self.requests
+            or request in self.requests
+            or request.partition("/")[0] in self.requests
+        )
+
+    def joined(self, device: Device) -> frozenset[tuple[type, object]] | None:
+        """Return the values after a device is chosen, too; None if it may not be."""
+        found = _values(device, self.attribute)
+        if found is None or not self.values:
+            return found
+        last = self.values[-1]
+        if self.is_same:
+            return last & found or None
+        return None if last & found else last | found
+
+
+@define(eq=False)
+class _ClaimState:
+    """What a claim has in the trial."""
+
+    constraints: list[_Constraint]
+    count: int = 0
+    holds: set[DeviceKey] = field(factory=set[DeviceKey])
+    looks_after: set[DeviceKey] = field(factory=set[DeviceKey])
+    """What its admin requests have."""
+
+
+@frozen(eq=False)
+class _Step:
+    """A request of a claim, and what each way to serve it may have."""
+
+    claim: DeviceClaim
+    state: _ClaimState
+    variants: tuple[tuple[str, DeviceRequest], ...]
+    """The names and requests of its alternatives, or of itself."""
+    later: int
+    """How many devices later requests of the claim need at the least."""
+
+
+_Candidate = tuple[Device, Mapping[str, int] | None, Refusal | None]
+"""A device, the amounts that a request would take, and why it may not have it in any case."""
+
+
+class TooManyTries(Exception):  # noqa: N818 - it says what happened, and does not leave the search
+    """More devices were looked at than may be."""
+
+
+class DeviceSearch:
+    """Finds the first allocation of claims that is possible in each of several views of a node.
+
+    Depth first, by claims, requests and alternatives as they are listed; for each request all sets
+    of devices in lexicographic order. O(devices x requests) where no choice is undone.
+    """
+
+    def __init__(
+        self,
+        claims: Sequence[DeviceClaim],
+        offer: Offer,
+        views: Sequence[Holdings],
+        *,
+        tries: int = TRIES,
+        order: Order = "listed",
+    ) -> None:
+        self._offer = offer
+        self._held = views
+        self._views = [view.copy() for view in views]  # with the trial
+        self._tries = tries
+        self._steps = list(self._read(claims))
+        self._candidates: dict[tuple[int, int], list[_Candidate]] = {}
+        self._picks: list[DevicePick] = []
+        self._tried = offer.devices
+        if order != "listed":
+            sign = 1 if order == "tight" else -1
+            left = {each.key: views[0].left(each) for each in offer.devices}
+            self._tried = sorted(
+                offer.devices, key=lambda each: (left[each.key][0], sign * left[each.key][1])
+            )
+
+    @staticmethod
+    def _read(claims: Sequence[DeviceClaim]) -> Iterator[_Step]:
+        for claim in claims:
+            state = _ClaimState([_Constraint(each) for each in claim.constraints])
+            least = [least_devices(request) for request in claim.requests]
+            for place, request in enumerate(claim.requests):
+                of_alternatives = [(f"{request.name}/{a.name}", a) for a in request.alternatives]
+                variants = tuple(of_alternatives or [(request.name, request)])
+                yield _Step(claim, state, variants, sum(least[place + 1 :]))
+
+    def first(self) -> tuple[DevicePick, ...] | None:
+        """Return the first allocation; None if there is none.
+
+        Raises:
+            TooManyTries: more devices were looked at than may be.
+            SnapshotError: a selector raised.
+
+        """
+        return tuple(self._picks) if self._serve(0) else None
+
+    def _serve(self, place: int) -> bool:
+        if place == len(self._steps):
+            return True
+        step = self._steps[place]
+        for number, (name, request) in enumerate(step.variants):
+            candidates = self._candidates_of(place, number)
+            if request.count == "all":
+                candidates = self._all_of(candidates)
+                count = len(candidates)
+                if not candidates or self._offer.is_partly_closed:
+                    continue
+            else:
+                count = request.count
+            if step.state.count + count + step.later > MOST_DEVICES:
+                continue
+            if self._choose(place, name, request, candidates, 0, count):
+                return True
+        return False
+
+    def _choose(
+        self,
+        place: int,
+        name: str,
+        request: DeviceRequest,
+        candidates: list[_Candidate],
+        start: int,
+        count: int,
+    ) -> bool:
+        """Choose `count` of the candidates from `start` on, and all that comes after them."""
+        if count == 0:
+            return self._serve(place + 1)
+        step = self._steps[place]
+        for at in range(start, len(candidates) - count + 1):
+            self._tries -= 1
+            if self._tries < 0:
+                raise TooManyTries
+            device, amounts, refusal = candidates[at]
+            if refusal is None and self._refusal(step, name, request, device, amounts) is None:
+                self._take(step, name, request, device, amounts)
+                if self._choose(place, name, request, candidates, at + 1, count - 1):
+                    return True
+                self._give_back(step, name, request, device, amounts)
+            if request.count == "all":
+                return False
+        return False
+
+    def _candidates_of(self, place: int, number: int) -> list[_Candidate]:
+        found = self._candidates.get((place, number))
+        if found is None:
+            step = self._steps[place]
+            request = step.variants[number][1]
+            devices = self._offer.devices if request.count == "all" else self._tried
+            found = [self._candidate(step.claim, request, device) for device in devices]
+            self._candidates[place, number] = found
+        return found
+
+    def _candidate(self, claim: DeviceClaim, request: DeviceRequest, device: Device) -> _Candidate:
+        if not all(
+            _accepts(selector, device, claim, request, at)
+            for at, selector in enumerate(request.select)
+        ):
+            return device, None, Refusal.NOT_SELECTED
+        if request.admin:
+            return device, None, None
+        amounts = amounts_of(request, device)
+        if amounts is None:
+            return device, None, Refusal.TOO_SMALL
+        return device, amounts if device.shared else None, None
+
+    def _all_of(self, candidates: list[_Candidate]) -> list[_Candidate]:
+        """Return what `all` means now: what is selected and, where it is shared, has room."""
+        return [
+            (device, amounts, refusal)
+            for device, amounts, refusal in candidates
+            if refusal is not Refusal.NOT_SELECTED
+            and not (device.shared and refusal is Refusal.TOO_SMALL)
+            and (amounts is None or all(_has_left(view, device, amounts) for view in self._held))
+        ]
+
+    def _refusal(
+        self,
+        step: _Step,
+        name: str,
+        request: DeviceRequest,
+        device: Device,
+        amounts: Mapping[str, int] | None,
+    ) -> Refusal | None:
+        """Return why a request may not have a device that it selects, beside the trial."""
+        key = device.key
+        state = step.state
+        if key in state.looks_after or (request.admin and key in state.holds):
+            return Refusal.TAKEN
+        if not request.admin:
+            for view in self._views:
+                if view.whole.get(key) or (not device.shared and view.holders.get(key)):
+                    return Refusal.TAKEN
+                if amounts is not None and not _has_left(view, device, amounts):
+                    return Refusal.TAKEN
+            if device.counters:
+                limits = self._offer.limits
+                for view in self._views:
+                    if not view.holders.get(key) and not _has_counters(view, device, limits):
+                        return Refusal.NO_COUNTER
+        if device.taints and untolerated(device.taints, request.tolerations) is not None:
+            return Refusal.TAINTED
+        for constraint in state.constraints:
+            if constraint.names(name) and constraint.joined(device) is None:
+                return Refusal.APART
+        return None
+
+    def _take(
+        self,
+        step: _Step,
+        name: str,
+        request: DeviceRequest,
+        device: Device,
+        amounts: Mapping[str, int] | None,
+    ) -> None:
+        state = step.state
+        state.count += 1
+        if request.admin:
+            state.looks_after.add(device.key)
+        else:
+            state.holds.add(device.key)
+            for view in self._views:
+                view.change(device, amounts, 1)
+        for constraint in state.constraints:
+            if constraint.names(name):
+                constraint.values.append(constraint.joined(device) or frozenset())
+        self._picks.append(
+            DevicePick(
+                claim=step.claim.name,
+                request=name,
+                device=device.key,
+                amounts=amounts,
+                admin=request.admin,
+            )
+        )
+
+    def _give_back(
+        self,
+        step: _Step,
+        name: str,
+        request: DeviceRequest,
+        device: Device,
+        amounts: Mapping[str, int] | None,
+    ) -> None:
+        self._picks.pop()
+        state = step.state
+        state.count -= 1
+        for constraint in state.constraints:
+            if constraint.names(name):
+                constraint.values.pop()
+        if request.admin:
+            state.looks_after.discard(device.key)
+            return
+        for view in self._views:
+            view.change(device, amounts, -1)
+        held = (each for each in self._picks if each.claim == step.claim.name and not each.admin)
+        if all(each.device != device.key for each in held):
+            state.holds.discard(device.key)
+
+
+def _accepts(
+    selector: Selector, device: Device, claim: DeviceClaim, request: DeviceRequest, at: int
+) -> bool:
+    if isinstance(selector, str):
+        return read_selector(selector)(device)
+    try:
+        return bool(selector(device))
+    except Exception as error:
+        path = f"claims[{claim.name!r}].requests[{request.name!r}].select[{at}]"
+        problem = f"raised {shown_problem(error)} for device {'/'.join(device.key)!r}"
+        raise SnapshotError.at(path, problem) from error
+
+
+def amounts_of(request: DeviceRequest, device: Device) -> Mapping[str, int] | None:
+    """Return what a request would take of each capacity of a device; None: it has too little."""
+    asked: dict[str, int | Milli] = {}
+    for name, amount in request.capacity.items():
+        own = named_under(name, device.capacity, device.driver)
+        if own is None:
+            return None
+        asked[own] = amount
+    amounts: dict[str, int] = {}
+    for name, capacity in device.capacity.items():
+        policy = device.policies.get(name)
+        wanted = asked.get(name)
+        if wanted is None:
+            default = None if policy is None else policy.default
+            taken: int | None = capacity if default is None else default
+        else:
+            exact = wanted.of(capacity) if isinstance(wanted, Milli) else wanted
+            taken = exact if policy is None else policy.rounded(exact)
+        if taken is None or taken > capacity:
+            return None
+        amounts[name] = taken
+    return amounts
+
+
+def _has_left(view: Holdings, device: Device, amounts: Mapping[str, int]) -> bool:
+    held = view.parts.get(device.key)
+    if held is None:
+        return True
+    return all(
+        held.get(name, 0) + amount <= device.capacity[name] for name, amount in amounts.items()
+    )
+
+
+def _has_counters(view: Holdings, device: Device, limits: Mapping[CounterKey, int]) -> bool:
+    for name, drawn in device.counters.items():
+        for counter, amount in drawn.items():
+            place = (device.driver, device.pool, name, counter)
+            if view.drawn.get(place, 0) + amount > limits[place]:
+                return False
+    return True
+
+
+def _pair_problems(pair: object) -> Problems:
+    if not (is_tuple(pair) and [is_text(each) for each in pair] == [True, True]):
+        yield "", f"expected driver and pool, got {shown(pair)}"
+
+
+def allocate(
+    claims: Iterable[DeviceClaim],
+    devices: Iterable[Device],
+    counter_sets: Iterable[CounterSet] = (),
+    *,
+    held: Iterable[DevicePick] = (),
+    closed_pools: Iterable[tuple[str, str]] = (),
+    everywhere: Iterable[Device] = (),
+    tries: int = TRIES,
+    order: Order = "listed",
+) -> tuple[DevicePick, ...] | None:
+    """Return the devices of a node that serve claims, in the order of their requests, or None.
+
+    The first complete allocation: claims, requests and alternatives as they are listed, and for
+    each request the sets of devices in lexicographic order. None also where more than `tries`
+    devices were looked at. Follows the structured allocator of Kubernetes' dynamic resource
+    allocation (KEP-4381), with the departures that docs/devices.md lists.
+    O(devices x requests) where no choice has to be undone.
+
+    Args:
+        claims: what is claimed, all to be served together.
+        devices: what the node offers, each pool's devices in order of preference.
+        counter_sets: what partitions of these devices, and of those elsewhere, draw on.
+        held: picks of others.
+        closed_pools: driver and pool of what offers nothing, as it is known only in part.
+        everywhere: devices of the same pools on other nodes, which draw on the same counters.
+        tries: how many devices may be looked at.
+        order: in which order devices are tried: as listed, the one first of which least is left
+            (`tight`) or most (`spread`).
+
+    Raises:
+        ArgumentError: something is wrong with the arguments; all faults at once.
+        SnapshotError: a function among the selectors raised.
+
+    >>> gpus = [Device(name=f"gpu-{n}", capacity={"milli": 1000}, shared=True) for n in range(2)]
+    >>> half = DeviceRequest(name="gpu", capacity={"milli": 500})
+    >>> taken = DevicePick(claim="", request="", device=gpus[0].key, amounts={"milli": 700})
+    >>> [pick] = allocate([DeviceClaim(name="mine", requests=[half])], gpus, held=[taken])
+    >>> pick.device, dict(pick.amounts)
+    (('', '', 'gpu-1'), {'milli': 500})
+
+    """
+    parts = {
+        "claims": (kept_tuple(claims, "claims"), claim_problems, "DeviceClaim"),
+        "devices": (kept_tuple(devices, "devices"), device_problems, "Device"),
+        "counter_sets": (kept_tuple(counter_sets), counter_set_problems, "CounterSet"),
+        "held": (kept_tuple(held, "held"), pick_problems, "DevicePick"),
+        "closed_pools": (kept_tuple(closed_pools), _pair_problems, "pairs of driver and pool"),
+        "everywhere": (kept_tuple(everywhere, "everywhere"), device_problems, "Device"),
+    }
+    faults: list[Fault] = []
+    for name, (items, problems, kind) in parts.items():
+        faults += (Fault(*problem) for problem in each_problems(name, items, kind, problems))
+    if not is_integer(tries) or tries < 1:
+        faults.append(Fault("tries", f"expected an integer, 1 or more, got {shown(tries)}"))
+    if order not in ("listed", "tight", "spread"):
+        message = f"expected 'listed', 'tight' or 'spread', got {shown(order)}"
+        faults.append(Fault("order", message))
+    of_node = cast("tuple[Device, ...]", parts["devices"][0])
+    elsewhere = cast("tuple[Device, ...]", parts["everywhere"][0])
+    counters = cast("tuple[CounterSet, ...]", parts["counter_sets"][0])
+    asked = cast("tuple[DeviceClaim, ...]", parts["claims"][0])
+    if not faults:
+        faults += (Fault(*each) for each in offer_problems((*of_node, *elsewhere), counters))
+        names = [claim.name for claim in asked]
+        for name in sorted({each for each in names if names.count(each) > 1}):
+            faults.append(Fault("claims", f"several are called {name!r}; expected one of each"))
+    if faults:
+        raise ArgumentError(faults)
+    view = Holdings({device.key: device for device in (*of_node, *elsewhere)})
+    for pick in cast("tuple[DevicePick, ...]", parts["held"][0]):
+        view.hold(pick)
+    offer = Offer(of_node, counters, cast("tuple[tuple[str, str], ...]", parts["closed_pools"][0]))
+    try:
+        return DeviceSearch(asked, offer, [view], tries=tries, order=order).first()
+    except TooManyTries:
+        return None
