@@ -192,6 +192,7 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
             "given": {"format": "batchsched.EventLog", "version": 1, "events": []}
         },
         "Record.from_dict": lambda: {"given": _recorder().record.to_dict()},
+        "DeviceRequest": lambda: {"name": "r"},
         "Recorder": lambda: {"snapshot": snapshot()},
         "Recorder.apply": lambda: {"events": NodeAdded(NodeInfo(name="n9"))},
         "Registry.register_action": lambda: {"name": "mine", "factory": lambda _: None},
@@ -217,6 +218,7 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
         "SweepTable.paired": lambda: {"metric": "bsld", "baseline": "a"},
         "SweepTable.values": lambda: {"metric": "bsld", "policy": "a"},
         "Ties": lambda: {"seed": 1},
+        "Version": lambda: {"text": "1.2.3"},
         "Workload": lambda: {"jobs": list(workload()), "machine": workload().machine},
         "Workload.between": lambda: {"start": 0, "end": 9},
         "Workload.column": lambda: {"name": "id"},
@@ -264,6 +266,7 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
         "read_philly": lambda: {"rows": [_row(
             timestamp="2017-10-09 07:01:55", duration="66.0", num_gpus="1", cluster="c",
         )]},
+        "read_selector": lambda: {"text": "device.driver == 'd'"},
         "read_swf": lambda: {"lines": ["1 0 -1 3600 56 -1 -1 56 7200 -1 1 7 1 -1 -1 -1 -1 -1"]},
         "replay": lambda: {"record": _recorder().record},
         "resampled_by_users": lambda: {"workload": workload(), "seed": 1, "users": 2},

@@ -18,6 +18,7 @@ from attrs import frozen
 from batchsched.errors import ArgumentError, QuantityError
 from batchsched.model.devices import Device, Version, named_under
 from batchsched.model.quantities import parse_quantity
+from batchsched.model.validation.values import is_text, shown
 
 Value = bool | int | str | Version | Fraction | tuple[object, ...]
 """What a part of an expression can be; a quantity is a `Fraction`."""
@@ -341,6 +342,11 @@ class _Reader:
 
 
 @lru_cache(maxsize=4096)
+def _read(text: str) -> Callable[[Device], bool]:
+    part = _Reader(text).whole()
+    return lambda device: part(device) is True
+
+
 def read_selector(text: str, /) -> Callable[[Device], bool]:
     """Return the function that an expression stands for; what has no answer does not match.
 
@@ -362,5 +368,6 @@ def read_selector(text: str, /) -> Callable[[Device], bool]:
     batchsched.errors.ArgumentError: expected one of driver, allowMultipleAllocations, attributes, \
 capacity of a device, got 'size' at position 8 of 'device.size > 3'
     """
-    part = _Reader(text).whole()
-    return lambda device: part(device) is True
+    if not is_text(text):
+        raise ArgumentError.at("text", f"expected an expression, got {shown(text)}")
+    return _read(str(text))
