@@ -9,6 +9,7 @@ same result.
 from typing import TYPE_CHECKING
 
 from batchsched.actions.action import Action
+from batchsched.causes import ConditionReason, HoldKind, UnfitReason, WhyPending
 from batchsched.config.options import ActionOption, PluginOption, Tier
 from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
@@ -34,7 +35,6 @@ from batchsched.errors import (
 from batchsched.model.cluster import (
     Dependency,
     Hold,
-    HoldKind,
     JobEvent,
     JobInfo,
     JobPhase,
@@ -65,7 +65,6 @@ from batchsched.model.constraints import (
 )
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.reasons import (
-    ConditionReason,
     EvictionReport,
     GangNeed,
     JobCondition,
@@ -78,8 +77,6 @@ from batchsched.model.reasons import (
     QueueExcess,
     QueueShare,
     Unfit,
-    UnfitReason,
-    WhyPending,
 )
 from batchsched.model.resources import EPSILON, Resource, ResourceLimit, decayed, sum_resources
 from batchsched.model.result import (

@@ -342,6 +342,6 @@ def schedule(
     ... )))
     1 bound, 0 evicted, 0 pipelined, 0 conditional, 0 reserved, 1 pending
       bind: t1 -> n1
-      pending: 1 x 0/1 nodes are available: 1 insufficient cpu
+      pending: 1 x 0/1 nodes are available: 1 lacks free cpu
     """
     return Scheduler(config, registry).schedule(snapshot)

@@ -19,7 +19,7 @@ from batchsched import (
     shrink,
     what_if,
 )
-from batchsched.tools import Comparison, Finding, JobStanding, JobState, not_modelled, standings
+from batchsched.tools import Comparison, Finding, JobStanding, JobStatus, not_modelled, standings
 from batchsched_cli.arguments import UsageError, did_you_mean
 from batchsched_cli.changes import changes_of, replaced
 from batchsched_cli.cluster_answers import state_named
@@ -197,7 +197,7 @@ def _tested(
     snapshot = question.dump().snapshot
     kind, *arguments = words
     scheduler = Scheduler(config)
-    state: JobState | None = None
+    state: JobStatus | None = None
     if kind == "waits" and len(arguments) == 1:
         # In the same state as now: any job waits where there are no nodes.
         found = _standing(snapshot, scheduler, question.job(arguments[0]))

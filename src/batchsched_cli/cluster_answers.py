@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from batchsched import HoldKind, JobInfo, Resource, TaskStatus, UnknownNameError, sum_resources
 from batchsched.kubernetes import Dump
-from batchsched.tools import JobStanding, JobState, duration, explain, standings
+from batchsched.tools import JobStanding, JobStatus, duration, explain, standings
 from batchsched_cli.arguments import UsageError, did_you_mean
 from batchsched_cli.reading import Question
 from batchsched_cli.text import (
@@ -24,9 +24,8 @@ from batchsched_cli.text import (
     unknown,
 )
 
-_BY_STATE = {state: place for place, state in enumerate(JobState)}
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
-_LAST = (JobState.RUNNING, JobState.ENDING, JobState.DONE)
+_LAST = (JobStatus.RUNNING, JobStatus.ENDING, JobStatus.DONE)
 """The states of jobs that are shown only if all are asked for."""
 _JUST_NOW = "just now"
 _ADMISSION_GATE = "kueue.x-k8s.io/admission"
@@ -36,16 +35,6 @@ _WITHOUT_QUOTA = (
     HoldKind.QUEUE_CLOSED,
     HoldKind.SUSPENDED,
 )
-_TONES = {
-    JobState.STARTS: "starts",
-    JobState.RUNNING: "runs",
-    JobState.ENDING: "quiet",
-    JobState.DONE: "quiet",
-    JobState.NEVER_FITS: "wrong",
-    JobState.GROUP_MISSING: "wrong",
-    JobState.NO_QUEUE: "wrong",
-}
-"""The tones of states; of others: that they wait."""
 
 
 class ShownJobs:
@@ -130,7 +119,7 @@ def _why(question: Question, uid: str) -> Answer:
     told = explain(
         dump.snapshot, question.result(), uid, config=configuration.config, facts=dump.facts
     )
-    tone = _TONES.get(told.standing.state, "waits")
+    tone = told.standing.state.tone
     answer, *others = blocks_of(told.sections(), details=question.arguments.has("--all"))
     blocks: list[Block] = [answer]
     if isinstance(answer, Line):
@@ -184,7 +173,7 @@ def jobs(question: Question) -> Answer:
     return answer
 
 
-def state_named(text: str) -> JobState:
+def state_named(text: str) -> JobStatus:
     """Return the state that is meant by its words or its code.
 
     Raises:
@@ -195,9 +184,9 @@ def state_named(text: str) -> JobState:
     def plain(name: str) -> str:
         return name.lower().replace(" ", "").replace(",", "")
 
-    known = {plain(name): each for each in JobState for name in (each.words, each.value)}
+    known = {plain(name): each for each in JobStatus for name in (each.words, each.value)}
     if plain(text) not in known:
-        names = [state.words.replace(",", "") for state in JobState]
+        names = [state.words.replace(",", "") for state in JobStatus]
         hint = did_you_mean(text.lower(), names)
         raise UsageError(f"no state is called {text}{hint}; states: {', '.join(names)}")
     return known[plain(text)]
@@ -229,7 +218,7 @@ def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -
     def order(job: JobInfo) -> tuple[object, ...]:
         standing = shown.standing(job.uid)
         last = _rank(standing)
-        usual = (last, _BY_STATE[standing.state], -job.priority, job.waits_since, job.uid)
+        usual = (last, standing.state.place, -job.priority, job.waits_since, job.uid)
         if wish == "since":
             return (job.waits_since, *usual)
         if wish == "priority":
@@ -262,7 +251,7 @@ def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -
         Column("SINCE", right=True, share=0, drop=2),
         Column("WHY", least=20),
     )
-    tones = tuple(_TONES.get(shown.standing(job.uid).state, "waits") for job in ranked)
+    tones = tuple(shown.standing(job.uid).state.tone for job in ranked)
     all_jobs = [
         shown.standing(job.uid)
         for job in snapshot.jobs
@@ -282,15 +271,15 @@ def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -
 
 def _rank(standing: JobStanding) -> int:
     """Return the place of a state: what waits, what is below its minimum, what starts, the rest."""
-    if standing.state is JobState.BELOW_MINIMUM:
+    if standing.state is JobStatus.BELOW_MINIMUM:
         return 1
     return 0 if standing.waits else 3 if standing.state in _LAST else 2
 
 
 def _sentence(told: Sequence[JobStanding]) -> str:
     waiting = sum(each.waits for each in told)
-    starting = sum(each.state is JobState.STARTS for each in told)
-    running = sum(each.state in (JobState.RUNNING, JobState.ENDING) for each in told)
+    starting = sum(each.state is JobStatus.STARTS for each in told)
+    running = sum(each.state in (JobStatus.RUNNING, JobStatus.ENDING) for each in told)
     parts = [
         "1 job waits" if waiting == 1 else f"{counted(waiting, 'job')} wait",
         "1 starts now" if starting == 1 else f"{starting:,} start now",
@@ -301,7 +290,7 @@ def _sentence(told: Sequence[JobStanding]) -> str:
 
 def _counts(told: Sequence[JobStanding]) -> str:
     counts = Counter(each.state for each in told)
-    ranked = sorted(counts, key=lambda state: (state in _LAST, _BY_STATE[state]))
+    ranked = sorted(counts, key=lambda state: (state in _LAST, state.place))
     return "; ".join(f"{state.words}: {counts[state]:,}" for state in ranked)
 
 

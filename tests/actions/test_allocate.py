@@ -226,7 +226,7 @@ def test_reservations_of_a_job_that_cannot_start_stay_and_close_their_node() -> 
     result = PLAIN.schedule(snapshot)
     assert [p.task_uid for p in result.reserved] == ["k-1"]
     assert places(result, "a") == {"a-1": "Allocated n2", "a-2": "Pending"}
-    assert "1 node(s) were reserved for other tasks" in result.pending["a-2"].text
+    assert "1 is reserved for other tasks" in result.pending["a-2"].text
 
 
 @pytest.mark.parametrize(("age", "reserved"), [(101, ["a-1"]), (100, [])])

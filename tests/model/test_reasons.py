@@ -50,13 +50,13 @@ class TestUnfit:
     @pytest.mark.parametrize(
         ("unfit", "text"),
         [
-            (SHORT_OF_CPU, "insufficient cpu"),
-            (SHORT_OF_GPU, "insufficient nvidia.com/gpu"),
-            (TAINTED, "node(s) had untolerated taint"),
-            (Unfit(UnfitReason.RESERVED), "node(s) were reserved for other tasks"),
+            (SHORT_OF_CPU, "lacks free cpu"),
+            (SHORT_OF_GPU, "lacks free GPUs"),
+            (TAINTED, "has a taint that it does not tolerate"),
+            (Unfit(UnfitReason.RESERVED), "is reserved for other tasks"),
             (
                 Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="mine", detail="no {room}"),
-                "node(s) were refused by plugin mine: no {room}",
+                "is refused by plugin mine: no {room}",
             ),
         ],
     )
@@ -94,15 +94,17 @@ class TestUnfit:
 class TestNodeTally:
     def test_its_text_is_that_of_the_specification(self) -> None:
         tally = NodeTally(total=5, available=0, unfit={TAINTED: 2, SHORT_OF_CPU: 3})
-        expected = "0/5 nodes are available: 3 insufficient cpu, 2 node(s) had untolerated taint"
+        expected = "3 lack free cpu, 2 have a taint that it does not tolerate"
+        assert tally.unfit_text == expected
+        expected = f"0/5 nodes are available: {expected}"
         assert tally.text == expected
         assert str(tally) == expected
 
     def test_the_most_frequent_comes_first_then_the_alphabet(self) -> None:
         tally = NodeTally(3, 0, {TAINTED: 1, SHORT_OF_GPU: 1, SHORT_OF_CPU: 1})
         assert tally.text == (
-            "0/3 nodes are available: 1 insufficient cpu, 1 insufficient nvidia.com/gpu, "
-            "1 node(s) had untolerated taint"
+            "0/3 nodes are available: 1 has a taint that it does not tolerate, "
+            "1 lacks free GPUs, 1 lacks free cpu"
         )
 
     def test_reasons_that_read_the_same_are_counted_together(self) -> None:
@@ -116,7 +118,7 @@ class TestNodeTally:
             },
         )
         assert tally.text == (
-            "0/5 nodes are available: 3 node(s) had untolerated taint, 2 insufficient cpu"
+            "0/5 nodes are available: 3 have a taint that it does not tolerate, 2 lack free cpu"
         )
 
     def test_without_refusals_there_is_only_the_count(self) -> None:
@@ -167,15 +169,15 @@ class TestPendingReason:
             (PendingReason(WhyPending.JOB_INVALID, detail="too few tasks"), "too few tasks"),
             (
                 PendingReason(WhyPending.NO_NODE, TALLY),
-                "0/1 nodes are available: 1 insufficient cpu",
+                "0/1 nodes are available: 1 lacks free cpu",
             ),
             (
                 PendingReason(WhyPending.NO_NODE, TALLY, "the queue has room"),
-                "0/1 nodes are available: 1 insufficient cpu; the queue has room",
+                "0/1 nodes are available: 1 lacks free cpu; the queue has room",
             ),
             (
                 PendingReason(WhyPending.GANG_INCOMPLETE, TALLY, "1 of 2 tasks placed"),
-                "1 of 2 tasks placed; 0/1 nodes are available: 1 insufficient cpu",
+                "1 of 2 tasks placed; 0/1 nodes are available: 1 lacks free cpu",
             ),
         ],
     )

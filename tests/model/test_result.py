@@ -224,7 +224,7 @@ class TestToDict:
                 ],
             },
             "detail": "",
-            "text": "0/5 nodes are available: 5 insufficient cpu",
+            "text": "0/5 nodes are available: 5 lack free cpu",
         }
         assert CycleResult(**FULL).to_dict() == {
             "format": "batchsched.CycleResult",
@@ -334,7 +334,7 @@ class TestPrinting:
             "  give up: u6 -> n7",
             "  plan: a/m at 1400",
             "  plan: a/k at 1410",
-            "  pending: 2 x 0/5 nodes are available: 5 insufficient cpu",
+            "  pending: 2 x 0/5 nodes are available: 5 lack free cpu",
             "  pending: 1 x NotReached",
             "  left out: b/y: NotEnoughTasks: 1 of 2 tasks",
             "  left out: b/z: QueueUnknown: 'x' is not a queue",

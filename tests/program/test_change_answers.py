@@ -22,7 +22,7 @@ from batchsched import (
     TaskStatus,
     check_config,
 )
-from batchsched.tools import JobState, standings
+from batchsched.tools import JobStatus, standings
 from batchsched_cli.reading import PRESETS
 
 NO_PREDICATES = {"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}]}]}
@@ -222,9 +222,9 @@ SMALL = Snapshot(
 @pytest.mark.parametrize(
     ("test", "state"),
     [
-        ("waits bert", JobState.ROOM),
-        ("state held Gated", JobState.GATED),
-        ("state legacy queue closed", JobState.QUEUE_CLOSED),
+        ("waits bert", JobStatus.ROOM),
+        ("state held Gated", JobStatus.GATED),
+        ("state legacy queue closed", JobStatus.QUEUE_CLOSED),
     ],
 )
 def test_the_test_holds_on_the_smallest_cluster(test, state):
@@ -233,7 +233,7 @@ def test_the_test_holds_on_the_smallest_cluster(test, state):
     small = Snapshot.from_dict(ended.data)
     result = Scheduler(SchedulerConfig()).schedule(small)
     assert state in {each.state for each in standings(small, result)}
-    assert len(small.jobs) == (2 if state is JobState.ROOM else 1)
+    assert len(small.jobs) == (2 if state is JobStatus.ROOM else 1)
     assert not {job.name for job in small.jobs} & {job.name for job in SMALL.jobs}
     assert all(not job.labels for job in small.jobs)
 

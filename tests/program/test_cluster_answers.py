@@ -8,7 +8,7 @@ from tests.support import dumps
 from tests.support.program import run
 
 from batchsched import JobInfo, NodeInfo, Queue, Resource, Snapshot, TaskInfo, TaskStatus
-from batchsched.tools import JobState
+from batchsched.tools import JobStatus
 from batchsched_cli.text import cut_names
 
 LABEL = "example.com/pool"
@@ -281,7 +281,7 @@ def test_a_state_that_is_not_known_is_told_with_all_that_are():
     assert (ended.status, ended.err.count("\n")) == (2, 1)
     assert "no state is called gatd; did you mean gated" in ended.err
     names = ended.err.partition("states: ")[2].strip().split(", ")
-    assert len(names) == len(JobState)
+    assert len(names) == len(JobStatus)
     for name in names:
         assert run("jobs", "--state", name, given=dumps.everything()).status == 0, name
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.dumps import DUMPS, everything, pod
 from tests.support.program import run
 
-from batchsched.tools import JobState
+from batchsched.tools import JobStatus
 
 TABLES = ("jobs", "queues", "nodes")
 ESCAPE = "\x1b[31m\u009b\u202e"
@@ -36,7 +36,7 @@ def test_c1_c2_c7_the_status_says_whether_it_waits_and_all_forms_say_the_same(na
         assert told.status == text.status == int(told.data["waits"]) == int(row["waits"])
         assert told.data["state"] == row["state"]
         sentence = text.lines[0]
-        assert JobState(row["state"]).words in sentence
+        assert JobStatus(row["state"]).words in sentence
         assert html.escape(sentence) in page.read_text()
         assert told.data["job"] == row["job"]
         for blocker in told.data["blockers"]:

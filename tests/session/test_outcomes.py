@@ -100,15 +100,14 @@ def test_an_unready_gang_is_told_what_the_nodes_had_to_say() -> None:
     assert condition.plugin == "gang"
     assert condition.message == (
         "0 of the 2 tasks that must start together are ready; "
-        "0/5 nodes are available: 3 insufficient cpu, 2 node(s) had untolerated taint"
+        "0/5 nodes are available: 3 lack free cpu, 2 have a taint that it does not tolerate"
     )
 
 
 def test_a_node_that_lacks_several_resources_counts_for_each() -> None:
     result = schedule(cluster([node("n1", "1C1G")], job("j", "2C2G")))
     assert result.pending["j-1"].text == (
-        "0/1 nodes are available: 1 insufficient cpu, 1 insufficient memory; "
-        "no node is large enough"
+        "0/1 nodes are available: 1 lacks free cpu, 1 lacks free memory; no node is large enough"
     )
 
 
@@ -152,7 +151,7 @@ def test_no_node() -> None:
     assert result.pending["j-2"].detail == "no node is large enough"
     result = schedule(cluster([node("n1", "2C2G")], job("j", "1C1G@n1", "2C1G", minimum=1)))
     assert why(result) == {"j-2": WhyPending.NO_NODE}
-    assert result.pending["j-2"].text == "0/1 nodes are available: 1 insufficient cpu"
+    assert result.pending["j-2"].text == "0/1 nodes are available: 1 lacks free cpu"
 
 
 WITH_PROPORTION = SchedulerConfig.from_mapping(
@@ -202,7 +201,7 @@ def test_the_held_tasks_of_an_unready_gang_are_not_pending() -> None:
     assert condition is not None
     assert condition.message == (
         "2 of the 3 tasks that must start together are ready; "
-        f"0/1 nodes are available: 1 insufficient cpu, 1 insufficient memory; {TOO_LARGE}"
+        f"0/1 nodes are available: 1 lacks free cpu, 1 lacks free memory; {TOO_LARGE}"
     )
 
 
@@ -371,7 +370,7 @@ def test_a_node_without_anything_is_told_of() -> None:
     )
     result = scheduler("allocate", without=["proportion"]).schedule(snapshot)
     assert result.pending["j-1"].text == (
-        "0/1 nodes are available: 1 insufficient cpu; no node is large enough"
+        "0/1 nodes are available: 1 lacks free cpu; no node is large enough"
     )
     # Its queue deserves nothing, and has it.
     assert why(schedule(snapshot, config=WITH_PROPORTION)) == {"j-1": WhyPending.QUEUE_OVERUSED}

@@ -583,7 +583,7 @@ def test_the_first_predicate_that_refuses_is_the_reason() -> None:
     )
     refusal = session.placement.refusal(session.task("j-1"), session.nodes[0])
     assert refusal is not None
-    assert refusal.text == "node(s) were refused by plugin b: no"
+    assert refusal.text == "is refused by plugin b: no"
 
 
 # Shields and keys

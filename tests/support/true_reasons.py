@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from batchsched.causes import ConditionReason, UnfitReason, WhyPending
 from batchsched.model.cluster import JobEvent, JobInfo, JobPhase, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.reasons import (
-    ConditionReason,
     JobCondition,
     NodeTally,
     PendingReason,
     PlacementFailure,
     Unfit,
-    UnfitReason,
-    WhyPending,
 )
 from batchsched.testing.invariants.amounts import (
     Amounts,

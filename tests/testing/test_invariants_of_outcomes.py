@@ -112,7 +112,7 @@ class TestOutcomes:
             ),
             (
                 {"failure": PlacementFailure(tally=NodeTally(1, 0, {LACKS_GPU: 1}))},
-                "is true for none of its tasks: 0/1 nodes are available: 1 insufficient gpu",
+                "is true for none of its tasks: 0/1 nodes are available: 1 lacks free GPUs",
             ),
             (
                 {"failure": PlacementFailure(refusal=LACKS_GPU)},
@@ -189,7 +189,7 @@ class TestReasons:
                 WhyPending.NO_NODE,
                 NodeTally(1, 0, {Unfit(UnfitReason.HOST_PORTS, plugin="predicates"): 1}),
                 "",
-                "counting again gives: 0/1 nodes are available: 1 insufficient cpu",
+                "counting again gives: 0/1 nodes are available: 1 lacks free cpu",
             ),
             (WhyPending.NO_NODE, None, "", "it has no tally of nodes"),
             (WhyPending.JOB_INVALID, None, "", "its job was not left out"),

@@ -36,9 +36,9 @@ from batchsched import (
 from batchsched.kubernetes import Dump, read_dump
 from batchsched.live import Cluster, Event, JobArrived
 from batchsched.testing import configs, snapshots
-from batchsched.tools import Explanation, JobStanding, JobState, standings
+from batchsched.tools import Explanation, JobStanding, JobStatus, standings
 
-DOES_NOT_WAIT = {JobState.DONE, JobState.ENDING, JobState.RUNNING, JobState.STARTS}
+DOES_NOT_WAIT = {JobStatus.DONE, JobStatus.ENDING, JobStatus.RUNNING, JobStatus.STARTS}
 WAITING = {TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.RESERVED}
 CPU = Resource(milli_cpu=1000)
 GPU = "nvidia.com/gpu"
@@ -211,11 +211,11 @@ def test_a_queue_holds_the_parts_of_a_shared_gpu_that_its_pods_have() -> None:
     ]
     held = [each.allocated.get(GPU) for each in (two.queue, *two.queue.above)]
     assert held == [750, 750]  # the rest of the shared one is held by its reservation
-    assert two.standing.state is JobState.ROOM
+    assert two.standing.state is JobStatus.ROOM
     assert " 0.75 GPUs" in str(two)
     more = in_dump(dump)["more"]
     assert (more.state, more.headline) == (
-        JobState.STARTS,
+        JobStatus.STARTS,
         "team/more starts now: 1 task on n1",
     )
 
@@ -223,7 +223,7 @@ def test_a_queue_holds_the_parts_of_a_shared_gpu_that_its_pods_have() -> None:
 def test_a_gang_is_not_gated_if_it_can_do_without_the_gated_pod() -> None:
     third = dumps.members("g", 1, prefix="third")
     standing = in_dump(read_dump([*dumps.native_gated(), *third]))["g"]
-    assert (standing.state, standing.starting, standing.needed) == (JobState.STARTS, 2, 2)
+    assert (standing.state, standing.starting, standing.needed) == (JobStatus.STARTS, 2, 2)
 
 
 # Every state
@@ -539,25 +539,25 @@ def test_tasks_that_it_wants_to_be_near_are_no_reason_that_it_never_fits() -> No
         ]
     )
     standing = told(cluster(job(task("a", pod_affinity=near))))
-    assert standing.state is JobState.ROOM
+    assert standing.state is JobStatus.ROOM
 
 
 @pytest.mark.parametrize(
     ("actions", "state"),
     [
-        ("allocate, backfill", JobState.NEVER_FITS),
-        ("allocate, backfill, preempt", JobState.ROOM),  # which passes over a task without room
+        ("allocate, backfill", JobStatus.NEVER_FITS),
+        ("allocate, backfill, preempt", JobStatus.ROOM),  # which passes over a task without room
     ],
 )
 def test_a_job_fits_if_an_action_starts_it_without_the_task_that_fits_nowhere(
-    actions: str, state: JobState
+    actions: str, state: JobStatus
 ) -> None:
     sizes = [task("large", size=8 * CPU, priority=1), task("small")]
     assert told(cluster(FULL, job(*sizes)), actions).state is state
     alone = schedule(
         cluster(job(*sizes)), config=SchedulerConfig.from_mapping({"actions": actions})
     )
-    assert bool(alone.binds) == (state is JobState.ROOM)
+    assert bool(alone.binds) == (state is JobStatus.ROOM)
 
 
 def test_jobs_of_one_kind_are_tried_once_on_the_empty_nodes(
@@ -573,7 +573,7 @@ def test_jobs_of_one_kind_are_tried_once_on_the_empty_nodes(
     monkeypatch.setattr(Cluster, "apply", counting)
     jobs = [job(task(f"t{i}", size=2 * CPU), name=f"j{i}") for i in range(9)]
     found = standings(cluster(*jobs), schedule(cluster(*jobs)))
-    assert {each.state for each in found} == {JobState.NEVER_FITS}
+    assert {each.state for each in found} == {JobStatus.NEVER_FITS}
     assert tried == ["default/j0"]
 
 
@@ -793,12 +793,12 @@ def test_a_job_waits_exactly_if_a_task_waits_and_none_starts_or_it_lacks_tasks(
         waiting = any(task.status in WAITING for task in job.tasks)
         starts = any(task.uid in starting for task in job.tasks)
         # A job without tasks that needs some is Incomplete, whatever holds it besides.
-        is_incomplete = JobState.INCOMPLETE in {each.state for each in told.blockers}
-        lacks = told.state is JobState.BELOW_MINIMUM or (is_incomplete and not job.tasks)
+        is_incomplete = JobStatus.INCOMPLETE in {each.state for each in told.blockers}
+        lacks = told.state is JobStatus.BELOW_MINIMUM or (is_incomplete and not job.tasks)
         assert told.waits == ((waiting and not starts) or lacks)
         assert told.waits == (told.state not in DOES_NOT_WAIT)
         assert sum(told.tasks.values()) == len(job.tasks)
-        assert (told.starting > 0) == starts == (told.state is JobState.STARTS)
+        assert (told.starting > 0) == starts == (told.state is JobStatus.STARTS)
 
 
 @given(
@@ -829,7 +829,7 @@ def test_a_job_that_never_fits_does_not_start_alone_on_empty_nodes(
         nodes=[node(f"n{i}", size * CPU) for i, size in enumerate(nodes)],
         queues=[Queue(name="q"), Queue(name="r", guarantee=guarantee * CPU)],
     )
-    if told(evolve(alone, jobs=[*others, asks]), actions).state is JobState.NEVER_FITS:
+    if told(evolve(alone, jobs=[*others, asks]), actions).state is JobStatus.NEVER_FITS:
         config = SchedulerConfig.from_mapping({"actions": actions})
         assert not schedule(alone, config=config).binds
 
@@ -845,7 +845,7 @@ def test_the_text_of_a_job_names_all_that_is_in_its_way(
         for blocker in told.blockers:
             assert blocker.name in blocker.text
             assert blocker.text in told.text
-        order = [list(JobState).index(each.state) for each in told.blockers]
+        order = [list(JobStatus).index(each.state) for each in told.blockers]
         assert order == sorted(order)
         assert len({(each.state, each.name, each.text) for each in told.blockers}) == len(order)
 
@@ -880,11 +880,11 @@ def test_without_gates_no_job_is_gated(snapshot: Snapshot) -> None:
     ]
     free = evolve(snapshot, jobs=jobs)
     for told in standings(free, schedule(free)):
-        assert JobState.GATED not in {told.state, *(each.state for each in told.blockers)}
+        assert JobStatus.GATED not in {told.state, *(each.state for each in told.blockers)}
 
 
 @pytest.mark.parametrize("name", [*sorted(DUMPS), "everything"])
 def test_with_our_admission_no_job_is_not_admitted(name: str) -> None:
     objects = dumps.everything() if name == "everything" else DUMPS[name]()
     for told in in_dump(read_dump(objects, admission="ours")).values():
-        assert JobState.NOT_ADMITTED not in {told.state, *(each.state for each in told.blockers)}
+        assert JobStatus.NOT_ADMITTED not in {told.state, *(each.state for each in told.blockers)}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define, field
 
+from batchsched.causes import HoldKind
 from batchsched.kubernetes.annotations import GROUP_NAMES
 from batchsched.kubernetes.dump_objects import (
     COSCHEDULING,
@@ -20,7 +21,7 @@ from batchsched.kubernetes.jobs import roles_of
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.pods import Pod, PriorityClasses
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import Hold, HoldKind, TaskGroup
+from batchsched.model.cluster import Hold, TaskGroup
 from batchsched.model.notice import NoticeCode
 
 KAI_GROUP = "pod-group-name"

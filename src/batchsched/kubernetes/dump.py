@@ -10,6 +10,7 @@ from typing import Literal
 
 from attrs import define, evolve, field
 
+from batchsched.causes import HoldKind
 from batchsched.errors import KubernetesObjectError
 from batchsched.kubernetes.batch_groups import (
     KAI_DEFAULT_PRIORITY,
@@ -76,7 +77,7 @@ from batchsched.kubernetes.snapshots import (
     without_unused_scalars,
 )
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import Hold, HoldKind, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.resources import Resource, sum_resources

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define, field
 
+from batchsched.causes import HoldKind
 from batchsched.kubernetes.dump_objects import KUEUE, DumpObjects, owners_of
 from batchsched.kubernetes.job_drafts import JobDraft, Template, is_true
 from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up, mappings_in
 from batchsched.kubernetes.pods import Pod, PriorityClasses
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import Hold, HoldKind
+from batchsched.model.cluster import Hold
 from batchsched.model.notice import NoticeCode
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from attrs import define, field
 
+from batchsched.causes import HoldKind
 from batchsched.kubernetes.dump_objects import KUBERNETES, DumpObjects
 from batchsched.kubernetes.job_drafts import JobDraft
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.pods import Pod, PriorityClasses
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import Hold, HoldKind, TaskGroup
+from batchsched.model.cluster import Hold, TaskGroup
 from batchsched.model.notice import NoticeCode
 
 _PARENT = "parentCompositePodGroupName"

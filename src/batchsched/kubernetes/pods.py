@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attrs import frozen
 
+from batchsched.causes import HoldKind
 from batchsched.kubernetes.annotations import (
     BACKFILL,
     GROUP_NAMES,
@@ -19,7 +20,6 @@ from batchsched.model.cluster import (
     DEFAULT_SCORING_MEMORY,
     DEFAULT_SCORING_MILLI_CPU,
     Hold,
-    HoldKind,
     NodeInfo,
     ScoringRequest,
     TaskInfo,

@@ -13,6 +13,7 @@ from typing import cast
 
 from attrs import field, frozen
 
+from batchsched.causes import HoldKind
 from batchsched.model.constraints import HostPort, NodeAffinity, PodAffinity, Taint, Toleration
 from batchsched.model.immutable import (
     EMPTY,
@@ -139,28 +140,6 @@ class JobEvent(Enum):
     """It has ended without success."""
 
 
-class HoldKind(Enum):
-    """What holds a task or a job, so that it waits whatever room there is.
-
-    The value is a stable code.
-    """
-
-    SUSPENDED = "Suspended"
-    """It is suspended until somebody resumes it."""
-    GROUP_MISSING = "GroupMissing"
-    """The group that it names does not exist."""
-    NO_QUEUE = "NoQueue"
-    """The queue that it names does not exist."""
-    QUEUE_CLOSED = "QueueClosed"
-    """Its queue takes no new work."""
-    NOT_ADMITTED = "NotAdmitted"
-    """A controller that admits jobs has not admitted it."""
-    CHECK = "Check"
-    """A check of its admission has not passed."""
-    GATE = "Gate"
-    """A scheduling gate has not been removed."""
-
-
 @frozen
 class Hold:
     """Something outside of the scheduler that keeps a task, or a whole job, from being placed.
@@ -186,23 +165,10 @@ class Hold:
             return f"the check {self.name} has not passed" + (self.detail and f": {self.detail}")
         if self.detail:
             return self.detail
-        with_name, without = _OF_HOLD[self.kind]
-        return with_name.format(self.name) if self.name else without
+        return self.kind.words_with_name.format(self.name) if self.name else self.kind.words
 
     def __str__(self) -> str:
         return self.text
-
-
-_OF_HOLD = {
-    HoldKind.SUSPENDED: ("{} is suspended", "it is suspended"),
-    HoldKind.GROUP_MISSING: ("the group {} does not exist", "its group does not exist"),
-    HoldKind.NO_QUEUE: ("the queue {} does not exist", "its queue does not exist"),
-    HoldKind.QUEUE_CLOSED: ("the queue {} takes no new work", "its queue takes no new work"),
-    HoldKind.NOT_ADMITTED: ("{} has not admitted it", "it has not been admitted"),
-    HoldKind.CHECK: ("the check {} has not passed", "a check of its admission has not passed"),
-    HoldKind.GATE: ("it waits for the gate {}", "it waits for a scheduling gate"),
-}
-"""The text of a hold, with its name and without one."""
 
 
 @frozen(kw_only=True)

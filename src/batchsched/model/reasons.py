@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from enum import Enum
 
 from attrs import field, frozen
 
-from batchsched.model.cluster import Hold, HoldKind, QueueStatus
+from batchsched.causes import ConditionReason, HoldKind, UnfitReason, WhyPending, agreeing
+from batchsched.model.cluster import Hold, QueueStatus
 from batchsched.model.immutable import EMPTY, FrozenMap, kept_map
 from batchsched.model.resources import Resource
 from batchsched.model.texts import amount_text, amounts_text, counted_amount, shown_amount
@@ -154,61 +154,6 @@ covered by its queue's share: 7, would still be 2 GPUs short on n3
         return self.text
 
 
-class UnfitReason(Enum):
-    """Why a node does not accept a task. The value is a stable code."""
-
-    # That of Enum hashes the name each time, and reasons of nodes are counted in dicts.
-    __hash__ = object.__hash__
-
-    INSUFFICIENT_RESOURCE = "InsufficientResource"
-    TOO_MANY_TASKS = "TooManyTasks"
-    NODE_NOT_READY = "NodeNotReady"
-    NETWORK_UNAVAILABLE = "NodeNetworkUnavailable"
-    NODE_UNSCHEDULABLE = "NodeUnschedulable"
-    NODE_SELECTOR = "NodeSelectorMismatch"
-    HOST_PORTS = "HostPortConflict"
-    UNTOLERATED_TAINT = "UntoleratedTaint"
-    MEMORY_PRESSURE = "NodeUnderMemoryPressure"
-    DISK_PRESSURE = "NodeUnderDiskPressure"
-    PID_PRESSURE = "NodeUnderPIDPressure"
-    POD_AFFINITY = "PodAffinityMismatch"
-    POD_ANTI_AFFINITY = "PodAntiAffinityConflict"
-    EXISTING_ANTI_AFFINITY = "ExistingPodAntiAffinityConflict"
-    RESERVED = "NodeResourceReserved"
-    PLANNED = "Planned"
-    REFUSED_BY_PLUGIN = "RefusedByPlugin"
-    NOT_ITS_TURN = "NotItsTurn"
-    """A job that comes before it is waiting; the detail is its UID. About a job, not a node."""
-    QUEUE_LIMIT = "QueueLimit"
-    """A queue would exceed its limit. About a queue, not a node."""
-    ABOVE_FAIR_SHARE = "AboveFairShare"
-    """Its queue would exceed its fair share. About a queue, not a node."""
-
-
-_UNFIT_TEXTS = {
-    UnfitReason.INSUFFICIENT_RESOURCE: "insufficient {detail}",
-    UnfitReason.TOO_MANY_TASKS: "node(s) had the maximum number of tasks",
-    UnfitReason.NODE_NOT_READY: "node(s) were not ready",
-    UnfitReason.NETWORK_UNAVAILABLE: "node(s) had no network",
-    UnfitReason.NODE_UNSCHEDULABLE: "node(s) were unschedulable",
-    UnfitReason.NODE_SELECTOR: "node(s) didn't match the node selector",
-    UnfitReason.HOST_PORTS: "node(s) didn't have free ports",
-    UnfitReason.UNTOLERATED_TAINT: "node(s) had untolerated taint",
-    UnfitReason.MEMORY_PRESSURE: "node(s) were under memory pressure",
-    UnfitReason.DISK_PRESSURE: "node(s) were under disk pressure",
-    UnfitReason.PID_PRESSURE: "node(s) were under PID pressure",
-    UnfitReason.POD_AFFINITY: "node(s) didn't match inter-pod affinity",
-    UnfitReason.POD_ANTI_AFFINITY: "node(s) didn't match inter-pod anti-affinity",
-    UnfitReason.EXISTING_ANTI_AFFINITY: "node(s) had tasks whose anti-affinity excludes it",
-    UnfitReason.RESERVED: "node(s) were reserved for other tasks",
-    UnfitReason.QUEUE_LIMIT: "{detail}",
-    UnfitReason.ABOVE_FAIR_SHARE: "{detail}",
-    UnfitReason.NOT_ITS_TURN: "job {detail!r} came earlier and is waiting",
-    UnfitReason.PLANNED: "node(s) would delay a planned start",
-    UnfitReason.REFUSED_BY_PLUGIN: "node(s) were refused by plugin {plugin}: {detail}",
-}
-
-
 @frozen(kw_only=True)
 class QueueExcess:
     """An amount that is more than a queue, or all queues together, may hold.
@@ -242,8 +187,8 @@ class QueueExcess:
 class Unfit:
     """The reason why a node does not accept a task.
 
-    >>> Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="cpu").text
-    'insufficient cpu'
+    >>> Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="nvidia.com/gpu").text
+    'lacks free GPUs'
     """
 
     reason: UnfitReason
@@ -260,8 +205,16 @@ class Unfit:
 
     @property
     def text(self) -> str:
-        """The reason as text."""
-        return _UNFIT_TEXTS[self.reason].format(detail=self.detail, plugin=self.plugin)
+        """The reason as text; where it is of nodes, what one of them does."""
+        return agreeing(self.words, 1)
+
+    @property
+    def words(self) -> str:
+        """The reason as text; where it is of nodes, what several of them do."""
+        detail = self.detail
+        if self.reason is UnfitReason.INSUFFICIENT_RESOURCE and detail.rpartition("/")[2] == "gpu":
+            detail = "GPUs"
+        return self.reason.words.format(detail=detail, plugin=self.plugin)
 
 
 def over_limit(excess: QueueExcess, plugin: str) -> Unfit:
@@ -324,8 +277,8 @@ class NodeTally:
     otherwise only the first reason of a node counts.
 
     >>> short = Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="cpu")
-    >>> print(NodeTally(total=5, available=0, unfit={short: 3, Unfit(UnfitReason.RESERVED): 2}))
-    0/5 nodes are available: 3 insufficient cpu, 2 node(s) were reserved for other tasks
+    >>> print(NodeTally(total=4, available=0, unfit={short: 3, Unfit(UnfitReason.RESERVED): 1}))
+    0/4 nodes are available: 3 lack free cpu, 1 is reserved for other tasks
     """
 
     total: int
@@ -338,54 +291,20 @@ class NodeTally:
     @property
     def text(self) -> str:
         """The tally in one line; the most frequent reasons first."""
+        head = f"{self.available}/{self.total} nodes are available"
+        return f"{head}: {self.unfit_text}" if self.unfit else head
+
+    @property
+    def unfit_text(self) -> str:
+        """What keeps the task from nodes, the most frequent first."""
         counts: Counter[str] = Counter()
         for unfit, count in self.unfit.items():
-            counts[unfit.text] += count
+            counts[unfit.words] += count
         ranked = sorted(counts.items(), key=lambda part: (-part[1], part[0]))
-        head = f"{self.available}/{self.total} nodes are available"
-        return head + (": " if ranked else "") + ", ".join(f"{n} {text}" for text, n in ranked)
+        return ", ".join(f"{count} {agreeing(words, count)}" for words, count in ranked)
 
     def __str__(self) -> str:
         return self.text
-
-
-class WhyPending(Enum):
-    """Why a task was left pending. The value is a stable code."""
-
-    NO_NODE = "NoNode"
-    """No node could accept it; the tally says why."""
-    GANG_INCOMPLETE = "GangIncomplete"
-    """It could be placed, but not together with enough other tasks of its job."""
-    NOT_REACHED = "NotReached"
-    """It was not tried, because an earlier task of its job could not be placed."""
-    QUEUE_OVERUSED = "QueueOverused"
-    """Its queue has its deserved share."""
-    QUEUE_LIMIT = "QueueLimit"
-    """A queue would exceed its limit."""
-    HELD_BY_GANG = "HeldByGang"
-    """A job that is not ready holds the resources, or the share of the queue, that it needs."""
-    AT_MAXIMUM = "AtMaximum"
-    """Its job, or a group of it, has its maximum number of tasks."""
-    ABOVE_FAIR_SHARE = "AboveFairShare"
-    """Its queue would exceed its fair share, so it may not reclaim resources."""
-    JOB_INVALID = "JobInvalid"
-    """A plugin refused its job as a whole."""
-    QUEUE_UNKNOWN = "QueueUnknown"
-    """Its job names a queue that is not in the snapshot."""
-    QUEUE_NOT_LEAF = "QueueNotLeaf"
-    """Its job names a queue that is not a leaf."""
-    PLANNED = "Planned"
-    """Its job is planned to start later, at the time in the text."""
-    NEVER_FITS = "NeverFits"
-    """Its job would not fit at any time, given when tasks are expected to end."""
-    WAITS_FOR = "WaitsFor"
-    """Its job depends on other jobs, and these dependencies do not hold yet."""
-    NEVER_ELIGIBLE = "NeverEligible"
-    """Its job has a dependency that can no longer hold."""
-    HELD = "Held"
-    """Something holds it, its job or its queue, or keeps its job below its minimum; see `Hold`."""
-    NOT_CONSIDERED = "NotConsidered"
-    """No action of the cycle considered it."""
 
 
 @frozen(kw_only=True)
@@ -531,15 +450,9 @@ def not_reached(task: str, uid: str) -> PendingReason:
     return PendingReason(WhyPending.NOT_REACHED, detail=detail, behind_task=uid)
 
 
-_WHY_REFUSED = {
-    UnfitReason.QUEUE_LIMIT: WhyPending.QUEUE_LIMIT,
-    UnfitReason.NOT_ITS_TURN: WhyPending.NOT_REACHED,
-}
-
-
 def refused_by_queue(refusal: Unfit) -> PendingReason:
     """Return the reason of a task that its queue may not take."""
-    why = _WHY_REFUSED.get(refusal.reason, WhyPending.QUEUE_LIMIT)
+    why = refusal.reason.why
     behind = refusal.detail if refusal.reason is UnfitReason.NOT_ITS_TURN else ""
     return PendingReason(why, detail=refusal.text, behind_job=behind, refusal=refusal)
 
@@ -664,25 +577,6 @@ def _held_text(jobs: tuple[str, ...]) -> str:
         return f"the room that it needs is held by job {jobs[0]!r}, which is not ready"
     names = ", ".join(map(repr, jobs))
     return f"the room that it needs is held by the jobs {names}, which are not ready"
-
-
-class ConditionReason(Enum):
-    """Why a job is Unschedulable. The value is a stable code."""
-
-    NOT_ENOUGH_RESOURCES = "NotEnoughResources"
-    """Its gang was not complete when the session closed."""
-    NOT_ENOUGH_TASKS = "NotEnoughTasks"
-    """It has fewer tasks that can run than it needs."""
-    QUEUE_UNKNOWN = "QueueUnknown"
-    """It names a queue that is not in the snapshot."""
-    QUEUE_NOT_LEAF = "QueueNotLeaf"
-    """It names a queue that is not a leaf."""
-    WAITS_FOR = "WaitsFor"
-    """It depends on other jobs, and these dependencies do not hold yet."""
-    NEVER_ELIGIBLE = "NeverEligible"
-    """It has a dependency that can no longer hold."""
-    REFUSED_BY_PLUGIN = "RefusedByPlugin"
-    """A custom plugin rejected it."""
 
 
 @frozen(kw_only=True)

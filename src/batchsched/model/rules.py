@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from batchsched.causes import UnfitReason
 from batchsched.model.cluster import (
     Dependency,
     JobEvent,
@@ -16,7 +17,6 @@ from batchsched.model.cluster import (
     can_start_with,
 )
 from batchsched.model.constraints import untolerated
-from batchsched.model.reasons import UnfitReason
 
 
 def out_of_service(node: NodeInfo) -> UnfitReason | None:

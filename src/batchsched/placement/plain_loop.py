@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from attrs import frozen
 
+from batchsched.causes import UnfitReason
 from batchsched.errors import plugin_error
-from batchsched.model.reasons import NodeTally, Unfit, UnfitReason
+from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.model.resources import EPSILON
 from batchsched.model.validation.values import shown
 from batchsched.placement import FITS, Fit, first_of_best

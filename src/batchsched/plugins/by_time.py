@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
+from batchsched.causes import UnfitReason
 from batchsched.model.cluster import TaskInfo, TaskStatus
-from batchsched.model.reasons import Unfit, UnfitReason
+from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, Verdict
 from batchsched.plugin.session_view import SessionView

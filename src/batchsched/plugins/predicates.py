@@ -11,8 +11,9 @@ from operator import attrgetter
 
 from attrs import frozen
 
+from batchsched.causes import UnfitReason
 from batchsched.model.constraints import NodeSelectorTerm, Operator, TaintEffect, TolerationOperator
-from batchsched.model.reasons import Unfit, UnfitReason
+from batchsched.model.reasons import Unfit
 from batchsched.model.rules import has_what_is_selected, out_of_service, tolerates
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes

@@ -24,16 +24,11 @@ from typing import TYPE_CHECKING, Protocol, cast
 from attrs import evolve
 from sortedcontainers import SortedDict
 
+from batchsched.causes import ConditionReason
 from batchsched.errors import BatchschedError, ConfigError, Fault, InvariantError, problem_of
 from batchsched.model.cluster import JobInfo, JobPhase, TaskStatus
 from batchsched.model.immutable import LazyMap
-from batchsched.model.reasons import (
-    ConditionReason,
-    JobCondition,
-    PendingReason,
-    queue_not_leaf,
-    queue_unknown,
-)
+from batchsched.model.reasons import JobCondition, PendingReason, queue_not_leaf, queue_unknown
 from batchsched.model.result import CycleResult, JobOutcome, Promise, TaskOutcome
 from batchsched.model.rules import Unmet, out_of_service, unmet_dependencies
 from batchsched.model.validation.values import shown

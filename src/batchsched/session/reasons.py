@@ -13,13 +13,13 @@ from operator import attrgetter
 
 from attrs import evolve
 
+from batchsched.causes import ConditionReason, UnfitReason, WhyPending
 from batchsched.model.cluster import Hold, TaskStatus
 from batchsched.model.immutable import LazyMap
 from batchsched.model.reasons import (
     NOT_CONSIDERED,
     WAITS_FOR_BACKFILL,
     WAITS_FOR_PROMISES,
-    ConditionReason,
     GangNeed,
     JobCondition,
     KindNeed,
@@ -29,8 +29,6 @@ from batchsched.model.reasons import (
     PlacementFailure,
     QueueShare,
     Unfit,
-    UnfitReason,
-    WhyPending,
     at_maximum,
     claim_refused,
     explained,
@@ -54,13 +52,6 @@ from batchsched.session.session import Session
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, fits, plus
-
-_WHY_LEFT_OUT = {
-    ConditionReason.QUEUE_UNKNOWN: WhyPending.QUEUE_UNKNOWN,
-    ConditionReason.QUEUE_NOT_LEAF: WhyPending.QUEUE_NOT_LEAF,
-    ConditionReason.WAITS_FOR: WhyPending.WAITS_FOR,
-    ConditionReason.NEVER_ELIGIBLE: WhyPending.NEVER_ELIGIBLE,
-}
 
 
 class WaitingJob:
@@ -260,8 +251,7 @@ class PendingReasons:
 
     def _left_out(self, job: JobState) -> PendingReason:
         condition = self._session.left_out[job.uid]
-        why = _WHY_LEFT_OUT.get(condition.reason, WhyPending.JOB_INVALID)
-        return PendingReason(why, detail=condition.message)
+        return PendingReason(condition.reason.why, detail=condition.message)
 
     def _of_held_job(self, job: JobState) -> dict[str, PendingReason]:
         """Return the reasons of a job of which some tasks are held, in task order. O(tasks)."""

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from attrs import Factory, define, evolve, field
 
+from batchsched.causes import UnfitReason
 from batchsched.errors import StatementError, UnknownNameError
 from batchsched.model.cluster import Plan, TaskStatus
-from batchsched.model.reasons import PendingReason, QueueShare, Unfit, UnfitReason
+from batchsched.model.reasons import PendingReason, QueueShare, Unfit
 from batchsched.model.result import Bind, Eviction
 from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit

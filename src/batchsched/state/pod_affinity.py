@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from attrs import evolve
 
+from batchsched.causes import UnfitReason
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.constraints import LabelSelector, Operator, PodAffinityTerm
-from batchsched.model.reasons import UnfitReason
 from batchsched.state.memory import Watch
 from batchsched.state.records import NodeState, TaskState
 

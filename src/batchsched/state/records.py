@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 from operator import add, itemgetter, sub
 from typing import Protocol, TypeVar
 
-from batchsched.model.cluster import HoldKind, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.causes import HoldKind
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.constraints import HostPort
 from batchsched.state.groups import FIRST_COUNTING, NEVER, Counting, JobGroups
 from batchsched.state.vectors import Vector, fits, minus, plus

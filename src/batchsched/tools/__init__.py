@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from batchsched.causes import About, JobStatus, Remedy
 from batchsched.tools.causes import Parting
 from batchsched.tools.changes import CycleRun, Released, describe_changes, duration
 from batchsched.tools.comparison import Comparison, TaskChange, compare
@@ -10,7 +11,7 @@ from batchsched.tools.explainer import explain
 from batchsched.tools.explanation import Explanation
 from batchsched.tools.record import EventLog, Record, RecordedCycle, Recorder, Replay, replay
 from batchsched.tools.shrinking import Shrunk, shrink
-from batchsched.tools.standings import Blocker, JobStanding, JobState, standings
+from batchsched.tools.standings import Blocker, JobStanding, standings
 from batchsched.tools.trials import (
     Cheapest,
     WhatIf,
@@ -35,6 +36,7 @@ else:
 
 
 __all__ = [
+    "About",
     "Blocker",
     "Cheapest",
     "Comparison",
@@ -44,12 +46,13 @@ __all__ = [
     "Finding",
     "JobChange",
     "JobStanding",
-    "JobState",
+    "JobStatus",
     "Parting",
     "Record",
     "RecordedCycle",
     "Recorder",
     "Released",
+    "Remedy",
     "Replay",
     "RunComparison",
     "Shrunk",

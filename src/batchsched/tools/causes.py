@@ -14,10 +14,10 @@ from functools import cached_property
 
 from attrs import define, frozen
 
+from batchsched.causes import UnfitReason, WhyPending
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import UnfitReason, WhyPending
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot

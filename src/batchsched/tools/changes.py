@@ -8,6 +8,7 @@ from itertools import groupby
 
 from attrs import AttrsInstance, evolve, frozen
 
+from batchsched.causes import HoldKind
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ArgumentError, Fault
 from batchsched.live import (
@@ -35,14 +36,7 @@ from batchsched.live import (
     TaskSucceeded,
     TimePassed,
 )
-from batchsched.model.cluster import (
-    Hold,
-    HoldKind,
-    JobInfo,
-    NodeInfo,
-    Queue,
-    TaskInfo,
-)
+from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import amount_text

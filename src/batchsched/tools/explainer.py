@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from attrs import evolve
 
 from batchsched.actions.eviction.claims import why_not_victims
+from batchsched.causes import WhyPending
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError
 from batchsched.kubernetes.facts import JobFacts
 from batchsched.model.cluster import JobInfo, TaskStatus
-from batchsched.model.reasons import Unfit, WhyPending
+from batchsched.model.reasons import Unfit
 from batchsched.model.resources import Amount, Resource
 from batchsched.model.result import CycleResult, QueueOutcome
 from batchsched.model.snapshot import Snapshot

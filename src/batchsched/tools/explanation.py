@@ -7,32 +7,21 @@ from textwrap import wrap
 
 from attrs import evolve, field, frozen
 
+from batchsched.causes import About, JobStatus, WhyPending, agreeing
 from batchsched.kubernetes.facts import Told
 from batchsched.kubernetes.objects import time_text
 from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import Notice, NoticeCode
-from batchsched.model.reasons import PendingReason, WhyPending
+from batchsched.model.reasons import PendingReason
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.texts import amount_text
 from batchsched.tools.amounts import limit_text, resource_text
 from batchsched.tools.changes import Change, duration
-from batchsched.tools.node_fit import Holder, NearNode, agreeing
+from batchsched.tools.node_fit import Holder, NearNode
 from batchsched.tools.report import Report, Section, as_dict
-from batchsched.tools.standings import JobStanding, JobState
+from batchsched.tools.standings import JobStanding
 
-_WHATEVER_COMES_FIRST = frozenset({WhyPending.HELD, WhyPending.AT_MAXIMUM})
-"""Why a task waits although no other job comes before its own."""
-_WHATEVER_THE_NODES = _WHATEVER_COMES_FIRST | {
-    WhyPending.QUEUE_LIMIT,
-    WhyPending.QUEUE_OVERUSED,
-    WhyPending.QUEUE_NOT_LEAF,
-    WhyPending.QUEUE_UNKNOWN,
-    WhyPending.JOB_INVALID,
-    WhyPending.WAITS_FOR,
-    WhyPending.NEVER_ELIGIBLE,
-}
-"""Why a task waits although nodes have room for it."""
 _YEAR = 365 * 86_400
 _WRAPPED = 96
 """The width of a line of reasons."""
@@ -217,7 +206,7 @@ class Explanation(Report):
     @property
     def _is_unsure(self) -> bool:
         """Whether what the answer leaves out could change it."""
-        return self.standing.state in (JobState.STARTS, JobState.ROOM) and any(
+        return self.standing.state in (JobStatus.STARTS, JobStatus.ROOM) and any(
             each.code is not NoticeCode.READ_AS for each in self.caveats
         )
 
@@ -274,7 +263,7 @@ class Explanation(Report):
     @property
     def _fits(self) -> str:
         text = f"task {self.task_name} fits on {self.available} of {self.nodes} nodes now"
-        if self.available and self.why in _WHATEVER_THE_NODES:
+        if self.available and self.why and self.why.about is not About.NODES:
             return f"as far as nodes go, {text}"
         return text
 
@@ -292,7 +281,7 @@ class Explanation(Report):
         """Yield all that is in the way besides, what runs, and why the task waits."""
         for blocker in self.standing.blockers[1:]:
             yield blocker.text
-        if self.standing.running and self.standing.state is not JobState.RUNNING:
+        if self.standing.running and self.standing.state is not JobStatus.RUNNING:
             yield f"running: {self.standing.running}"
         if self.reason is None:
             return
@@ -316,7 +305,7 @@ class Explanation(Report):
                 yield f"{each.who or 'a controller'} says{ago}: {text}"
 
     def _place(self) -> Iterator[str]:
-        starts = self.standing.state is JobState.STARTS
+        starts = self.standing.state is JobStatus.STARTS
         if self.position is not None and not starts:
             text = f"{_ordinal(self.position)} of {self.waiting_jobs} in queue {self.queue.name}"
             if self.before_it:
@@ -336,7 +325,7 @@ class Explanation(Report):
             yield above_share.text
         if self.lacking and not starts:
             text = f"{self.ready} of {self.min_available} tasks that must start together are ready"
-            if self.position is not None and self.why not in _WHATEVER_COMES_FIRST:
+            if self.position is not None and not (self.why and self.why.about is About.JOB):
                 fit = min(self.at_once, self.lacking)
                 text += f"; if it were first, {fit} of {self.lacking} more would fit now"
             yield text

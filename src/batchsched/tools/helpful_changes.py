@@ -13,6 +13,7 @@ from heapq import nsmallest
 
 from attrs import evolve, frozen
 
+from batchsched.causes import OF_ROOM, HoldKind, Remedy, WhyPending
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.live import (
     JobChanged,
@@ -24,7 +25,6 @@ from batchsched.live import (
 )
 from batchsched.model.cluster import (
     Hold,
-    HoldKind,
     JobInfo,
     NodeInfo,
     Queue,
@@ -32,7 +32,7 @@ from batchsched.model.cluster import (
     TaskStatus,
     least_tasks,
 )
-from batchsched.model.reasons import PendingReason, WhyPending
+from batchsched.model.reasons import PendingReason
 from batchsched.model.resources import EPSILON
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
@@ -67,17 +67,6 @@ _HEAVIEST = 1 << 10
 higher limit is tried."""
 _NAMED = 3
 """The most nodes that a text names."""
-
-_NOT_ABOUT_ROOM = (
-    WhyPending.HELD,
-    WhyPending.QUEUE_UNKNOWN,
-    WhyPending.QUEUE_NOT_LEAF,
-    WhyPending.WAITS_FOR,
-    WhyPending.NEVER_ELIGIBLE,
-)
-"""Why a task waits that starts with no room and no rank."""
-_OF_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_OVERUSED)
-"""Why a task waits that starts once its queue holds less."""
 
 
 @frozen
@@ -149,36 +138,18 @@ def plan_of_trials(waiting: Waiting) -> Plan:
     )
 
 
-def _kinds(waiting: Waiting) -> Sequence[Kind]:
-    session, state, why = waiting.session, waiting.state, waiting.explanation.why
-    if why is WhyPending.QUEUE_NOT_LEAF:
-        return [Kind(tuple(_leaves(waiting)), grows=False)]
-    if why in _NOT_ABOUT_ROOM:
-        return [Kind(tuple(_ended_dependencies(session, state)), grows=False)]
-    lacks_tasks = waiting.reason is not None and waiting.reason.out_of_reach is not None
-    if lacks_tasks or not state.in_session:
-        return [Kind(tuple(_smaller_gangs(waiting)))]
-    kinds = [
-        Kind(tuple(_larger_node(waiting))),
-        Kind(tuple(_more_nodes(waiting))),
-        Kind(tuple(_ended_jobs(waiting)), grows=False),
-        Kind(tuple(_smaller_gangs(waiting))),
-        Kind(tuple(_higher_maxima(state))),
-    ]
-    if not waiting.has_fixed_priority:
-        kinds.append(Kind(tuple(_priorities(state, waiting.before))))
-    if why is WhyPending.QUEUE_LIMIT:
-        kinds += [
-            Kind(tuple(_higher_limits(above, waiting.result, waiting.task)))
-            for above in _path(session, state.info.queue)
-        ]
-    queue = state.queue
-    if queue is not None and len(session.queues) > 1:
-        # A changed weight resets all kept state, so such a trial is slower than others.
-        is_overused = session.overused(queue)
-        if is_overused or session.plugin_set.names_on("queue_order_key"):
-            kinds.append(Kind(tuple(_weights(session, queue, is_overused=is_overused))))
-    return kinds
+def _kinds(waiting: Waiting) -> Iterator[Kind]:
+    why, reason = waiting.explanation.why, waiting.reason
+    remedies = OF_ROOM if why is None else why.remedies
+    lacks_tasks = reason is not None and reason.out_of_reach is not None
+    if lacks_tasks or (Remedy.SMALLER_GANG in remedies and not waiting.state.in_session):
+        remedies = (Remedy.SMALLER_GANG,)
+    for remedy in remedies:
+        if remedy is Remedy.LIMIT:
+            for queue in _path(waiting.session, waiting.state.info.queue):
+                yield Kind(tuple(_higher_limits(queue, waiting.result, waiting.task)))
+        else:
+            yield Kind(tuple(_CHANGES[remedy](waiting)), grows=remedy not in _EACH_BY_ITSELF)
 
 
 # Room
@@ -203,8 +174,6 @@ def _more_nodes(waiting: Waiting) -> Iterator[Candidate]:
 
     Of the kind of which the fewest nodes are enough for the task; of the smallest of these.
     """
-    if waiting.explanation.why in (*_OF_QUEUE, WhyPending.AT_MAXIMUM):
-        return
     session, needed, task = waiting.session, waiting.needed, waiting.task
     largest = _largest_request(waiting)
 
@@ -266,18 +235,22 @@ def ended(job: JobState) -> Candidate:
     return Candidate(tuple(changes), f"end job {job.uid}")
 
 
-def _ended_jobs(waiting: Waiting) -> Iterator[Candidate]:
-    """Yield ends of the smallest jobs that hold enough of what the job lacks."""
-    if waiting.explanation.why in _OF_QUEUE:
-        holders = _holders_of_quota(waiting)
-    else:
-        holders = _holders_of_room(waiting)
+def _ended_on_nodes(waiting: Waiting) -> Iterator[Candidate]:
+    return _smallest_ended(waiting, _holders_of_room(waiting))
+
+
+def _ended_in_queue(waiting: Waiting) -> Iterator[Candidate]:
+    return _smallest_ended(waiting, _holders_of_quota(waiting))
+
+
+def _smallest_ended(waiting: Waiting, holders: Iterable[JobState]) -> Iterator[Candidate]:
+    """Return ends of the smallest jobs that hold enough of what the job lacks."""
     cluster, zero = waiting.session.ledger.cluster, waiting.session.ledger.dimensions.zero
 
     def size(job: JobState) -> tuple[float, str]:
         return dominant_share(_held(job, zero), cluster), job.uid
 
-    yield from map(ended, nsmallest(_ENDED, holders, key=size))
+    return map(ended, nsmallest(_ENDED, holders, key=size))
 
 
 def _held(job: JobState, zero: Vector) -> Vector:
@@ -334,9 +307,10 @@ def _holders_of_quota(waiting: Waiting) -> Iterator[JobState]:
                 yield job
 
 
-def _ended_dependencies(session: Session, state: JobState) -> Iterator[Candidate]:
+def _ended_dependencies(waiting: Waiting) -> Iterator[Candidate]:
     """Yield the end of all jobs that a job depends on and that have not ended."""
-    others = [session.ledger.jobs.get(each.job) for each in state.info.depends_on]
+    jobs = waiting.session.ledger.jobs
+    others = [jobs.get(each.job) for each in waiting.state.info.depends_on]
     ends = [ended(other) for other in others if other is not None]
     ends = [each for each in ends if each.changes]
     if ends and None not in others:
@@ -359,16 +333,20 @@ def _smaller_gangs(waiting: Waiting) -> Iterator[Candidate]:
         yield Candidate((JobChanged(state.uid, min_available=least),))
 
 
-def _higher_maxima(state: JobState) -> Iterator[Candidate]:
+def _higher_maxima(waiting: Waiting) -> Iterator[Candidate]:
+    state = waiting.state
     most = state.info.max_available
     if most is not None and most < len(state.tasks):
         yield Candidate((JobChanged(state.uid, max_available=most + 1),))
 
 
-def _priorities(state: JobState, before: Sequence[JobState]) -> Iterator[Candidate]:
+def _priorities(waiting: Waiting) -> Iterator[Candidate]:
     """Yield a priority above that of each job before it, the lowest first."""
-    of_priority = {job.info.priority: job.uid for job in before}
+    state = waiting.state
+    of_priority = {job.info.priority: job.uid for job in waiting.before}
     now = state.info.priority
+    if waiting.has_fixed_priority:
+        return
     for priority in sorted(of_priority):
         if priority >= now:
             text = f"job {state.uid}: priority {priority + 1} instead of {now}, above that of "
@@ -410,7 +388,14 @@ def _higher_limits(queue: Queue, result: CycleResult, task: TaskState) -> Iterat
             yield Candidate((QueueChanged(evolve(queue, limit=limit)),))
 
 
-def _weights(session: Session, queue: QueueState, *, is_overused: bool) -> Iterator[Candidate]:
+def _weights(waiting: Waiting) -> Iterator[Candidate]:
+    session, queue = waiting.session, waiting.state.queue
+    if queue is None or len(session.queues) <= 1:
+        return
+    # A changed weight resets all kept state, so such a trial is slower than others.
+    is_overused = session.overused(queue)
+    if not is_overused and not session.plugin_set.names_on("queue_order_key"):
+        return
     now = queue.info.weight
     weights = [now + more for more in range(1, _ONE_BY_ONE + 1)]
     while weights[-1] < _HEAVIEST * max(1, now):
@@ -464,6 +449,26 @@ def _use(jobs: Iterable[JobState], zero: Vector) -> tuple[Vector, Vector]:
     return tuple(held), tuple(asked)
 
 
+_CHANGES = {
+    Remedy.LARGER_NODE: _larger_node,
+    Remedy.MORE_NODES: _more_nodes,
+    Remedy.END_ON_NODES: _ended_on_nodes,
+    Remedy.END_IN_QUEUE: _ended_in_queue,
+    Remedy.END_DEPENDENCIES: _ended_dependencies,
+    Remedy.SMALLER_GANG: _smaller_gangs,
+    Remedy.HIGHER_MAXIMUM: _higher_maxima,
+    Remedy.PRIORITY: _priorities,
+    Remedy.WEIGHT: _weights,
+    Remedy.LEAF: _leaves,
+}
+"""The changes of each kind, but those of limits: there is a kind for each queue."""
+_EACH_BY_ITSELF = (
+    *(Remedy.END_ON_NODES, Remedy.END_IN_QUEUE, Remedy.END_DEPENDENCIES),
+    Remedy.LEAF,
+)
+"""Kinds of which no change includes the one before."""
+
+
 # What holds it
 
 
@@ -479,37 +484,23 @@ def release(waiting: Waiting) -> Candidate | None:
     queues = [queue for queue in path if queue.state is not QueueStatus.OPEN]
     changes: list[Change] = [Released(job.uid)] if holds else []
     changes += [QueueChanged(evolve(queue, state=QueueStatus.OPEN)) for queue in queues]
-    gone = [_GONE[hold.kind].format(hold.name and f"{hold.name} ") for hold in holds]
+    gone = [hold.kind.words_once_gone.format(hold.name and f"{hold.name} ") for hold in holds]
     gone += [f"queue {queue.name} is opened" for queue in queues]
     gone = list(dict.fromkeys(gone))
-    if any(hold.kind in _NOT_THERE for hold in holds):
+    if any(hold.kind.has_to_be_made for hold in holds):
         return Candidate(tuple(changes), " and ".join(gone))
     return Candidate(tuple(changes), f"{_RELEASE}{', '.join(gone)}")
 
 
 def _is_of_admission(hold: Hold) -> bool:
     is_gate = hold.kind is HoldKind.GATE and hold.name.startswith(_GATES_OF_ADMISSION)
-    return is_gate or hold.kind in _OF_ADMISSION
+    return is_gate or hold.kind.is_of_admission
 
 
 def _all_holds(job: JobInfo) -> list[Hold]:
     return [*job.holds, *(hold for task in job.tasks for hold in task.holds)]
 
 
-_GONE = {
-    HoldKind.SUSPENDED: "it is resumed",
-    HoldKind.GROUP_MISSING: "its group {}exists",
-    HoldKind.NO_QUEUE: "its queue {}takes it",
-    HoldKind.QUEUE_CLOSED: "its queue {}takes new work",
-    HoldKind.NOT_ADMITTED: "it is admitted",
-    HoldKind.CHECK: "the check {}has passed",
-    HoldKind.GATE: "the gate {}is removed",
-}
-"""What has happened once a hold is gone."""
-_NOT_THERE = (HoldKind.GROUP_MISSING, HoldKind.NO_QUEUE)
-"""Holds that nobody can release: something has to be made, or changed, first."""
-_OF_ADMISSION = (HoldKind.NOT_ADMITTED, HoldKind.CHECK)
-"""Holds that a controller lifts as it decides: what follows is told, but nobody can be advised."""
 _GATES_OF_ADMISSION = ("kueue.x-k8s.io/", "scheduling.volcano.sh/")
 """How the names of the gates begin that a controller removes as it admits."""
 _RELEASE = "release: "

@@ -12,9 +12,10 @@ from heapq import nsmallest
 
 from attrs import frozen
 
+from batchsched.causes import UnfitReason, agreeing
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.constraints import Operator, untolerated
-from batchsched.model.reasons import Unfit, UnfitReason
+from batchsched.model.reasons import Unfit
 from batchsched.model.resources import EPSILON, Amount, Resource
 from batchsched.model.result import CycleResult
 from batchsched.placement.plain_loop import CLOSED, Evaluator, refusal_by
@@ -102,49 +103,6 @@ def fits_of(session: Session, task: TaskState) -> list[NodeFit]:
 # What keeps it from all nodes, in words
 
 
-_WORDS = {
-    UnfitReason.TOO_MANY_TASKS: "have as many tasks as they may",
-    UnfitReason.NODE_NOT_READY: "are not ready",
-    UnfitReason.NETWORK_UNAVAILABLE: "have no network",
-    UnfitReason.NODE_UNSCHEDULABLE: "are cordoned",
-    UnfitReason.NODE_SELECTOR: "lack the labels that it asks for",
-    UnfitReason.HOST_PORTS: "have its ports in use",
-    UnfitReason.UNTOLERATED_TAINT: "have a taint that it does not tolerate",
-    UnfitReason.MEMORY_PRESSURE: "are under memory pressure",
-    UnfitReason.DISK_PRESSURE: "are under disk pressure",
-    UnfitReason.PID_PRESSURE: "are under PID pressure",
-    UnfitReason.POD_AFFINITY: "are not near tasks that it must be near",
-    UnfitReason.POD_ANTI_AFFINITY: "are near tasks that it must not be near",
-    UnfitReason.EXISTING_ANTI_AFFINITY: "are near tasks that keep it away",
-    UnfitReason.RESERVED: "are reserved for other tasks",
-    UnfitReason.PLANNED: "would delay a planned start",
-}
-_OF_ONE = {"lack": "lacks", "have": "has", "are": "is", "were": "was", "do": "does"}
-
-
-def words_of(unfit: Unfit) -> str:
-    """Return a reason of nodes as what these nodes do, as of several nodes.
-
-    >>> words_of(Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="nvidia.com/gpu"))
-    'lack free GPUs'
-    """
-    if unfit.reason is UnfitReason.INSUFFICIENT_RESOURCE:
-        return f"lack free {'GPUs' if unfit.detail.rpartition('/')[2] == 'gpu' else unfit.detail}"
-    if unfit.reason is UnfitReason.REFUSED_BY_PLUGIN:
-        return f"are refused by plugin {unfit.plugin}: {unfit.detail}"
-    return _WORDS.get(unfit.reason) or unfit.text.removeprefix("node(s) ")
-
-
-def agreeing(words: str, count: int) -> str:
-    """Return what `count` nodes do, in the singular if it is one.
-
-    >>> agreeing("lack free cpu", 2), agreeing("lack free cpu", 1)
-    ('lack free cpu', 'lacks free cpu')
-    """
-    verb, _, rest = words.partition(" ")
-    return f"{_OF_ONE.get(verb, verb)} {rest}" if count == 1 else words
-
-
 def counted(fits: Iterable[NodeFit], task: TaskInfo) -> Mapping[str, int]:
     """Return by what nodes do not take a task, and how many of them; the most frequent first.
 
@@ -155,7 +113,7 @@ def counted(fits: Iterable[NodeFit], task: TaskInfo) -> Mapping[str, int]:
         texts: dict[str, None] = {}
         for unfit in fit.refusals:
             texts.update(dict.fromkeys(_texts(unfit, fit.node, task)))
-        texts.update(dict.fromkeys(map(words_of, fit.lacking)))
+        texts.update(dict.fromkeys(unfit.words for unfit in fit.lacking))
         counts.update(texts.keys())
     return dict(sorted(counts.items(), key=lambda part: (-part[1], part[0])))
 
@@ -179,7 +137,7 @@ def _texts(unfit: Unfit, node: NodeState, task: TaskInfo) -> Iterator[str]:
             value = f"={taint.value}" if taint.value else ""
             yield f"have the taint {taint.key}{value}:{taint.effect.value}"
             return
-    yield words_of(unfit)
+    yield unfit.words
 
 
 def _unmet_affinity(task: TaskInfo, node: NodeState) -> Iterator[str]:

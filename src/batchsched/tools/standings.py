@@ -4,122 +4,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import Enum
 
 from attrs import evolve, field, frozen
 
+from batchsched.causes import HoldKind, JobStatus, WhyPending
 from batchsched.config.options import ActionOption
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.kubernetes.facts import JobFacts
 from batchsched.kubernetes.objects import time_text
 from batchsched.live import AttachedScheduler, Cluster, JobArrived
-from batchsched.model.cluster import (
-    Hold,
-    HoldKind,
-    JobInfo,
-    Queue,
-    QueueStatus,
-    TaskInfo,
-    TaskStatus,
-)
+from batchsched.model.cluster import Hold, JobInfo, Queue, QueueStatus, TaskInfo, TaskStatus
 from batchsched.model.immutable import kept_map
-from batchsched.model.reasons import NodeTally, PendingReason, WhyPending
+from batchsched.model.reasons import PendingReason
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import amount_text, amounts_text
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.scheduler import Scheduler
 from batchsched.state.groups import Counting, JobGroups
-from batchsched.tools.node_fit import agreeing, words_of
-
-
-class JobState(Enum):
-    """The state of a job after a cycle. The value is a stable code.
-
-    >>> JobState("NotAdmitted").words
-    'not admitted'
-    """
-
-    DONE = "Done"
-    """Nothing waits or runs, and something has ended."""
-    ENDING = "Ending"
-    """Nothing waits, and all that is left is terminating."""
-    RUNNING = "Running"
-    """Nothing waits, and it has what it needs."""
-    STARTS = "Starts"
-    """A task of it was bound in the cycle."""
-    PROMISED = "Promised"
-    """A task of it was promised room that others will leave."""
-    RESERVED = "Reserved"
-    """A node is reserved for a task of it."""
-    RUNNING_PART = "RunningPart"
-    """It has what it needs and runs; more of its tasks wait."""
-    BELOW_MINIMUM = "BelowMinimum"
-    """Some of it holds resources, but fewer tasks than it needs."""
-    GROUP_MISSING = "GroupMissing"
-    """The group that it names does not exist."""
-    SUSPENDED = "Suspended"
-    """It is suspended until somebody resumes it."""
-    NO_QUEUE = "NoQueue"
-    """Its queue does not exist, or has other queues below it."""
-    QUEUE_CLOSED = "QueueClosed"
-    """Its queue, or one above it, takes no new work."""
-    NOT_ADMITTED = "NotAdmitted"
-    """A controller that admits jobs has not admitted it."""
-    CHECKS = "Checks"
-    """Checks of its admission have not passed."""
-    GATED = "Gated"
-    """Scheduling gates of tasks that it needs have not been removed."""
-    INCOMPLETE = "Incomplete"
-    """Fewer of its tasks exist than it needs."""
-    DEPENDS = "Depends"
-    """It depends on other jobs."""
-    PLANNED = "Planned"
-    """It is planned to start later."""
-    QUOTA = "Quota"
-    """Its queue, or one above it, has its share or its limit."""
-    NEVER_FITS = "NeverFits"
-    """The nodes could not hold what it needs even if they were empty."""
-    ROOM = "Room"
-    """There is no room for it now."""
-
-    @property
-    def words(self) -> str:
-        """The state in words, as in ``queue closed``."""
-        return _WORDS[self]
-
-
-_WORDS = {
-    JobState.DONE: "ended",
-    JobState.ENDING: "ending",
-    JobState.RUNNING: "runs",
-    JobState.STARTS: "starts now",
-    JobState.PROMISED: "promised",
-    JobState.RESERVED: "reserved",
-    JobState.RUNNING_PART: "runs, more wait",
-    JobState.BELOW_MINIMUM: "below minimum",
-    JobState.GROUP_MISSING: "no group",
-    JobState.SUSPENDED: "suspended",
-    JobState.NO_QUEUE: "no queue",
-    JobState.QUEUE_CLOSED: "queue closed",
-    JobState.NOT_ADMITTED: "not admitted",
-    JobState.CHECKS: "admission checks",
-    JobState.GATED: "gated",
-    JobState.INCOMPLETE: "incomplete",
-    JobState.DEPENDS: "depends",
-    JobState.PLANNED: "planned",
-    JobState.QUOTA: "quota",
-    JobState.NEVER_FITS: "never fits",
-    JobState.ROOM: "no room",
-}
 
 
 @frozen(kw_only=True)
 class Blocker:
     """Something that a job waits for."""
 
-    state: JobState
+    state: JobStatus
     """The state of a job that waits for nothing else."""
     name: str = ""
     """The name of what is in its way: a gate, queue, group or check; empty: it has none."""
@@ -139,14 +49,14 @@ class JobStanding:
 
     job: str
     """The UID of the job."""
-    state: JobState
+    state: JobStatus
     waits: bool
     """Whether it waits for something: no task of it starts in the cycle, although some task waits
     or fewer hold resources than it needs."""
     text: str
     """The state in one sentence, which ends with the texts of all blockers."""
     blockers: tuple[Blocker, ...] = ()
-    """What it waits for, in the order of `JobState`."""
+    """What it waits for, in the order of `JobStatus`."""
     tasks: Mapping[TaskStatus, int] = field(factory=dict[TaskStatus, int], converter=_kept_counts)
     """The number of its tasks by status in the snapshot, without those that are 0."""
     starting: int = 0
@@ -158,9 +68,8 @@ class JobStanding:
 
     @property
     def waits_for_room(self) -> bool:
-        """Whether nothing is in its way that comes before quota in the order of `JobState`."""
-        quota = _ORDER[JobState.QUOTA]
-        return all(_ORDER[blocker.state] >= quota for blocker in self.blockers)
+        """Whether nothing is in its way that comes before quota in the order of `JobStatus`."""
+        return all(blocker.state.is_of_room for blocker in self.blockers)
 
     @property
     def headline(self) -> str:
@@ -184,7 +93,7 @@ def standings(
 
     What runs is told as it is in the snapshot, what starts or waits as the cycle decided. A job
     that waits for room is tried on the same nodes with nothing on them, to tell whether it could
-    ever start (`JobState.NEVER_FITS`); what other tasks it wants to be near is left aside then.
+    ever start (`JobStatus.NEVER_FITS`); what other tasks it wants to be near is left aside then.
 
     O(tasks + queues), and one attempt on the empty nodes for each kind of job that waits for room;
     where it fails, a second one with all actions of the configuration.
@@ -219,48 +128,9 @@ def standings(
     return tuple(asked.of(job) for job in snapshot.jobs)
 
 
-_HELD_BY = {
-    HoldKind.GROUP_MISSING: JobState.GROUP_MISSING,
-    HoldKind.SUSPENDED: JobState.SUSPENDED,
-    HoldKind.NO_QUEUE: JobState.NO_QUEUE,
-    HoldKind.QUEUE_CLOSED: JobState.QUEUE_CLOSED,
-    HoldKind.NOT_ADMITTED: JobState.NOT_ADMITTED,
-    HoldKind.CHECK: JobState.CHECKS,
-    HoldKind.GATE: JobState.GATED,
-}
-_ORDER = {state: place for place, state in enumerate(JobState)}
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _NAMED = 3
 """The most nodes or tasks that a text names."""
-
-_BY_REASON = {
-    WhyPending.WAITS_FOR: JobState.DEPENDS,
-    WhyPending.NEVER_ELIGIBLE: JobState.DEPENDS,
-    WhyPending.PLANNED: JobState.PLANNED,
-    WhyPending.QUEUE_LIMIT: JobState.QUOTA,
-    WhyPending.QUEUE_OVERUSED: JobState.QUOTA,
-    WhyPending.ABOVE_FAIR_SHARE: JobState.QUOTA,
-}
-"""The states that reasons stand for; all others are about room."""
-_TOLD_OTHERWISE = (
-    WhyPending.HELD,
-    WhyPending.QUEUE_UNKNOWN,
-    WhyPending.QUEUE_NOT_LEAF,
-)
-"""Reasons that the holds and the queues of the snapshot tell."""
-_OF_ROOM = (
-    WhyPending.NO_NODE,
-    WhyPending.HELD_BY_GANG,
-    WhyPending.AT_MAXIMUM,
-    WhyPending.NEVER_FITS,
-    WhyPending.GANG_INCOMPLETE,
-    WhyPending.NOT_REACHED,
-    WhyPending.NOT_CONSIDERED,
-    WhyPending.JOB_INVALID,
-)
-"""Reasons about room, the most telling first."""
-_BY_THEMSELVES = 4
-"""How many of them are told beside other states; the rest follow from what other tasks lack."""
 
 
 @frozen(eq=False)
@@ -365,17 +235,17 @@ class Standings:
         is_ready = counts.has_minimum(Counting.READY)
         state = self._state(job, tasks, waiting, blockers, is_ready=is_ready)
         runs = sum(count for status, count in tasks.items() if status.occupies)
-        if not waiting and state is JobState.RUNNING:
+        if not waiting and state is JobStatus.RUNNING:
             blockers = ()
         sentence = self._sentence(job, state, tasks, waiting, runs, counts.needed)
         texts = "; ".join(dict.fromkeys(blocker.text for blocker in blockers))
         if texts:
-            joint = "; " if state in (JobState.PROMISED, JobState.RESERVED) else ": "
+            joint = "; " if state in (JobStatus.PROMISED, JobStatus.RESERVED) else ": "
             sentence += f"{joint}{texts}"
         return JobStanding(
             job=job.uid,
             state=state,
-            waits=state not in _DO_NOT_WAIT,
+            waits=state.waits,
             text=sentence,
             blockers=blockers,
             tasks={status: tasks[status] for status in TaskStatus if tasks[status]},
@@ -392,28 +262,28 @@ class Standings:
         blockers: Sequence[Blocker],
         *,
         is_ready: bool,
-    ) -> JobState:
+    ) -> JobStatus:
         holding = any(status.holds for status in tasks)
         runs = any(status.occupies for status in tasks)
         if any(task.uid in self._starting for task in job.tasks):
-            return JobState.STARTS
+            return JobStatus.STARTS
         if not waiting:
             left = [status for status in tasks if not status.ended]
             if tasks and not left:
-                return JobState.DONE
+                return JobStatus.DONE
             if left == [TaskStatus.RELEASING]:
-                return JobState.ENDING
+                return JobStatus.ENDING
             if is_ready:
-                return JobState.RUNNING
+                return JobStatus.RUNNING
             if holding:
-                return JobState.BELOW_MINIMUM
+                return JobStatus.BELOW_MINIMUM
             return blockers[0].state
         if any(task.uid in self._promised for task in waiting):
-            return JobState.PROMISED
+            return JobStatus.PROMISED
         if any(task.uid in self._reserved for task in waiting):
-            return JobState.RESERVED
+            return JobStatus.RESERVED
         if runs:
-            return JobState.RUNNING_PART if is_ready else JobState.BELOW_MINIMUM
+            return JobStatus.RUNNING_PART if is_ready else JobStatus.BELOW_MINIMUM
         return blockers[0].state
 
     # Texts
@@ -432,7 +302,7 @@ class Standings:
     def _sentence(
         self,
         job: JobInfo,
-        state: JobState,
+        state: JobStatus,
         tasks: Mapping[TaskStatus, int],
         waiting: Sequence[TaskInfo],
         runs: int,
@@ -441,32 +311,32 @@ class Standings:
         """Return the sentence of a state, up to the texts of the blockers."""
         name = self.name(job)
         match state:
-            case JobState.DONE:
+            case JobStatus.DONE:
                 text = f"has ended: {_counted(tasks, _ENDED)}"
-            case JobState.ENDING:
+            case JobStatus.ENDING:
                 text = f"is ending: {_tasks(tasks[TaskStatus.RELEASING])} still to leave"
-            case JobState.RUNNING if not runs:
+            case JobStatus.RUNNING if not runs:
                 text = "has what it needs, and nothing waits"
-            case JobState.RUNNING:
+            case JobStatus.RUNNING:
                 text = f"runs: {self._running(job)}"
-            case JobState.STARTS:
+            case JobStatus.STARTS:
                 places = [self._starting[t.uid] for t in job.tasks if t.uid in self._starting]
                 text = f"starts now: {_tasks(len(places))} on {_names(places)}"
                 if waiting:
                     text += f", {len(waiting)} more wait"
-            case JobState.PROMISED:
+            case JobStatus.PROMISED:
                 text = f"waits, promised: {self._promise(waiting)}"
-            case JobState.RESERVED:
+            case JobStatus.RESERVED:
                 places = [self._reserved[t.uid] for t in waiting if t.uid in self._reserved]
                 text = f"waits, reserved: room is reserved for it on {_names(places)}"
-            case JobState.RUNNING_PART:
+            case JobStatus.RUNNING_PART:
                 text = f"runs, {len(waiting)} more wait"
-            case JobState.BELOW_MINIMUM:
+            case JobStatus.BELOW_MINIMUM:
                 text = f"waits, below minimum: {runs} of {needed} run"
             case _:
                 text = f"waits, {state.words}"
         evicted = sum(task.uid in self._evicted for task in job.tasks)
-        if evicted and state in (JobState.RUNNING, JobState.STARTS):
+        if evicted and state in (JobStatus.RUNNING, JobStatus.STARTS):
             are = "is" if evicted == 1 else "are"
             text += f"; {_tasks(evicted)} of it {are} evicted in this cycle"
         return f"{name} {text}"
@@ -509,14 +379,14 @@ class Standings:
     ) -> Iterator[Blocker]:
         """Yield what a job waits for, in the order of states, each once."""
         found = [*self._held(job, waiting)]
-        is_queueless = any(each.state is JobState.NO_QUEUE for each in found)
+        is_queueless = any(each.state is JobStatus.NO_QUEUE for each in found)
         found += self._by_queue(job, is_told=is_queueless)
         incomplete = counts.incomplete()
         if incomplete:
-            found.append(Blocker(state=JobState.INCOMPLETE, text=incomplete))
+            found.append(Blocker(state=JobStatus.INCOMPLETE, text=incomplete))
         found += self._by_reasons(job, counts, waiting, is_told=bool(found))
-        seen: dict[tuple[JobState, str], Blocker] = {}
-        for each in sorted(found, key=lambda each: _ORDER[each.state]):
+        seen: dict[tuple[JobStatus, str], Blocker] = {}
+        for each in sorted(found, key=lambda each: each.state.place):
             seen.setdefault((each.state, each.name or each.text), each)
         yield from seen.values()
 
@@ -543,7 +413,7 @@ class Standings:
                 text = _gate_text(hold.name, gated[hold.name], left)
             else:
                 text = _hold_text(hold)
-            yield _blocker(_HELD_BY[hold.kind], hold.name, text, hold.until)
+            yield _blocker(hold.kind.status, hold.name, text, hold.until)
 
     def _by_queue(self, job: JobInfo, *, is_told: bool) -> Iterator[Blocker]:
         """Yield what is wrong with the queue of a job; `is_told`: a hold says it is not there."""
@@ -551,11 +421,11 @@ class Standings:
         if job.queue not in self._queues:
             if not is_told:
                 text = f"queue {job.queue} does not exist"
-                yield Blocker(state=JobState.NO_QUEUE, name=job.queue, text=text)
+                yield Blocker(state=JobStatus.NO_QUEUE, name=job.queue, text=text)
         elif job.queue in self._below:
             below = self._below[job.queue]
             text = f"queue {job.queue} has queues below it, such as {below}; a job must name a leaf"
-            yield Blocker(state=JobState.NO_QUEUE, name=job.queue, text=text)
+            yield Blocker(state=JobStatus.NO_QUEUE, name=job.queue, text=text)
         else:
             while name is not None:
                 queue = self._queues[name]
@@ -563,7 +433,7 @@ class Standings:
                     text = f"queue {name} is not open"
                     if queue.state is not QueueStatus.CLOSED:
                         text += f", but {queue.state.value}"
-                    yield Blocker(state=JobState.QUEUE_CLOSED, name=name, text=text)
+                    yield Blocker(state=JobStatus.QUEUE_CLOSED, name=name, text=text)
                     return
                 name = queue.parent
 
@@ -572,24 +442,24 @@ class Standings:
     ) -> Iterator[Blocker]:
         """Yield what the reasons of a job's tasks say that nothing else has told."""
         if not self._snapshot.nodes and waiting and not is_told:  # whatever queues have of nothing
-            yield Blocker(state=JobState.NEVER_FITS, text="there is no node")
+            yield Blocker(state=JobStatus.NEVER_FITS, text="there is no node")
             return
         of_room: dict[WhyPending, PendingReason] = {}
         found: list[Blocker] = []
         is_given = any(t.uid in self._promised or t.uid in self._reserved for t in waiting)
         for task in waiting:
             reason = self._result.pending.get(task.uid)
-            if reason is None or reason.why in _TOLD_OTHERWISE:
+            state = None if reason is None else reason.why.status
+            if reason is None or state is None:
                 continue
-            state = _BY_REASON.get(reason.why)
-            if state is None:
+            if state is JobStatus.ROOM:
                 of_room.setdefault(reason.why, reason)
             else:
                 found.append(self._by_reason(job, state, reason))
         yield from found
         is_told = is_told or bool(found)
-        telling = [why for why in _OF_ROOM if why in of_room]
-        if is_told and not any(why in telling for why in _OF_ROOM[:_BY_THEMSELVES]):
+        telling = [why for why in WhyPending if why in of_room]
+        if is_told and all(why.follows for why in telling):
             return
         text = _room_text(of_room[telling[0]]) if telling else self._without_reason(job)
         if not telling and (is_told or is_given):
@@ -605,12 +475,12 @@ class Standings:
             alone = [self._empty.why_never(_one_by_one(job, [each]), 1) for each in waiting]
             never = alone[0] if all(alone) else ""
         if never:
-            yield Blocker(state=JobState.NEVER_FITS, text=never)
+            yield Blocker(state=JobStatus.NEVER_FITS, text=never)
         else:
-            yield Blocker(state=JobState.ROOM, text=text)
+            yield Blocker(state=JobStatus.ROOM, text=text)
 
-    def _by_reason(self, job: JobInfo, state: JobState, reason: PendingReason) -> Blocker:
-        if state is JobState.QUOTA:
+    def _by_reason(self, job: JobInfo, state: JobStatus, reason: PendingReason) -> Blocker:
+        if state is JobStatus.QUOTA:
             name = job.queue if reason.refusal is None else reason.refusal.queue or job.queue
             text = _quota_text(name, reason)
             return _blocker(state, name, text if name in text else f"queue {name}: {text}", None)
@@ -641,15 +511,12 @@ class Standings:
                             f"queue {name} may hold at most {amount_text(dimension, most)}; "
                             f"it needs {needs} at once"
                         )
-                        return Blocker(state=JobState.QUOTA, name=name, text=text)
+                        return Blocker(state=JobStatus.QUOTA, name=name, text=text)
             name = outcome.parent
         return None
 
 
-_DO_NOT_WAIT = (JobState.DONE, JobState.ENDING, JobState.RUNNING, JobState.STARTS)
-
-
-def _blocker(state: JobState, name: str, text: str, until: float | None) -> Blocker:
+def _blocker(state: JobStatus, name: str, text: str, until: float | None) -> Blocker:
     if until is not None:
         text += f" (until {time_text(until)})"
     return Blocker(state=state, name=name, text=text, until=until)
@@ -689,15 +556,6 @@ def _quota_text(queue: str, reason: PendingReason) -> str:
     return reason.detail or reason.text
 
 
-def _nodes_text(tally: NodeTally) -> str:
-    """Return what keeps a task from the nodes, the most frequent first."""
-    counts: Counter[str] = Counter()
-    for unfit, count in tally.unfit.items():
-        counts[words_of(unfit)] += count
-    ranked = sorted(counts.items(), key=lambda part: (-part[1], part[0]))
-    return ", ".join(f"{count} {agreeing(words, count)}" for words, count in ranked)
-
-
 def _room_text(reason: PendingReason) -> str:
     if reason.tally is not None and not reason.tally.available:
         tally = reason.tally
@@ -706,7 +564,7 @@ def _room_text(reason: PendingReason) -> str:
         which = f"none of the {tally.total} nodes can"
         if tally.total == 1:
             which = "the only node cannot"
-        text = f"{which} take it now: {_nodes_text(tally)}"
+        text = f"{which} take it now: {tally.unfit_text}"
         return text if reason.why is WhyPending.NO_NODE else f"{reason.detail}; {text}"
     return evolve(reason, evictions=(), gang_need=None).text
 
@@ -809,7 +667,7 @@ class _EmptyNodes:
         for task in asked:
             reason = result.pending[task.uid]
             if reason.why is WhyPending.NO_NODE and reason.tally and not reason.tally.available:
-                return f"no node can take it even when empty: {_nodes_text(reason.tally)}"
+                return f"no node can take it even when empty: {reason.tally.unfit_text}"
         alone = self._result(_one_by_one(job, job.tasks), self._scheduler)
         room = min(len(alone.binds), max(0, needed - 1))
         return f"only {room} of the {needed} tasks that it needs have room, even on empty nodes"

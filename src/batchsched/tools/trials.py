@@ -8,6 +8,7 @@ from typing import cast
 
 from attrs import frozen
 
+from batchsched.causes import HoldKind
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import EventError, Fault
@@ -19,7 +20,7 @@ from batchsched.live import (
     TaskHoldsChanged,
     TimePassed,
 )
-from batchsched.model.cluster import Hold, HoldKind
+from batchsched.model.cluster import Hold
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot

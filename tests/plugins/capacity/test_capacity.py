@@ -344,7 +344,7 @@ class TestGangsForWhichThereIsNotEnough:
         snapshot = Snapshot(nodes=nodes, queues=[Queue(name="a")], jobs=[gang])
         condition = config("allocate").schedule(snapshot).jobs["default/of-a"].condition
         assert condition is not None
-        assert "0/2 nodes are available: 2 insufficient cpu" in condition.message
+        assert "0/2 nodes are available: 2 lack free cpu" in condition.message
 
     def test_the_condition_of_a_gang_that_a_limit_keeps_out_says_which(self) -> None:
         queues = [Queue(name="a", limit=at_most(1))]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 
+from batchsched.causes import HoldKind
 from batchsched.errors import Fault
 from batchsched.model.cluster import (
     Dependency,
     Hold,
-    HoldKind,
     JobEvent,
     JobInfo,
     Plan,

@@ -10,11 +10,11 @@ from operator import ne
 
 from attrs import frozen
 
+from batchsched.causes import UnfitReason
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import (
     QueueExcess,
     Unfit,
-    UnfitReason,
     claims_no_backfill,
     minimum_on_loan,
     over_limit,

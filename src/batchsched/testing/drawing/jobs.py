@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from attrs import define, evolve, frozen
 
+from batchsched.causes import HoldKind
 from batchsched.model.cluster import (
     Dependency,
     Hold,
-    HoldKind,
     JobEvent,
     JobInfo,
     NodeInfo,

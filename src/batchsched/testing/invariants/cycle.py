@@ -11,13 +11,13 @@ from functools import cached_property
 
 from attrs import frozen
 
+from batchsched.causes import HoldKind
 from batchsched.config.options import config_faults
 from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError, Fault, SnapshotError
 from batchsched.model.cluster import (
     Hold,
-    HoldKind,
     JobInfo,
     NodeInfo,
     QueueStatus,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from batchsched.causes import UnfitReason
 from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.constraints import (
     HostPort,
@@ -18,7 +19,6 @@ from batchsched.model.constraints import (
     Toleration,
     TolerationOperator,
 )
-from batchsched.model.reasons import UnfitReason
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
 from batchsched.testing.invariants.invariant import invariant
 
