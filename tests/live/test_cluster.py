@@ -11,7 +11,10 @@ from attrs import evolve
 
 from batchsched import (
     ActionError,
+    BatchschedError,
+    Dependency,
     EventError,
+    JobEvent,
     JobInfo,
     NodeInfo,
     Queue,
@@ -23,11 +26,13 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
     default_registry,
+    next_snapshot,
 )
 from batchsched.live import (
     BindRefused,
     Cluster,
     EndedJobsRemoved,
+    Event,
     EvictionRefused,
     JobArrived,
     JobChanged,
@@ -129,6 +134,68 @@ def test_all_faults_are_told_at_once_with_the_event_they_are_in() -> None:
         f"events[{number}]" for number in range(9)
     }
     assert cluster.snapshot() is before
+
+
+def depending(name: str, on: str) -> JobInfo:
+    after = Dependency(job=f"default/{on}", on=JobEvent.ENDED)
+    return JobInfo(name=name, queue="a", depends_on=[after])
+
+
+A_BELOW_B = QueueChanged(Queue(name="a", parent="b", usage_half_life=10))
+
+
+@pytest.mark.parametrize(
+    ("events", "faults"),
+    [
+        (
+            [A_BELOW_B, TimePassed(1)],
+            ["events[0]: queues['a'].parent: expected a tree, got a cycle: 'a' -> 'b' -> 'a'"],
+        ),
+        (
+            [A_BELOW_B, TimePassed(1), QueueChanged(Queue(name="a"))],
+            ["events[1]: expected queues without a cycle of parents"],
+        ),
+        (
+            [JobArrived(depending("j", "k")), JobArrived(depending("k", "j"))],
+            [
+                (
+                    "events[1]: jobs['default/j'].depends_on: expected dependencies without a "
+                    "cycle, got 'default/j' -> 'default/k' -> 'default/j'"
+                )
+            ],
+        ),
+        (
+            [NodeRemoved("n1")],
+            [
+                f"events[0]: task '{uid}' is on node 'n1'; say first that it ended or is gone"
+                for uid in ("r1", "r2", "r3")
+            ],
+        ),
+    ],
+)
+def test_what_would_be_no_snapshot_is_refused(events: list[Event], faults: list[str]) -> None:
+    run = [task(f"r{number}", TaskStatus.RUNNING, "n1") for number in (3, 1, 2)]
+    jobs = [JobInfo(name=of.name, queue="b", tasks=[of]) for of in run]
+    cluster = Cluster(
+        nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=9000))],
+        queues=[Queue(name="a", usage_half_life=10), Queue(name="b", parent="a")],
+    )
+    cluster.apply(*map(JobArrived, jobs))
+    before = cluster.snapshot()
+    with pytest.raises(EventError) as caught:
+        cluster.apply(*events)
+    assert str(caught.value).split("\n") == faults
+    assert cluster.snapshot() == before
+    if QueueChanged(Queue(name="a")) not in events:
+        with pytest.raises(BatchschedError):
+            next_snapshot(before, None, now=2, events=events)
+
+
+def test_queues_that_are_given_anew_as_a_cycle_are_refused() -> None:
+    before = Snapshot(queues=[Queue(name="a", usage_half_life=10)])
+    cycle = [Queue(name="a", parent="b", usage_half_life=10), Queue(name="b", parent="a")]
+    with pytest.raises(SnapshotError, match="got a cycle: 'a' -> 'b' -> 'a'"):
+        next_snapshot(before, None, now=2, queues=cycle)
 
 
 def test_jobs_tasks_nodes_and_queues_change() -> None:

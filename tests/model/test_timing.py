@@ -79,6 +79,11 @@ def test_each_cycle_of_jobs_that_wait_for_one_another_is_named() -> None:
     ]
 
 
+def test_a_job_that_is_eligible_waits_for_nobody_and_closes_no_cycle() -> None:
+    jobs = [job("a", "b", eligible_time=3), job("b", "a")]
+    assert Snapshot(queues=[Queue(name="q")], jobs=jobs).jobs
+
+
 def test_jobs_that_wait_for_the_same_one_are_no_cycle() -> None:
     jobs = [job("a"), job("b", "a"), job("c", "a"), job("d", "b", "c", "gone")]
     assert Snapshot(queues=[Queue(name="q")], jobs=jobs).jobs[3].depends_on

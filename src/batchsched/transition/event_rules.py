@@ -18,7 +18,8 @@ from batchsched.model.result import CycleResult
 from batchsched.model.rules import unmet_dependencies
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.arguments import checks_arguments
-from batchsched.model.validation.snapshot import is_sound_job, queue_problems
+from batchsched.model.validation.snapshot import is_sound_job, queue_cycles, queue_problems
+from batchsched.model.validation.tasks import dependency_cycle_faults
 from batchsched.model.validation.values import (
     is_mapping,
     is_of,
@@ -274,7 +275,9 @@ def queues_after(
     O(tasks), if any queue has a half-life.
     """
     queues = before.queues if given is None else given
-    if given is not None and any(next(queue_problems(queue), None) for queue in given):
+    if given is not None and (
+        any(next(queue_problems(queue), None) for queue in given) or any(queue_cycles(given))
+    ):
         return given  # the snapshot reports the fault
     seconds = now - before.now
     if seconds <= 0 or not any(queue.usage_half_life for queue in queues):
@@ -447,6 +450,8 @@ class _Applied:
         """New or changed objects: the path of the event, the part of a snapshot, the object."""
         self._queues_changed = ""
         """The path of the last event that concerned queues; empty: there was none."""
+        self._may_close_cycle = ""
+        """The path of the last job to arrive that depends on others and that others wait for."""
         self._nodes_removed: dict[str, str] = {}
         """The names of removed nodes, with the paths of the events."""
         self._awaited: dict[str, dict[str, None]] = {}
@@ -490,6 +495,8 @@ class _Applied:
             set_eligible_times(self._content, [uid])
             if uid in self._content.dependent:
                 self._await(uid)
+                if uid in self._awaited:
+                    self._may_close_cycle = self._path
         except Exception as error:
             self._failed = self._failed or error
 
@@ -702,6 +709,8 @@ class _Applied:
             self._refuse(message, below)
         if not problems:
             try:
+                if self._queues_changed and any(queue_cycles(content.queues.values())):
+                    raise EventError.at(self._path, "expected queues without a cycle of parents")
                 let_use_pass(content, now)
             except Exception as error:
                 self._failed = self._failed or error
@@ -729,17 +738,24 @@ class _Applied:
         if self._queues_changed:
             # Queues refer to each other.
             self._check(self._queues_changed, {"queues": content.queues.values()})
+        if self._may_close_cycle:
+            waiting = [content.jobs[uid] for uid in sorted(content.dependent)]
+            for fault in dependency_cycle_faults(waiting):
+                self._note(self._may_close_cycle, fault)
 
     def _check(self, path: str, parts: Mapping[str, Iterable[object]]) -> None:
         try:
             Snapshot(**parts)  # type: ignore[arg-type]  # the key says what the values are
         except SnapshotError as error:
             for fault in error.faults:
-                self.faults.append(Fault(f"{path}: {fault.path}", fault.message))
+                self._note(path, fault)
+
+    def _note(self, path: str, fault: Fault) -> None:
+        self.faults.append(Fault(f"{path}: {fault.path}", fault.message))
 
     def _check_removed(self, name: str, path: str) -> None:
         content = self._content
-        for uid in content.on_node.get(name, ()):
+        for uid in sorted(content.on_node.get(name, ())):
             if content.tasks[uid].status.holds:
                 message = f"task {uid!r} is on node {name!r}; say first that it ended or is gone"
                 self.faults.append(Fault(path, message))

@@ -144,6 +144,11 @@ def _field(dimension: str) -> str:
     return dimension if dimension == _MEMORY else f"scalars[{dimension!r}]"
 
 
+def queue_cycles(queues: Iterable[Queue]) -> Iterator[list[str]]:
+    """Yield the names of the queues of each cycle of parents, the first by name first."""
+    return cycles_of_parents({q.name: q.parent for q in queues if is_text(q.name)})
+
+
 def queue_tree_faults(queues: Sequence[Queue]) -> Iterator[Fault]:
     """Yield the faults of the tree of queues: parents, cycles, guarantees, sums.
 
@@ -155,7 +160,7 @@ def queue_tree_faults(queues: Sequence[Queue]) -> Iterator[Fault]:
             message = f"there is no queue {shown(queue.parent)} in this snapshot"
             yield Fault(f"queues[{name!r}].parent", message)
     in_cycles: set[str] = set()
-    for cycle in cycles_of_parents({name: queue.parent for name, queue in named.items()}):
+    for cycle in queue_cycles(queues):
         in_cycles.update(cycle)
         path = " -> ".join(repr(name) for name in (*cycle, cycle[0]))
         message = f"expected a tree, got a cycle: {path}"

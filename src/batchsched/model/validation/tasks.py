@@ -318,14 +318,14 @@ def job_timing_problems(job: JobInfo) -> Problems:
 
 
 def dependency_cycle_faults(jobs: Sequence[JobInfo]) -> list[Fault]:
-    """Return a fault for each cycle of dependencies.
+    """Return a fault for each cycle of dependencies of jobs that are not known to be eligible.
 
     O(jobs + dependencies). Invalid dependencies are skipped; they are reported elsewhere.
     """
     waits_for: dict[str, list[str]] = {}
     for job in jobs:
         given: object = job.depends_on
-        if is_tuple(given) and given:
+        if is_tuple(given) and given and job.eligible_time is None:
             waits_for[job.uid] = sorted(
                 {d.job for d in given if isinstance(d, Dependency) and is_text(d.job)}
             )
