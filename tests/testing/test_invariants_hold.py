@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from tests.support import golden as check
 from tests.support.invariants import check_cycle
+from tests.testing import throughput
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
 from batchsched.testing import configs, snapshots
@@ -29,6 +30,11 @@ def test_they_hold_for_golden_cases(path: Path) -> None:
         snapshot = check.snapshot_of(case)
         config = SchedulerConfig.from_mapping(case["conf"])
         check_cycle(snapshot, Scheduler(config).schedule(snapshot), config)
+
+
+def test_they_hold_while_the_kit_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    throughput.main([])
+    assert "cycles a second are drawn, scheduled and checked" in capsys.readouterr().out
 
 
 @settings(max_examples=120)

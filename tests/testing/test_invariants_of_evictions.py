@@ -12,6 +12,7 @@ from tests.support.invariants import check_cycle
 from batchsched import (
     CycleResult,
     Queue,
+    ResourceLimit,
     Scheduler,
     TaskStatus,
 )
@@ -159,6 +160,21 @@ class TestClaims:
             return placed(evicted(result, "r-1", "w-1", "allocate"), "w-1", S.PIPELINED, "n1")
 
         expect("claims", RUNNING, config, doctor, "but it is not marked as backfill")
+
+
+def test_what_frees_the_limit_of_a_queue_under_proportion_may_run_anywhere() -> None:
+    snapshot = cluster(
+        [node("n1", "1C1G"), node("n2", "4C9G")],
+        job("r", "1C1G@n1", minimum=0),
+        job("s", "1C1G@n2", priority=1),
+        job("w", "2C2G", priority=1),
+    )
+    snapshot = evolve(snapshot, queues=[Queue(name="q", limit=ResourceLimit(milli_cpu=3000))])
+    config = policy("preempt", plugins=["priority", "gang", "predicates", "proportion"])
+    result = Scheduler(config).schedule(snapshot)
+    assert [eviction.node_name for eviction in result.evictions] == ["n1"]
+    assert [promise.node_name for promise in result.pipelined] == ["n2"]
+    check_cycle(snapshot, result, config)
 
 
 def test_an_eviction_that_could_have_been_spared() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hypothesis import HealthCheck, Phase, given, settings
 from tests.support.invariants import BUT_REASONS, check_cycle
@@ -26,9 +26,9 @@ def rate(run: Callable[[], None], examples: int) -> float:
     return examples / (time.process_time() - begin)
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> None:
     """Measure and print."""
-    examples = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    examples = int(arguments[0]) if arguments else 2000
     same = settings(
         max_examples=examples,
         derandomize=True,
@@ -53,4 +53,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -127,17 +127,21 @@ def _claim(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
 def is_promised_its_place(cycle: Cycle, eviction: Eviction) -> bool:
     """Return whether the claimant is Pipelined to a node where the victim's job was evicted.
 
-    If capacity is configured, limits may be what is short, so victims may run on any node; and the
-    tasks of a claim find their places anew when all of its victims are known.
+    Limits of queues may be what is short, so victims may run on any node then; and with capacity,
+    the tasks of a claim find their places anew when all of its victims are known.
     """
     place = cycle.after[eviction.for_task_uid]
-    if cycle.policy.has("capacity") and eviction.action in ("preempt", "reclaim"):
-        is_there = place.node_name == eviction.node_name or eviction.action == "reclaim"
-        if is_there or _has_limits(cycle) or _goes_with_its_job(cycle, eviction, place):
-            return place.status in (TaskStatus.PIPELINED, TaskStatus.ALLOCATED, TaskStatus.BINDING)
-    return place.status is TaskStatus.PIPELINED and (
-        place.node_name == eviction.node_name or _goes_with_its_job(cycle, eviction, place)
-    )
+    is_there = place.node_name == eviction.node_name
+    is_there = is_there or _goes_with_its_job(cycle, eviction, place)
+    if eviction.action in ("preempt", "reclaim"):
+        is_there = is_there or _has_limits(cycle)
+        if cycle.policy.has("capacity"):
+            is_there = is_there or eviction.action == "reclaim"
+            return is_there and place.status in _PROMISED_BY_CAPACITY
+    return is_there and place.status is TaskStatus.PIPELINED
+
+
+_PROMISED_BY_CAPACITY = (TaskStatus.PIPELINED, TaskStatus.ALLOCATED, TaskStatus.BINDING)
 
 
 def _goes_with_its_job(cycle: Cycle, eviction: Eviction, place: Place) -> bool:
@@ -190,21 +194,21 @@ def sparing(cycle: Cycle) -> Iterator[str]:
     node. The resources at that time are unknown, but have a lower bound: those at the end, plus the
     claimant's own promise, minus what was evicted or unallocated later. If proportion is
     configured, preempt may use idle resources only if the queue is below its share; that counts if
-    it is true even with everything that the queue can have been given by then. If capacity is
-    configured, evictions are not checked where they may serve a limit or a guarantee, nor those of
-    reclaim in a tree, where a unit may go so that a queue above stays within its share. Where
+    it is true even with everything that the queue can have been given by then. Evictions are not
+    checked where they may serve a limit or, with capacity, a guarantee, nor those of reclaim with
+    capacity in a tree, where a unit may go so that a queue above stays within its share. Where
     allocate evicts a whole job, its surplus would not have been enough. With `curable` a victim may
     also be in the way because of the number of tasks, a host port or anti-affinity.
     """
     if not cycle.policy.knows_actions:
         return  # custom actions may have changed anything in between
-    has_capacity = "capacity" in cycle.policy.plugins
     is_tree = any(queue.parent is not None for queue in cycle.snapshot.queues)
+    may_be_for_others = "capacity" in cycle.policy.plugins and is_tree
     for claimant, positions in by_claimant(cycle).items():
         if claimant in cycle.job_of and cycle.after[claimant].node_name in cycle.nodes:
             action = cycle.result.evictions[positions[0]].action
-            may_be_for_queues = _has_limits(cycle) or (action == "reclaim" and is_tree)
-            if action in ("preempt", "reclaim") and has_capacity and may_be_for_queues:
+            may_be_for_queues = _has_limits(cycle) or (action == "reclaim" and may_be_for_others)
+            if action in ("preempt", "reclaim") and may_be_for_queues:
                 continue
             yield from spared(cycle, claimant, positions)
 
@@ -219,9 +223,13 @@ def by_claimant(cycle: Cycle) -> dict[str, list[int]]:
 
 
 def _has_limits(cycle: Cycle) -> bool:
-    return any(
-        queue.limit is not None or any(amount for _, amount in queue.guarantee.dimensions())
-        for queue in cycle.snapshot.queues
+    """Return whether limits of queues may be what a claimant lacks."""
+    queues, plugins = cycle.snapshot.queues, cycle.policy.plugins
+    if not {"capacity", "proportion"} & set(plugins):
+        return False
+    return any(queue.limit is not None for queue in queues) or (
+        "capacity" in plugins
+        and any(amount for queue in queues for _, amount in queue.guarantee.dimensions())
     )
 
 
