@@ -313,19 +313,24 @@ def test_inter_pod_affinity_says_what_it_reads_and_is_not_asked_where_it_cannot_
     of = opened(
         evolve(cluster(nodes, evolve(of_job, tasks=tasks)), other_tasks=[there]), ["predicates"]
     )
-    *_, affinity = plugin_object(of, "predicates").predicates()
+    *_, of_others, near, away = plugin_object(of, "predicates").predicates()
     hates, alike, meant, plain = of.jobs["default/j"].tasks
-    assert affinity.reads is Reads.CLUSTER
-    assert affinity.signature(hates) == affinity.signature(alike) != affinity.signature(meant)
-    check = affinity.hints.specialise(hates)
+    assert [away.reads_for(task) for task in (hates, meant)] == [Reads.CLUSTER, Reads.DESCRIPTION]
+    assert [of_others.reads_for(task) for task in (meant, plain)] == [
+        Reads.CLUSTER,
+        Reads.DESCRIPTION,
+    ]
+    assert {near.reads_for(task) for task in (hates, meant, plain)} == {Reads.DESCRIPTION}
+    assert away.signature(hates) == away.signature(alike) != away.signature(meant)
+    check = away.hints.specialise(hates)
     assert [check(n) is None for n in of.nodes] == [True, False]
-    assert affinity.hints.specialise(plain) is None
-    watches = affinity.hints.watch(meant)
+    assert away.hints.specialise(plain) is None
+    watches = of_others.hints.watch(meant)
     before = [watch.changed_since(0)[0] for watch in watches]
     of.allocate(hates, of.nodes[0])
     told = [watch.changed_since(end)[1] for watch, end in zip(watches, before, strict=True)]
     assert told == [[of.nodes[0].slot]]  # the first that hates it
-    assert affinity.hints.watch(plain) == []
+    assert of_others.hints.watch(plain) == []
 
 
 def test_predicates_read_what_they_declare_in_the_order_of_the_specification() -> None:
@@ -344,16 +349,17 @@ def test_predicates_read_what_they_declare_in_the_order_of_the_specification() -
     )
     of = opened(snapshot, [("predicates", ALL_SWITCHES)])
     predicates = list(plugin_object(of, "predicates").predicates())
-    assert [predicate.reads for predicate in predicates] == [
+    one, other_ = of.jobs["default/j"].tasks
+    assert [predicate.reads_for(one) for predicate in predicates] == [
         Reads.ACCOUNTS,  # the number of tasks
         Reads.DESCRIPTION,  # conditions
         Reads.DESCRIPTION,  # selector
         Reads.NODE,  # ports
         Reads.DESCRIPTION,  # taints
         *[Reads.DESCRIPTION] * 3,  # pressures
-        Reads.CLUSTER,  # affinity
+        *[Reads.DESCRIPTION] * 2,  # what repels it, and what it must be near: there is nothing
+        Reads.CLUSTER,  # what it repels
     ]
-    one, other_ = of.jobs["default/j"].tasks
     for predicate in predicates:
         assert predicate.signature(one) == predicate.signature(other_)
 

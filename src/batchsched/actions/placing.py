@@ -10,14 +10,19 @@ from collections.abc import Iterable, Sequence
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import FITS, Fit, first_of_best
 from batchsched.session.attempts import tasks_needed, try_in_order
+from batchsched.session.outlook import accepting_nodes
 from batchsched.session.session import Session, Statement
+from batchsched.session.tracing import tell_best
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 
 NOW = (Fit.NOW,)
 """Only where a task can start now."""
 NOW_OR_LATER = (Fit.NOW, Fit.LATER)
-"""Where a task can start now; else on resources that are being released."""
+"""Where a task can start now; else on resources that are being released: for those who evict.
+
+Only on nodes that accept it as they will be, too, and with what is promised in place.
+"""
 LADDER = (Fit.NOW, Fit.LATER, Fit.CONDITIONALLY)
 """The same; else on resources that backfill tasks hold, if the job is not ready without them."""
 
@@ -44,28 +49,40 @@ def place(
         return False
     job = task.job
     assert job is not None
+    ahead = accepting_nodes(session, task) if ladder == NOW_OR_LATER else None
     for fit in ladder:
         if fit is Fit.CONDITIONALLY and (job.backfilling or session.job_ready(job)):
             continue
-        node = session.best_node(task, fit)
-        if node is not None and session.plans.guard is not None:
-            node = _best_beside_plans(session, task, fit)
+        node = _best(session, task, fit, ahead)
         if node is not None:
             _STEP[fit](statement, task, node)
             return True
     return False
 
 
-def _best_beside_plans(session: Session, task: TaskState, fit: Fit) -> NodeState | None:
-    """Return the best node where a task fits and that no plan closes to it."""
-    guard = session.plans.guard
-    assert guard is not None
+def _best(
+    session: Session, task: TaskState, fit: Fit, ahead: Sequence[NodeState] | None
+) -> NodeState | None:
+    """Return the best node where a task fits and that no plan closes to it.
+
+    `ahead`: the nodes that accept it as they will be; None: that makes no difference.
+    """
+    guard, placement = session.plans.guard, session.placement
+    if ahead is None:
+        node = session.best_node(task, fit)
+        if node is None or guard is None:
+            return node
     nodes = [
         node
-        for node in session.placement.feasible(task)
-        if FITS[fit](node, task.init_resreq) and guard.allows(task, node)
+        for node in (placement.feasible(task) if ahead is None else ahead)
+        if FITS[fit](node, task.init_resreq)
+        and (guard is None or guard.allows(task, node))
+        and not (ahead and fit is Fit.NOW and placement.refusal(task, node))
     ]
-    return best_of(session, task, nodes) if nodes else None
+    best = best_of(session, task, nodes) if nodes else None
+    if ahead is not None and session.teller is not None:
+        tell_best(session, task, fit, best, nodes)
+    return best
 
 
 def best_of(session: Session, task: TaskState, nodes: Sequence[NodeState]) -> NodeState:

@@ -18,6 +18,7 @@ from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Claim
 from batchsched.session.attempts import Attempts
+from batchsched.session.outlook import refusals_beside_promises
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place
 from batchsched.session.victims import EvictionScope, EvictionSearch
@@ -132,6 +133,7 @@ class ReclaimAction:
                 may_use_idle=True,
                 recent=recent,
                 curable=curable,
+                beside_promises=refusals_beside_promises(session, task),
                 why_not=partial(why_not_victims, session, task, by_claim.claim, curable=curable),
             )
         )

@@ -94,6 +94,18 @@ def _kept_counts(content: Mapping[str, int], /) -> Mapping[str, int]:
     return kept_map(content)
 
 
+def _unfit_counts(content: Mapping[Unfit, int], /) -> Mapping[Unfit, int]:
+    return kept_map(content)
+
+
+def _unfit_text(content: Mapping[Unfit, int]) -> str:
+    counts: Counter[str] = Counter()
+    for unfit, count in content.items():
+        counts[unfit.words] += count
+    ranked = sorted(counts.items(), key=lambda part: (-part[1], part[0]))
+    return ", ".join(f"{count} {agreeing(words, count)}" for words, count in ranked)
+
+
 _NOTHING = Resource()
 
 
@@ -133,6 +145,9 @@ covered by its queue's share: 7, would still be 2 GPUs short on n3
     """The resources that would still be missing on that node."""
     refusing: int = 0
     """How many searched nodes would still reject the task by a predicate."""
+    beside_promises: Mapping[Unfit, int] = field(default=FrozenMap(), converter=_unfit_counts)
+    """How many nodes would accept the task if it were not for what was promised when it searched,
+    to others of its job too, by reason: these were not searched."""
 
     @property
     def text(self) -> str:
@@ -145,6 +160,8 @@ covered by its queue's share: 7, would still be 2 GPUs short on n3
         if self.refusing:
             refusing = "1 node" if self.refusing == 1 else f"{self.refusing} nodes"
             parts.append(f"{refusing} would still refuse it")
+        if self.beside_promises:
+            parts.append(f"beside what is promised, {_unfit_text(self.beside_promises)}")
         nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
         candidates = "1 candidate" if self.candidates == 1 else f"{self.candidates} candidates"
         text = f"{self.action} searched {nodes} with {candidates}"
@@ -265,10 +282,6 @@ def minimum_on_loan(queue: str, plugin: str) -> Unfit:
     return Unfit(UnfitReason.ABOVE_FAIR_SHARE, plugin, detail, queue)
 
 
-def _unfit_counts(content: Mapping[Unfit, int], /) -> Mapping[Unfit, int]:
-    return kept_map(content)
-
-
 @frozen
 class NodeTally:
     """How many nodes could accept a task now, and how many could not, by reason.
@@ -297,11 +310,7 @@ class NodeTally:
     @property
     def unfit_text(self) -> str:
         """What keeps the task from nodes, the most frequent first."""
-        counts: Counter[str] = Counter()
-        for unfit, count in self.unfit.items():
-            counts[unfit.words] += count
-        ranked = sorted(counts.items(), key=lambda part: (-part[1], part[0]))
-        return ", ".join(f"{count} {agreeing(words, count)}" for words, count in ranked)
+        return _unfit_text(self.unfit)
 
     def __str__(self) -> str:
         return self.text

@@ -482,9 +482,10 @@ class Kinds:
                 check = _check_for(predicate, task)
                 if check is None:
                     continue
-                key = None if predicate.reads is Reads.CLUSTER else (id(predicate), signature)
+                reads = predicate.reads_for(task)
+                key = None if reads is Reads.CLUSTER else (id(predicate), signature)
                 described: DescriptionCheck | None = None
-                if predicate.reads is Reads.DESCRIPTION:
+                if reads is Reads.DESCRIPTION:
                     described = self._accepted_nodes.check(key, name, predicate, check, task)
                 else:
                     kind.live_checks.append((name, check))
@@ -510,7 +511,8 @@ class Kinds:
 
 
 def _watch(kind: Kind, name: str, function: Predicate | NodeScore, task: TaskState) -> None:
-    if function.reads is not Reads.CLUSTER:
+    reads = function.reads_for(task) if isinstance(function, Predicate) else function.reads
+    if reads is not Reads.CLUSTER:
         return
     watch = function.hints.watch
     if watch is None:

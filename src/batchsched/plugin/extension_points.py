@@ -103,6 +103,13 @@ class Shortage(Protocol):
         """Return False if the task lacks something whichever of some units are gone."""
         ...
 
+    def may_be_gone(self, units: Sequence[EvictionUnit], /) -> bool:
+        """Return whether the node still accepts the task once some units are gone.
+
+        A unit of which that is not so, alone or with those taken already, is passed over.
+        """
+        ...
+
 
 class Claim(Protocol):
     """What a queue may reclaim for a need of one of its jobs, at the time of its creation."""

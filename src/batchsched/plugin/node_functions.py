@@ -44,8 +44,11 @@ class Predicate:
 
     check: Callable[[TaskState, NodeState], Unfit | None]
     """Return None to accept the node, or why not."""
-    reads: Reads = Reads.CLUSTER
-    """What `check` reads of the cluster."""
+    reads: Reads | Callable[[TaskState], Reads] = Reads.CLUSTER
+    """What `check` reads of the cluster, for all tasks or for a task.
+
+    Of the task, a function may read only what is in the signature.
+    """
     signature: Callable[[TaskState], Hashable] = per_task
     """Return everything that `check` reads of the task; equal signatures must get equal answers."""
     curable: bool | Callable[[Unfit], bool] = False
@@ -55,9 +58,18 @@ class Predicate:
     reasons are searched too. `check` should count a task that is promised to a node
     (`TaskStatus.PIPELINED`) like a running one: otherwise other tasks may be placed that keep it
     from starting.
+
+    True also says that it counts them so, and that no node is ever rejected because other tasks
+    have left. With False or a function, and if it reads more than descriptions, preempt and reclaim
+    ask it about nodes as they will be, once all that leaves has left and all that is promised has
+    come.
     """
     hints: PredicateHints = _NO_PREDICATE_HINTS
     """Performance hints; see `PredicateHints`."""
+
+    def reads_for(self, task: TaskState, /) -> Reads:
+        """Return what `check` reads of the cluster for a task."""
+        return self.reads if isinstance(self.reads, Reads) else self.reads(task)
 
 
 @frozen(kw_only=True)

@@ -5,7 +5,7 @@ The rules are those of Kubernetes 1.16.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 
@@ -20,7 +20,7 @@ from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.hints import NodeKeys, PredicateHints
 from batchsched.plugin.node_functions import Predicate, Reads
 from batchsched.plugin.session_view import SessionView
-from batchsched.state.pod_affinity import PodAffinityIndex
+from batchsched.state.pod_affinity import AffinityProfile, DomainCount, NetCount, PodAffinityIndex
 from batchsched.state.records import NodeState, TaskState
 
 
@@ -120,7 +120,7 @@ class _Predicates:
         )
         yield Predicate(
             check=_ports,
-            reads=Reads.NODE,
+            reads=lambda task: Reads.NODE if task.info.host_ports else Reads.DESCRIPTION,
             signature=attrgetter("info.host_ports"),
             curable=True,
             hints=PredicateHints(
@@ -143,33 +143,55 @@ class _Predicates:
                 yield _pressure(condition, unfit, concerns)
         index = self._view.pod_affinity
         if index.is_active:
-            yield _inter_pod_affinity(index)
+            yield from _inter_pod_affinity(index)
 
 
-def _inter_pod_affinity(index: PodAffinityIndex) -> Predicate:
+def _inter_pod_affinity(index: PodAffinityIndex) -> Iterable[Predicate]:
+    """Yield its rules, in the order in which they give reasons."""
+    # Where promises do not repel, what is promised has to be looked at apart.
+    repels = index.promises_repel or _always
+    of = AffinityProfile
+    yield _affinity_rule(index, of.repelling_there, attrgetter("repelling"), repels)
+    # Evictions cannot satisfy affinity: they do not bring tasks nearer.
+    yield _affinity_rule(index, of.too_far, attrgetter("required"), False)
+    yield _affinity_rule(index, of.repelled_there, attrgetter("repelled"), repels)
+
+
+def _affinity_rule(
+    index: PodAffinityIndex,
+    refusal: Callable[[AffinityProfile, Mapping[str, str]], UnfitReason | None],
+    counts: Callable[[AffinityProfile], Sequence[DomainCount | NetCount]],
+    curable: bool | Callable[[Unfit], bool],
+) -> Predicate:
     def check_for(task: TaskState) -> Callable[[NodeState], Unfit | None] | None:
         profile = index.profile(task)
-        if not profile.can_refuse:
+        if not counts(profile):
             return None
 
         def check_node(node: NodeState) -> Unfit | None:
-            reason = profile.refusal(node.info.labels)
+            reason = refusal(profile, node.info.labels)
             return None if reason is None else _AFFINITY[reason]
 
         return check_node
 
     def check(task: TaskState, node: NodeState) -> Unfit | None:
-        reason = index.profile(task).refusal(node.info.labels)
+        reason = refusal(index.profile(task), node.info.labels)
         return None if reason is None else _AFFINITY[reason]
 
     return Predicate(
         check=check,
-        reads=Reads.CLUSTER,
+        reads=lambda t: Reads.CLUSTER if counts(index.profile(t)) else Reads.DESCRIPTION,
         signature=index.signature,
-        # Evictions cannot satisfy affinity: they do not bring tasks nearer.
-        curable=lambda unfit: unfit.reason is not UnfitReason.POD_AFFINITY,
-        hints=PredicateHints(specialise=check_for, watch=index.watch_refusals),
+        curable=curable,
+        hints=PredicateHints(
+            specialise=check_for,
+            watch=lambda task: index.watch_refusals(task, counts(index.profile(task))),
+        ),
     )
+
+
+def _always(_unfit: Unfit) -> bool:
+    return True
 
 
 def _nothing(_task: TaskState) -> Hashable:

@@ -11,7 +11,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import EvictionReport, PendingReason
 from batchsched.model.resources import EPSILON, Resource
 from batchsched.plugin.extension_points import Verdict
-from batchsched.session.curing import accepts_without, curable_nodes
+from batchsched.session.outlook import accepts_without, curable_nodes
 from batchsched.session.session import Session
 from batchsched.session.victims import EvictionSearch
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -88,6 +88,8 @@ class EvictionReports:
         report = self._known.get((way, same))
         if report is None:
             report = self._known[way, same] = self._find(search)
+        if search.beside_promises:
+            report = evolve(report, beside_promises=search.beside_promises)
         if counted not in self._counted:
             self._counted.add(counted)
             self._asked += report.nodes + report.candidates

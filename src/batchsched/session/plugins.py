@@ -32,7 +32,7 @@ from batchsched.plugin.extension_points import (
     Vote,
 )
 from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.node_functions import NodeScore, Predicate
+from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.victims import Judges, RecentStarts, Victims
 from batchsched.state.doors import Door
@@ -685,6 +685,12 @@ class PluginSet:
         # Nodes
         self.predicates: list[Named[Predicate]] = asking("predicates")()
         """All predicates, in the order of evaluation, with their plugins' names."""
+        self.swayed = [
+            each
+            for each in self.predicates
+            if each[1].curable is not True and each[1].reads is not Reads.DESCRIPTION
+        ]
+        """Those of them that may reject a node because others leave, or overlook who comes."""
         scores: list[Named[NodeScore]] = asking("node_scores")()
         self.node_scores = [(name, score) for name, score in scores if score.weight]
         """All scores with a weight other than 0, with their plugins' names."""

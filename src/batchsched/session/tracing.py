@@ -5,7 +5,7 @@ Turns and statements tell of themselves; see `batchsched.trace`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from batchsched.placement import FITS, Fit
@@ -50,38 +50,48 @@ def telling_best(session: Session) -> Callable[[TaskState, Fit], NodeState | Non
     """Return a function that finds the best node, and tells of it and of its scores."""
 
     def best(task: TaskState, fit: Fit) -> NodeState | None:
-        assert session.teller is not None
-        wants_rivals = session.teller.wants_rivals
         node = session.placement.best(task, fit)
-        scores: dict[str, float] = {}
-        rivals: dict[str, dict[str, float]] = {}
-        if node is not None:
-            compared = [node]
-            scored = session.plugin_set.node_scores
-            if wants_rivals or any(_is_compared(score, task) for _, score in scored):
-                compared += [
-                    other
-                    for other in session.placement.feasible(task)
-                    if other is not node and FITS[fit](other, task.init_resreq)
-                ]
-            scores, *of_others = _scores(session, task, compared)
-            if wants_rivals:
-                rivals = {
-                    other.name: each for other, each in zip(compared[1:], of_others, strict=True)
-                }
-        session.teller.tell(
-            NodeSought(
-                action=session.action_name,
-                task=task.uid,
-                fit=fit.value,
-                node=None if node is None else node.name,
-                scores=scores,
-                rivals=rivals,
-            )
+        fitting = (
+            other
+            for other in session.placement.feasible(task)
+            if FITS[fit](other, task.init_resreq)
         )
+        tell_best(session, task, fit, node, fitting)
         return node
 
     return best
+
+
+def tell_best(
+    session: Session,
+    task: TaskState,
+    fit: Fit,
+    node: NodeState | None,
+    fitting: Iterable[NodeState],
+) -> None:
+    """Tell of the best of the nodes where a task fits, and of its scores."""
+    assert session.teller is not None
+    wants_rivals = session.teller.wants_rivals
+    scores: dict[str, float] = {}
+    rivals: dict[str, dict[str, float]] = {}
+    if node is not None:
+        compared = [node]
+        scored = session.plugin_set.node_scores
+        if wants_rivals or any(_is_compared(score, task) for _, score in scored):
+            compared += [other for other in fitting if other is not node]
+        scores, *of_others = _scores(session, task, compared)
+        if wants_rivals:
+            rivals = {other.name: each for other, each in zip(compared[1:], of_others, strict=True)}
+    session.teller.tell(
+        NodeSought(
+            action=session.action_name,
+            task=task.uid,
+            fit=fit.value,
+            node=None if node is None else node.name,
+            scores=scores,
+            rivals=rivals,
+        )
+    )
 
 
 def telling_first(session: Session) -> Callable[[TaskState], NodeState | None]:

@@ -13,7 +13,7 @@ The rule, for some candidates in victim order:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -22,6 +22,8 @@ from attrs import frozen
 
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.cluster import TaskStatus
+from batchsched.model.immutable import FrozenMap
+from batchsched.model.reasons import Unfit
 from batchsched.plugin.extension_points import Verdict
 from batchsched.session.tracing import GivesVerdicts, telling_verdicts
 from batchsched.state.records import JobState, NodeState, RunningTasks, TaskState
@@ -151,6 +153,8 @@ class EvictionSearch:
     """The tasks that it may not evict because they started recently."""
     curable: bool = False
     """Whether it also searched nodes that reject the task for reasons evictions can remove."""
+    beside_promises: Mapping[Unfit, int] = FrozenMap()
+    """How many nodes refused the task only because of what was promised, by reason."""
     why_not: Callable[[], WhyNot] | None = None
     """For a claim, which takes the place of verdicts: returns what explains it as things are."""
 

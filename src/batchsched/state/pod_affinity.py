@@ -448,13 +448,25 @@ class AffinityProfile:
 
         O(own terms + topology keys).
         """
+        return self.repelling_there(labels) or self.too_far(labels) or self.repelled_there(labels)
+
+    def repelling_there(self, labels: Mapping[str, str]) -> UnfitReason | None:
+        """Return why: tasks in a domain of the node exclude it."""
         for there in self.repelling:
             if there.is_at(labels):
                 return UnfitReason.EXISTING_ANTI_AFFINITY
+        return None
+
+    def too_far(self, labels: Mapping[str, str]) -> UnfitReason | None:
+        """Return why: the tasks that it must be near are not in the domains of the node."""
         if self.required and not all(there.is_at(labels) for there in self.required):
             nobody = not any(there.is_anywhere for there in self.required)
             if not (nobody and self.meets_itself):
                 return UnfitReason.POD_AFFINITY
+        return None
+
+    def repelled_there(self, labels: Mapping[str, str]) -> UnfitReason | None:
+        """Return why: it excludes tasks in a domain of the node."""
         for there in self.repelled:
             if there.is_at(labels):
                 return UnfitReason.POD_ANTI_AFFINITY
@@ -475,8 +487,8 @@ class PodAffinityIndex:
 
     __slots__ = (
         *("_carried", "_domains", "_meant", "_net_counts", "_nodes", "_number", "_profiles"),
-        *("_promises_repel", "_repelled"),
-        "is_active",
+        "_repelled",
+        *("is_active", "promises_repel"),
     )
 
     def __init__(
@@ -495,7 +507,8 @@ class PodAffinityIndex:
                 that are promised to a node.
 
         """
-        self._promises_repel = promises_repel
+        self.promises_repel = promises_repel
+        """Whether a promise repels like a running task."""
         self._nodes = nodes
         self._domains: dict[str, dict[str, list[int]]] = {}
         self._profiles: dict[Hashable, AffinityProfile] = {}
@@ -545,12 +558,20 @@ class PodAffinityIndex:
         """Return the profile of a task."""
         return self._profiles[self.signature(task)]
 
-    def watch_refusals(self, task: TaskState) -> Sequence[Watch]:
-        """Return watches that report changes of the nodes that reject such tasks."""
+    def watch_refusals(
+        self, task: TaskState, counts: Sequence[DomainCount | NetCount] | None = None
+    ) -> Sequence[Watch]:
+        """Return watches that report changes of the nodes that reject such tasks.
+
+        `counts`: those of its profile that matter; None: all.
+        """
         profile = self.profile(task)
-        watched = dict.fromkeys([*profile.required, *profile.repelled, *profile.repelling])
+        if counts is None:
+            counts = [*profile.repelling, *profile.required, *profile.repelled]
+        watched = dict.fromkeys(counts)
+        required = [there for there in watched if there in profile.required]
         return [
-            *(there.any_appearance for there in dict.fromkeys(profile.required)),
+            *(there.any_appearance for there in required),
             *(watch for there in watched for watch in there.appearances),
         ]
 
@@ -643,7 +664,7 @@ class PodAffinityIndex:
         terms = TermsByNeed(met)
         for (selection, _), count in self._meant.items():
             terms.add(Term(selection, "", count))
-        if self._promises_repel:
+        if self.promises_repel:
             for (selection, _), count in self._repelled.items():
                 terms.add(Term(selection, "", count, is_repelled=True))
         for (how, selection, _), count in self._carried.items():

@@ -19,7 +19,7 @@ from batchsched.model.reasons import Unfit
 from batchsched.model.resources import EPSILON, Amount, Resource
 from batchsched.model.result import CycleResult
 from batchsched.placement.plain_loop import CLOSED, Evaluator, refusal_by
-from batchsched.session.curing import is_curable
+from batchsched.session.outlook import is_curable
 from batchsched.session.session import Session
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import fits

@@ -23,7 +23,12 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.model.resources import EPSILON
 from batchsched.placement import Fit
 from batchsched.plugin.extension_points import Claim, ClaimStage, Lack
-from batchsched.session.curing import accepts_without, curable_nodes
+from batchsched.session.outlook import (
+    accepting_nodes,
+    accepts_without,
+    curable_nodes,
+    looks_ahead,
+)
 from batchsched.session.session import Session, Statement
 from batchsched.session.victims import WhyNot
 from batchsched.state.doors import Door
@@ -142,9 +147,7 @@ def _find_room(search: ClaimSearch, *, curable: bool) -> _Found | None:
     refused = {node.slot for node in refusing}
     claim.begin()
     for stage in ClaimStage:
-        feasible = (
-            session.placement.feasible(task) if search.is_plain else nodes_with_loans(search, stage)
-        )
+        feasible = search.feasible() if search.is_plain else nodes_with_loans(search, stage)
         fewest: _Found | None = None
         for node in chain(feasible, refusing):
             short = NodeShortage(search, node, is_refused=node.slot in refused)
@@ -168,7 +171,12 @@ def _spared(
     """Return units without those that are not needed, the last taken dropped first."""
     for unit in reversed(taken):
         without = [other for other in taken if other is not unit]
-        if without and not short(without) and search.claim.allows(without):
+        if (
+            without
+            and not short(without)
+            and short.may_be_gone(without)
+            and search.claim.allows(without)
+        ):
             taken = without
     return taken
 
@@ -207,12 +215,14 @@ class ClaimSearch:
     """The part of a search for a task that is the same on all nodes."""
 
     __slots__ = (
+        "_ahead",
         "_alone",
         "_limits",
         "_lost",
         "asked",
         "claim",
         "is_plain",
+        "looks_ahead",
         "session",
         "task",
     )
@@ -226,10 +236,28 @@ class ClaimSearch:
         """Whether nothing is foreseen: each node is tried to the end."""
         self.asked = [d for d, wanted in enumerate(task.init_resreq) if wanted >= EPSILON]
         """The dimensions that the task requests."""
+        self.looks_ahead = looks_ahead(session, task)
+        """Whether nodes may accept it otherwise once others have left or come."""
+        self._ahead: Sequence[NodeState] | None = None
+        if self.looks_ahead:
+            ahead = accepting_nodes(session, task)
+            self._ahead = list(session.placement.feasible(task)) if ahead is None else ahead
         self._alone = need_of_task(task)
         self._limits = claim.short_of_limits(self._alone)
         self._lost = lost_nodes(session)
         """The slots of nodes; once tasks there have left, limits may forbid more."""
+
+    def feasible(self, among: Collection[int] | None = None) -> Iterable[NodeState]:
+        """Return the nodes that accept the task, in node order; `among` these, if given."""
+        if self._ahead is None:
+            return self.session.placement.feasible(self.task, among)
+        return [node for node in self._ahead if among is None or node.slot in among]
+
+    def has_room(self) -> bool:
+        """Return whether the task fits on a node although nobody is evicted."""
+        if self._ahead is None:
+            return self.session.best_node(self.task, Fit.LATER) is not None
+        return any(node.fits_later(self.task.init_resreq) for node in self._ahead)
 
     @property
     def is_limited(self) -> bool:
@@ -284,6 +312,18 @@ class NodeShortage:
             here = search.asked
         return [*(Lack(dimension, None) for dimension in here), *limits]
 
+    def may_be_gone(self, units: Sequence[EvictionUnit], /) -> bool:
+        """Return whether the node still accepts the task once some units are evicted.
+
+        Where it refuses the task as it is, any may be.
+        """
+        search = self._search
+        return (
+            self._is_refused
+            or not search.looks_ahead
+            or accepts_without(search.session, search.task, self._node, victims_of(units))
+        )
+
     def may_end_with(self, units: Iterable[EvictionUnit], /) -> bool:
         """Return False if the task is short whichever of some units are evicted."""
         return self._search.is_plain or not self._short_here(units)
@@ -331,7 +371,7 @@ def nodes_with_loans(search: ClaimSearch, stage: ClaimStage) -> Iterator[NodeSta
     there = claim.nodes_at(stage)
     if not there:
         return
-    if search.is_limited and session.best_node(task, Fit.LATER) is not None:
+    if search.is_limited and search.has_room():
         yield from _nodes_beside_limits(search, stage, there)
         return
     large_enough = session.node_room.large_enough(task.init_resreq)
@@ -353,7 +393,7 @@ def nodes_with_loans(search: ClaimSearch, stage: ClaimStage) -> Iterator[NodeSta
     if not known.slots:
         return
     among = known.slots & {nodes[index].slot for index in there}
-    for node in session.placement.feasible(task, among):
+    for node in search.feasible(among):
         missing, slot = _missing(search, node), node.slot
         if _may_be_enough(missing, claim.may_take(node, stage)):
             yield node
@@ -372,7 +412,7 @@ def _nodes_beside_limits(
     Of the nodes that have room for it, only the first: for all of them, the same units go.
     """
     has_room = False
-    for node in search.session.placement.feasible(search.task):
+    for node in search.feasible():
         missing = _missing(search, node)
         if not missing:
             if not has_room:

@@ -21,15 +21,24 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import islice
 from math import inf
+from typing import TypeVar
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.model.resources import EPSILON
 from batchsched.model.rules import out_of_service
 from batchsched.plugin.arguments import Arguments
-from batchsched.session.curing import accepts_without, curable_nodes
+from batchsched.session.outlook import (
+    accepting_nodes,
+    accepts_without,
+    accepts_without_each,
+    curable_nodes,
+    looks_ahead,
+    promises_stand,
+    refusals_beside_promises,
+)
 from batchsched.session.session import Session, Statement
 from batchsched.session.victims import (
     EvictionScope,
@@ -82,9 +91,17 @@ class EvictionRules:
         return RecentStarts(session.now, self.min_runtime) if self.min_runtime > 0 else None
 
     def allow(self, session: Session, statement: Statement) -> bool:
-        """Return whether a statement evicts no task, or keeps the cycle within `most`. O(1)."""
+        """Return whether a statement evicts no task, or may be committed.
+
+        It must keep the cycle within `most`, and the node of each task that it has placed must
+        accept that once all that leaves has left: a later eviction may take what an earlier
+        promise is to stand beside. O(tasks that it has placed).
+        """
         evictions = statement.evictions
-        return not evictions or len(session.evictions) + evictions <= self.most
+        if not evictions:
+            return True
+        within = len(session.evictions) + evictions <= self.most
+        return within and promises_stand(session, statement.placed())
 
 
 DEFAULT_RULES = EvictionRules()
@@ -93,6 +110,7 @@ DEFAULT_RULES = EvictionRules()
 
 Unit = Sequence[TaskState]
 """Tasks that are evicted together or not at all, on any nodes."""
+UnitT = TypeVar("UnitT", bound=Unit)
 
 
 def units_in_order(session: Session, victims: Victims) -> list[Unit]:
@@ -139,6 +157,23 @@ class Claimant:
     """What was found out about whole jobs in this search; None: each is asked about anew."""
     limit: Unfit | None
     """Why the limits of queues forbid it as long as nobody is evicted, if they do."""
+    _ahead: Sequence[NodeState] | None = field(init=False, default=None)
+    """The nodes that accept it as they will be, in the order in which they are searched.
+
+    None: it makes no difference to it who leaves or comes.
+    """
+
+    def __attrs_post_init__(self) -> None:
+        if looks_ahead(self.session, self.task):
+            nodes = accepting_nodes(self.session, self.task)
+            if nodes is None:
+                nodes = list(self.session.placement.feasible(self.task))
+            self._ahead = self._in_order(nodes)
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether nodes may accept it otherwise once others have left or come."""
+        return self._ahead is not None
 
     def is_within_limits(self, gone: Sequence[TaskState]) -> bool:
         """Return whether the limits of queues allow it once some tasks have left."""
@@ -160,16 +195,21 @@ class Claimant:
     def feasible(self, among: Collection[int] | None = None) -> Iterable[NodeState]:
         """Return the nodes that accept it: best first, or in node order for other queues."""
         placement = self.session.placement
+        if self._ahead is not None:
+            return [node for node in self._ahead if among is None or node.slot in among]
         if self.scope is EvictionScope.OTHER_QUEUES:
             return placement.feasible(self.task, among)
         return placement.ranked(self.task, among)
 
     def refusing(self) -> list[NodeState]:
         """Return the nodes that may accept it once others are evicted, in the same order."""
-        task, placement = self.task, self.session.placement
-        nodes = curable_nodes(self.session, task)
+        return self._in_order(curable_nodes(self.session, self.task))
+
+    def _in_order(self, nodes: list[NodeState]) -> list[NodeState]:
+        """Return nodes, given in node order, in the order in which they are searched."""
         if self.scope is EvictionScope.OTHER_QUEUES or not nodes:
             return nodes
+        task, placement = self.task, self.session.placement
         scores = placement.totals(task, [placement.raw_scores(task, node) for node in nodes])
         order = sorted(range(len(nodes)), key=lambda place: (-scores[place], place))
         return [nodes[place] for place in order]
@@ -208,8 +248,17 @@ class Claimant:
             nodes = [node for node in nodes if session.running_on(node).has_any_of(job.queue)]
         return [task for node in nodes for task in self.candidates_on(node)]
 
-    def victims_among(self, candidates: Sequence[TaskState]) -> Victims:
-        """Return whom plugins let go of some candidates on one node."""
+    def victims_among(
+        self, candidates: Sequence[TaskState], node: NodeState, *, refuses: bool = False
+    ) -> Victims:
+        """Return whom plugins let go of some candidates for a place on a node.
+
+        `refuses`: whether it refuses the claimant as it is. If not, the last ones that it must be
+        near are no candidates.
+        """
+        if self.looks_ahead and not refuses:
+            units = _candidate_units(self.session, self.task, node, [(t,) for t in candidates])
+            candidates = [candidate for (candidate,) in units]
         if not candidates:
             return Victims()
         in_order = self.session.in_victim_order(candidates)
@@ -440,6 +489,7 @@ def make_room(
                 may_use_idle=may_use_idle,
                 recent=recent,
                 curable=curable,
+                beside_promises=refusals_beside_promises(session, task),
             )
         )
         return False
@@ -485,7 +535,7 @@ class RoomOn:
     def alone(self) -> Room | None:
         """Return the first node where evicting single tasks is enough."""
         for node in self._nodes:
-            room = self._fewest(node, [[victim] for victim in self._victims_on(node).alone])
+            room = self.fewest(node, [[victim] for victim in self._victims_on(node).alone])
             if room is not None:
                 return room
         return None
@@ -493,7 +543,7 @@ class RoomOn:
     def with_jobs(self) -> Room | None:
         """Return the first of the nodes where, with whole jobs, the fewest tasks are evicted."""
         return _cheapest(
-            self._fewest(node, units_in_order(self._claimant.session, self._victims_on(node)))
+            self.fewest(node, units_in_order(self._claimant.session, self._victims_on(node)))
             for node in self._nodes
             if not self._victims_on(node).is_all_alone
         )
@@ -502,19 +552,54 @@ class RoomOn:
         known = self._victims.get(node.slot)
         if known is None:
             candidates = self._claimant.candidates_for(node, refuses=self._cures)
-            known = self._victims[node.slot] = self._claimant.victims_among(candidates)
+            known = self._claimant.victims_among(candidates, node, refuses=self._cures)
+            self._victims[node.slot] = known
         return known
 
-    def _fewest(self, node: NodeState, units: Sequence[Unit]) -> Room | None:
+    def fewest(self, node: NodeState, units: Sequence[Unit]) -> Room | None:
+        """Return the fewest of some units that are enough on a node."""
         if not units:
             return None  # room that is there without victims is not made
-        chosen = self._choose(units, _is_enough_on(self._claimant, node, cures=self._cures))
+        claimant = self._claimant
+        is_enough = _is_enough_on(claimant, node, cures=self._cures)
+        if claimant.looks_ahead and not self._cures:
+            chosen = fewest_ahead(claimant.session, claimant.task, node, units, is_enough)
+        else:
+            chosen = self._choose(units, is_enough)
         return None if chosen is None else Room(node, _members(chosen))
 
     def _choose(
         self, units: Sequence[Unit], is_enough: Callable[[Sequence[Unit]], bool]
     ) -> list[Unit] | None:
         return fewest_units(units, is_enough)
+
+
+def fewest_ahead(
+    session: Session,
+    task: TaskState,
+    node: NodeState,
+    units: Sequence[Unit],
+    has_room: Callable[[Sequence[Unit]], bool],
+) -> list[Unit] | None:
+    """Return the fewest of some units without which a node has room and still accepts a task.
+
+    One without which, alone, it would not is no candidate, and one without which it would not with
+    those taken already is passed over.
+    """
+    units = _candidate_units(session, task, node, units)
+
+    def accepts(taken: Sequence[Unit]) -> bool:
+        return accepts_without(session, task, node, _members(taken))
+
+    return fewest_units(units, lambda taken: has_room(taken) and accepts(taken), accepts)
+
+
+def _candidate_units(
+    session: Session, task: TaskState, node: NodeState, units: Sequence[UnitT]
+) -> list[UnitT]:
+    """Return the units with each of which gone a node still accepts a task."""
+    alone = accepts_without_each(session, task, node, units)
+    return [unit for unit, accepts in zip(units, alone, strict=True) if accepts]
 
 
 def _cheapest(rooms: Iterable[Room | None]) -> Room | None:
@@ -541,19 +626,23 @@ def _is_enough_on(
 
 
 def fewest_units(
-    units: Sequence[Unit], is_enough: Callable[[Sequence[Unit]], bool]
+    units: Sequence[Unit],
+    is_enough: Callable[[Sequence[Unit]], bool],
+    may_take: Callable[[Sequence[Unit]], bool] = lambda _: True,
 ) -> list[Unit] | None:
     """Take units in order until they are enough, then drop those not needed; None if too few.
 
+    One that may not be taken with those taken before is passed over until another was taken.
     Dropping one unit may make it possible to drop another, so it repeats until none can go.
     """
     taken: list[Unit] = []
-    remaining = iter(units)
+    left = list(units)
     while not is_enough(taken):
-        unit = next(remaining, None)
+        unit = next((each for each in left if may_take([*taken, each])), None)
         if unit is None:
             return None
         taken.append(unit)
+        left = [each for each in left if each is not unit]
     has_dropped = True
     while has_dropped:
         has_dropped = False
@@ -700,7 +789,7 @@ class RememberedRoom:
             tasks = unshielded
             if node.slot in self._own_nodes:
                 tasks = [other for other in tasks if other.job is not self._job]
-            victims = self._claimant.victims_among(tasks)
+            victims = self._claimant.victims_among(tasks, node)
             room = self._single_tasks(node, victims)
             if room is not None:
                 break
@@ -744,10 +833,11 @@ class RememberedRoom:
 
     def _fewest(self, node: NodeState, units: Sequence[Unit]) -> Room | None:
         claimant = self._claimant
-        if claimant.may_tighten_limits(task for unit in units for task in unit):
+        tightens = claimant.may_tighten_limits(task for unit in units for task in unit)
+        if tightens:
             self._undecided.add(node.slot)
-            fewest = fewest_units(units, _is_enough_on(claimant, node, cures=False))
-            return None if fewest is None else Room(node, _members(fewest))
+        if tightens or claimant.looks_ahead:
+            return RoomOn(claimant, [node]).fewest(node, units)
         chosen = choose_units(units, node, claimant.shortfall(node).is_enough_with)
         return None if chosen is None else Room(node, chosen)
 
@@ -903,7 +993,7 @@ def make_promises_real(session: Session, job: JobState) -> bool:
             for victim in victims:
                 statement.evict(victim, claimant=task)
             statement.pipeline(task, node)
-        if not session.job_pipelined(job):
+        if not (session.job_pipelined(job) and promises_stand(session, statement.placed())):
             return False
         statement.commit()
     return True
@@ -913,12 +1003,24 @@ def _backfill_to_evict(
     session: Session, task: TaskState, node: NodeState
 ) -> Sequence[TaskState] | None:
     """Return the backfill tasks that leave for a task; None: not even all of them are enough."""
-    candidates = session.in_victim_order(
-        other for other in node.tasks.values() if _is_lent_to(other)
-    )
+    lent = [other for other in node.tasks.values() if _is_lent_to(other)]
+    ahead = looks_ahead(session, task)
+    if ahead:
+        accepting = accepting_nodes(session, task)
+        if accepting is not None and node not in accepting:
+            return None
+        lent = [one for (one,) in _candidate_units(session, task, node, [(t,) for t in lent])]
+    candidates = session.in_victim_order(lent)
     units = units_in_order(session, session.plugin_set.revocable(task, candidates))
     room = Shortfall(task.init_resreq, node, may_use_idle=True)
-    return choose_units(units, node, room.is_enough_with)
+    if not ahead:
+        return choose_units(units, node, room.is_enough_with)
+
+    def has_room(taken: Sequence[Unit]) -> bool:
+        return room.is_enough_with([gone for gone in _members(taken) if gone.node is node])
+
+    found = fewest_ahead(session, task, node, units, has_room)
+    return None if found is None else _members(found)
 
 
 def _is_lent_to(task: TaskState) -> bool:

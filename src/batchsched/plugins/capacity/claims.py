@@ -303,6 +303,7 @@ class QueueClaim:
         if not short.may_end_with(everyone):
             return ()
         everyone = list(filter(self._is_free, everyone))  # plugins are asked last: it costs most
+        everyone = [unit for unit in everyone if short.may_be_gone((unit,))]
         if everyone and short.may_end_with(everyone):
             for walk in self._walks(node, stage, short, lacks, everyone):
                 if not walk.lacks:
@@ -359,6 +360,8 @@ class QueueClaim:
                         and not after.has_taken(unit)
                         and self._is_free(unit)
                         and self._may_take(leaf, unit, self._request, stage, node, lacks, after)
+                        and short.may_be_gone((unit,))
+                        and (not taken or short.may_be_gone((*taken, unit)))
                     ):
                         eligible[leaf] = unit
                         break
@@ -539,19 +542,28 @@ class QueueClaim:
         stage, lacks = ClaimStage.ALL, short(())
         walk = _Walk((), lacks)
         tried: set[str] = set()
-        everyone = list(filter(self._is_free, self._everyone(node, stage, lacks)))
+        everyone = [
+            unit
+            for unit in self._everyone(node, stage, lacks)
+            if self._is_free(unit) and short.may_be_gone((unit,))
+        ]
         for walk in self._walks(node, stage, short, lacks, everyone):
             tried.update(victim.uid for unit in walk.taken for victim in unit.victims)
         after = ProjectedAccounts(self.accounts)
         for unit in walk.taken:
             after.take(self._leaf_of(unit), unit)
         return [
-            None if task.uid in tried else self._why_not(task, node, walk.lacks, after)
+            None if task.uid in tried else self._why_not(task, node, walk.lacks, short, after)
             for task in tasks
         ]
 
     def _why_not(
-        self, task: TaskState, node: NodeState, lacks: Collection[Lack], after: ProjectedAccounts
+        self,
+        task: TaskState,
+        node: NodeState,
+        lacks: Collection[Lack],
+        short: Shortage,
+        after: ProjectedAccounts,
     ) -> str:
         assert task.job is not None
         assert task.job.queue is not None
@@ -578,6 +590,8 @@ class QueueClaim:
                 return poor
         if not any(self._reaches(right, leaf, self._request, after) for right in rights):
             return self._why_out_of_reach(leaf, rights[0], self._request, after)
+        if not short.may_be_gone((unit,)):
+            return "needed there by the task that claims"
         helps = any(self._helps(leaf, unit, node, lack, after) for lack in lacks)
         if helps and self.levels:
             names = self.accounts.tree.names

@@ -15,7 +15,7 @@ from attrs import frozen
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.plugin.extension_points import Verdict, Vote
-from batchsched.plugin.node_functions import Reads
+from batchsched.plugin.node_functions import Predicate, Reads
 from batchsched.session.plugins import takes_need
 from batchsched.state.needs import Need, need_of_job
 from batchsched.state.records import NodeState, QueueState, TaskState
@@ -234,15 +234,19 @@ def _need_of(queue: QueueState) -> Need | None:
 
 
 def _of_nodes(trial: Trial) -> Iterator[_Asked]:
-    functions = [
-        (point, number, each.reads, function)
-        for point, number, each, function in trial.node_functions
-    ]
     room = trial.function("node_order_on_resource")
-    if room is not None:
-        functions.append(("node_order_on_resource", 0, Reads.CLUSTER, room))
     kinds = {"predicates": (Kind.PREDICATE, is_unfit), "node_scores": (Kind.SCORE, is_number)}
     for task in trial.pending:
+        functions = [
+            (
+                *(point, number),
+                each.reads_for(task) if isinstance(each, Predicate) else each.reads,
+                function,
+            )
+            for point, number, each, function in trial.node_functions
+        ]
+        if room is not None:
+            functions.append(("node_order_on_resource", 0, Reads.CLUSTER, room))
         for node in trial.session.nodes:
             about = f"task {task.uid!r} on node {node.name!r}"
             for point, number, reads, function in functions:

@@ -1,0 +1,247 @@
+"""Nodes as they will be: what leaves has left then, and what is promised has come.
+
+Who evicts asks predicates about that. Else it would evict for promises that can never be kept:
+beside a task that leaves, or far from one that comes. It is asked only where something can differ:
+about tasks for which a predicate reads what else is on nodes.
+
+Some nodes refuse a task only for what evictions can remove.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from operator import attrgetter
+
+from batchsched.errors import plugin_error
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import Unfit
+from batchsched.placement.plain_loop import refusal_by
+from batchsched.plugin.node_functions import Predicate
+from batchsched.plugin.node_functions import Reads as PredicateReads
+from batchsched.session.session import Session
+from batchsched.state.doors import Door
+from batchsched.state.memory import Reads
+from batchsched.state.records import NodeState, TaskState
+
+# As they will be
+
+
+def looks_ahead(session: Session, task: TaskState) -> bool:
+    """Return whether nodes may accept a task otherwise once others have left or come."""
+    swayed = session.plugin_set.swayed
+    return Door.ROOM in session.plain or (bool(swayed) and _any_reads(swayed, task))
+
+
+def _any_reads(predicates: Iterable[tuple[str, Predicate]], task: TaskState) -> bool:
+    """Return whether any predicate reads, for a task, more than descriptions of nodes."""
+    name = ""
+    try:
+        for name, predicate in predicates:  # noqa: B007 - the name is for the error
+            if predicate.reads_for(task) is not PredicateReads.DESCRIPTION:
+                return True
+    except Exception as error:
+        raise plugin_error(name, "predicates", error) from error
+    return False
+
+
+_Move = tuple[TaskState, TaskStatus, NodeState | None]
+
+
+@contextmanager
+def _moved(session: Session, moves: Iterable[_Move]) -> Iterator[None]:
+    """Move tasks, and move them back at the end. O(moves)."""
+    ledger, back = session.ledger, list[tuple[TaskState, TaskStatus, NodeState | None, bool]]()
+    try:
+        for task, status, node in moves:
+            back.append((task, task.status, task.node, task.is_backfill))
+            ledger.move(task, status, node, is_backfill=task.is_backfill, is_undo=True)
+        yield
+    finally:
+        for task, status, node, is_backfill in reversed(back):
+            ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
+
+
+def _gone(tasks: Iterable[TaskState]) -> list[_Move]:
+    return [(task, TaskStatus.PENDING, None) for task in {t.uid: t for t in tasks}.values()]
+
+
+def _coming(session: Session, but: TaskState) -> list[_Move]:
+    """Return the moves by which all that is promised comes."""
+    jobs = session.ledger.jobs_having[TaskStatus.PIPELINED.index].values()
+    promised = [task for job in jobs for task in job.having(TaskStatus.PIPELINED)]
+    return [(task, TaskStatus.ALLOCATED, task.node) for task in promised if task is not but]
+
+
+def _leaving(session: Session) -> list[TaskState]:
+    jobs = session.ledger.jobs_having[TaskStatus.RELEASING.index].values()
+    return [
+        *(task for job in jobs for task in job.having(TaskStatus.RELEASING)),
+        *session.remembered.recall(
+            "others that leave", partial(_others_that_leave, session), _nothing, Reads.NODES
+        ),
+    ]
+
+
+def _others_that_leave(session: Session) -> list[TaskState]:
+    """Return the tasks of no job that leave: none comes or goes in a cycle."""
+    others = session.ledger.other_tasks.values()
+    return [task for task in others if task.status is TaskStatus.RELEASING]
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+def accepting_nodes(session: Session, task: TaskState) -> list[NodeState] | None:
+    """Return the nodes that accept a task as they will be, and with what is promised in place.
+
+    In node order; none that a reservation closes. None: it makes no difference to how they are.
+    O(nodes, and what leaves or is promised).
+    """
+    if not looks_ahead(session, task):
+        return None
+    coming, leaving = _coming(session, task), _gone(_leaving(session))
+    if not (coming or leaving):
+        return None
+    placement = session.placement
+    with _moved(session, coming):
+        nodes = list(placement.feasible(task))
+        with _moved(session, leaving):
+            accepting = {node.slot for node in placement.feasible(task)}
+    return [node for node in nodes if node.slot in accepting]
+
+
+def accepts_without(
+    session: Session, task: TaskState, node: NodeState, gone: Iterable[TaskState]
+) -> bool:
+    """Return whether a node will accept a task once other tasks have left, too.
+
+    Reservations are ignored. O(what leaves or is promised), where that can make a difference.
+    """
+    return accepts_without_each(session, task, node, [tuple(gone)])[0]
+
+
+def accepts_without_each(
+    session: Session, task: TaskState, node: NodeState, units: Iterable[Sequence[TaskState]]
+) -> list[bool]:
+    """Return for each of some units whether a node will accept a task once it has left, too."""
+    if looks_ahead(session, task):
+        moves = [*_gone(_leaving(session)), *_coming(session, task)]
+    else:
+        moves = _gone(t for t in node.tasks.values() if t.status is TaskStatus.RELEASING)
+    accepts: list[bool] = []
+    with _moved(session, moves):
+        for unit in units:
+            with _moved(session, _gone(unit)):
+                accepts.append(session.placement.refusal(task, node) is None)
+    return accepts
+
+
+def promises_stand(session: Session, placed: Iterable[TaskState]) -> bool:
+    """Return whether the nodes of placed and promised tasks will accept each of them."""
+    watched = [
+        (task, task.node)
+        for task in placed
+        if task.status in (TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
+        and looks_ahead(session, task)
+    ]
+    return all(
+        node is not None and accepts_without(session, task, node, (task,)) for task, node in watched
+    )
+
+
+def refusals_beside_promises(session: Session, task: TaskState) -> dict[Unfit, int]:
+    """Return how many nodes refuse a task only beside what is promised, by reason.
+
+    O(nodes), where that can make a difference.
+    """
+    coming = _coming(session, task)
+    if not coming or not _any_reads(session.plugin_set.predicates, task):
+        return {}
+    with _moved(session, _gone(promised for promised, _, _ in coming)):
+        accepting = list(session.placement.feasible(task))
+    with _moved(session, coming):
+        refusals = [session.placement.refusal(task, node) for node in accepting]
+    return Counter(unfit for unfit in refusals if unfit is not None)
+
+
+# As evictions can make them
+
+
+def curable_nodes(session: Session, task: TaskState) -> list[NodeState]:
+    """Return the nodes, in node order, that reject a task only for reasons evictions may remove.
+
+    What is promised counts as in place.
+    They are large enough for the task, and not closed by a reservation. O(nodes x predicates); for
+    tasks to which nodes are alike only the first time in a session, then O(nodes changed since, and
+    nodes that reject it).
+
+    Raises:
+        PluginError: a predicate raised an exception or returned an invalid value.
+
+    """
+    predicates = session.plugin_set.predicates
+    curable = [each for each in predicates if each[1].curable]
+    if not curable:
+        return []
+    others = [each for each in predicates if not each[1].curable]
+    large_enough = session.node_room.large_enough(task.init_resreq)
+
+    def refuses(node: NodeState) -> bool:
+        return _refuses_curably(curable, task, node) and all(
+            refusal_by(*each, task, node) is None for each in others
+        )
+
+    ahead = looks_ahead(session, task)
+    kind = None if ahead else session.placement.kind(task)
+    if kind is None:
+        with _moved(session, _coming(session, task) if ahead else ()):
+            return [
+                node
+                for node in session.nodes
+                if node.slot in large_enough and not node.is_closed and refuses(node)
+            ]
+
+    def correct(refusing: dict[int, NodeState], stale: set[int] | None) -> None:
+        for node in session.nodes if stale is None else [session.slots[slot] for slot in stale]:
+            if refuses(node):
+                refusing[node.slot] = node
+            else:
+                refusing.pop(node.slot, None)
+
+    refusing = session.remembered.recall(
+        ("curable", kind),
+        lambda: {node.slot: node for node in session.nodes if refuses(node)},
+        correct,
+        Reads.NODES,
+    )
+    found = [node for slot, node in refusing.items() if slot in large_enough and not node.is_closed]
+    return sorted(found, key=attrgetter("index"))
+
+
+def _refuses_curably(
+    predicates: Iterable[tuple[str, Predicate]], task: TaskState, node: NodeState
+) -> bool:
+    """Return whether any predicate rejects a node, and each that does so is curable."""
+    refuses = False
+    for name, predicate in predicates:
+        unfit = refusal_by(name, predicate, task, node)
+        if unfit is not None:
+            if not is_curable(name, predicate, unfit):
+                return False
+            refuses = True
+    return refuses
+
+
+def is_curable(name: str, predicate: Predicate, unfit: Unfit) -> bool:
+    """Return whether evictions can remove the reason why the predicate of a plugin rejects."""
+    curable = predicate.curable
+    if isinstance(curable, bool):
+        return curable
+    try:
+        return bool(curable(unfit))
+    except Exception as error:
+        raise plugin_error(name, "predicates", error) from error

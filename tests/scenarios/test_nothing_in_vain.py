@@ -1,0 +1,214 @@
+"""The scenarios V1 to V12: nobody is evicted for a promise that cannot be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+from attrs import evolve
+from tests.support.clusters import cluster, evicted, job, node, places
+from tests.support.cycles import Cycles
+
+from batchsched import (
+    JobInfo,
+    LabelSelector,
+    NodeInfo,
+    PodAffinity,
+    PodAffinityTerm,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskStatus,
+)
+
+CPU = "1C0G"
+SHARES = {"preempt": (), "reclaim": ("capacity",)}
+
+
+def terms(app: str, key: str = "zone") -> PodAffinity:
+    selector = LabelSelector(match_labels={"app": app})
+    return PodAffinity(required=[PodAffinityTerm(selector=selector, topology_key=key)])
+
+
+def in_zones(zones: str, *sizes: str) -> list[NodeInfo]:
+    """Nodes n1, n2, ... in the zones that the letters name."""
+    return [
+        node(f"n{i}", size, labels={"zone": zone})
+        for i, (zone, size) in enumerate(zip(zones, sizes or [CPU] * len(zones), strict=True), 1)
+    ]
+
+
+def labelled(one: JobInfo, app: str = "", **constraints: Any) -> JobInfo:
+    more = {"labels": {"app": app or one.name}, **constraints}
+    return evolve(one, tasks=[evolve(task, **more) for task in one.tasks])
+
+
+def low(nodes: Iterable[NodeInfo], queue: str = "q") -> list[JobInfo]:
+    """A job of one task on each node."""
+    return [
+        labelled(job(f"lo{i}", f"1C0G@{each.name}", priority=1, queue=queue), "lo")
+        for i, each in enumerate(nodes, 1)
+    ]
+
+
+def gang(*requests: str, **constraints: Any) -> JobInfo:
+    return labelled(job("g", *requests, priority=100), **constraints)
+
+
+APART = {"pod_anti_affinity": terms("g")}
+TOGETHER = {"pod_affinity": terms("g")}
+
+
+def scheduler(action: str, *, named: bool, plain: bool = False) -> Scheduler:
+    actions = f"allocate, {action}" if action == "preempt" else f"{action}, allocate"
+    conf: dict[str, Any] = {"actions": actions}
+    if named:
+        of_gang = {"name": "gang", "arguments": {"atMinimum": "whole-job"}}
+        plugins = ["priority", of_gang, "conformance", "predicates", *SHARES[action], "nodeorder"]
+        conf["tiers"] = [{"plugins": plugins}]
+    return Scheduler(SchedulerConfig.from_mapping(conf), plain=plain)
+
+
+def world(nodes: Sequence[NodeInfo], *jobs: JobInfo, action: str) -> Snapshot:
+    """In reclaim, all but g is of another queue, which deserves nothing."""
+    if action == "preempt":
+        return cluster(nodes, *jobs)
+    cpus = sum(each.allocatable.milli_cpu for each in nodes)
+    moved = [one if one.name == "g" else evolve(one, queue="r") for one in jobs]
+    queues = [
+        Queue(name="q", deserved=Resource(milli_cpu=cpus)),
+        Queue(name="r", deserved=Resource()),
+    ]
+    return evolve(cluster(nodes, *moved, queues=("q", "r")), queues=queues)
+
+
+def lived(using: Scheduler, start: Snapshot, cycles: int = 12) -> tuple[list[str], Cycles]:
+    """Everybody who was evicted, in order, and the cluster in the end."""
+    living, gone = Cycles(using, start), list[str]()
+    for _ in range(cycles):
+        gone += evicted(living.cycle())
+        living.step()
+    return gone, living
+
+
+def on(living: Cycles, name: str) -> list[str]:
+    """The nodes where a job runs."""
+    found = next(one for one in living.snapshot.jobs if one.name == name)
+    return [str(t.node_name) for t in found.tasks if t.status is TaskStatus.RUNNING]
+
+
+each_way = pytest.mark.parametrize(
+    ("action", "named", "plain"),
+    [
+        (action, named, plain)
+        for action in ("preempt", "reclaim")
+        for named in (False, True)
+        for plain in (False, True)
+    ],
+)
+
+
+@each_way
+def test_v1_of_tasks_apart_each_gets_a_zone(action: str, named: bool, plain: bool) -> None:
+    nodes = in_zones("aab")
+    start = world(nodes, *low(nodes), gang(CPU, CPU, **APART), action=action)
+    gone, living = lived(scheduler(action, named=named, plain=plain), start)
+    assert len(gone) == 2
+    zones = {each.name: each.labels["zone"] for each in nodes}
+    assert sorted(zones[name] for name in on(living, "g")) == ["a", "b"]
+
+
+@each_way
+def test_v2_nobody_is_evicted_for_tasks_that_must_be_apart_in_one_zone(
+    action: str, named: bool, plain: bool
+) -> None:
+    nodes = in_zones("aa")
+    start = world(nodes, *low(nodes), gang(CPU, CPU, **APART), action=action)
+    gone, living = lived(scheduler(action, named=named, plain=plain), start)
+    assert gone == []
+    reasons = "; ".join(reason.text for reason in living.cycle().pending.values())
+    assert "beside what is promised, 2 are near tasks that keep it away" in reasons
+
+
+@each_way
+def test_v3_nobody_is_evicted_for_tasks_that_must_be_together_in_two_zones(
+    action: str, named: bool, plain: bool
+) -> None:
+    nodes = in_zones("ab")
+    start = world(nodes, *low(nodes), gang(CPU, CPU, **TOGETHER), action=action)
+    gone, _ = lived(scheduler(action, named=named, plain=plain), start)
+    assert gone == []
+
+
+@each_way
+def test_v4_never_one_of_each_zone_goes_for_tasks_that_must_be_together(
+    action: str, named: bool, plain: bool
+) -> None:
+    nodes = in_zones("aba")
+    start = world(nodes, *low(nodes), gang(CPU, CPU, **TOGETHER), action=action)
+    gone, living = lived(scheduler(action, named=named, plain=plain), start)
+    assert (sorted(gone), sorted(on(living, "g"))) in (
+        (["lo1-1", "lo3-1"], ["n1", "n3"]),
+        ([], []),
+    )
+
+
+@each_way
+def test_v5_the_last_that_a_task_must_be_near_stays(action: str, named: bool, plain: bool) -> None:
+    nodes = in_zones("a")
+    g = gang(CPU, pod_affinity=terms("lo"))
+    gone, _ = lived(
+        scheduler(action, named=named, plain=plain), world(nodes, *low(nodes), g, action=action)
+    )
+    assert gone == []
+
+
+@each_way
+@pytest.mark.parametrize(("size", "expected"), [(CPU, ["lo1-1"]), ("2C0G", [])])
+def test_v6_what_repels_is_evicted_only_where_there_is_room_then(
+    size: str, expected: list[str], action: str, named: bool, plain: bool
+) -> None:
+    nodes = in_zones("aa", CPU, "0.5C0G")
+    g = gang(size, pod_anti_affinity=terms("lo"))
+    start = world(nodes, *low(nodes[:1]), g, action=action)
+    gone, living = lived(scheduler(action, named=named, plain=plain), start)
+    if named:  # without curable, a node that refuses it is not searched
+        assert gone == []
+    else:
+        assert gone == expected
+        assert on(living, "g") == ["n1"][: len(expected)]
+
+
+@each_way
+def test_v11_who_may_not_go_with_the_others_is_passed_over(
+    action: str, named: bool, plain: bool
+) -> None:
+    nodes = in_zones("a", "3C0G")
+    others = [
+        labelled(job(name, "1C0G@n1", priority=1), app, creation_time=at)  # the last goes first
+        for name, app, at in (("s1", "s", 3), ("s2", "s", 2), ("x", "x", 1))
+    ]
+    g = gang("2C0G", pod_affinity=terms("s"))
+    using = scheduler(action, named=named, plain=plain)
+    gone, living = lived(using, world(nodes, *others, g, action=action))
+    assert gone == ["s1-1", "x-1"]
+    assert on(living, "g") == ["n1"]
+
+
+@each_way
+def test_v12_a_gang_apart_takes_the_idle_place_or_none(
+    action: str, named: bool, plain: bool
+) -> None:
+    nodes = in_zones("aab", "2C0G", CPU, CPU)
+    lows = [
+        labelled(job("lo1", "1C0G@n1", "1C0G@n1", minimum=1, priority=1), "lo"),
+        labelled(job("lo3", "1C0G@n3", priority=1), "lo"),
+    ]
+    g = gang("2C0G", CPU, **APART)
+    using = scheduler(action, named=named, plain=plain)
+    first = using.schedule(world(nodes, *lows, g, action=action))
+    assert places(first, "g") == {"g-1": "Pipelined n1", "g-2": "Pipelined n3"}
+    assert sorted(evicted(first)) == ["lo1-1", "lo1-2", "lo3-1"]
