@@ -7,7 +7,7 @@ chunks of halving size; objects are removed together with what depends on them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations, islice
 from math import inf
@@ -211,8 +211,8 @@ def _starts(snapshot: Snapshot, holds: _Questions) -> Iterator[Snapshot]:
 
 
 def _objects(snapshot: Snapshot) -> int:
-    tasks = sum(len(job.tasks) for job in snapshot.jobs) + len(snapshot.other_tasks)
-    return len(snapshot.nodes) + len(snapshot.queues) + len(snapshot.jobs) + tasks
+    jobs, tasks = snapshot.jobs, sum(1 for _ in _all_tasks(snapshot))
+    return len(snapshot.nodes) + len(snapshot.queues) + len(jobs) + tasks
 
 
 class _Search:
@@ -253,49 +253,26 @@ class _Search:
 
     def remove_objects(self) -> None:
         """Remove as many nodes, jobs, queues and tasks as possible."""
-        self._without(lambda: [node.name for node in self.best.nodes], _without_nodes)
-        self._without(lambda: [job.uid for job in self.best.jobs], _without_jobs)
-        self._without(lambda: [queue.name for queue in self.best.queues], _without_queues)
-        self._without(lambda: [queue.name for queue in self.best.queues], _with_queues_joined)
-        self._without(self._gangs, _with_half_gangs)
-        self._without(lambda: [task.uid for task in self.best.other_tasks], _without_tasks)
-        self._without(self._tasks_in_jobs, _without_tasks)
-        self._without(self._tasks_in_jobs, _without_tasks_and_their_room)
+        for names_of, without in _REMOVALS:
+            self._without(names_of, without)
         if len(self.best.nodes) <= _FEW:
-            self._without(lambda: [node.name for node in self.best.nodes], _with_nodes_joined)
+            self._without(_nodes, _with_nodes_joined)
         # Removing a node removes its tasks, so more nodes may be removable after the other steps.
-        self._without(lambda: [node.name for node in self.best.nodes], _without_nodes)
+        self._without(_nodes, _without_nodes)
 
     def remove_pairs(self) -> None:
         """Remove two objects at once where neither can be removed alone, if few are left."""
-        items = self._items()
+        items = [(name, without) for names, without in _REMOVALS for name in names(self.best)]
         if len(items) <= _FEW:
             for one, other in combinations(items, 2):
                 if one[0] != other[0] and self.try_(partial(_without_both, self.best, one, other)):
                     return
 
-    def _items(self) -> list[tuple[str, Without]]:
-        """Return all objects that are left, each with the function that removes it."""
-        best = self.best
-        items: list[tuple[str, Without]] = [(node.name, _without_nodes) for node in best.nodes]
-        items += [(queue.name, _without_queues) for queue in best.queues]
-        items += [(queue.name, _with_queues_joined) for queue in best.queues]
-        items += [(job.uid, _without_jobs) for job in best.jobs]
-        items += [(uid, _without_tasks) for uid in self._tasks_in_jobs()]
-        items += [(uid, _without_tasks_and_their_room) for uid in self._tasks_in_jobs()]
-        return items
-
-    def _tasks_in_jobs(self) -> list[str]:
-        return [task.uid for job in self.best.jobs for task in job.tasks]
-
-    def _gangs(self) -> list[str]:
-        return [job.uid for job in self.best.jobs if len(job.tasks) > 1]
-
-    def _without(self, items: Callable[[], list[str]], without: Without) -> None:
+    def _without(self, names_of: Callable[[Snapshot], list[str]], without: Without) -> None:
         """Remove chunks of the items, halving the size of the chunks after each round."""
-        chunk = len(items())
+        chunk = len(names_of(self.best))
         while chunk:
-            left = items()
+            left = names_of(self.best)
             # Start from the last: other objects depend on later ones less often.
             for end in range(len(left), 0, -chunk):
                 names = frozenset(left[max(0, end - chunk) : end])
@@ -306,16 +283,11 @@ class _Search:
 
     def simplify(self) -> None:
         """Simplify the remaining objects, field by field."""
-        for position in range(len(self.best.nodes)):
-            self._simplify_part(("nodes", position))
-        for position in range(len(self.best.queues)):
-            self._simplify_part(("queues", position))
-        for position in range(len(self.best.jobs)):
-            self._simplify_part(("jobs", position))
-            for at in range(len(self.best.jobs[position].tasks)):
-                self._simplify_part(("jobs", position), ("tasks", at))
-        for position in range(len(self.best.other_tasks)):
-            self._simplify_part(("other_tasks", position))
+        for field in ("nodes", "queues", "jobs", "other_tasks"):
+            for position in range(len(_items(self.best, field))):
+                self._simplify_part((field, position))
+                for at in range(len(self.best.jobs[position].tasks) if field == "jobs" else 0):
+                    self._simplify_part((field, position), ("tasks", at))
         self.try_(lambda: evolve(self.best, now=0.0))
 
     def _simplify_part(self, *path: Step) -> None:
@@ -440,22 +412,34 @@ def _slice(items: Sequence[ItemT], size: int, place: int) -> Sequence[ItemT]:
     return items[start : start + size]
 
 
+def _with_tasks(
+    snapshot: Snapshot,
+    change: Callable[[TaskInfo], TaskInfo | None],
+    nodes: Sequence[NodeInfo] | None = None,
+) -> Snapshot:
+    """Change tasks, or remove them (None), and the jobs that are left without tasks.
+
+    `min_available` becomes the number of tasks that are left, if that is less.
+    """
+    jobs: list[JobInfo] = []
+    for job in snapshot.jobs:
+        tasks = [new for new in map(change, job.tasks) if new is not None]
+        could = job.min_available > len(job.tasks)
+        least = job.min_available if could else min(job.min_available, len(tasks))
+        if tasks or not job.tasks:
+            jobs.append(evolve(job, tasks=tasks, min_available=least))
+    others = [new for new in map(change, snapshot.other_tasks) if new is not None]
+    nodes = snapshot.nodes if nodes is None else nodes
+    return evolve(snapshot, nodes=nodes, jobs=jobs, other_tasks=others)
+
+
 def _without_nodes(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
     """Remove nodes, the tasks on them, and the jobs that are left without tasks."""
-
-    def stays(task: TaskInfo) -> bool:
-        return task.node_name not in names
-
-    return evolve(
-        snapshot,
-        nodes=[node for node in snapshot.nodes if node.name not in names],
-        jobs=_jobs_with(snapshot.jobs, stays),
-        other_tasks=[task for task in snapshot.other_tasks if stays(task)],
-    )
+    left = [node for node in snapshot.nodes if node.name not in names]
+    return _with_tasks(snapshot, lambda t: None if t.node_name in names else t, left)
 
 
 def _without_jobs(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
-    """Remove jobs."""
     return evolve(snapshot, jobs=[job for job in snapshot.jobs if job.uid not in uids])
 
 
@@ -488,70 +472,75 @@ def _with_nodes_joined(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
     def moved(task: TaskInfo) -> TaskInfo:
         return evolve(task, node_name=first.name) if task.node_name in names else task
 
-    return evolve(
-        snapshot,
-        nodes=[first, *left[1:]],
-        jobs=[evolve(job, tasks=map(moved, job.tasks)) for job in snapshot.jobs],
-        other_tasks=map(moved, snapshot.other_tasks),
-    )
-
-
-def _without_tasks_and_their_room(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
-    """Remove tasks, and what they hold from the resources of their nodes."""
-    tasks = [*snapshot.other_tasks, *(task for job in snapshot.jobs for task in job.tasks)]
-    held: dict[str | None, list[Resource]] = {}
-    for task in tasks:
-        if task.uid in uids and task.status.holds:
-            held.setdefault(task.node_name, []).append(task.resreq)
-
-    def shrunk(node: NodeInfo) -> NodeInfo:
-        if node.name not in held:
-            return node
-        gone = sum_resources(held[node.name])
-        room = node.allocatable
-        return evolve(node, allocatable=room.max_with(gone) - gone)
-
-    left = _without_tasks(snapshot, uids)
-    return evolve(left, nodes=[shrunk(node) for node in left.nodes])
+    return _with_tasks(snapshot, moved, [first, *left[1:]])
 
 
 def _without_tasks(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
     """Remove tasks, and the jobs that are left without tasks."""
+    return _with_tasks(snapshot, lambda task: None if task.uid in uids else task)
 
-    def stays(task: TaskInfo) -> bool:
-        return task.uid not in uids
 
-    return evolve(
-        snapshot,
-        jobs=_jobs_with(snapshot.jobs, stays),
-        other_tasks=[task for task in snapshot.other_tasks if stays(task)],
-    )
+def _without_tasks_and_their_room(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
+    """Remove tasks, and what they hold from the resources of their nodes."""
+    held: dict[str | None, list[Resource]] = {}
+    for task in _all_tasks(snapshot):
+        if task.uid in uids and task.status.holds:
+            held.setdefault(task.node_name, []).append(task.resreq)
+
+    def shrunk(node: NodeInfo) -> NodeInfo:
+        gone = sum_resources(held.get(node.name, ()))
+        return evolve(node, allocatable=node.allocatable.max_with(gone) - gone)
+
+    left = _without_tasks(snapshot, uids)
+    return evolve(left, nodes=[shrunk(n) if n.name in held else n for n in left.nodes])
 
 
 def _with_half_gangs(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
     """Halve the tasks and the `min_available` of jobs."""
-    jobs: list[JobInfo] = []
+
+    def halved(job: JobInfo) -> JobInfo:
+        tasks = job.tasks[: (len(job.tasks) + 1) // 2]
+        return evolve(job, tasks=tasks, min_available=(job.min_available + 1) // 2)
+
+    return evolve(snapshot, jobs=[halved(j) if j.uid in uids else j for j in snapshot.jobs])
+
+
+def _all_tasks(snapshot: Snapshot) -> Iterator[TaskInfo]:
+    yield from snapshot.other_tasks
     for job in snapshot.jobs:
-        if job.uid in uids:
-            tasks = job.tasks[: (len(job.tasks) + 1) // 2]
-            jobs.append(evolve(job, tasks=tasks, min_available=(job.min_available + 1) // 2))
-        else:
-            jobs.append(job)
-    return evolve(snapshot, jobs=jobs)
+        yield from job.tasks
 
 
-def _jobs_with(jobs: Iterable[JobInfo], stays: Callable[[TaskInfo], bool]) -> list[JobInfo]:
-    """Keep the tasks that stay, and lower `min_available` to their number if necessary."""
-    changed: list[JobInfo] = []
-    for job in jobs:
-        tasks = [task for task in job.tasks if stays(task)]
-        if len(tasks) == len(job.tasks):
-            changed.append(job)
-        elif tasks:
-            could = job.min_available > len(job.tasks)
-            least = job.min_available if could else min(job.min_available, len(tasks))
-            changed.append(evolve(job, tasks=tasks, min_available=least))
-    return changed
+def _nodes(snapshot: Snapshot) -> list[str]:
+    return [node.name for node in snapshot.nodes]
+
+
+def _jobs(snapshot: Snapshot) -> list[str]:
+    return [job.uid for job in snapshot.jobs]
+
+
+def _gangs(snapshot: Snapshot) -> list[str]:
+    return [job.uid for job in snapshot.jobs if len(job.tasks) > 1]
+
+
+def _queues(snapshot: Snapshot) -> list[str]:
+    return [queue.name for queue in snapshot.queues]
+
+
+def _tasks(snapshot: Snapshot) -> list[str]:
+    return [task.uid for task in _all_tasks(snapshot)]
+
+
+_REMOVALS: tuple[tuple[Callable[[Snapshot], list[str]], Without], ...] = (
+    (_nodes, _without_nodes),
+    (_jobs, _without_jobs),
+    (_queues, _without_queues),
+    (_queues, _with_queues_joined),
+    (_gangs, _with_half_gangs),
+    (_tasks, _without_tasks),
+    (_tasks, _without_tasks_and_their_room),
+)
+"""What is removed, in this order, and how."""
 
 
 # Neutral names
@@ -573,38 +562,24 @@ def neutral_names(snapshot: Snapshot) -> Snapshot:
     >>> neutral.queues[0].name, neutral.jobs[0].uid
     ('q1', 's1/j1')
     """
+    tasks = list(_all_tasks(snapshot))
+    jobs = snapshot.jobs
+    spaces = {job.namespace for job in jobs} | {task.namespace for task in tasks}
+    on_nodes = {task.node_name for task in tasks if task.node_name is not None}
     names = {
-        "node": _numbered("n", {node.name for node in snapshot.nodes} | _node_names(snapshot)),
-        "queue": _numbered(
-            "q", {q.name for q in snapshot.queues} | {job.queue for job in snapshot.jobs}
-        ),
-        "namespace": _numbered(
-            "s",
-            {job.namespace for job in snapshot.jobs}
-            | {task.namespace for job in snapshot.jobs for task in job.tasks}
-            | {task.namespace for task in snapshot.other_tasks},
-            stays=("kube-system", "default"),
-        ),
-        "job": _numbered("j", {job.name for job in snapshot.jobs}),
-        "task": _numbered(
-            "t",
-            {task.uid for job in snapshot.jobs for task in job.tasks}
-            | {task.uid for task in snapshot.other_tasks},
-        ),
+        "node": _numbered("n", {*_nodes(snapshot)} | on_nodes),
+        "queue": _numbered("q", {*_queues(snapshot)} | {job.queue for job in jobs}),
+        "namespace": _numbered("s", spaces, stays=("kube-system", "default")),
+        "job": _numbered("j", {job.name for job in jobs}),
+        "task": _numbered("t", {task.uid for task in tasks}),
+        "group": _numbered("g", {group.name for job in jobs for group in job.groups}),
     }
-    names["group"] = _numbered("g", {group.name for job in snapshot.jobs for group in job.groups})
     # Dependencies refer to jobs by UID.
     names["job uid"] = {
-        job.uid: f"{names['namespace'][job.namespace]}/{names['job'][job.name]}"
-        for job in snapshot.jobs
+        job.uid: f"{names['namespace'][job.namespace]}/{names['job'][job.name]}" for job in jobs
     }
     words = _Words(names)
     return cast("Snapshot", words.renamed(snapshot))
-
-
-def _node_names(snapshot: Snapshot) -> set[str]:
-    tasks = [*snapshot.other_tasks, *(task for job in snapshot.jobs for task in job.tasks)]
-    return {task.node_name for task in tasks if task.node_name is not None}
 
 
 def _numbered(letter: str, names: set[str], stays: tuple[str, ...] = ()) -> dict[str, str]:
@@ -614,6 +589,21 @@ def _numbered(letter: str, names: set[str], stays: tuple[str, ...] = ()) -> dict
         name: name if name in stays else f"{letter}{number:0{width}}"
         for number, name in enumerate(sorted(names), 1)
     }
+
+
+_NAMED = {
+    ("NodeInfo", "name"): "node",
+    ("TaskInfo", "node_name"): "node",
+    ("Queue", "name"): "queue",
+    ("Queue", "parent"): "queue",
+    ("JobInfo", "queue"): "queue",
+    ("JobInfo", "name"): "job",
+    ("TaskInfo", "uid"): "task",
+    ("TaskGroup", "name"): "group",
+    ("TaskGroup", "parent"): "group",
+    ("TaskInfo", "group"): "group",
+}
+"""The fields that have such a name, by class."""
 
 
 class _Words:
@@ -660,16 +650,9 @@ class _Words:
         return evolve(part, **changes)  # type: ignore[misc]  # every part is of an attrs class
 
     def _text(self, text: str, field: str, kind: str) -> str:
-        if (kind, field) in (("NodeInfo", "name"), ("TaskInfo", "node_name")):
-            return self._names["node"].get(text, text)
-        if (kind, field) in (("Queue", "name"), ("Queue", "parent"), ("JobInfo", "queue")):
-            return self._names["queue"].get(text, text)
-        if (kind, field) == ("JobInfo", "name"):
-            return self._names["job"].get(text, text)
-        if (kind, field) == ("TaskInfo", "uid"):
-            return self._names["task"].get(text, text)
-        if (kind, field) in (("TaskGroup", "name"), ("TaskGroup", "parent"), ("TaskInfo", "group")):
-            return self._names["group"].get(text, text)
+        named = _NAMED.get((kind, field))
+        if named is not None:
+            return self._names[named].get(text, text)
         if (kind, field) == ("Dependency", "job"):
             return self._names["job uid"].get(text, self._word(text))
         if field in ("user", "priority_class_name") and not text.startswith("system-"):
