@@ -39,6 +39,11 @@ def deserved(cycle: Cycle) -> dict[str, dict[str, float]]:
                 if not task.is_backfill and (task.status in OCCUPYING or task.status in WAITING)
             )
             request[job.queue] = add(request.get(job.queue, {}), wanted)
+    for queue in cycle.snapshot.queues:
+        if queue.limit is not None and queue.name in request:  # more than that it never gets
+            most = dict(queue.limit.dimensions())
+            asked = request[queue.name]
+            request[queue.name] = {d: min(a, most.get(d, a)) for d, a in asked.items()}
     dimensions = sorted(
         {name for amounts in request.values() for name in amounts} | cycle.cluster.keys()
     )
