@@ -26,7 +26,7 @@ def canonical(result: Any) -> bytes:
     content = result.to_dict()
     content["queues"] = {}  # repeats what is decided, and not all commits tell it
     for uid, reason in content["pending"].items():
-        kept = ("why", "tally", "held_by", "gang_need", "share")
+        kept = ("why", "tally", "held_by", "share")
         content["pending"][uid] = {key: reason[key] for key in kept}
     for job in content["jobs"].values():
         if job["condition"] is not None:

@@ -173,7 +173,7 @@ def run(
     )
 
 
-_OF_REASONS = ("why", "tally", "held_by", "gang_need", "share")
+_OF_REASONS = ("why", "tally", "held_by", "share")
 _OF_CONDITIONS = ("reason", "plugin")
 
 
@@ -188,7 +188,9 @@ def canonical(result: CycleResult, *, with_queues: bool) -> bytes:
     # The record of a search for victims names its action, and a replay has no actions; texts, and
     # the facts that they are made of, repeat what is decided.
     content["pending"] = {
-        uid: {key: reason[key] for key in _OF_REASONS} for uid, reason in content["pending"].items()
+        # What reasons no longer have is empty, so that stored digests stay as they are.
+        uid: {"gang_need": None, **{key: reason[key] for key in _OF_REASONS}}
+        for uid, reason in content["pending"].items()
     }
     for job in content["jobs"].values():
         if job["condition"] is not None:

@@ -66,9 +66,7 @@ from batchsched.model.constraints import (
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.reasons import (
     EvictionReport,
-    GangNeed,
     JobCondition,
-    KindNeed,
     MemberCount,
     NodeTally,
     PendingReason,
@@ -148,7 +146,6 @@ __all__ = [
     "Fault",
     "FaultsError",
     "FormatError",
-    "GangNeed",
     "Hold",
     "HoldKind",
     "HostPort",
@@ -158,7 +155,6 @@ __all__ = [
     "JobInfo",
     "JobOutcome",
     "JobPhase",
-    "KindNeed",
     "KubernetesObjectError",
     "LabelSelector",
     "MemberCount",

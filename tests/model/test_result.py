@@ -184,7 +184,6 @@ class TestValue:
 
 NO_CAUSE = {
     "held_by": [],
-    "gang_need": None,
     "share": None,
     "evictions": [],
     "behind_task": "",
@@ -197,7 +196,7 @@ NO_CAUSE = {
     "holds": [],
 }
 """What a reason says that names nobody else."""
-NO_COUNTS = {"counts": [], "undone": 0, "failure": None, "gang_need": None}
+NO_COUNTS = {"counts": [], "undone": 0, "failure": None}
 """What a condition says that has only a message."""
 
 

@@ -1,31 +1,21 @@
-"""Reasons name the cause: room held by gangs that are not ready, gangs that are too large."""
+"""Reasons name the cause: room held by gangs that are not ready."""
 
 from __future__ import annotations
 
-import pytest
 from attrs import evolve
-from hypothesis import given
 from tests.support.clusters import action, cluster, job, node, scheduler
 
 from batchsched import (
     CycleResult,
-    JobInfo,
-    KindNeed,
     MemberCount,
-    NodeInfo,
     PlacementFailure,
-    Resource,
     Scheduler,
     SchedulerConfig,
-    Snapshot,
     Taint,
     TaintEffect,
-    TaskInfo,
     TaskStatus,
     WhyPending,
-    schedule,
 )
-from batchsched.testing import snapshots
 
 HOLD = action("allocate", unready="hold")
 DISCARD = action("allocate", unready="discard")
@@ -146,117 +136,6 @@ def test_a_node_that_is_reserved_for_a_gang_names_the_gang() -> None:
     assert held_by(result, "t-1") == ("default/s",)
 
 
-# Gangs that no state of the cluster could hold
-
-
-def test_a_gang_larger_than_the_cluster_says_what_it_needs_and_what_there_is() -> None:
-    snapshot = cluster(
-        [node(f"n{i:02}", "1C4G") for i in range(10)],
-        job("gang", *["1C1G"] * 11),
-        job("small", "1C1G"),
-    )
-    result = scheduler(DISCARD).schedule(snapshot)
-    assert [bind.task_uid for bind in result.binds] == ["small-1"]
-    need = result.pending["gang-1"].gang_need
-    assert need is not None
-    one = Resource(milli_cpu=1000, memory=1 << 30)
-    assert (need.tasks, need.request) == (11, 11 * one)
-    assert need.kinds == (KindNeed(count=11, request=one, room=10),)
-    assert need.cluster == Resource(milli_cpu=10000, memory=40 << 30)
-    assert need.largest == Resource(milli_cpu=1000, memory=4 << 30)
-    said = (
-        "its gang can never start: it needs 11 cpu, 11 GiB at once "
-        "(11 tasks of 1 cpu, 1 GiB, of which 10 fit); all nodes together have 10 cpu, "
-        "40 GiB, the largest has 1 cpu, 4 GiB"
-    )
-    assert all(result.pending[f"gang-{i}"].text.endswith(said) for i in range(1, 12))
-    condition = result.jobs["default/gang"].condition
-    assert condition is not None
-    assert condition.message.endswith(said)
-
-
-def test_a_gang_that_fits_an_empty_cluster_is_not_too_large() -> None:
-    snapshot = cluster([node("n1", "2C2G")], job("r", "1C1G@n1"), job("j", "1C1G", "1C1G"))
-    result = schedule(snapshot)
-    assert all(reason.gang_need is None for reason in result.pending.values())
-
-
-def test_kinds_that_fit_by_sum_and_not_by_node_are_counted() -> None:
-    snapshot = cluster([node("n1", "3C9G"), node("n2", "3C9G")], job("j", "2C1G", "2C1G", "2C1G"))
-    need = schedule(snapshot).pending["j-3"].gang_need
-    assert need is not None
-    assert [(kind.count, kind.room) for kind in need.kinds] == [(3, 2)]
-
-
-def test_kinds_without_which_the_gang_can_do_do_not_count() -> None:
-    nodes = [node("n1", "2C2G")]
-    too_large = job("j", "1C1G", "1C1G", "9C9G", minimum=2)
-    result = schedule(cluster(nodes, too_large))
-    assert result.pending["j-3"].gang_need is None
-    need = schedule(cluster(nodes, evolve(too_large, min_available=3))).pending["j-3"].gang_need
-    assert need is not None
-    assert [(kind.count, kind.room) for kind in need.kinds] == [(2, 2), (1, 0)]
-
-
-def test_the_sum_counts_where_the_kinds_do_not() -> None:
-    sizes = ["1C1G", "1.1C1G", "1.2C1G", "1.3C1G"]
-    snapshot = cluster([node("n1", "3C9G")], job("j", *sizes, minimum=3))
-    found = scheduler(DISCARD).schedule(snapshot).pending["j-1"].gang_need
-    assert found is not None
-    assert found.kinds == ()
-    assert found.request.milli_cpu == 3300
-    assert "it needs 3.3 cpu, 3 GiB at once; all nodes together have" in found.text
-
-
-def test_tasks_that_succeeded_need_nothing_more() -> None:
-    done = TaskInfo(
-        uid="j-9", name="j-9", status=TaskStatus.SUCCEEDED, resreq=Resource(milli_cpu=9000)
-    )
-    two = job("j", "1C1G", "1C1G")
-    snapshot = cluster([node("n1", "1C9G")], evolve(two, tasks=[*two.tasks, done], min_available=3))
-    need = scheduler(DISCARD).schedule(snapshot).pending["j-1"].gang_need
-    assert need is not None
-    assert need.tasks == 2
-
-
-@pytest.mark.parametrize(("room", "is_too_large"), [(1, True), (2, False)])
-def test_the_number_of_tasks_that_nodes_take_counts(room: int, is_too_large: bool) -> None:
-    nodes = [NodeInfo(name="n1", allocatable=Resource(milli_cpu=9000), max_tasks=room)]
-    tasks = [TaskInfo(uid=f"j-{i}", name=f"j-{i}", resreq=Resource(milli_cpu=1000)) for i in (1, 2)]
-    result = scheduler(HOLD).schedule(
-        cluster(nodes, evolve(job("j"), tasks=tasks, min_available=2))
-    )
-    assert any(reason.gang_need for reason in result.pending.values()) is is_too_large
-
-
-@given(snapshots())
-def test_a_gang_said_to_be_too_large_does_not_start_on_the_empty_cluster(
-    snapshot: Snapshot,
-) -> None:
-    for uid, reason in schedule(snapshot).pending.items():
-        if reason.gang_need is None:
-            continue
-        (owner,) = [one for one in snapshot.jobs if any(task.uid == uid for task in one.tasks)]
-        waiting = [
-            TaskInfo(uid=task.uid, name=task.name, resreq=task.resreq, init_resreq=task.init_resreq)
-            for task in owner.tasks
-            if task.status not in (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
-        ]
-        # It is said of the number of tasks, whatever groups they are in.
-        gang = JobInfo(
-            name="alone", queue=owner.queue, tasks=waiting, min_available=reason.gang_need.tasks
-        )
-        alone = Snapshot(
-            nodes=[
-                NodeInfo(name=n.name, allocatable=n.allocatable, max_tasks=n.max_tasks)
-                for n in snapshot.nodes
-            ],
-            queues=snapshot.queues,
-            jobs=[gang],
-        )
-        assert not schedule(alone).binds
-
-
 # The facts of a reason, as values
 
 IN_ORDER = SchedulerConfig.from_mapping(
@@ -280,9 +159,8 @@ def test_a_condition_has_its_counts_and_why_no_place_was_found() -> None:
     assert condition.counts == (MemberCount(has=0, needs=3),)
     assert condition.undone == 2
     assert condition.failure == PlacementFailure(task="a-3")
-    assert condition.gang_need is not None
     assert condition.message == (
         "0 of the 3 tasks that must start together are ready; "
         "2 placed, but rolled back since not enough others were; "
-        f"no node had room for task 'a-3' beside them; {condition.gang_need.text}"
+        "no node had room for task 'a-3' beside them"
     )

@@ -15,61 +15,6 @@ from batchsched.model.texts import amount_text, amounts_text, counted_amount, sh
 
 
 @frozen(kw_only=True)
-class KindNeed:
-    """Tasks of a gang with the same request."""
-
-    count: int
-    """The minimum number of these tasks that the gang needs at once."""
-    request: Resource
-    """What each of them needs to start."""
-    room: int
-    """How many of them fit on an otherwise empty cluster at once, at most `count`."""
-
-    @property
-    def text(self) -> str:
-        """The need as text."""
-        tasks = "task" if self.count == 1 else "tasks"
-        least = f"{self.count} {tasks} of {amounts_text(self.request.dimensions())}"
-        return least if self.room >= self.count else f"{least}, of which {self.room} fit"
-
-
-@frozen(kw_only=True)
-class GangNeed:
-    """The needs of a gang that cannot start in any state of the cluster.
-
-    >>> task, all_nodes = Resource(milli_cpu=1000), Resource(milli_cpu=10000)
-    >>> kind = KindNeed(count=11, request=task, room=10)
-    >>> print(GangNeed(tasks=11, request=11 * task, kinds=(kind,), cluster=all_nodes, largest=task))
-    its gang can never start: it needs 11 cpu at once (11 tasks of 1 cpu, of which 10 fit); \
-all nodes together have 10 cpu, the largest has 1 cpu
-    """
-
-    tasks: int
-    """How many tasks it needs at once."""
-    request: Resource
-    """The minimum that these tasks request together."""
-    kinds: tuple[KindNeed, ...]
-    """The tasks by request; only kinds of which the gang needs at least one."""
-    cluster: Resource
-    """What all nodes have together, in the dimensions that the gang requests."""
-    largest: Resource
-    """The most that any single node has, in each of these dimensions."""
-
-    @property
-    def text(self) -> str:
-        """The need in one line."""
-        kinds = f" ({'; '.join(kind.text for kind in self.kinds)})" if self.kinds else ""
-        return (
-            f"its gang can never start: it needs {amounts_text(self.request.dimensions())} at once"
-            f"{kinds}; all nodes together have {amounts_text(self.cluster.dimensions())}, "
-            f"the largest has {amounts_text(self.largest.dimensions())}"
-        )
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@frozen(kw_only=True)
 class QueueShare:
     """What a queue deserves, and what it has.
 
@@ -405,8 +350,6 @@ class PendingReason:
     """An explanation, where the tally is not the reason; the fields below have its facts."""
     held_by: tuple[str, ...] = ()
     """UIDs of jobs that are not ready and hold, or were promised, resources that it needs."""
-    gang_need: GangNeed | None = None
-    """What its gang needs at once, if the gang could not start even on an empty cluster."""
     share: QueueShare | None = None
     """What its queue deserves and has, where that is the reason."""
     evictions: tuple[EvictionReport, ...] = ()
@@ -444,8 +387,6 @@ class PendingReason:
             parts[0] += f": {self.share.text}"
         if self.held_by:
             parts.insert(0, _held_text(self.held_by))
-        if self.gang_need is not None:
-            parts.append(self.gang_need.text)
         parts += [report.text for report in self.evictions]
         return "; ".join(part for part in parts if part) or self.why.value
 
@@ -633,8 +574,6 @@ class JobCondition:
     """How many of its tasks were placed, but rolled back since not enough others were."""
     failure: PlacementFailure | None = None
     """Why no place was found for the first of its tasks that was tried in vain."""
-    gang_need: GangNeed | None = None
-    """What it needs at once, if it could not start even on an empty cluster."""
 
     def __str__(self) -> str:
         return f"{self.reason.value}: {self.message}"
@@ -666,10 +605,7 @@ def not_enough_ready(counts: tuple[MemberCount, ...], plugin: str) -> JobConditi
 
 
 def explained(
-    condition: JobCondition,
-    undone: int,
-    failure: PlacementFailure | None,
-    gang_need: GangNeed | None,
+    condition: JobCondition, undone: int, failure: PlacementFailure | None
 ) -> JobCondition:
     """Return the condition with what happened to the job in the cycle."""
     parts = [condition.message]
@@ -677,7 +613,5 @@ def explained(
         parts.append(f"{undone} placed, but rolled back since not enough others were")
     if failure is not None:
         parts.append(failure.text("beside them" if undone else "then"))
-    if gang_need is not None:
-        parts.append(gang_need.text)
     message, reason, plugin = "; ".join(parts), condition.reason, condition.plugin
-    return JobCondition(reason, message, plugin, condition.counts, undone, failure, gang_need)
+    return JobCondition(reason, message, plugin, condition.counts, undone, failure)

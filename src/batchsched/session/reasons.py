@@ -6,7 +6,6 @@ cluster have to do with it stands below. No decision depends on any of it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
@@ -20,9 +19,7 @@ from batchsched.model.reasons import (
     NOT_CONSIDERED,
     WAITS_FOR_BACKFILL,
     WAITS_FOR_PROMISES,
-    GangNeed,
     JobCondition,
-    KindNeed,
     MemberCount,
     NodeTally,
     PendingReason,
@@ -46,7 +43,6 @@ from batchsched.model.reasons import (
     short_in_all,
     too_large,
 )
-from batchsched.model.resources import Resource
 from batchsched.session.eviction_reports import add_eviction_reports
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting, JobGroups
@@ -55,17 +51,15 @@ from batchsched.state.vectors import Vector, fits, plus
 
 
 class WaitingJob:
-    """What is known about a waiting job, valid while neither it nor any node changes."""
+    """What is known about a waiting job, valid while it does not change."""
 
-    __slots__ = ("_behind", "_blocked_by", "asks_for_all", "gang_need", "uids")
+    __slots__ = ("_behind", "_blocked_by", "asks_for_all", "uids")
 
-    def __init__(self, pending: Sequence[TaskState], gang_need: GangNeed | None) -> None:
+    def __init__(self, pending: Sequence[TaskState]) -> None:
         self.uids = [task.uid for task in pending]
         """Its Pending tasks, in task order."""
         self.asks_for_all = not any(task.is_best_effort for task in pending)
         """Whether all of them request resources."""
-        self.gang_need = gang_need
-        """What it needs at once, if it could not start even on an empty cluster."""
         self._blocked_by: TaskState | None = None
         self._behind: Mapping[str, PendingReason] = {}
 
@@ -107,9 +101,8 @@ class PendingReasons:
         """By queue, of which no job holds resources without being ready."""
         self._failures: dict[int | str, PlacementFailure] = {}
         """By kind: that no node accepts it."""
-        self._explained: dict[tuple[str, str, int, int, int], JobCondition] = {}
+        self._explained: dict[tuple[str, str, int, int], JobCondition] = {}
         """Jobs that are alike share a condition, which keeps alive what its key identifies."""
-        self._too_large = _TooLarge(session)
         self._changed = set(session.ledger.log.jobs)
         self._waiting_now: dict[JobState, WaitingJob] = {}
         reports = session.reports
@@ -130,18 +123,17 @@ class PendingReasons:
     # Jobs
 
     def explain(self, job: JobState, condition: JobCondition) -> JobCondition:
-        """Add to a gang's condition why no node accepted a task, and why it can never start."""
+        """Add to a gang's condition why no node accepted a task."""
         if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES:
             return condition
         undone = len(self._undone_of.get(job, ()))
         failure = self._failure_of(job)
-        need = self._gang_need(job, self._waiting(job))
-        if not undone and failure is None and need is None:
+        if not undone and failure is None:
             return condition
-        key = (condition.message, condition.plugin, undone, id(failure), id(need))
+        key = (condition.message, condition.plugin, undone, id(failure))
         known = self._explained.get(key)
         if known is None:
-            known = self._explained[key] = explained(condition, undone, failure, need)
+            known = self._explained[key] = explained(condition, undone, failure)
         return known
 
     def _failure_of(self, job: JobState) -> PlacementFailure | None:
@@ -170,19 +162,14 @@ class PendingReasons:
             known = self._failures[kind] = PlacementFailure(tally=tally)
         return known
 
-    def _gang_need(self, job: JobState, waiting: WaitingJob) -> GangNeed | None:
-        """Return what a job needs if it can never start as a gang, else None."""
-        need = waiting.gang_need
-        return None if need is None or self._session.job_ready(job) else need
-
     def _waiting(self, job: JobState) -> WaitingJob:
-        """Return what is known about a job while neither it nor any node changes."""
+        """Return what is known about a job while it does not change."""
         # The changes of a job in this cycle are undone before the next one: do not keep them.
         known = self._waiting_now if job in self._changed else self._session.state.waiting_jobs
         waiting = known.get(job)
         if waiting is None:
             pending = self._session.in_task_order(job.having(TaskStatus.PENDING))
-            waiting = known[job] = WaitingJob(pending, self._too_large.need_of(job))
+            waiting = known[job] = WaitingJob(pending)
         return waiting
 
     def _tally(self, task: TaskState) -> tuple[int | str, NodeTally]:
@@ -292,7 +279,7 @@ class PendingReasons:
         ):
             return False
         waiting = self._waiting(job)
-        if not waiting.asks_for_all or self._gang_need(job, waiting) is not None:
+        if not waiting.asks_for_all:
             return False
         unplaced = self._unplaced_of.get(job)
         if unplaced:
@@ -353,10 +340,6 @@ class PendingReasons:
                 reasons[task.uid] = NOT_CONSIDERED
             else:
                 reasons[task.uid] = behind
-        need = self._gang_need(job, self._waiting(job))
-        if need is not None:
-            for task in pending:
-                reasons[task.uid] = evolve(reasons[task.uid], gang_need=need)
         return reasons
 
     def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
@@ -642,115 +625,3 @@ class _HeldResources:
             if task.status is status:
                 total = plus(total, task.resreq)
         return total
-
-
-# Gangs that could not start in any state of the cluster
-
-_CANNOT_COUNT = (
-    TaskStatus.SUCCEEDED,
-    TaskStatus.FAILED,
-    TaskStatus.RELEASING,
-    TaskStatus.UNKNOWN,
-)
-_Kind = tuple[Vector, Vector]
-"""The request of a task, and its request to start."""
-
-
-class _TooLarge:
-    """Finds gangs that are too large even for an empty cluster.
-
-    Every gang found is too large, but not every such gang is found: each kind of task is checked
-    by itself, and each dimension of all tasks together. Labels and taints are ignored.
-    """
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._room: dict[tuple[_Kind, int], int] = {}
-
-    def need_of(self, job: JobState) -> GangNeed | None:
-        """Return the need of a job if it can never start as a gang, else None.
-
-        O(tasks x dimensions), plus O(nodes) for each kind of task that does not fit.
-        """
-        needed = job.min_available - job.count(TaskStatus.SUCCEEDED)
-        if needed <= 1 or job.lacks() <= 0:
-            return None
-        tasks = [task for task in job.tasks if task.status not in _CANNOT_COUNT]
-        if len(tasks) < needed:
-            return None  # it lacks tasks, not resources
-        kinds = Counter((task.resreq, task.init_resreq) for task in tasks)
-        spare = len(tasks) - needed
-        least = {kind: count - spare for kind, count in kinds.items() if count > spare}
-        fit = {kind: self._room_for(kind, count) for kind, count in least.items()}
-        if len(kinds) == 1:
-            together: Vector = tuple([amount * needed for amount in tasks[0].resreq])
-        else:  # the least that they hold together, for each dimension by itself
-            columns = zip(*(task.resreq for task in tasks), strict=True)
-            together = tuple(sum(sorted(column)[:needed]) for column in columns)
-        there = self._session.ledger.cluster
-        if all(fit[kind] >= count for kind, count in least.items()) and not any(
-            wanted > has for wanted, has in zip(together, there, strict=True)
-        ):
-            return None
-        names = [
-            name
-            for name, amount in zip(self._session.ledger.dimensions.names, together, strict=True)
-            if amount
-        ]
-        resource = self._session.ledger.dimensions.resource
-        return GangNeed(
-            tasks=needed,
-            request=_only(resource(together), names),
-            kinds=tuple(
-                KindNeed(count=count, request=resource(kind[1]), room=fit[kind])
-                for kind, count in sorted(least.items())
-            ),
-            cluster=_only(resource(there), names),
-            largest=_only(resource(self._most), names),
-        )
-
-    def _room_for(self, kind: _Kind, wanted: int) -> int:
-        """Return how many tasks of a kind empty nodes hold at once, at most `wanted`."""
-        known = self._room.get((kind, wanted))
-        if known is None:
-            known = 0
-            for node in self._session.nodes:
-                known += _room_on(node, kind)
-                if known >= wanted:
-                    known = wanted
-                    break
-            self._room[kind, wanted] = known
-        return known
-
-    @cached_property
-    def _most(self) -> Vector:
-        zero = self._session.ledger.dimensions.zero
-        columns = zip(zero, *(node.allocatable for node in self._session.nodes), strict=True)
-        return tuple(max(column) for column in columns)
-
-
-def _room_on(node: NodeState, kind: _Kind) -> int:
-    """Return how many tasks of a kind fit on an empty node.
-
-    They start one by one, and the last one must meet its request to start.
-    """
-    held, to_start = kind
-    room: int | None = node.info.max_tasks
-    for has, holds, needs in zip(node.allocatable, held, to_start, strict=True):
-        if needs > has:
-            return 0
-        if holds:
-            count = (has - needs) // holds + 1
-            room = count if room is None else min(room, count)
-    # Any number of tasks without a request fit; no gang is larger than this.
-    return 1 << 62 if room is None else room
-
-
-def _only(resource: Resource, names: Iterable[str]) -> Resource:
-    """Return the resource restricted to these dimensions."""
-    kept = set(names)
-    return Resource(
-        milli_cpu=resource.milli_cpu if "cpu" in kept else 0,
-        memory=resource.memory if "memory" in kept else 0,
-        scalars={name: amount for name, amount in resource.scalars.items() if name in kept},
-    )

@@ -566,7 +566,7 @@ def _room_text(reason: PendingReason) -> str:
             which = "the only node cannot"
         text = f"{which} take it now: {tally.unfit_text}"
         return text if reason.why is WhyPending.NO_NODE else f"{reason.detail}; {text}"
-    return evolve(reason, evictions=(), gang_need=None).text
+    return evolve(reason, evictions=()).text
 
 
 def _tasks(count: int) -> str:

@@ -128,7 +128,7 @@ def test_results_are_read_that_were_written_before_reasons_had_their_facts_as_fi
         for name in ("behind_task", "behind_job", "too_large", "out_of_reach", "lacking"):
             del reason[name]
     for outcome in before["jobs"].values():
-        for name in ("counts", "undone", "failure", "gang_need"):
+        for name in ("counts", "undone", "failure"):
             del outcome["condition"][name]
     again = CycleResult.from_dict(before)
     assert {uid: reason.text for uid, reason in again.pending.items()} == {
