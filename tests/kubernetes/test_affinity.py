@@ -6,6 +6,7 @@ from batchsched import (
     LabelSelector,
     NodeAffinity,
     NodeSelectorTerm,
+    NoticeCode,
     Operator,
     PodAffinity,
     PodAffinityTerm,
@@ -13,7 +14,7 @@ from batchsched import (
     Requirement,
     WeightedPodTerm,
 )
-from batchsched.kubernetes import snapshot_from_objects
+from batchsched.kubernetes import read_objects, snapshot_from_objects
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -208,13 +209,6 @@ AFFINITY = "pods['a/p1'].spec.affinity"
             {"podAffinity": {REQUIRED: [{"topologyKey": "z", "namespaces": ["a", 1]}]}},
             f"podAffinity.{REQUIRED}[0].namespaces[1]: expected a string, got 1",
         ),
-        (
-            namespaced_term({"matchLabels": {"team": "red"}}),
-            (
-                f"podAffinity.{REQUIRED}[0].namespaceSelector: selects namespaces by label; "
-                "pass `namespaces` as well"
-            ),
-        ),
     ],
 )
 def test_every_fault_is_told_with_its_path(affinity, fault):
@@ -228,3 +222,11 @@ def test_affinity_that_is_no_mapping_is_a_fault():
     with pytest.raises(KubernetesObjectError) as caught:
         task(["x"])
     assert str(caught.value) == f"{AFFINITY}: expected a mapping, got ['x']"
+
+
+def test_labels_of_namespaces_that_are_not_given_select_none_which_is_noticed():
+    term = namespaced_term({"matchLabels": {"team": "red"}})
+    _, notices = read_objects(nodes=[], pods=[pod(group="", affinity=term)])
+    assert [(notice.code, notice.field) for notice in notices] == [
+        (NoticeCode.FIELD_IGNORED, "spec.affinity")
+    ]

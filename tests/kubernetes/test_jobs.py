@@ -3,7 +3,14 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from tests.support.kubernetes_objects import container, node, pod, pod_group
 
-from batchsched import KubernetesObjectError, NoticeCode, Queue, SnapshotError, TaskStatus
+from batchsched import (
+    KubernetesObjectError,
+    NoticeCode,
+    Queue,
+    SnapshotError,
+    TaskStatus,
+    schedule,
+)
 from batchsched.kubernetes import snapshot_from_objects
 
 RUNNING = {"phase": "Running"}
@@ -138,12 +145,13 @@ def test_members_of_a_given_group_belong_to_it_whatever_scheduler_they_ask_for()
 @pytest.mark.parametrize(
     ("status", "node_name"), [("Pending", None), ("Pending", "n1"), ("Running", "n1")]
 )
-def test_a_pod_whose_group_is_not_given_counts_only_for_what_it_holds(status, node_name):
+def test_a_pod_whose_group_is_not_given_is_held_or_counts_only_for_what_it_holds(status, node_name):
     given = pod(nodeName=node_name, status={"phase": status})
     groups = [pod_group(namespace="b")]
     notices = []
     read = snapshot(given, pod_groups=groups, queues=[queue()], notices=notices)
-    assert [job.tasks for job in read.jobs] == [()]
+    assert [len(job.tasks) for job in read.jobs] == ([0] if node_name else [1, 0])
+    assert schedule(read).binds == ()
     assert [task.name for task in read.other_tasks] == (["p1"] if node_name else [])
     assert [(notice.code, notice.examples) for notice in notices] == [
         (NoticeCode.GROUP_MISSING, ("a/p1",))
@@ -152,7 +160,7 @@ def test_a_pod_whose_group_is_not_given_counts_only_for_what_it_holds(status, no
         snapshot(given, pod_groups=groups, queues=[queue()], strict=True)
     assert str(caught.value) == (
         "pods['a/p1'].metadata.annotations['scheduling.k8s.io/group-name']: "
-        "its pod group was not given: not scheduled, only its resources count"
+        "its pod group, or a group above that, was not given: it is not placed"
     )
 
 
@@ -172,17 +180,13 @@ def test_groups_of_other_schedulers_need_not_be_given():
     assert len(read.other_tasks) == 1
 
 
-def test_a_lone_pod_with_the_name_of_a_group_is_not_scheduled():
-    notices = []
+def test_a_lone_pod_with_the_name_of_a_group_is_a_job_of_another_name():
     read = snapshot(
         pod("g1", group="", nodeName="n1", status=RUNNING),
         pod_groups=[pod_group()],
         queues=[queue()],
-        notices=notices,
     )
-    assert [(job.uid, job.tasks) for job in read.jobs] == [("a/g1", ())]
-    assert [task.name for task in read.other_tasks] == ["g1"]
-    assert [notice.code for notice in notices] == [NoticeCode.NAME_TAKEN]
+    assert [(job.uid, len(job.tasks)) for job in read.jobs] == [("a/Pod/g1", 1), ("a/g1", 0)]
 
 
 @pytest.mark.parametrize(

@@ -78,13 +78,16 @@ def test_a_notice_counts_all_objects_and_names_the_first_five_in_order_of_name()
 def test_strict_makes_every_notice_a_fault_with_its_path():
     with pytest.raises(KubernetesObjectError) as caught:
         read(
-            pod("p1", schedulingGroup={"podGroupName": "g"}),
+            pod("p1", resourceClaims=[{"name": "gpu"}]),
             pod("p2", nodeName="n9", status=RUNNING),
             queues=[queue(dequeueStrategy="fifo")],
             strict=True,
         )
     assert [str(fault) for fault in caught.value.faults] == [
-        "pods['a/p1'].spec.schedulingGroup: ignored: pods are grouped by pod groups only",
+        (
+            "pods['a/p1'].spec.resourceClaims: ignored: pods may be placed on nodes without the "
+            "devices that they claim"
+        ),
         (
             "pods['a/p2'].spec.nodeName: on a node that was not given: holds nothing and is not "
             "scheduled"
@@ -272,8 +275,7 @@ def test_pods_of_other_schedulers_that_hold_nothing_are_noticed_by_scheduler():
         pod_groups=[],
     )
     assert [(n.code, n.count, n.consequence) for n in notices] == [
-        (NoticeCode.OTHER_SCHEDULER, count, (f"left out: it is for the scheduler {name!r}, not "
-         "'kube-batch'"))
+        (NoticeCode.OTHER_SCHEDULER, count, f"left out: it is for the scheduler {name!r}")
         for name, count in (("default-scheduler", 1), ("volcano", 2))
     ]  # fmt: skip
 
@@ -323,13 +325,14 @@ def test_a_pods_own_priority_goes_before_its_class_and_its_class_before_the_defa
     assert priorities(*pods, classes=[HIGH, default])[1:] == ([2, 9, 5], ())
 
 
-def test_a_pods_class_that_is_not_given_is_noticed_if_the_pod_has_no_priority():
+def test_a_pods_class_that_is_not_given_is_noticed_if_no_pod_has_its_priority():
     _, of_pods, notices = priorities(
         pod("p1", priorityClassName="gone"),
-        pod("p2", priorityClassName="gone", priority=4),
+        pod("p2", priorityClassName="known", priority=4),
+        pod("p3", priorityClassName="known"),
         classes=[],
     )
-    assert of_pods == [1, 4]
+    assert of_pods == [1, 4, 4]
     notice = only(notices)
     assert (notice.code, notice.examples) == (NoticeCode.PRIORITY_CLASS_MISSING, ("a/p1",))
 

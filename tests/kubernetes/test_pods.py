@@ -342,17 +342,17 @@ def test_all_faults_are_told_at_once():
             now="g",
         )
     assert [fault.path for fault in caught.value.faults] == [
-        "priority_classes['high'].value",
         "nodes[0].metadata.name",
         "nodes['n1'].status.allocatable.cpu",
         "queues['q'].spec.weight",
-        "pod_groups['a/g1'].spec.minMember",
+        "priority_classes['high'].value",
         "pods['a/p1'].spec.containers[0].resources.requests.cpu",
         "pods['a/p1'].spec.containers[0].resources.requests.memory",
         "pods['a/p1'].spec.containers[1].resources.requests.cpu",
         "pods['a/p1'].spec.containers[1].resources.requests.memory",
         "pods['a/p1'].spec.priority",
         "pods['a/p3'].status",
+        "pod_groups['a/g1'].spec.minMember",
         "now",
     ]
 

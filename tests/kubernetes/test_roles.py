@@ -70,3 +70,18 @@ def test_minima_that_are_no_numbers_are_faults() -> None:
     with pytest.raises(KubernetesObjectError) as caught:
         read([pod()], minTaskMember={"worker": "two"})
     assert "spec.minTaskMember.worker" in str(caught.value)
+
+
+@pytest.mark.parametrize("api", [{"apiVersion": "scheduling.run.ai/v2alpha2"}, {}])
+def test_pods_name_their_group_by_kais_annotation(api) -> None:
+    gang = {**api, "metadata": {"name": "gang", "namespace": "a"}, "spec": {"minMember": 2}}
+    given = [
+        pod(f"p{n}", group=None, metadata={"annotations": {"pod-group-name": "gang"}})
+        for n in range(2)
+    ]
+    for one in given:
+        one["spec"]["containers"] = [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]
+    snapshot, _ = read_objects(nodes=[node(cpu="4")], pods=given, pod_groups=[gang])
+    (job,) = snapshot.jobs
+    assert (job.uid, job.min_available, len(job.tasks)) == ("a/gang", 2, 2)
+    assert schedule(snapshot).binds == ()

@@ -1,4 +1,4 @@
-"""Pods of Kubernetes' own Jobs and of LeaderWorkerSets become jobs, where that is asked for."""
+"""Pods of Kubernetes' own Jobs and of LeaderWorkerSets become jobs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from tests.support.kubernetes_objects import node, pod
 
 from batchsched import KubernetesObjectError, TaskGroup, schedule
-from batchsched.kubernetes import read_objects
+from batchsched.kubernetes import read_dump, read_objects
 
 NAME, INDEX = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"
 SIZE = "leaderworkerset.sigs.k8s.io/size"
@@ -54,10 +54,11 @@ def test_a_job_runs_no_more_pods_than_it_has_to_complete() -> None:
     assert schedule(done).binds == ()
 
 
-def test_a_suspended_job_starts_nothing_and_is_noted() -> None:
-    snapshot, (notice,) = read(pods_of("train", 2), jobs=[job(parallelism=2, suspend=True)])
+def test_a_suspended_job_is_held() -> None:
+    snapshot, notices = read(pods_of("train", 2), jobs=[job(parallelism=2, suspend=True)])
     assert schedule(snapshot).binds == ()
-    assert notice.field == "spec.suspend"
+    assert notices == ()
+    assert [str(hold) for hold in snapshot.jobs[0].holds] == ["Job train is suspended"]
 
 
 def test_pods_of_jobs_that_are_not_given_are_jobs_by_themselves() -> None:
@@ -108,3 +109,65 @@ def test_without_a_size_all_pods_that_are_there_start_together_which_is_noted() 
 
 def test_the_labels_mean_nothing_unless_that_is_asked_for() -> None:
     assert len(read(replicas())[0].jobs) == 4
+
+
+def dump_of(pods, *others, scheduler="volcano"):
+    for one in pods:
+        one |= {"apiVersion": "v1", "kind": "Pod"}
+        one["spec"]["schedulerName"] = scheduler
+    machine = node(cpu="9") | {"apiVersion": "v1", "kind": "Node"}
+    return read_dump([machine, *pods, *others])
+
+
+BATCH_JOB = {"apiVersion": "batch/v1", "kind": "Job"}
+
+
+def test_a_dump_has_one_job_for_the_pods_of_a_job() -> None:
+    read = dump_of(pods_of("train", 5), BATCH_JOB | job(parallelism=3))
+    (read_job,) = read.snapshot.jobs
+    assert (read_job.min_available, read_job.max_available, len(read_job.tasks)) == (1, 3, 5)
+    assert read.find("Job/train") == read.find("train-Pending-0") == "a/train"
+    assert (read.facts["a/train"].kind, read.facts["a/train"].owner) == ("Job", "train")
+    assert len(schedule(read.snapshot).binds) == 3
+
+
+def test_a_job_has_the_annotations_of_its_template() -> None:
+    template = {"metadata": {"annotations": {"batchsched/estimate": "1h", "batchsched/user": "x"}}}
+    given = BATCH_JOB | job(parallelism=2, template=template)
+    given["metadata"]["annotations"] = {"batchsched/user": "ada"}
+    (read_job,) = dump_of(pods_of("train", 2), given).snapshot.jobs
+    assert (read_job.estimate, read_job.user) == (3600, "ada")
+
+
+def test_a_dump_has_one_job_for_the_replicas_of_a_leader_worker_set() -> None:
+    read = dump_of(replicas())
+    (serve,) = read.snapshot.jobs
+    assert serve.groups == (TaskGroup("0", min=2), TaskGroup("1", min=2))
+    assert (read.facts["a/serve"].kind, read.find("leaderworkerset/serve")) == (
+        "LeaderWorkerSet",
+        "a/serve",
+    )
+
+
+def test_the_kube_scheduler_places_pods_of_jobs_and_sets_one_by_one() -> None:
+    queue = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ClusterQueue"}
+    read = dump_of(
+        [*pods_of("train", 3), *replicas(counts=(1, 2))],
+        BATCH_JOB | job(parallelism=1),
+        queue | {"metadata": {"name": "q"}},
+        scheduler="default-scheduler",
+    )
+    assert [(one.uid, one.min_available, one.max_available) for one in read.snapshot.jobs] == [
+        ("a/serve", 1, None),
+        ("a/train", 1, None),
+    ]
+    assert len(schedule(read.snapshot).binds) == 6
+
+
+def test_a_job_whose_name_is_that_of_a_group_has_another() -> None:
+    group = {"metadata": {"name": "train", "namespace": "a"}, "spec": {"minMember": 1}}
+    snapshot, _ = read(pods_of("train", 2), jobs=[job(parallelism=2)], pod_groups=[group])
+    assert [(one.uid, len(one.tasks)) for one in snapshot.jobs] == [
+        ("a/Job/train", 2),
+        ("a/train", 0),
+    ]

@@ -4,9 +4,10 @@ Objects are mappings as returned by ``kubectl get -o json`` or by ``to_dict()`` 
 Python client. Nothing here talks to a cluster.
 
 `read_dump` reads what a whole cluster has, for several systems at once, and says of each job what
-holds it. `read_objects` reads objects that the caller has sorted by kind, for one scheduler. Both
-read nodes, pods, queues and annotations alike. Which pods are one job, `read_dump` decides by the
-rules of its page ("Reading dumps of real clusters"), and `read_objects` as described here.
+holds it. `read_objects` reads objects that the caller has sorted by kind, for one scheduler: what
+other schedulers place only occupies nodes, and whether Kueue or Volcano has admitted something does
+not matter. All else is read alike; the rules by which pods are one job are those of the page
+"Reading dumps of real clusters".
 
 How objects are interpreted:
 
@@ -31,8 +32,12 @@ How objects are interpreted:
 - **Roles**: ``spec.minTaskMember`` (Volcano) and ``spec.subGroups`` with ``minMember``, ``parent``
   and ``minSubGroup`` (KAI Scheduler) become groups of tasks with minima. A pod's role is what the
   annotation or label ``volcano.sh/task-spec`` or ``kai.scheduler/subgroup-name`` names. Roles that
-  the group does not name, and pods without a role (group ``-``), have a minimum of 0. The minima
-  of roles apply even where ``minMember`` is less than their sum; Volcano ignores them then.
+  the group does not name, and pods without a role (group ``-``), have a minimum of 0. Volcano
+  ignores the minima of roles where ``minMember`` is less than their sum; `read_objects` never does.
+- **Controllers**: pods of a batch/v1 Job that are in no group are one job, which runs at most
+  ``spec.parallelism`` of them, and no more than are missing for ``spec.completions``; pods with the
+  labels of a LeaderWorkerSet are one job, in which each replica starts as a whole. Of both, the
+  kube-scheduler places pods one by one, and so they are read if it is to place them.
 - **Priorities** of groups are those of their PriorityClass; if they name none, or one that is
   not given, that of the class with ``globalDefault``, or else 0. Pods have their own.
 - **Queues** of kube-batch, Volcano and KAI Scheduler and Kueue's cluster queues and cohorts form
@@ -41,8 +46,9 @@ How objects are interpreted:
   below them start nothing new. Running pods continue.
 - **Pods without a group** that name this scheduler become jobs of one task, with their own
   name, priority and creation time, in the default queue.
-- **Other pods** without a group, and pods whose group is not given, only occupy their nodes;
-  they are left out if they hold no resources.
+- **Pods whose group is not given** are held if they wait, and only occupy their nodes if they run.
+- **Other pods** without a group only occupy their nodes; they are left out if they hold no
+  resources.
 - **Pods on a node that is not given** hold nothing and are not scheduled.
 - **Nodes whose pods hold more than the node has** (for example because a device failed) are full
   in that resource.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
 from typing import TypeVar
 
@@ -96,7 +96,10 @@ def read_attained(pod: KubernetesObject, /) -> float:
 
 class _Annotations:
     def __init__(self, found: KubernetesObject) -> None:
-        self.texts = found.metadata.text_map("annotations")
+        self.texts: Mapping[str, str] = found.metadata.text_map("annotations")
+        if found.api_group == "batch":  # users annotate the pods, by their template
+            template = found.reader.child("spec").child("template").child("metadata")
+            self.texts = {**template.text_map("annotations"), **self.texts}
         self._found = found
 
     def read(self, parse: Callable[[str], ValueT], *keys: str) -> ValueT | None:

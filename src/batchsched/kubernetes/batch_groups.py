@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import define, field
 
@@ -17,7 +17,6 @@ from batchsched.kubernetes.dump_objects import (
     DumpObjects,
 )
 from batchsched.kubernetes.job_drafts import JobDraft, Template
-from batchsched.kubernetes.jobs import roles_of
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.pods import Pod, PriorityClasses
 from batchsched.kubernetes.unsupported import note_unsupported
@@ -87,7 +86,11 @@ class BatchGroups:
         """Return the system of the group that a pod names, and its job or its missing name."""
         name = annotations.get(KAI_GROUP)
         if name:
-            return "kai", self.kai.get(f"{pod.task.namespace}/{name}", name)
+            full_name = f"{pod.task.namespace}/{name}"
+            other = self.volcano.get(full_name)
+            if full_name not in self.kai and other is not None and other.system == "kube-batch":
+                return other.system, other  # as of a group without an API group
+            return "kai", self.kai.get(full_name, name)
         name = next((annotations[key] for key in GROUP_NAMES if annotations.get(key)), None)
         if name:
             system = "kube-batch" if pod.scheduler_name == "kube-batch" else "volcano"
@@ -132,6 +135,9 @@ def _volcano_draft(
     spec = given.reader.child("spec")
     note_unsupported(given)
     least = spec.integer("minMember", default=0, least=0)  # the API omits a 0
+    is_volcanos = api_group == VOLCANO
+    roles = _roles(spec, least) if is_volcanos else roles_of(spec, least_of_leaf=0)
+    groups, missing = _connected(tuple(roles))
     draft = JobDraft(
         system,
         given.kind,
@@ -140,11 +146,14 @@ def _volcano_draft(
         given.name,
         [given],
         min_available=least,
-        groups=tuple(_roles(spec, least)),
+        groups=groups,
+        min_groups=_least_groups(spec, groups),
         priority=priorities.of(given, spec.text("priorityClassName"), 0),
         queue=spec.text("queue"),
     )
-    if theirs and api_group == VOLCANO and phase_of(given) == "Pending":
+    if missing is not None:
+        draft.holds.append(missing)
+    if theirs and is_volcanos and phase_of(given) == "Pending":
         draft.holds.append(Hold(HoldKind.NOT_ADMITTED, "enqueue", _NOT_LET_IN))
     job_name = given.metadata.text_map("labels").get(_JOB_NAME)
     if job_name:
@@ -164,6 +173,26 @@ def _roles(spec: Reader, least: int) -> Iterator[TaskGroup]:
             yield TaskGroup(name, min=minimum)
 
 
+def roles_of(spec: Reader, *, least_of_leaf: int) -> Iterator[TaskGroup]:
+    """Yield the groups of a PodGroup: Volcano's roles, and KAI Scheduler's subgroups.
+
+    `least_of_leaf` is the minimum of a leaf that does not name one.
+    """
+    for name, least in spec.integer_map("minTaskMember", least=0).items():
+        yield TaskGroup(name, min=least)
+    subgroups = list(spec.children("subGroups"))
+    parents = {subgroup.text("parent") for subgroup in subgroups}
+    for subgroup in subgroups:
+        name = subgroup.text("name", required=True)
+        if name in parents:
+            parts: int | None = None
+            if subgroup.get("minSubGroup") is not None:
+                parts = subgroup.integer("minSubGroup", least=0)
+        else:
+            parts = subgroup.integer("minMember", default=least_of_leaf, least=0)
+        yield TaskGroup(name, parent=subgroup.text("parent") or None, min=parts)
+
+
 def phase_of(given: KubernetesObject) -> str:
     """Return the phase in the status of a group."""
     return given.reader.child("status").text("phase")
@@ -172,7 +201,7 @@ def phase_of(given: KubernetesObject) -> str:
 def volcano_templates(draft: JobDraft, objects: DumpObjects) -> Iterator[Template]:
     """Yield the templates of the Volcano Job that owns a group."""
     for owner in objects.owner_objects(draft.objects[0]):
-        if owner.reader.path.startswith("jobs.batch.volcano.sh["):
+        if owner.api_group == VOLCANO_JOBS:
             draft.objects.append(owner)
             yield from _templates_of(owner)
             return
@@ -231,15 +260,19 @@ def _kai_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobDraft
         [given],
         min_available=spec.integer("minMember", default=0 if groups else 1, least=0),
         groups=groups,
-        min_groups=None
-        if spec.get("minSubGroup") is None or not groups
-        else spec.integer("minSubGroup", least=0),
+        min_groups=_least_groups(spec, groups),
         priority=priority,
         queue=spec.text("queue") or labels.get(KAI_QUEUE, ""),
     )
     if missing is not None:
         draft.holds.append(missing)
     return draft
+
+
+def _least_groups(spec: Reader, groups: Sequence[TaskGroup]) -> int | None:
+    if spec.get("minSubGroup") is None or not groups:
+        return None
+    return spec.integer("minSubGroup", least=0)
 
 
 def _connected(groups: tuple[TaskGroup, ...]) -> tuple[tuple[TaskGroup, ...], Hold | None]:

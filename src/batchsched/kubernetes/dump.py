@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Literal
 
 from attrs import define, evolve, field
 
 from batchsched.causes import HoldKind
-from batchsched.errors import KubernetesObjectError
+from batchsched.errors import Fault, KubernetesObjectError
 from batchsched.kubernetes.batch_groups import (
     KAI_DEFAULT_PRIORITY,
     KAI_DEFAULT_QUEUE,
@@ -44,7 +43,7 @@ from batchsched.kubernetes.job_drafts import (
     suspended_job,
     told_of,
 )
-from batchsched.kubernetes.jobs import ENDED, WAITING, note_missing_node, on_no_node
+from batchsched.kubernetes.jobs import ControlledPods
 from batchsched.kubernetes.kueue import (
     ADMISSION_GATE,
     ELASTIC_GATE,
@@ -59,23 +58,25 @@ from batchsched.kubernetes.objects import (
     Reading,
     look_up,
     mappings_in,
+    present_time,
     time_text,
 )
 from batchsched.kubernetes.pods import (
+    ENDED,
+    WAITING,
     Namespaces,
     Pod,
     PriorityClasses,
+    note_missing_node,
+    note_overcommitted,
+    on_no_node,
     read_node,
     read_pod,
     read_priority_classes,
+    without_unused_scalars,
 )
 from batchsched.kubernetes.queues import ROOT, read_queues, with_room_for
 from batchsched.kubernetes.shared_gpus import is_reservation, labels_of_groups, with_parts
-from batchsched.kubernetes.snapshots import (
-    note_overcommitted,
-    present_time,
-    without_unused_scalars,
-)
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.immutable import EMPTY
@@ -111,7 +112,7 @@ _KAI_CLASSES = {"train": 50, "build-preemptible": 75, "build": 100, "inference":
 _ENDED_PHASES = {"volcano": ("Completed",), "coscheduling": ("Finished", "Failed")}
 """The phases of groups whose pods have ended, by system."""
 _ORDER = ("kubernetes", "volcano", "kube-batch", "kai", "coscheduling", "kueue")
-"""The order in which jobs take their names; single pods come last."""
+"""The order in which jobs take their names; those without a group come last."""
 _NOT_IN_ROOT = "no job can be in queue root; it must name a queue below it"
 _NOT_OWNERS = ("PodGroup", "CompositePodGroup", "Workload", "Pod", "Node")
 
@@ -127,10 +128,10 @@ def read_dump(
     """Read the objects of a cluster on which several systems may schedule pods.
 
     Jobs are Kubernetes' own groups, groups of Volcano, kube-batch and KAI Scheduler, Kueue's
-    Workloads, single pods that some batch scheduler is to place, and Jobs that wait although none
-    of these is there yet. What keeps a job or a pod from being placed, whatever room there is,
-    becomes a hold: a scheduling gate, a group that is not there, an admission that is lacking. The
-    order of the objects does not matter.
+    Workloads, pods of one Job or LeaderWorkerSet and single pods that some batch scheduler is to
+    place, and Jobs that wait although none of these is there yet. What keeps a job or a pod from
+    being placed, whatever room there is, becomes a hold: a scheduling gate, a group that is not
+    there, an admission that is lacking. The order of the objects does not matter.
     O(objects + owner references).
 
     Args:
@@ -169,7 +170,7 @@ def read_dump(
     theirs = admission == "theirs"
     reading.kueue_admits = theirs
     found = sorted_objects(reading, objects)
-    return _DumpReader(reading, found, names, theirs).read(now)
+    return ObjectsReader(reading, found, scheduler_names=names, theirs=theirs).dump(now)
 
 
 def _scheduler_names(reading: Reading, given: object) -> frozenset[str]:
@@ -189,13 +190,20 @@ def _scheduler_names(reading: Reading, given: object) -> frozenset[str]:
 
 
 @define(eq=False)
-class _DumpReader:
+class ObjectsReader:
+    """Reads sorted objects."""
+
     reading: Reading
     objects: DumpObjects
-    scheduler_names: frozenset[str]
+    scheduler_names: frozenset[str] = frozenset()
     """Further batch schedulers."""
-    theirs: bool
+    theirs: bool = True
     """Whether the admission of others counts."""
+    only: str | None = None
+    """The one scheduler whose jobs are read; None: those of all."""
+    default_queue: str = _DEFAULT_QUEUE
+    leader_worker_sets: bool = True
+    """Whether the labels of LeaderWorkerSets are read."""
     drafts: list[JobDraft] = field(factory=list[JobDraft])
     others: list[TaskInfo] = field(factory=list[TaskInfo])
     systems: set[str] = field(factory=set[str])
@@ -212,8 +220,10 @@ class _DumpReader:
     assumed_queues: list[str] = field(factory=list[str])
     """The queues in which Kueue has admitted jobs, and which are not there."""
 
-    def read(self, now: str | datetime | float | None) -> Dump:
-        """Read everything."""
+    def snapshot(
+        self, now: str | datetime | float | None, *, strict: bool = False
+    ) -> tuple[Snapshot, tuple[Notice, ...], Mapping[str, KubernetesObject]]:
+        """Return the snapshot, the notices (with `strict` they are faults), and the queues."""
         reading, objects = self.reading, self.objects
         for of_kind in objects.by_kind.values():
             for given in of_kind:
@@ -228,13 +238,17 @@ class _DumpReader:
         pod_objects = objects.of("", "Pod")
         general, of_kai, of_workloads = self._priority_classes(pod_objects)
         namespaces = self._namespaces(pod_objects)
-        pods = [read_pod(pod, _noting(namespaces, pod), general) for pod in pod_objects]
+        pods = [read_pod(pod, namespaces, general) for pod in pod_objects]
         pods = with_parts(self._bound(pods), nodes)
         native = NativeGroups.read(objects, general)
         batch = BatchGroups.read(objects, general, of_kai, theirs=self.theirs)
         kueue = Kueue.read(objects, general, of_workloads, renamed, theirs=self.theirs)
-        self._find_systems(pods)
-        self._assign(pods, native, batch, kueue, general)
+        if self.only is None:
+            self._find_systems(pods)
+        controlled = ControlledPods(objects, self.leader_worker_sets)
+        self._assign(pods, native, batch, kueue, controlled, general)
+        by_kube = frozenset(_KUBE_SCHEDULER if self.only is None else ())
+        self.drafts += controlled.complete(by_kube=by_kube)
         self._take_workloads(kueue)
         self.drafts += [one for one in kueue.drafts if one.pods or not one.is_taken]
         self.drafts = [draft for draft in self.drafts if _is_job(draft)]
@@ -251,17 +265,22 @@ class _DumpReader:
         nodes = without_unused_scalars(nodes, tasks)
         note_overcommitted(node_objects, nodes, tasks)
         present = present_time(reading, now)
+        if strict:
+            reading.faults += [Fault(path, message) for path, message in reading.notices.each()]
         if reading.faults:
-            raise KubernetesObjectError(reading.faults)
+            raise KubernetesObjectError(list(dict.fromkeys(reading.faults)))
         snapshot = Snapshot(
             nodes=nodes, jobs=jobs, queues=queues, other_tasks=self.others, now=present
         )
-        notices = reading.notices.notices()
-        facts = self._facts(snapshot, notices, queue_objects)
+        return snapshot, reading.notices.notices(), queue_objects
+
+    def dump(self, now: str | datetime | float | None) -> Dump:
+        """Return the snapshot, and what stands beside it."""
+        snapshot, notices, queue_objects = self.snapshot(now)
         return Dump(
             snapshot=snapshot,
             notices=notices,
-            facts=facts,
+            facts=self._facts(snapshot, notices, queue_objects),
             systems=frozenset(self.systems),
             assumed=tuple(self._assumptions(snapshot, queue_objects, now)),
         )
@@ -414,6 +433,7 @@ class _DumpReader:
         native: NativeGroups,
         batch: BatchGroups,
         kueue: Kueue,
+        controlled: ControlledPods,
         priorities: PriorityClasses,
     ) -> None:
         """Give every pod to its job, or to those that only occupy their nodes. O(pods)."""
@@ -441,7 +461,7 @@ class _DumpReader:
                     labelled = self._missing(pod, "coscheduling", labelled)
                 self._take(labelled, pod, None, priorities)
             else:
-                self._assign_by_queue(pod, kueue, priorities)
+                self._assign_by_queue(pod, kueue, controlled, priorities)
         self.drafts += kueue.groups.values()
         gone = {draft.main.reader.path for draft in translated if draft.main is not None}
         for draft in native.drafts:
@@ -460,27 +480,34 @@ class _DumpReader:
             self.drafts.append(draft)
         return draft
 
-    def _assign_by_queue(self, pod: Pod, kueue: Kueue, priorities: PriorityClasses) -> None:
-        """Give a pod without a group to its Workload, or to a job of its own."""
+    def _assign_by_queue(
+        self, pod: Pod, kueue: Kueue, controlled: ControlledPods, priorities: PriorityClasses
+    ) -> None:
+        """Give a pod without a group to its Workload, to its Job, or to a job of its own."""
+        role: str | None = None
         workload = kueue.workload_of(pod, self.objects)
-        label = pod.task.labels.get(GROUP_LABEL)
+        label = pod.task.labels.get(GROUP_LABEL) if self.only is None else None
         if workload is not None:
             draft = None if workload.has_finished else workload
         elif label:
             draft = kueue.pod_group(pod, label)
         else:
-            draft = self._single(pod)
-            if draft is not None:
-                self.drafts.append(draft)
+            draft = single = self._single(pod)
+            if single is not None:
+                draft, role = controlled.draft_of(pod, single)
+                if draft is single:
+                    self.drafts.append(single)
         if draft is None:
             self._occupy(pod)
         else:
-            self._take(draft, pod, None, priorities)
+            self._take(draft, pod, role, priorities)
 
     def _single(self, pod: Pod) -> JobDraft | None:
         """Return a job of one task, or None if it is nobody's to place."""
         name, labels = pod.scheduler_name, pod.task.labels
-        if name in _SYSTEMS or name == _YUNIKORN or name in self.scheduler_names:
+        if self.only not in (None, name):
+            return None
+        if name in (*_SYSTEMS, _YUNIKORN, self.only) or name in self.scheduler_names:
             system = _SYSTEMS.get(name, _YUNIKORN if name == _YUNIKORN else "kubernetes")
         elif QUEUE_LABEL in labels:
             system = "kueue"
@@ -508,6 +535,9 @@ class _DumpReader:
         self, draft: JobDraft, pod: Pod, role: str | None, priorities: PriorityClasses
     ) -> None:
         """Give a pod to its job; one that runs without its group only occupies its node."""
+        if draft.is_missing and self.only not in (None, pod.scheduler_name):
+            self._occupy(pod)
+            return
         if draft.is_missing:
             if pod.task.status not in (*ENDED, TaskStatus.RELEASING):
                 pod.object.note(
@@ -521,7 +551,7 @@ class _DumpReader:
         task = self._task(pod, priorities)
         if any(gate.name == ELASTIC_GATE for gate in pod.gates) and task.status in WAITING:
             task = evolve(task, holds=(*task.holds, *draft.growth_holds))
-        draft.pods.append((evolve(pod, task=task), role))
+        draft.pods.append((pod if task is pod.task else evolve(pod, task=task), role))
 
     def _task(self, pod: Pod, priorities: PriorityClasses) -> TaskInfo:
         """Return a job's task with its holds, and note what is not supported."""
@@ -555,7 +585,11 @@ class _DumpReader:
                 self.others.append(task)
             else:
                 note_missing_node(pod)
-        elif task.status in WAITING and pod.scheduler_name not in _KUBE_SCHEDULER:
+        elif task.status in WAITING and (
+            pod.scheduler_name not in _KUBE_SCHEDULER
+            if self.only is None
+            else pod.scheduler_name != self.only
+        ):
             pod.object.note(
                 NoticeCode.OTHER_SCHEDULER,
                 "spec.schedulerName",
@@ -586,8 +620,11 @@ class _DumpReader:
 
         Without a pod, a group or a Workload nothing would tell that they wait.
         """
+        if self.only is not None:
+            return []
         mains = [draft.main for draft in self.drafts if draft.main is not None]
         known = self._owners_of([*mains, *self.objects.of(KUEUE, "Workload")])
+        known |= {main.reader.path for main in mains}
         found: list[JobDraft] = []
         for job in self.objects.of("batch", "Job"):
             has_ended = is_true(job, "Complete") or is_true(job, "Failed")
@@ -637,7 +674,7 @@ class _DumpReader:
         main = draft.main
         if main is None:
             return
-        job = suspended_job(self.objects.owner_objects(main))
+        job = suspended_job([main, *self.objects.owner_objects(main)])
         if job is not None:
             has_workload = draft.is_suspended_by_kueue
             if not has_workload:
@@ -670,7 +707,7 @@ class _DumpReader:
         for draft in self.drafts:
             queue = self._queue_of(draft, kueue)
             if queue is None:
-                queue = _DEFAULT_QUEUE
+                queue = self.default_queue
                 if queue not in names:
                     queues.append(Queue(name=queue))
                     names.add(queue)
@@ -694,7 +731,7 @@ class _DumpReader:
         if draft.queue:
             if draft.system == "kai":
                 return self.kai_names.get(draft.queue, draft.queue)
-            is_default = draft.queue == _DEFAULT_QUEUE and draft.system != "kueue"
+            is_default = draft.queue == self.default_queue and draft.system != "kueue"
             return None if is_default and not draft.local_queue else draft.queue
         labels = [pod.task.labels for pod, _ in draft.pods]
         labels += [given.metadata.text_map("labels") for given in draft.objects]
@@ -705,7 +742,7 @@ class _DumpReader:
             local = draft.local_queue or next(
                 (one[QUEUE_LABEL] for one in labels if one.get(QUEUE_LABEL)), ""
             )
-            if local and draft.system != "kai":
+            if local and draft.system != "kai" and self.only is None:
                 draft.local_queue = local
                 queue, hold = kueue.queue_of(draft.namespace, local)
                 if hold is not None:
@@ -767,6 +804,8 @@ class _DumpReader:
 
     def _owner_of(self, draft: JobDraft) -> tuple[str, str]:
         """Return the kind and name of what made a job: the nearest owner that is no group."""
+        if draft.kind not in _NOT_OWNERS:
+            return draft.kind, draft.name
         pods = sorted((pod.object for pod, _ in draft.pods), key=lambda given: given.name)
         for given in (*draft.objects, *pods):
             for owner in self.objects.owners(given):
@@ -812,19 +851,6 @@ def _condition_times(given: KubernetesObject) -> None:
                 given.reader.reading.latest = seconds if latest is None else max(latest, seconds)
 
 
-def _noting(namespaces: Namespaces, pod: KubernetesObject) -> Namespaces:
-    if (
-        namespaces.labels_are_known
-        or look_up(look_up(pod.reader.content, "spec"), "affinity") is None
-    ):
-        return namespaces
-    message = "selects namespaces by label, which were not given: it selects none"
-    return evolve(
-        namespaces,
-        note=partial(pod.note, NoticeCode.FIELD_IGNORED, "spec.affinity", message),
-    )
-
-
 def _renamed_kai_queue(given: KubernetesObject, names: Mapping[str, str]) -> KubernetesObject:
     """Return a queue whose name, and whose parent's, may have been taken by others."""
     parent = given.reader.child("spec").text("parentQueue")
@@ -859,5 +885,6 @@ def _is_job(draft: JobDraft) -> bool:
 
 
 def _naming_order(draft: JobDraft) -> tuple[int, bool, str, str, str]:
-    order = len(_ORDER) if draft.kind == "Pod" else _ORDER.index(draft.system)
+    has_no_group = draft.kind in ("Pod", "Job", "LeaderWorkerSet")
+    order = len(_ORDER) if has_no_group else _ORDER.index(draft.system)
     return order, not draft.objects, draft.kind, draft.namespace, draft.name

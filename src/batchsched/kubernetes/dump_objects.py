@@ -20,6 +20,7 @@ from batchsched.kubernetes.objects import (
 )
 from batchsched.model.validation.values import is_collection, shown
 
+BATCH = "batch"
 KUBERNETES = "scheduling.k8s.io"
 VOLCANO = "scheduling.volcano.sh"
 VOLCANO_JOBS = "batch.volcano.sh"
@@ -33,7 +34,7 @@ _KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("", "Node"): ("nodes", False),
     ("", "Pod"): ("pods", True),
     ("", "Namespace"): ("namespaces", False),
-    ("batch", "Job"): ("jobs.batch", True),
+    (BATCH, "Job"): ("jobs.batch", True),
     (KUBERNETES, "PriorityClass"): ("priorityclasses", False),
     (KUBERNETES, "PodGroup"): ("podgroups.scheduling.k8s.io", True),
     (KUBERNETES, "CompositePodGroup"): ("compositepodgroups.scheduling.k8s.io", True),
@@ -126,6 +127,10 @@ class DumpObjects:
         """Return the objects of a kind."""
         return self.by_kind.get((group, kind), ())
 
+    def named(self, group: str, kind: str, namespace: str, name: str) -> KubernetesObject | None:
+        """Return an object by its name, or None."""
+        return self._by_name.get((group, kind, namespace, name))
+
     def owners(self, given: KubernetesObject) -> tuple[Owner, ...]:
         """Return the owners of an object, and theirs where they are in the dump, each once."""
         known = self._owners.get(given.reader)
@@ -148,7 +153,7 @@ class DumpObjects:
         found = self._by_uid.get(owner.uid) if owner.uid else None
         if found is not None:
             return found
-        return self._by_name.get((owner.group, owner.kind, namespace, owner.name))
+        return self.named(owner.group, owner.kind, namespace, owner.name)
 
     def _owners_of(self, owner: Owner, namespace: str) -> Sequence[Owner]:
         """Return the owners of an owner, if it is in the dump."""
@@ -224,6 +229,7 @@ def sorted_objects(reading: Reading, given: Objects, /) -> DumpObjects:
                 kind[1],
                 [found[kind][key] for key in sorted(found[kind])],
                 namespaced=_KINDS[kind][1],
+                api_group=kind[0],
             )
             for kind in _KINDS
             if kind in found

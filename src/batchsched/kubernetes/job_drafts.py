@@ -8,6 +8,7 @@ from attrs import define, evolve, field, frozen
 
 from batchsched.kubernetes.annotations import read_plan, with_annotated_properties
 from batchsched.kubernetes.dump_objects import (
+    BATCH,
     COSCHEDULING,
     KAI,
     KUBE_BATCH,
@@ -18,14 +19,15 @@ from batchsched.kubernetes.dump_objects import (
     DumpObjects,
 )
 from batchsched.kubernetes.facts import Told
-from batchsched.kubernetes.jobs import WAITING, WITHOUT_ROLE, with_tasks
 from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up, mappings_in
-from batchsched.kubernetes.pods import Namespaces, Pod, PriorityClasses, read_pod
+from batchsched.kubernetes.pods import WAITING, Namespaces, Pod, PriorityClasses, read_pod
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, JobInfo, TaskGroup, TaskInfo, TaskStatus
 
 _FAILED_CHECKS = ("Retry", "Rejected")
 """The states of Kueue's admission checks that take its quota from a Workload."""
+WITHOUT_ROLE = "-"
+"""The group of pods without a role, in a PodGroup with roles; not a valid name of a role."""
 MOST_MADE = 100_000
 """How many tasks one set of templates may become."""
 _KUBE_SCHEDULER = "the kube-scheduler"
@@ -82,6 +84,7 @@ class JobDraft:
     """Its own objects: groups, the root first, and a Workload."""
     min_available: int | None = 0
     """None: all of its pods that wait."""
+    max_available: int | None = None
     groups: tuple[TaskGroup, ...] = ()
     min_groups: int | None = None
     priority: int | None = None
@@ -189,6 +192,7 @@ class JobDraft:
             namespace=self.namespace,
             queue=queue,
             min_available=len(waiting) if least is None else least,
+            max_available=self.max_available,
             groups=self.groups,
             min_groups=self.min_groups,
             priority=priority,
@@ -209,6 +213,18 @@ class JobDraft:
     def add_alias(self, *names: str) -> None:
         """Add names by which it is found."""
         self.aliases += names
+
+
+def with_tasks(group: JobInfo, tasks: Sequence[TaskInfo]) -> JobInfo:
+    """Return a job with tasks; a role that it does not name becomes a group with a minimum of 0."""
+    if not group.groups:
+        return evolve(group, tasks=tasks)
+    known = {each.name for each in group.groups}
+    others = sorted({task.group for task in tasks if task.group is not None} - known)
+    groups = (*group.groups, *(TaskGroup(name, min=0) for name in others))
+    # A group with a minimum of 0 is always satisfied, so it must not count towards the minimum.
+    least = None if group.min_groups is None else group.min_groups + len(others)
+    return evolve(group, tasks=tasks, groups=groups, min_groups=least)
 
 
 def _template_pod(template: Template) -> KubernetesObject:
@@ -232,7 +248,7 @@ def owner_names(draft: JobDraft, objects: DumpObjects) -> Iterator[str]:
     """Yield all names by which a job is found, some several times. O(pods)."""
     yield draft.name
     yield from draft.aliases
-    if draft.objects:
+    if draft.objects or draft.kind == "LeaderWorkerSet":
         yield f"{draft.kind.lower()}/{draft.name}"
         yield f"{draft.kind.lower()}.{draft.api_group}/{draft.name}"
     for given in draft.objects:
@@ -263,7 +279,7 @@ def told_of(draft: JobDraft) -> list[Told]:
 
 def _all_told(draft: JobDraft) -> Iterator[Told]:
     for given in draft.objects:
-        who = _WRITERS.get(given.reader.path.partition("[")[0].partition(".")[2], "")
+        who = _WRITERS.get(given.api_group, "")
         status = look_up(given.reader.content, "status")
         for key in ("conditions", "schedulingConditions"):
             for condition in mappings_in(look_up(status, key)):
@@ -364,7 +380,7 @@ def give_names(drafts: Iterable[JobDraft]) -> None:
 def suspended_job(owners: Sequence[KubernetesObject]) -> KubernetesObject | None:
     """Return the first batch/v1 Job among owners that is suspended, or None."""
     for owner in owners:
-        is_job = owner.reader.path.startswith("jobs.batch[")
-        if is_job and look_up(look_up(owner.reader.content, "spec"), "suspend") is True:
+        spec = look_up(owner.reader.content, "spec")
+        if owner.api_group == BATCH and look_up(spec, "suspend") is True:
             return owner
     return None

@@ -21,6 +21,8 @@ from batchsched.model.notice import NoticeCode, NoticeCollector
 from batchsched.model.quantities import milli_value, value
 from batchsched.model.validation.values import (
     is_collection,
+    is_of,
+    is_text,
     items_of,
     join_path,
     shown,
@@ -417,6 +419,7 @@ class KubernetesObject:
     name: str
     namespace: str
     """Empty for objects of kinds without namespaces."""
+    api_group: str = ""
 
     @property
     def full_name(self) -> str:
@@ -442,7 +445,13 @@ class KubernetesObject:
 
 
 def named_objects(
-    reading: Reading, argument: str, kind: str | Sequence[str], given: Objects, *, namespaced: bool
+    reading: Reading,
+    argument: str,
+    kind: str | Sequence[str],
+    given: Objects,
+    *,
+    namespaced: bool,
+    api_group: str = "",
 ) -> list[KubernetesObject]:
     """Return the objects in `given` without invalid ones and duplicates of kind and name.
 
@@ -478,7 +487,7 @@ def named_objects(
             continue
         seen.add((its_kind, full_name))
         metadata = Reader(metadata.content, reading, ".metadata", named_reader)
-        found.append(KubernetesObject(its_kind, named_reader, metadata, name, namespace))
+        found.append(KubernetesObject(its_kind, named_reader, metadata, name, namespace, api_group))
     return found
 
 
@@ -503,3 +512,21 @@ def _contents(reading: Reading, argument: str, given: object) -> Iterable[object
             return ()
     reading.fault(argument, f"expected a collection of objects, got {shown(given)}")
     return ()
+
+
+def present_time(reading: Reading, now: object) -> float:
+    """Return the present time in seconds: as given, or the latest in any object."""
+    if now is None:
+        return reading.latest or 0.0
+    if is_text(now) or is_of(now, datetime):
+        try:
+            return seconds_of(now)
+        except Exception as error:  # a string or a datetime of a class of its own may raise
+            reading.fault("now", str(error))
+    elif type(now) not in (int, float):
+        reading.fault(
+            "now", f"expected a time, got {shown(now)}; use RFC 3339, a datetime or seconds"
+        )
+    else:
+        return cast("float", now)
+    return 0.0

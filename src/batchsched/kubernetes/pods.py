@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from batchsched.causes import HoldKind
 from batchsched.kubernetes.annotations import (
@@ -50,6 +51,8 @@ from batchsched.model.texts import did_you_mean
 _DEFAULT_PRIORITY = 1
 """The priority of a task whose pod has none."""
 _ENDED = {"Succeeded": TaskStatus.SUCCEEDED, "Failed": TaskStatus.FAILED}
+ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
 
 
 @frozen
@@ -116,10 +119,10 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
         host_ports=reading.shared(tuple(_host_ports(spec, containers))),
         pod_affinity=None
         if affinity is None
-        else reading.shared(_read_pod_affinity(affinity, "podAffinity", namespaces)),
+        else reading.shared(_read_pod_affinity(affinity, "podAffinity", namespaces, pod)),
         pod_anti_affinity=None
         if affinity is None
-        else reading.shared(_read_pod_affinity(affinity, "podAntiAffinity", namespaces)),
+        else reading.shared(_read_pod_affinity(affinity, "podAntiAffinity", namespaces, pod)),
         start_time=pod.reader.child("status").time("startTime") if status.holds else None,
         estimate=pod_estimate(pod),
         attained_service=read_attained(pod),
@@ -207,6 +210,22 @@ def _host_ports(spec: Reader, containers: _Containers) -> Iterator[HostPort]:
                     protocol=port.text("protocol") or "TCP",
                     address=port.text("hostIP") or ANY_ADDRESS,
                 )
+
+
+def note_missing_node(pod: Pod) -> None:
+    """Record a notice of a pod on a node that was not given."""
+    pod.object.note(
+        NoticeCode.NODE_MISSING,
+        "spec.nodeName",
+        "on a node that was not given: holds nothing and is not scheduled",
+    )
+
+
+def on_no_node(task: TaskInfo) -> TaskInfo:
+    """Return the task as one that is on no node and is not scheduled."""
+    is_leaving = task.status is TaskStatus.RELEASING
+    status = TaskStatus.RELEASING if is_leaving else TaskStatus.UNKNOWN
+    return evolve(task, status=status, node_name=None)
 
 
 # What pods request and nodes have
@@ -411,12 +430,10 @@ class Namespaces:
     labels: Mapping[str, Mapping[str, str]]
     """Namespace to labels."""
     labels_are_known: bool
-    """Whether the caller gave the namespaces; otherwise only the names in pods are known."""
-    note: Callable[[], None] | None = None
-    """Records that labels of namespaces are not known; None: that is a fault."""
+    """Whether the namespaces were given; otherwise only the names in pods are known."""
 
-    def selected(self, reader: Reader) -> tuple[str, ...]:
-        """Return the names of the selected namespaces, sorted."""
+    def selected(self, reader: Reader, pod: KubernetesObject) -> tuple[str, ...]:
+        """Return the names of the namespaces that a selector of a pod selects, sorted."""
         selector = _label_selector(reader)
         if not self.labels_are_known and any(
             key != _NAMESPACE_NAME
@@ -425,10 +442,8 @@ class Namespaces:
                 *(requirement.key for requirement in selector.match_expressions),
             )
         ):
-            if self.note is None:
-                reader.fault("", "selects namespaces by label; pass `namespaces` as well")
-            else:
-                self.note()
+            message = "selects namespaces by label, which were not given: it selects none"
+            pod.note(NoticeCode.FIELD_IGNORED, "spec.affinity", message)
         return tuple(
             name
             for name, labels in sorted(self.labels.items())
@@ -455,17 +470,21 @@ def _read_node_affinity(affinity: Reader, /) -> NodeAffinity | None:
     )
 
 
-def _read_pod_affinity(affinity: Reader, key: str, namespaces: Namespaces, /) -> PodAffinity | None:
+def _read_pod_affinity(
+    affinity: Reader, key: str, namespaces: Namespaces, pod: KubernetesObject, /
+) -> PodAffinity | None:
     """Return the pod affinity or anti-affinity in ``spec.affinity`` at `key`, or None."""
     reader = affinity.optional_child(key)
     if reader is None:
         return None
     return PodAffinity(
-        required=tuple(_pod_term(term, namespaces) for term in reader.children(_REQUIRED_TERMS)),
+        required=tuple(
+            _pod_term(term, namespaces, pod) for term in reader.children(_REQUIRED_TERMS)
+        ),
         preferred=tuple(
             WeightedPodTerm(
                 weight=preferred.integer("weight"),
-                term=_pod_term(preferred.child("podAffinityTerm"), namespaces),
+                term=_pod_term(preferred.child("podAffinityTerm"), namespaces, pod),
             )
             for preferred in reader.children(_PREFERRED_TERMS)
         ),
@@ -479,13 +498,13 @@ def _node_term(reader: Reader) -> NodeSelectorTerm:
     )
 
 
-def _pod_term(reader: Reader, namespaces: Namespaces) -> PodAffinityTerm:
+def _pod_term(reader: Reader, namespaces: Namespaces, pod: KubernetesObject) -> PodAffinityTerm:
     selector_reader = reader.optional_child("labelSelector")
     selector = None if selector_reader is None else _label_selector(selector_reader)
     names = reader.texts("namespaces")
     namespace_selector = reader.optional_child("namespaceSelector")
     if namespace_selector is not None:
-        names = tuple(sorted({*names, *namespaces.selected(namespace_selector)}))
+        names = tuple(sorted({*names, *namespaces.selected(namespace_selector, pod)}))
         if not names:
             # An empty tuple would mean the pod's own namespace; this term selects no pod at all.
             selector = None
@@ -587,3 +606,44 @@ def _conditions(status: Reader) -> Iterator[tuple[str, str]]:
         condition.time("lastHeartbeatTime")
         condition.time("lastTransitionTime")
         yield condition.text("type", required=True), condition.text("status", required=True)
+
+
+def without_unused_scalars(nodes: Sequence[NodeInfo], tasks: Iterable[TaskInfo]) -> list[NodeInfo]:
+    """Return the nodes without those of Kubernetes' own scalars that no pod requests.
+
+    Every node has ephemeral storage. Where no pod requests it, it would be a dimension in which
+    every queue has a share that it never uses up.
+    """
+    requested = {name for task in tasks for name in task.start_request.scalars}
+    return [_with_scalars(node, requested) for node in nodes]
+
+
+def _with_scalars(node: NodeInfo, requested: Collection[str]) -> NodeInfo:
+    scalars = node.allocatable.scalars
+    kept = {
+        name: amount
+        for name, amount in scalars.items()
+        if name in requested or not is_native_scalar(name)
+    }
+    if len(kept) == len(scalars):
+        return node
+    return evolve(node, allocatable=evolve(node.allocatable, scalars=kept))
+
+
+def note_overcommitted(
+    objects: Sequence[KubernetesObject], nodes: Sequence[NodeInfo], tasks: Iterable[TaskInfo]
+) -> None:
+    """Record a notice of each node whose pods hold more than it has."""
+    held: defaultdict[str, list[Resource]] = defaultdict(list)
+    for task in tasks:
+        if task.status.holds and task.node_name is not None:
+            held[task.node_name].append(task.resreq)
+    for given, node in zip(objects, nodes, strict=True):
+        use = sum_resources(held.get(node.name, ()))
+        for name, amount in use.dimensions():
+            if amount > node.allocatable.get(name):
+                given.note(
+                    NoticeCode.NODE_OVERCOMMITTED,
+                    f"status.allocatable[{name!r}]",
+                    "its pods hold more than it has: it accepts no pods that request it",
+                )

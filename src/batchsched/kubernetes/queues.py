@@ -45,7 +45,7 @@ def _drafts(given: Sequence[KubernetesObject]) -> Iterator[_QueueDraft]:
     of_volcano: list[KubernetesObject] = []
     for queue in given:
         if queue.kind == "Queue":
-            if _is_kai_queue(queue):
+            if is_kai_queue(queue):
                 yield _read_kai_queue(queue)
             else:
                 of_volcano.append(queue)
@@ -57,7 +57,7 @@ def _without_missing_parent(draft: _QueueDraft, names: Collection[str]) -> _Queu
     parent = draft.queue.parent
     if draft.object is None or parent is None or draft.parent_is_known or parent in names:
         return draft
-    field = "spec.parentQueue" if _is_kai_queue(draft.object) else "spec.parent"
+    field = "spec.parentQueue" if is_kai_queue(draft.object) else "spec.parent"
     message = f"queue {parent!r} was not given: the queue has no parent"
     draft.object.note(NoticeCode.QUEUE_MISSING, field, message)
     return evolve(draft, queue=evolve(draft.queue, parent=None))
@@ -138,7 +138,7 @@ def _note_cut(draft: _QueueDraft, dimension: str, own: int, left: int, bound: _Q
         )
     field = "spec.resourceGroups"
     if draft.object.kind == "Queue":
-        field = "spec.resources" if _is_kai_queue(draft.object) else "spec.guarantee.resource"
+        field = "spec.resources" if is_kai_queue(draft.object) else "spec.guarantee.resource"
     draft.object.note(NoticeCode.GUARANTEE_CUT, field, message)
 
 
@@ -444,7 +444,7 @@ _ALL_OF_PARENT = (
 )
 
 
-def _is_kai_queue(given: KubernetesObject, /) -> bool:
+def is_kai_queue(given: KubernetesObject, /) -> bool:
     """Return whether a Queue is KAI Scheduler's, by its API group or else by its fields."""
     version = given.reader.get("apiVersion")
     if isinstance(version, str) and version:

@@ -10,9 +10,8 @@ from math import ceil
 from attrs import evolve
 
 from batchsched.errors import QuantityError
-from batchsched.kubernetes.jobs import ENDED
 from batchsched.kubernetes.objects import KubernetesObject
-from batchsched.kubernetes.pods import Pod
+from batchsched.kubernetes.pods import ENDED, Pod
 from batchsched.model.cluster import NodeInfo
 from batchsched.model.constraints import NodeAffinity, NodeSelectorTerm, Operator, Requirement
 from batchsched.model.notice import NoticeCode

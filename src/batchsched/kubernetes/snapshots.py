@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import cast
 
 from attrs import evolve
 
-from batchsched.errors import Fault, KubernetesObjectError
-from batchsched.kubernetes.jobs import JobBuilder, PodsByOwner, read_pod_group
-from batchsched.kubernetes.objects import (
-    KubernetesObject,
-    Objects,
-    Reading,
-    named_objects,
-    seconds_of,
+from batchsched.errors import KubernetesObjectError
+from batchsched.kubernetes.dump import ObjectsReader
+from batchsched.kubernetes.dump_objects import (
+    BATCH,
+    COSCHEDULING,
+    KAI,
+    KUBE_BATCH,
+    KUBERNETES,
+    KUEUE,
+    DumpObjects,
 )
-from batchsched.kubernetes.pods import (
-    Namespaces,
-    is_native_scalar,
-    read_node,
-    read_pod,
-    read_priority_classes,
-)
-from batchsched.kubernetes.queues import QUEUE_KINDS, read_queues
-from batchsched.model.cluster import NodeInfo, Queue, TaskInfo
-from batchsched.model.immutable import EMPTY
-from batchsched.model.notice import Notice, NoticeCode
-from batchsched.model.resources import Resource, sum_resources
+from batchsched.kubernetes.objects import KubernetesObject, Objects, Reading, named_objects
+from batchsched.kubernetes.queues import QUEUE_KINDS, is_kai_queue
+from batchsched.model.notice import Notice
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import is_of, is_text, shown, text_problems, truth_problems
+from batchsched.model.validation.values import is_of, shown, text_problems, truth_problems
 
 
 def snapshot_from_objects(
@@ -59,21 +50,21 @@ def snapshot_from_objects(
     Args:
         nodes: v1 Nodes.
         pods: v1 Pods, of all namespaces and schedulers.
-        pod_groups: PodGroups of kube-batch or Volcano.
+        pod_groups: PodGroups of kube-batch, Volcano, KAI Scheduler, coscheduling or Kubernetes; one
+            without an ``apiVersion`` may be of any of the first three.
         queues: Queues of kube-batch, Volcano or KAI Scheduler, and Kueue's ClusterQueues and
             Cohorts. An object without a kind is a Queue.
         priority_classes: scheduling.k8s.io PriorityClasses, for the priorities of pod groups.
         namespaces: v1 Namespaces. Needed only if a pod's affinity selects namespaces by label.
         now: the present time: an RFC 3339 string, an aware datetime, or seconds since 1970. None:
-            the latest time that any object has as its creation time or as a node's report.
+            the latest creation time, or time of a condition or of a node's report.
         scheduler_name: the ``spec.schedulerName`` of pods that are to be scheduled.
         default_queue: the queue of jobs that name none. If a job uses it and it is not given, it
             is added with a weight of 1.
-        jobs: batch/v1 Jobs. The pods of such a Job that are in no pod group become one job, whose
-            pods start one by one: at most ``spec.parallelism`` of them, and no more than are
-            missing for ``spec.completions``. Each pod of another Job becomes a separate job.
+        jobs: batch/v1 Jobs. The pods of such a Job that are in no pod group become one job. Each
+            pod of another Job becomes a separate job.
         leader_worker_sets: whether pods that have the labels of a LeaderWorkerSet and are in no
-            pod group become one job, in which each replica starts as a whole.
+            pod group become one job.
         notices: a list to which a `Notice` is added for everything that is not supported, such as
             fields that affect other schedulers, or a pod on a node that is not given.
             `read_objects` returns them instead.
@@ -167,123 +158,42 @@ policy Never (team/p)
         reading.fault(path, message)
     if problems:
         raise KubernetesObjectError(reading.faults)
-    priorities = read_priority_classes(
-        named_objects(
-            reading, "priority_classes", "PriorityClass", priority_classes, namespaced=False
-        )
-    )
-    node_objects = named_objects(reading, "nodes", "Node", nodes, namespaced=False)
-    node_infos = [read_node(node) for node in node_objects]
-    queue_objects = named_objects(reading, "queues", QUEUE_KINDS, queues, namespaced=False)
-    queue_infos = read_queues(queue_objects)
-    group_objects = named_objects(reading, "pod_groups", "PodGroup", pod_groups, namespaced=True)
-    groups = [(group, read_pod_group(group, priorities, default_queue)) for group in group_objects]
-    pod_objects = named_objects(reading, "pods", "Pod", pods, namespaced=True)
-    known_namespaces = _namespaces(reading, namespaces, {pod.namespace for pod in pod_objects})
-    read_pods = [read_pod(pod, known_namespaces, priorities) for pod in pod_objects]
-
-    by_owner = PodsByOwner(
-        jobs=named_objects(reading, "jobs", "Job", jobs, namespaced=True),
-        leader_worker_sets=leader_worker_sets,
-        scheduler_name=scheduler_name,
-        default_queue=default_queue,
-    )
-    made, read_pods = by_owner.find(read_pods, {group.uid for _, group in groups})
-    builder = JobBuilder(
-        groups=[*groups, *made],
-        nodes={node.name for node in node_infos},
-        priorities=priorities,
-        scheduler_name=scheduler_name,
-        default_queue=default_queue,
-    )
-    built, others = builder.build(read_pods)
-    known_queues = {queue.name for queue in queue_infos}
-    if default_queue not in known_queues and any(job.queue == default_queue for job in built):
-        queue_infos.append(Queue(name=default_queue))
-        known_queues.add(default_queue)
-    for given, group in groups:
-        if group.queue not in known_queues:
-            given.note(
-                NoticeCode.QUEUE_MISSING,
-                "spec.queue",
-                f"queue {group.queue!r} was not given: the job is left out of every cycle",
+    by_kind: defaultdict[tuple[str, str], list[KubernetesObject]] = defaultdict(list)
+    for argument, kinds, group, objects in (
+        ("priority_classes", "PriorityClass", KUBERNETES, priority_classes),
+        ("nodes", "Node", "", nodes),
+        ("queues", QUEUE_KINDS, KUBE_BATCH, queues),
+        # Of Volcano too: whether its action enqueue has admitted a group, and which roles it
+        # ignores, does not matter to another scheduler.
+        ("pod_groups", "PodGroup", KUBE_BATCH, pod_groups),
+        ("pods", "Pod", "", pods),
+        ("namespaces", "Namespace", "", () if namespaces is None else namespaces),
+        ("jobs", "Job", BATCH, jobs),
+    ):
+        namespaced = argument in ("pod_groups", "pods", "jobs")
+        for one in named_objects(reading, argument, kinds, objects, namespaced=namespaced):
+            its_group = _api_group(one, group)
+            by_kind[its_group, one.kind].append(
+                evolve(one, api_group=its_group) if its_group else one
             )
-    tasks = [task for job in built for task in job.tasks] + others
-    node_infos = without_unused_scalars(node_infos, tasks)
-    note_overcommitted(node_objects, node_infos, tasks)
-    present = present_time(reading, now)
-    if strict:
-        reading.faults += [Fault(path, message) for path, message in reading.notices.each()]
-    if reading.faults:
-        raise KubernetesObjectError(reading.faults)
-    snapshot = Snapshot(
-        nodes=node_infos, jobs=built, queues=queue_infos, other_tasks=others, now=present
-    )
-    return snapshot, reading.notices.notices()
+    for of_kind in by_kind.values():
+        of_kind.sort(key=lambda one: one.full_name)
+    snapshot, found, _ = ObjectsReader(
+        reading,
+        DumpObjects(by_kind),
+        only=scheduler_name,
+        default_queue=default_queue,
+        leader_worker_sets=leader_worker_sets,
+    ).snapshot(now, strict=strict)
+    return snapshot, found
 
 
-def _namespaces(reading: Reading, given: Objects | None, of_pods: set[str]) -> Namespaces:
-    labels: dict[str, Mapping[str, str]] = dict.fromkeys(of_pods, EMPTY)
-    if given is not None:
-        for namespace in named_objects(reading, "namespaces", "Namespace", given, namespaced=False):
-            labels[namespace.name] = namespace.metadata.text_map("labels")
-    return Namespaces(labels, labels_are_known=given is not None)
-
-
-def without_unused_scalars(nodes: Sequence[NodeInfo], tasks: Iterable[TaskInfo]) -> list[NodeInfo]:
-    """Return the nodes without those of Kubernetes' own scalars that no pod requests.
-
-    Every node has ephemeral storage. Where no pod requests it, it would be a dimension in which
-    every queue has a share that it never uses up.
-    """
-    requested = {name for task in tasks for name in task.start_request.scalars}
-    return [_with_scalars(node, requested) for node in nodes]
-
-
-def _with_scalars(node: NodeInfo, requested: Collection[str]) -> NodeInfo:
-    scalars = node.allocatable.scalars
-    kept = {
-        name: amount
-        for name, amount in scalars.items()
-        if name in requested or not is_native_scalar(name)
-    }
-    if len(kept) == len(scalars):
-        return node
-    return evolve(node, allocatable=evolve(node.allocatable, scalars=kept))
-
-
-def note_overcommitted(
-    objects: Sequence[KubernetesObject], nodes: Sequence[NodeInfo], tasks: Iterable[TaskInfo]
-) -> None:
-    """Record a notice of each node whose pods hold more than it has."""
-    held: defaultdict[str, list[Resource]] = defaultdict(list)
-    for task in tasks:
-        if task.status.holds and task.node_name is not None:
-            held[task.node_name].append(task.resreq)
-    for given, node in zip(objects, nodes, strict=True):
-        use = sum_resources(held.get(node.name, ()))
-        for name, amount in use.dimensions():
-            if amount > node.allocatable.get(name):
-                given.note(
-                    NoticeCode.NODE_OVERCOMMITTED,
-                    f"status.allocatable[{name!r}]",
-                    "its pods hold more than it has: it accepts no pods that request it",
-                )
-
-
-def present_time(reading: Reading, now: object) -> float:
-    """Return the present time in seconds: as given, or the latest in any object."""
-    if now is None:
-        return reading.latest or 0.0
-    if is_text(now) or is_of(now, datetime):
-        try:
-            return seconds_of(now)
-        except Exception as error:  # a string or a datetime of a class of its own may raise
-            reading.fault("now", str(error))
-    elif type(now) not in (int, float):
-        reading.fault(
-            "now", f"expected a time, got {shown(now)}; use RFC 3339, a datetime or seconds"
-        )
-    else:
-        return cast("float", now)
-    return 0.0
+def _api_group(given: KubernetesObject, usual: str) -> str:
+    """Return the API group of an object, which may say none."""
+    version = given.reader.get("apiVersion")
+    group = version.partition("/")[0] if isinstance(version, str) else ""
+    if given.kind == "PodGroup" and group in (KAI, KUBERNETES, *COSCHEDULING):
+        return group
+    if given.kind in ("ClusterQueue", "Cohort"):
+        return KUEUE
+    return KAI if given.kind == "Queue" and is_kai_queue(given) else usual

@@ -126,10 +126,6 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
         *_OF_PLACEMENT,
         *_OF_DISRUPTION,
     ),
-    "Pod (its own groups)": (
-        _field("spec.schedulingGroup", "ignored: pods are grouped by pod groups only"),
-        _field("spec.workloadRef", "ignored: pods are grouped by pod groups only"),
-    ),
     "PodGroup": (
         _field("spec.networkTopology", "ignored: network topology is not considered"),
         _field("spec.subGroupPolicy", "ignored: the group starts as one gang of minMember pods"),

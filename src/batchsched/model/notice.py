@@ -28,8 +28,6 @@ class NoticeCode(Enum):
     """Pods are on a node that was not given; they hold no resources and are not scheduled."""
     NODE_OVERCOMMITTED = "NodeOvercommitted"
     """The pods of a node hold more than it has; it is full in that resource."""
-    NAME_TAKEN = "NameTaken"
-    """Pods without a group have the name of a pod group; they are not scheduled."""
     PRIORITY_CLASS_MISSING = "PriorityClassMissing"
     """A priority class is named that was not given; the default priority is used."""
     OTHER_SCHEDULER = "OtherScheduler"
