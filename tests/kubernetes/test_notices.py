@@ -325,14 +325,13 @@ def test_a_pods_own_priority_goes_before_its_class_and_its_class_before_the_defa
     assert priorities(*pods, classes=[HIGH, default])[1:] == ([2, 9, 5], ())
 
 
-def test_a_pods_class_that_is_not_given_is_noticed_if_no_pod_has_its_priority():
+def test_a_pods_class_that_is_not_given_is_noticed_if_the_pod_has_no_priority():
     _, of_pods, notices = priorities(
         pod("p1", priorityClassName="gone"),
-        pod("p2", priorityClassName="known", priority=4),
-        pod("p3", priorityClassName="known"),
+        pod("p2", priorityClassName="gone", priority=4),
         classes=[],
     )
-    assert of_pods == [1, 4, 4]
+    assert of_pods == [1, 4]
     notice = only(notices)
     assert (notice.code, notice.examples) == (NoticeCode.PRIORITY_CLASS_MISSING, ("a/p1",))
 

@@ -351,18 +351,20 @@ class ObjectsReader:
         self, pods: Sequence[KubernetesObject]
     ) -> tuple[PriorityClasses, PriorityClasses, PriorityClasses]:
         """Return the priority classes of pods and groups, of KAI's groups, and of Workloads."""
+        # Callers who sort their objects by kind give all the classes that are to count.
+        is_whole = self.only is None
         of_pods: dict[str, int] = {}
-        for pod in pods:
+        for pod in pods if is_whole else ():
             spec = look_up(pod.reader.content, "spec")
             name, priority = look_up(spec, "priorityClassName"), look_up(spec, "priority")
             if type(name) is str and type(priority) is int:
                 of_pods[name] = max(priority, of_pods.get(name, priority))
         given = read_priority_classes(self.objects.of(KUBERNETES, "PriorityClass"))
-        known = {**of_pods, **given.values}
+        known = {**(_SYSTEM_CLASSES if is_whole else {}), **of_pods, **given.values}
         default = KAI_DEFAULT_PRIORITY if given.default is None else given.default
         return (
-            PriorityClasses({**_SYSTEM_CLASSES, **known}, given.default),
-            PriorityClasses({**_SYSTEM_CLASSES, **_KAI_CLASSES, **known}, default),
+            PriorityClasses(known, given.default),
+            PriorityClasses({**_KAI_CLASSES, **known}, default),
             read_priority_classes(self.objects.of(KUEUE, "WorkloadPriorityClass")),
         )
 
