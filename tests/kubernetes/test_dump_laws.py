@@ -26,7 +26,7 @@ from batchsched import (
 )
 from batchsched.kubernetes import read_dump
 from batchsched.live import Cluster
-from batchsched.tools import JobState, standings
+from batchsched.tools import JobStatus, standings
 
 CAPACITY = SchedulerConfig.from_mapping(
     {
@@ -254,12 +254,12 @@ def test_each_job_has_one_state_and_waits_if_a_task_waits_and_none_starts(object
     for job, told in found:
         waits = any(task.status in WAITING for task in job.tasks)
         starts = any(task.uid in starting for task in job.tasks)
-        if job.tasks and told.state is not JobState.BELOW_MINIMUM:
+        if job.tasks and told.state is not JobStatus.BELOW_MINIMUM:
             assert told.waits == (waits and not starts)
         elif not job.tasks:  # without tasks, one that needs some is Incomplete or held
             assert told.waits == bool(told.blockers)
         if told.waits:
-            assert told.state not in (JobState.DONE, JobState.ENDING, JobState.RUNNING)
+            assert told.state not in (JobStatus.DONE, JobStatus.ENDING, JobStatus.RUNNING)
 
 
 @few
@@ -294,21 +294,21 @@ def test_nothing_that_kueue_reserved_quota_for_waits_for_quota(objects, config):
     dump = read_dump(objects)
     for job, told in told_of(dump, config)[1]:
         if any(each.type == "Admitted" for each in dump.facts[job.uid].told):
-            assert JobState.QUOTA not in {told.state, *(each.state for each in told.blockers)}
+            assert JobStatus.QUOTA not in {told.state, *(each.state for each in told.blockers)}
 
 
 @few
 @given(drawn_dumps(gates=False), CONFIGS)
 def test_without_gates_no_job_is_gated(objects, config):
     for _, told in told_of(read_dump(objects), config)[1]:
-        assert JobState.GATED not in {told.state, *(each.state for each in told.blockers)}
+        assert JobStatus.GATED not in {told.state, *(each.state for each in told.blockers)}
 
 
 @few
 @given(drawn_dumps(), CONFIGS)
 def test_with_our_admission_no_job_is_not_admitted(objects, config):
     for _, told in told_of(read_dump(objects, admission="ours"), config)[1]:
-        assert JobState.NOT_ADMITTED not in {told.state, *(each.state for each in told.blockers)}
+        assert JobStatus.NOT_ADMITTED not in {told.state, *(each.state for each in told.blockers)}
 
 
 # Values that cannot be read

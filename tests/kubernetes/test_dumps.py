@@ -21,7 +21,7 @@ from batchsched import (
     schedule,
 )
 from batchsched.kubernetes import Told, binding_objects, read_dump
-from batchsched.tools import JobState, explain, standings
+from batchsched.tools import JobStatus, explain, standings
 
 KAI = SchedulerConfig.from_mapping(
     {
@@ -301,7 +301,7 @@ def test_no_job_of_volcano_can_be_in_the_queue_root():
     result = schedule(dump.snapshot)
     (standing,) = standings(dump.snapshot, result)
     assert (standing.state, [each.text for each in standing.blockers]) == (
-        JobState.NO_QUEUE,
+        JobStatus.NO_QUEUE,
         ["no job can be in queue root; it must name a queue below it"],
     )
     assert dump.notices == ()
@@ -401,7 +401,7 @@ def gpu_node(name, memory, **more):
 def test_a_pod_that_asks_for_more_memory_than_any_gpu_has_never_fits():
     dump = read_dump(gpu_memory("80001", gpu_node("n1", "80000"), gpu_node("n2", "")))
     (standing,) = standings(dump.snapshot, schedule(dump.snapshot))
-    assert standing.state is JobState.NEVER_FITS
+    assert standing.state is JobStatus.NEVER_FITS
     told = [each.consequence for each in dump.facts["team/g"].caveats]
     assert "asks for 80001 MiB of one GPU; the largest has 80000 MiB" in told
 
@@ -757,7 +757,7 @@ def test_a_suspended_job_without_pods_waits_and_is_found():
     assert (dump.find("Job/later"), found.min_available) == (found.uid, 1)
     assert [task.resreq.milli_cpu for task in found.tasks] == [2000, 2000]
     (standing,) = standings(dump.snapshot, schedule(dump.snapshot), facts=dump.facts)
-    assert standing.state is JobState.SUSPENDED
+    assert standing.state is JobStatus.SUSPENDED
     assert "Job later is suspended" in standing.text
 
 

@@ -5,7 +5,7 @@ from tests.support import dumps
 
 from batchsched import HoldKind, NoticeCode, ResourceLimit, WhyPending, schedule
 from batchsched.kubernetes import read_dump
-from batchsched.tools import JobState, Released, explain, standings, what_if
+from batchsched.tools import JobStatus, Released, explain, standings, what_if
 
 GROWS = "kueue.x-k8s.io/elastic-job"
 NO_MESSAGE = "couldn't assign flavors to pod set main: insufficient unused quota for cpu"
@@ -378,7 +378,7 @@ def test_two_workloads_of_a_job_that_grows_are_one_job():
     assert dump.find("job-train-2") == dump.find("more-1") == job.uid
     result = schedule(dump.snapshot)
     (standing,) = standings(dump.snapshot, result, facts=dump.facts)
-    assert standing.state is JobState.RUNNING_PART
+    assert standing.state is JobStatus.RUNNING_PART
     assert standing.text == (
         "team/job-train-1 (Job train) runs, 2 more wait: research has not admitted it: "
         f"{NO_MESSAGE}; 2 of its 4 tasks wait for the gate {GROWS}"

@@ -354,7 +354,7 @@ def test_ephemeral_storage_and_huge_pages_count():
         "uid-p1": "n2",
         "uid-p2": "n1",
     }
-    assert "insufficient ephemeral-storage" in result.pending["uid-p3"].text
+    assert "lack free ephemeral-storage" in result.pending["uid-p3"].text
 
 
 def test_storage_for_which_nobody_asks_is_no_dimension_of_the_cluster():
