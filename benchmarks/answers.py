@@ -131,7 +131,7 @@ def _explanations(nodes: int, tasks: int) -> Iterator[str]:
         cluster = Cluster(snapshot)
         live = Scheduler(config).attach(cluster)
         for _ in range(_SETTLING):
-            cluster.carry_out(live.schedule(reasons=False))
+            cluster.carry_out(live.schedule(reasons=False), at_once=True)
             cluster.apply(TimePassed(cluster.now + 1))
         yield f"| {actions} | settled | {_explained(cluster.snapshot(), config)} |"
 

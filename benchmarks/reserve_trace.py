@@ -146,7 +146,7 @@ def measure(jobs: Sequence[TraceJob], actions: Sequence[Mapping[str, object]]) -
         begun = time.perf_counter()
         cluster.apply(*events)
         result = live.schedule()
-        cluster.carry_out(result)
+        cluster.carry_out(result, at_once=True)
         seconds += time.perf_counter() - begun
         cycles += 1
         for bind in result.binds:

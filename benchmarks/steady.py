@@ -403,7 +403,7 @@ def _cycles(
             inside = process_time()
             snapshot = cluster.snapshot() if is_compared else before
             begin += process_time() - inside
-            cluster.carry_out(result)
+            cluster.carry_out(result, at_once=True)
             state.running += [bind.task_uid for bind in result.binds]
         seconds = process_time() - begin
         compared: float | None = None
@@ -436,7 +436,7 @@ def memory(cycles: int = 10_000) -> tuple[int, int]:
         events = [*ten_and_ten(state, number), change]
         cluster.apply(*events, EndedJobsRemoved(), TimePassed(number))
         result = live.schedule()
-        cluster.carry_out(result)
+        cluster.carry_out(result, at_once=True)
         state.running += [bind.task_uid for bind in result.binds]
         if number + 1 in (cycles // 10, cycles):
             del events, result

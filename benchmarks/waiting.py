@@ -341,7 +341,7 @@ def simulate(settings: Settings, actions: Sequence[object]) -> Outcome:
                 for name, amount in _amounts(request_of[task]).items():
                     used[name] += amount
         ended, removed = run.end(cycle + 1)
-        cluster.carry_out(result)
+        cluster.carry_out(result, at_once=True)
         cluster.apply(
             TimePassed((cycle + 1) * SECONDS),
             *map(TaskSucceeded, ended),

@@ -225,12 +225,12 @@ def test_decisions_that_are_none_change_nothing() -> None:
     cluster = Cluster(snapshot())
     for wrong in (None, 5, "x", nested("list"), Snapshot()):
         with pytest.raises(EventError, match=r"^cycle: expected a CycleResult, got "):
-            cluster.carry_out(wrong)  # type: ignore[arg-type]
+            cluster.carry_out(wrong, at_once=True)  # type: ignore[arg-type]
     decided = schedule(snapshot())
     with pytest.raises(EventError, match=r"^not_started: .* raised BrokenError: on purpose"):
-        cluster.carry_out(decided, halfway(["w"]))
+        cluster.carry_out(decided, not_started=halfway(["w"]), at_once=True)
     assert cluster.snapshot() == snapshot()
-    cluster.carry_out(decided)
+    cluster.carry_out(decided, at_once=True)
     assert cluster.snapshot() != snapshot()
 
 

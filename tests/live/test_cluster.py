@@ -256,10 +256,10 @@ def test_a_job_that_is_removed_takes_its_tasks_along() -> None:
 def test_what_is_carried_out_starts_unless_it_is_named() -> None:
     cluster = one_node(task("t1"), task("t2"))
     live = Scheduler().attach(cluster)
-    cluster.carry_out(live.schedule(), not_started=["t2"])
+    cluster.carry_out(live.schedule(), not_started=["t2"], at_once=True)
     assert stands(cluster, "t1") == "Running n1"
     assert stands(cluster, "t2") == "Bound n1"
-    cluster.carry_out(live.schedule())
+    cluster.carry_out(live.schedule(), at_once=True)
     assert stands(cluster, "t2") == "Running n1"
 
 
@@ -267,17 +267,17 @@ def test_decisions_on_something_else_are_refused() -> None:
     cluster = one_node(task("t1"))
     live = Scheduler().attach(cluster)
     cycle = live.schedule()
-    cluster.carry_out(cycle)
+    cluster.carry_out(cycle, at_once=True)
     before = cluster.snapshot()
     with pytest.raises(EventError, match="it binds the task, which is Running"):
-        cluster.carry_out(cycle)
+        cluster.carry_out(cycle, at_once=True)
     with pytest.raises(EventError, match="CycleResult"):
-        cluster.carry_out(before)  # type: ignore[arg-type]
+        cluster.carry_out(before, at_once=True)  # type: ignore[arg-type]
     with pytest.raises(EventError, match="there is no such task"):
-        cluster.carry_out(live.schedule(), not_started=["nobody"])
+        cluster.carry_out(live.schedule(), not_started=["nobody"], at_once=True)
     cluster.apply(TaskGone("t1"), NodeAdded(NodeInfo(name="n2")), NodeRemoved("n1"))
     with pytest.raises(EventError, match="n1"):
-        cluster.carry_out(cycle)
+        cluster.carry_out(cycle, at_once=True)
     assert stands(cluster, "t1") == "Pending"
 
 
@@ -286,7 +286,7 @@ def test_what_is_named_must_be_a_list(wrong: Any) -> None:
     cluster = one_node(task("t"))
     result = Scheduler().attach(cluster).schedule()
     with pytest.raises(EventError, match=r"^not_started: expected"):
-        cluster.carry_out(result, not_started=wrong)
+        cluster.carry_out(result, not_started=wrong, at_once=True)
 
 
 def test_a_job_that_is_not_there_cannot_be_removed() -> None:
@@ -448,7 +448,7 @@ def test_a_node_may_go_that_has_just_been_reserved() -> None:
     live = scheduler.attach(cluster)
     cycle = live.schedule()
     assert [promise.task_uid for promise in cycle.reserved] == ["w"]
-    cluster.carry_out(cycle)
+    cluster.carry_out(cycle, at_once=True)
     cluster.apply(TaskSucceeded("r"), NodeRemoved("n1"))
     assert cluster.snapshot().task("w").status is TaskStatus.RESERVED
     assert live.schedule() == scheduler.schedule(cluster.snapshot())

@@ -39,7 +39,7 @@ def test_cycles_on_what_changed_decide_as_cycles_from_scratch(
     for step in range(3):
         result = attached.schedule()
         assert result == used.schedule(cluster.snapshot())
-        cluster.carry_out(result)
+        cluster.carry_out(result, at_once=True)
         now = cluster.snapshot()
         events: list[object] = [TimePassed(now.now + 1)]
         tasks = [task for job in now.jobs for task in job.tasks]

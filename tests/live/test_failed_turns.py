@@ -359,6 +359,7 @@ def live_through(seed: int, config: dict[str, Any], cycles: int, *, is_tree: boo
                 result,
                 not_started=[uid for uid in bound if random.random() < 0.1],
                 still_releasing=[uid for uid in leaving if random.random() < 0.4],
+                at_once=True,
             )
             cluster.apply(*crowd.events(cluster))
     # What is read late is what was true at the end of the cycle.

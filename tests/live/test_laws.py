@@ -100,7 +100,7 @@ def go_on(life: Life, cluster: Cluster, scheduler: Scheduler, live: Any) -> None
     }
     after = next_snapshot(before, result, now=before.now, **named)
     late = live.schedule()
-    cluster.carry_out(cycle, **named)
+    cluster.carry_out(cycle, **named, at_once=True)
     assert cluster.snapshot() == after
     events = life.events(after)
     cluster.apply(*events)
@@ -414,7 +414,7 @@ def test_memory_does_not_grow_with_the_number_of_cycles() -> None:
         for number in range(first, first + count):
             task = TaskInfo(uid=f"t{number}", name=f"t{number}", resreq=cpu)
             cluster.apply(JobArrived(JobInfo(name=f"j{number}", queue="q", tasks=[task])))
-            cluster.carry_out(live.schedule())
+            cluster.carry_out(live.schedule(), at_once=True)
             if number >= 10:
                 cluster.apply(TaskSucceeded(f"t{number - 10}"), EndedJobsRemoved())
 

@@ -52,7 +52,7 @@ def begun(*jobs: JobInfo) -> Cluster:
 
 def test_starts_and_what_was_attained() -> None:
     cluster = begun(job("a"))
-    cluster.carry_out(Scheduler().attach(cluster).schedule())
+    cluster.carry_out(Scheduler().attach(cluster).schedule(), at_once=True)
     assert cluster.snapshot().jobs[0].tasks[0].start_time == 5
     cluster.apply(TimePassed(9), TaskSucceeded("a-1"))
     (task,) = cluster.snapshot().jobs[0].tasks
@@ -62,7 +62,7 @@ def test_starts_and_what_was_attained() -> None:
 def test_the_eligible_time_is_set_when_dependencies_first_hold() -> None:
     after_a = [Dependency(job="default/a", on=JobEvent.SUCCEEDED)]
     cluster = begun(job("a"), job("b", depends_on=after_a))
-    cluster.carry_out(Scheduler().attach(cluster).schedule())
+    cluster.carry_out(Scheduler().attach(cluster).schedule(), at_once=True)
     assert cluster.snapshot().jobs[1].eligible_time is None
     cluster.apply(TimePassed(9), TaskSucceeded("a-1"))
     assert cluster.snapshot().jobs[1].eligible_time == 9
@@ -81,7 +81,7 @@ def test_a_job_that_waits_for_one_to_start_is_eligible_once_that_is_carried_out(
     scheduler = Scheduler().attach(cluster)
     first = scheduler.schedule()
     assert {bind.task_uid for bind in first.binds} == {"a-1", "other-1"}
-    cluster.carry_out(first, not_started)
+    cluster.carry_out(first, not_started=not_started, at_once=True)
     assert {one.name: one.eligible_time for one in cluster.snapshot().jobs}["b"] == 5
     assert [bind.task_uid for bind in scheduler.schedule().binds] == ["b-1"]
 
@@ -92,7 +92,7 @@ def test_a_job_that_waits_for_one_to_start_is_eligible_once_that_is_carried_out(
 def test_an_event_sets_the_eligible_time_before_the_next_happens(then: Event) -> None:
     after_a = [Dependency(job="default/a", on=JobEvent.SUCCEEDED)]
     cluster = begun(job("a"), job("b", depends_on=after_a))
-    cluster.carry_out(Scheduler().attach(cluster).schedule())
+    cluster.carry_out(Scheduler().attach(cluster).schedule(), at_once=True)
     cluster.apply(TaskSucceeded("a-1"), then)
     assert cluster.snapshot().jobs[-1].eligible_time == 5
 
@@ -135,7 +135,7 @@ def test_events_at_once_do_what_they_do_one_by_one(data: st.DataObject) -> None:
     cycle = Scheduler().attach(together).schedule()
     bound = [bind.task_uid for bind in cycle.binds]
     for each in (together, one_by_one):
-        each.carry_out(cycle, not_started=bound)
+        each.carry_out(cycle, not_started=bound, at_once=True)
     before = together.snapshot()
     happened = []
     for event in data.draw(st.lists(st.sampled_from([*EVENTS, *arrivals]), max_size=8)):
@@ -153,7 +153,9 @@ def test_a_trial_takes_plans_and_eligible_times_back() -> None:
     cluster = begun(job("a"), job("b", depends_on=after_a))
     before = cluster.snapshot()
     with cluster.trial() as trial:
-        trial.carry_out(CycleResult(planned={"default/a": Plan(start=7, nodes={"a-1": "n1"})}))
+        trial.carry_out(
+            CycleResult(planned={"default/a": Plan(start=7, nodes={"a-1": "n1"})}), at_once=True
+        )
         assert cluster.snapshot().jobs[0].plan == Plan(start=7, nodes={"a-1": "n1"})
         trial.apply(TimePassed(8), JobRemoved("default/a"))
         assert cluster.snapshot().jobs[0].eligible_time == 8
@@ -164,8 +166,10 @@ def test_a_trial_takes_plans_and_eligible_times_back() -> None:
 
 def test_plans_are_those_of_the_last_cycle() -> None:
     cluster = begun(job("a"))
-    cluster.carry_out(CycleResult(planned={"default/a": Plan(start=7, nodes={"a-1": "n1"})}))
+    cluster.carry_out(
+        CycleResult(planned={"default/a": Plan(start=7, nodes={"a-1": "n1"})}), at_once=True
+    )
     cluster.apply(TimePassed(6))
     assert cluster.snapshot().jobs[0].plan is not None
-    cluster.carry_out(CycleResult())
+    cluster.carry_out(CycleResult(), at_once=True)
     assert cluster.snapshot().jobs[0].plan is None

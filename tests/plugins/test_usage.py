@@ -265,7 +265,7 @@ class TestKeeping:
         before = self.running()
         live = Cluster(before)
         cycle = Scheduler(config("usage")).attach(live).schedule()
-        live.carry_out(cycle)
+        live.carry_out(cycle, at_once=True)
         live.apply(TimePassed(before.now + 60))
         assert live.snapshot() == next_snapshot(before, cycle, now=before.now + 60)
 

@@ -61,7 +61,7 @@ def test_a_cluster_whose_holds_go_and_come_lives_as_from_scratch(
     attached = scheduler.attach(live)
     for _ in range(2):
         assert attached.schedule() == scheduler.schedule(live.snapshot())
-        live.carry_out(attached.schedule())
+        live.carry_out(attached.schedule(), at_once=True)
         for job in snapshot.jobs:
             now = live.snapshot().job(job.uid)
             live.apply(JobChanged(job.uid, holds=() if now.holds else job.holds))

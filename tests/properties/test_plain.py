@@ -63,7 +63,7 @@ def test_a_living_cluster_decides_the_same_behind_plain_doors(doors: tuple[str, 
         for _ in range(5):
             result = fast.schedule()
             assert plain.schedule() == result
-            cluster.carry_out(result)
+            cluster.carry_out(result, at_once=True)
             cluster.apply(*life.events(cluster.snapshot()))
 
     law()

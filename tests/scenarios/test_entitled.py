@@ -133,7 +133,7 @@ class World:
         for _ in range(CYCLES):
             result = self.scheduler.schedule(cluster.snapshot())
             evictions += evicted(result)
-            cluster.carry_out(result)
+            cluster.carry_out(result, at_once=True)
         return End(cluster.snapshot(), evictions)
 
 

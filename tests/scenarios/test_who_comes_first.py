@@ -47,7 +47,7 @@ def run(using: Scheduler, snapshot: Snapshot, cycles: int = 6) -> tuple[list[str
     for _ in range(cycles):
         result = using.schedule(world.snapshot())
         gone += evicted(result)
-        world.carry_out(result)
+        world.carry_out(result, at_once=True)
     return gone, {
         task.uid
         for one in world.snapshot().jobs

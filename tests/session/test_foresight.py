@@ -289,4 +289,4 @@ def test_law_it_is_also_on_a_live_cluster(
             cluster.apply(TaskSucceeded(running[ends[number] % len(running)]))
         cycle = live.schedule()
         assert cycle == plain.schedule(cluster.snapshot())
-        cluster.carry_out(cycle)
+        cluster.carry_out(cycle, at_once=True)

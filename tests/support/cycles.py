@@ -68,10 +68,11 @@ class Cycles:
         if self.result is not None:
             self.cluster.carry_out(
                 self.result,
-                not_started,
-                [*self.leaves, *still_releasing],
+                not_started=not_started,
+                still_releasing=[*self.leaves, *still_releasing],
                 replacement=replacement,
                 keep_reservations=self.keep_reservations,
+                at_once=True,
             )
             self.result = None
         self.cluster.apply(TimePassed(self.now + 1 if now is None else now), *events)

@@ -185,7 +185,9 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
         "Arguments.choice": lambda: {"name": "x", "choices": ("a",), "default": "a"},
         "Cluster": lambda: {"snapshot": snapshot()},
         "Cluster.apply": lambda: {"events": NodeAdded(NodeInfo(name="n9"))},
-        "Cluster.carry_out": lambda: {"cycle": schedule(snapshot()), "not_started": ["w"]},
+        "Cluster.carry_out": lambda: {
+            "cycle": schedule(snapshot()), "not_started": ["w"], "at_once": True,
+        },
         "CycleResult.from_dict": lambda: {"given": schedule(snapshot()).to_dict()},
         "CycleResult.outcome": lambda: {"task_uid": "w"},
         "EventLog.from_dict": lambda: {
@@ -193,6 +195,7 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
         },
         "Record.from_dict": lambda: {"given": _recorder().record.to_dict()},
         "DeviceRequest": lambda: {"name": "r"},
+        "EvictionReport": lambda: {"action": "preempt", "nodes": 1, "candidates": 0},
         "Recorder": lambda: {"snapshot": snapshot()},
         "Recorder.apply": lambda: {"events": NodeAdded(NodeInfo(name="n9"))},
         "Registry.register_action": lambda: {"name": "mine", "factory": lambda _: None},

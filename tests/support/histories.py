@@ -224,7 +224,11 @@ class History:
         queues = [queue.name for queue in snapshot.queues]
         arrivals = self._arrivals(queues, now, random.choice((0, 1, 1, 2)))
         self.cluster.carry_out(
-            result, not_started, still_releasing, keep_reservations=random.random() < 0.9
+            result,
+            not_started=not_started,
+            still_releasing=still_releasing,
+            keep_reservations=random.random() < 0.9,
+            at_once=True,
         )
         self.cluster.apply(TimePassed(now), *events, *removed, *map(JobArrived, arrivals))
 

@@ -90,14 +90,14 @@ def test_whatever_is_not_plain_is_looked_at_as_a_whole(cycle: CycleResult) -> No
 def test_a_cycle_of_another_time_is_refused() -> None:
     cluster = Cluster(SNAPSHOT)
     cluster.apply(TaskSucceeded("r"))
-    cluster.carry_out(CYCLE)
+    cluster.carry_out(CYCLE, at_once=True)
     with pytest.raises(EventError, match="it binds the task, which is Running"):
-        cluster.carry_out(CYCLE)
+        cluster.carry_out(CYCLE, at_once=True)
 
 
 def _carried_out(cycle: CycleResult) -> Snapshot:
     cluster = Cluster(SNAPSHOT)
-    cluster.carry_out(cycle)
+    cluster.carry_out(cycle, at_once=True)
     return cluster.snapshot()
 
 

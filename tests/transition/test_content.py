@@ -30,7 +30,7 @@ def test_law_what_is_counted_follows_events_cycles_and_what_is_taken_back(seed: 
     cluster = Cluster(life.start())
     live = Scheduler().attach(cluster)
     for _ in range(6):
-        cluster.carry_out(live.schedule())
+        cluster.carry_out(live.schedule(), at_once=True)
         before = cluster.snapshot()
         events = life.events(before)
         running = [uid for job in before.jobs for uid in (t.uid for t in job.tasks)]

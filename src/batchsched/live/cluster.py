@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import cast
+from typing import TypeVar, cast
 
-from batchsched.errors import EventError, Fault, SnapshotError
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.model.result import CycleResult
+from batchsched.errors import EventError, Fault, SnapshotError, UnknownNameError
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.result import Bind, CycleResult, Eviction
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import (
     is_collection,
     is_of,
+    is_text,
     shown,
+    truth_problems,
 )
 from batchsched.transition.arguments import Unreadable
 from batchsched.transition.content import Content
-from batchsched.transition.event_rules import apply_events, as_new, keep_plans, set_eligible_times
+from batchsched.transition.event_rules import (
+    TO_START,
+    apply_events,
+    as_new,
+    keep_plans,
+    set_eligible_times,
+)
 from batchsched.transition.events import Event
 from batchsched.transition.next_snapshot import (
     decides_nothing,
@@ -26,6 +34,8 @@ from batchsched.transition.next_snapshot import (
     take_over,
     tasks_started,
 )
+
+PartT = TypeVar("PartT")
 
 
 class Cluster:
@@ -56,7 +66,7 @@ class Cluster:
     >>> cycle = live.schedule()
     >>> [(bind.task_uid, bind.node_name) for bind in cycle.binds]
     [('t1', 'n1')]
-    >>> cluster.carry_out(cycle)
+    >>> cluster.carry_out(cycle, at_once=True)
     >>> cluster.apply(TaskSucceeded("t1"), TimePassed(60))
     >>> cluster.snapshot().jobs[0].tasks[0].status
     <TaskStatus.SUCCEEDED: 'Succeeded'>
@@ -110,6 +120,49 @@ class Cluster:
         """The content, for attached schedulers to read; only `Cluster` changes it."""
         return self._content
 
+    def task(self, uid: str, /) -> TaskInfo:
+        """Return a task as it is now, with or without a job. O(1).
+
+        Raises:
+            UnknownNameError: there is no such task.
+
+        """
+        return self._found("task", self._content.tasks, uid)
+
+    def job(self, uid: str, /) -> JobInfo:
+        """Return a job as it is now, by UID (``namespace/name``). O(its tasks), if it changed.
+
+        Raises:
+            UnknownNameError: there is no such job.
+
+        """
+        self._found("job", self._content.jobs, uid)
+        return self._content.job(uid)
+
+    def node(self, name: str, /) -> NodeInfo:
+        """Return a node as it is now. O(1).
+
+        Raises:
+            UnknownNameError: there is no such node.
+
+        """
+        return self._found("node", self._content.nodes, name)
+
+    def queue(self, name: str, /) -> Queue:
+        """Return a queue as it is now. O(1).
+
+        Raises:
+            UnknownNameError: there is no such queue.
+
+        """
+        return self._found("queue", self._content.queues, name)
+
+    @staticmethod
+    def _found(what: str, parts: Mapping[str, PartT], name: str) -> PartT:
+        if not is_text(name) or name not in parts:
+            raise UnknownNameError(f"the cluster has no {what} {shown(name)}")
+        return parts[name]
+
     def apply(self, *events: Event) -> None:
         """Apply events in order. O(what they change).
 
@@ -134,38 +187,82 @@ class Cluster:
     def carry_out(
         self,
         cycle: CycleResult,
+        *,
+        at_once: bool = False,
         not_started: Iterable[str] = (),
         still_releasing: Iterable[str] = (),
-        *,
         replacement: Callable[[TaskInfo], TaskInfo | None] = as_new,
         keep_reservations: bool = True,
     ) -> None:
-        """Apply the decisions of a cycle, as `batchsched.next_snapshot` does.
+        """Apply the decisions of a cycle. No time passes. O(tasks of the jobs concerned).
 
-        Tasks that were bound run, and tasks that were evicted have left and are pending again,
-        unless they are named below. The same applies to tasks that were Bound or Releasing
-        before. No time passes. O(tasks of the jobs concerned).
+        Tasks that were bound are Bound until `TaskStarted` or `BindRefused` says what became of
+        them; tasks that were evicted are Releasing until `TaskGone`, `TaskRemoved` or
+        `EvictionRefused`. Tasks that were Bound or Releasing before stay so.
+
+        With `at_once`, as in simulations, all of this has happened when the call returns: bound
+        tasks run, and evicted tasks have left and are pending again, as in
+        `batchsched.next_snapshot`; so do tasks that were Bound or Releasing before.
 
         Args:
             cycle: the result of a cycle on this cluster.
-            not_started: UIDs of bound tasks that have not started; they are Bound until
-                `TaskStarted`, `BindRefused` or the next `carry_out`.
-            still_releasing: UIDs of tasks that were evicted, or are leaving, and still hold their
-                resources; they are Releasing until `TaskGone`, `EvictionRefused` or the next
-                `carry_out`.
-            replacement: returns the task that replaces one that is gone; see `next_snapshot`.
+            at_once: whether all that was decided has happened already.
+            not_started: with `at_once`, UIDs of bound tasks that have not started, and are Bound.
+            still_releasing: with `at_once`, UIDs of tasks that were evicted, or are leaving, and
+                still hold their resources: they are Releasing.
+            replacement: with `at_once`, returns the task that replaces one that is gone; see
+                `batchsched.next_snapshot`.
             keep_reservations: whether reservations are kept.
 
         Raises:
-            EventError: the cycle was not run on this cluster in its present state, or a named
-                task was neither bound nor evicted; all faults at once, and nothing has changed.
+            EventError: the cycle was not run on this cluster in its present state, a named task
+                was neither bound nor evicted, or an argument goes with `at_once` alone; all
+                faults at once, and nothing has changed.
+
+        >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, Scheduler, TaskInfo
+        >>> from batchsched.live import Cluster, JobArrived, TaskStarted
+        >>> cpu = Resource(milli_cpu=1000)
+        >>> cluster = Cluster(
+        ...     nodes=[NodeInfo(name="n1", allocatable=cpu)],
+        ...     queues=[Queue(name="q")],
+        ... )
+        >>> task = TaskInfo(uid="t", name="t", resreq=cpu)
+        >>> cluster.apply(JobArrived(JobInfo(name="j", queue="q", tasks=[task])))
+        >>> cluster.carry_out(Scheduler().attach(cluster).schedule())
+        >>> cluster.task("t").status.value
+        'Bound'
+        >>> cluster.apply(TaskStarted("t"))
+        >>> cluster.task("t").status.value
+        'Running'
 
         """
+        faults = [Fault(*problem) for problem in truth_problems("at_once", at_once)]
+        if at_once is False:
+            for name, given, usual in (
+                ("not_started", not_started, ()),
+                ("still_releasing", still_releasing, ()),
+                ("replacement", replacement, as_new),
+            ):
+                if given is not usual:
+                    faults.append(Fault(name, "goes with at_once=True alone"))
+        if faults:
+            raise EventError(faults)
         if not is_of(cycle, CycleResult):
             raise EventError.at("cycle", f"expected a CycleResult, got {shown(cycle)}")
         content = self._content
         not_started, still_releasing = _listed(not_started), _listed(still_releasing)
-        if (
+        if not at_once:
+            moving = [(uid, content.tasks[uid].status) for uid in content.unsettled]
+            to_start = [uid for uid, status in moving if status in TO_START]
+            leaving = [uid for uid, status in moving if status is TaskStatus.RELEASING]
+            stays = (TaskStatus.BOUND, TaskStatus.RELEASING)
+            if decides_nothing(cycle) and all(status in stays for _, status in moving):
+                keep_plans(content, cycle.planned)
+                content.commit()
+                return
+            not_started = [*to_start, *_uids_of(cycle.binds)]
+            still_releasing = [*leaving, *_uids_of(cycle.evictions)]
+        elif (
             type(cycle) is CycleResult
             and not content.unsettled
             and not_started == still_releasing == []
@@ -261,6 +358,14 @@ class Cluster:
             f"<Cluster at {content.now!r}: {len(content.nodes)} nodes, {len(content.queues)} "
             f"queues, {len(content.jobs)} jobs, {len(content.tasks)} tasks>"
         )
+
+
+def _uids_of(decided: Iterable[Bind | Eviction]) -> list[str]:
+    """Return the UIDs that decisions name; what is wrong with a result is told elsewhere."""
+    try:
+        return [each.task_uid for each in decided]
+    except Exception:
+        return []
 
 
 def _listed(uids: Iterable[str]) -> Iterable[str]:

@@ -511,7 +511,7 @@ class _Simulation:
             self._push(planned, _PLANNED, -1, 0)
 
     def _carry_out(self, cycle: CycleResult, now: float) -> None:
-        self._cluster.carry_out(cycle)
+        self._cluster.carry_out(cycle, at_once=True)
         for eviction in cycle.evictions:
             job = self._job_of[eviction.task_uid]
             if job in self._since:

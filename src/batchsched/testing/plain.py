@@ -212,7 +212,7 @@ class _History:
         arriving = iter(self.arriving)
         for wave in self.waves:
             result = attached.schedule()
-            cluster.carry_out(result)
+            cluster.carry_out(result, at_once=True)
             cluster.apply(*_events(cluster.snapshot(), wave, arriving))
             yield result
         yield attached.schedule()

@@ -18,6 +18,7 @@ from batchsched.live import (
     EvictionRefused,
     JobArrived,
     JobChanged,
+    JobEnded,
     JobRemoved,
     NodeAdded,
     NodeChanged,
@@ -26,7 +27,9 @@ from batchsched.live import (
     QueueAdded,
     QueueChanged,
     QueueRemoved,
+    TaskChanged,
     TaskFailed,
+    TaskFound,
     TaskGone,
     TaskHoldsChanged,
     TaskReleasing,
@@ -42,7 +45,7 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import amount_text
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import duration_problems
-from batchsched.tools.amounts import evolved
+from batchsched.transition.event_rules import said_of_job
 
 
 @frozen
@@ -219,8 +222,12 @@ class _Words:
             case OtherTaskArrived():
                 where = f" on node {change.task.node_name}" if change.task.node_name else ""
                 return _Told(f"task {change.task.display_name}{where}, which is not managed here")
-            case JobArrived() | JobChanged() | JobRemoved() | TasksAdded():
+            case JobArrived() | JobChanged() | JobEnded() | JobRemoved() | TasksAdded():
                 return _Told(self._of_job(change))
+            case TaskChanged():
+                return _Told(f"task {self._task(change.task.uid)} is described anew")
+            case TaskFound():
+                return _Told(f"task {self._task(change.uid)} runs on node {change.node_name}")
             case TaskHoldsChanged():
                 before = () if change.uid not in self._tasks else self._tasks[change.uid][0].holds
                 return _Told(f"task {self._task(change.uid)}: {_holds(before, change.holds)}")
@@ -268,7 +275,7 @@ class _Words:
             return _Told(f"add queue {queue.name}" + ("" if more == _UNCHANGED else f": {more}"))
         return _Told(f"queue {queue.name}: {_differences(before or queue, queue, _QUEUE_FIELDS)}")
 
-    def _of_job(self, change: JobArrived | JobChanged | JobRemoved | TasksAdded) -> str:
+    def _of_job(self, change: JobArrived | JobChanged | JobEnded | JobRemoved | TasksAdded) -> str:
         if isinstance(change, JobArrived):
             job = self._jobs[change.job.uid] = change.job
             self._note(job.uid, job.tasks)
@@ -276,13 +283,13 @@ class _Words:
         if isinstance(change, JobRemoved):
             self._jobs.pop(change.uid, None)
             return f"remove job {change.uid}"
+        if isinstance(change, JobEnded):
+            return f"job {change.uid} {'succeeds' if change.succeeded else 'fails'}"
         if isinstance(change, TasksAdded):
             self._note(change.job_uid, change.tasks)
             return f"job {change.job_uid}: {counted(len(change.tasks), 'more task')}"
-        fields = ("priority", "queue", "min_available", "max_available", "holds")
-        given = {name: getattr(change, name) for name in fields}
         before = self._jobs.get(change.uid, JobInfo(name=change.uid, queue=""))
-        after = evolved(before, {name: to for name, to in given.items() if to is not None})
+        after = evolve(before, **said_of_job(change))
         if change.uid in self._jobs:
             self._jobs[change.uid] = after
         return f"job {change.uid}: {_differences(before, after, _JOB_FIELDS)}"
@@ -384,6 +391,10 @@ _JOB_FIELDS: Mapping[str, _Field] = {
     "queue": ("queue", _plain),
     "min_available": ("minimum", _plain),
     "max_available": ("maximum", _plain),
+    "user": ("user", _plain),
+    "labels": ("labels", None),
+    "deadline": ("deadline", _plain),
+    "max_wait": ("longest wait", _plain),
 }
 _UNCHANGED = "unchanged"
 

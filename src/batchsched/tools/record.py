@@ -146,7 +146,7 @@ class Recorder:
     def cycle(self) -> CycleResult:
         """Run a cycle, apply its decisions to the cluster, and return its result."""
         result = self._live.schedule()
-        self._cluster.carry_out(result)
+        self._cluster.carry_out(result, at_once=True)
         self._cycles.append(RecordedCycle(events=self._events, result=result))
         self._events = []
         return result
@@ -205,7 +205,7 @@ def replay(
                 differs_at=position,
                 difference=compare(recorded.result, result, snapshot),
             )
-        cluster.carry_out(result)
+        cluster.carry_out(result, at_once=True)
     return Replay(cycles=len(record.cycles), differs_at=None, difference=None)
 
 

@@ -201,7 +201,7 @@ class Trials:
                 elif isinstance(change, SchedulerConfig):
                     live = Scheduler(change, self._registry).attach(cluster)
                 else:
-                    cluster.carry_out(live.schedule(reasons=False))
+                    cluster.carry_out(live.schedule(reasons=False), at_once=True)
                     if change.seconds:
                         cluster.apply(TimePassed(cluster.now + change.seconds))
             cluster.apply(*events)

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from attrs import evolve, frozen
+from attrs import evolve, fields, frozen
 
 from batchsched.errors import EventError, Fault, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Plan, Queue, TaskInfo, TaskStatus
@@ -604,31 +604,77 @@ class _Applied:
         content, uid = self._content, event.uid
         if not self._expect(uid, content.jobs, "job"):
             return
-        job = content.jobs[uid]
-        changed = evolve(
-            job,
-            priority=job.priority if event.priority is None else event.priority,
-            queue=job.queue if event.queue is None else event.queue,
-            min_available=job.min_available if event.min_available is None else event.min_available,
-            max_available=job.max_available if event.max_available is None else event.max_available,
-            holds=job.holds if event.holds is None else event.holds,
-        )
+        changed = evolve(content.jobs[uid], **said_of_job(event))
         self._to_check.append((self._path, "jobs", changed))
         content.put("jobs", uid, changed)
         self._let_start(uid)
+
+    def job_ended(self, event: happened.JobEnded) -> None:
+        content, uid = self._content, event.uid
+        if not self._expect(uid, content.jobs, "job"):
+            return
+        if not is_of(event.succeeded, bool):
+            self._refuse(f"expected True or False, got {shown(event.succeeded)}", "succeeded")
+            return
+        end = _ends(TaskStatus.SUCCEEDED if event.succeeded else TaskStatus.FAILED)
+        for member in content.members[uid]:
+            task = content.tasks[member]
+            if not task.status.ended:
+                content.put("tasks", member, end(task, content.now))
+        self._let_start(uid)
+
+    def task_changed(self, event: happened.TaskChanged) -> None:
+        content, task = self._content, event.task
+        if not self._is(task, TaskInfo, "task") or not self._expect(
+            task.uid, content.tasks, "task"
+        ):
+            return
+        before = content.tasks[task.uid]
+        self._put_checked(
+            evolve(
+                task,
+                status=before.status,
+                node_name=before.node_name,
+                is_backfill=before.is_backfill,
+                start_time=before.start_time,
+                attained_service=before.attained_service,
+            )
+        )
+
+    def task_found(self, event: happened.TaskFound) -> None:
+        content, uid = self._content, event.uid
+        if not self._expect(uid, content.tasks, "task") or not self._expect(
+            event.node_name, content.nodes, "node"
+        ):
+            return
+        task = content.tasks[uid]
+        if task.status.ended:
+            self._refuse(f"task {uid!r}: the task is {task.status.value}; it cannot run again")
+        elif task.status.holds and task.node_name == event.node_name:
+            content.put("tasks", uid, placed(task, TaskStatus.RUNNING, task.node_name))
+        else:
+            task = with_run_added(task, content.now)
+            found = running(task, event.node_name, is_backfill=task.is_backfill, now=content.now)
+            content.put("tasks", uid, found)
+            owner = content.owner.get(uid)
+            if owner is not None:
+                self._let_start(owner)
 
     def task_holds_changed(self, event: happened.TaskHoldsChanged) -> None:
         content, uid = self._content, event.uid
         if not self._expect(uid, content.tasks, "task"):
             return
-        changed = evolve(content.tasks[uid], holds=event.holds)
-        owner = content.owner.get(uid)
+        self._put_checked(evolve(content.tasks[uid], holds=event.holds))
+
+    def _put_checked(self, changed: TaskInfo) -> None:
+        content = self._content
+        owner = content.owner.get(changed.uid)
         if owner is None:
             self._to_check.append((self._path, "other_tasks", changed))
         else:
             of_job = evolve(content.jobs[owner], tasks=[changed])
             self._to_check.append((self._path, "jobs", of_job))
-        content.put("tasks", uid, changed)
+        content.put("tasks", changed.uid, changed)
 
     def job_removed(self, event: happened.JobRemoved) -> None:
         if self._expect(event.uid, self._content.jobs, "job"):
@@ -761,6 +807,17 @@ class _Applied:
                 self.faults.append(Fault(path, message))
 
 
+def said_of_job(event: happened.JobChanged) -> dict[str, Any]:
+    """Return the fields of a job that an event changes, with their new values."""
+    given = {each.name: getattr(event, each.name) for each in fields(happened.JobChanged)}
+    del given["uid"]
+    return {
+        name: None if value is happened.NO_LIMIT else value
+        for name, value in given.items()
+        if value is not None
+    }
+
+
 def _uids(tasks: Iterable[TaskInfo]) -> list[str]:
     return [task.uid for task in tasks]
 
@@ -771,9 +828,12 @@ _HANDLERS: dict[type[object], Callable[[_Applied, object], None]] = cast(
         happened.TimePassed: _Applied.time_passed,
         happened.JobArrived: _Applied.job_arrived,
         happened.JobChanged: _Applied.job_changed,
+        happened.JobEnded: _Applied.job_ended,
         happened.JobRemoved: _Applied.job_removed,
         happened.EndedJobsRemoved: _Applied.ended_jobs_removed,
         happened.TasksAdded: _Applied.tasks_added,
+        happened.TaskChanged: _Applied.task_changed,
+        happened.TaskFound: _Applied.task_found,
         happened.TaskHoldsChanged: _Applied.task_holds_changed,
         happened.OtherTaskArrived: _Applied.other_task_arrived,
         happened.NodeAdded: _Applied.node_added,

@@ -7,12 +7,13 @@ effects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from enum import Enum
 
 from attrs import field, frozen
 
 from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.model.immutable import kept_tuple
+from batchsched.model.immutable import kept_text_map, kept_tuple
 
 
 @frozen
@@ -32,19 +33,47 @@ class JobArrived:
     job: JobInfo
 
 
+class NoLimit(Enum):
+    """The type of `NO_LIMIT`."""
+
+    NO_LIMIT = "no limit"
+
+
+NO_LIMIT = NoLimit.NO_LIMIT
+"""In `JobChanged`: the job has no such limit any more."""
+
+
+def _labels(content: Mapping[str, str] | None, /) -> Mapping[str, str] | None:
+    return None if content is None else kept_text_map(content)
+
+
 @frozen
 class JobChanged:
-    """A job's priority, queue, minimum, maximum or own holds changed; None: unchanged.
+    """What is said of a job changed; None: unchanged. Its tasks and groups do not change.
 
-    Its tasks and groups do not change.
+    >>> from batchsched.live import NO_LIMIT, JobChanged
+    >>> JobChanged("default/train", priority=10, max_available=NO_LIMIT).priority
+    10
     """
 
     uid: str
     priority: int | None = field(default=None, kw_only=True)
     queue: str | None = field(default=None, kw_only=True)
     min_available: int | None = field(default=None, kw_only=True)
-    max_available: int | None = field(default=None, kw_only=True)
+    max_available: int | NoLimit | None = field(default=None, kw_only=True)
     holds: tuple[Hold, ...] | None = field(default=None, kw_only=True)
+    user: str | None = field(default=None, kw_only=True)
+    labels: Mapping[str, str] | None = field(default=None, converter=_labels, kw_only=True)
+    deadline: float | NoLimit | None = field(default=None, kw_only=True)
+    max_wait: float | NoLimit | None = field(default=None, kw_only=True)
+
+
+@frozen
+class JobEnded:
+    """All tasks of a job that had not ended have, wherever they were; none is replaced."""
+
+    uid: str
+    succeeded: bool = field(default=True, kw_only=True)
 
 
 @frozen
@@ -72,6 +101,24 @@ class TasksAdded:
 
 
 # Tasks
+
+
+@frozen
+class TaskChanged:
+    """A task's description changed: labels, priority, resources, constraints, holds and so on.
+
+    Where it is and how far it has come does not change, whatever the new description says of it.
+    """
+
+    task: TaskInfo
+
+
+@frozen
+class TaskFound:
+    """A task was found running on a node, whatever was known of it before."""
+
+    uid: str
+    node_name: str
 
 
 @frozen
@@ -198,9 +245,12 @@ Event = (
     TimePassed
     | JobArrived
     | JobChanged
+    | JobEnded
     | JobRemoved
     | EndedJobsRemoved
     | TasksAdded
+    | TaskChanged
+    | TaskFound
     | TaskHoldsChanged
     | OtherTaskArrived
     | TaskStarted

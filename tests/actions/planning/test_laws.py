@@ -336,7 +336,7 @@ def planned_easy(
             if number not in starts:
                 starts[number] = now
                 heapq.heappush(ends, (now + of[number][0], number))
-        cluster.carry_out(result)
+        cluster.carry_out(result, at_once=True)
     return starts
 
 
