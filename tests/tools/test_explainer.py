@@ -266,10 +266,11 @@ def test_it_tells_who_was_considered_for_eviction_and_why_not() -> None:
             "tiers": [{"plugins": ["priority", "conformance", "predicates"]}],
         }
     )
-    victims = explained(snapshot, "default/job", config).victims
-    assert {(v.action, v.plugin, v.verdict, v.count) for v in victims} >= {
-        ("preempt", "priority", "protected", 2)
-    }
+    explanation = explained(snapshot, "default/job", config)
+    assert explanation.reason is not None
+    (report,) = explanation.reason.evictions
+    assert report.out == {"higher priority": 2}
+    assert report.text in str(explanation)
 
 
 def with_capacity(**arguments: object) -> SchedulerConfig:
@@ -281,15 +282,12 @@ def with_capacity(**arguments: object) -> SchedulerConfig:
     )
 
 
-def said_by_capacity(
-    snapshot: Snapshot, **arguments: object
-) -> tuple[dict[str, int], dict[str, int]]:
-    """What capacity says of whom the job could evict: verdicts, and why not; with their counts."""
-    explanation = explained(snapshot, "default/job", with_capacity(**arguments))
-    said = [v for v in explanation.victims if (v.action, v.plugin) == ("reclaim", "capacity")]
-    reasons = {reason: count for v in said for reason, count in v.reasons.items()}
-    assert all(reason[:80] in str(explanation) for reason in reasons)  # long lines are cut
-    return {v.verdict: v.count for v in said}, reasons
+def not_claimed(snapshot: Snapshot, **arguments: object) -> tuple[dict[str, int], str]:
+    """How many tasks the job could not claim, by reason, and why its queue may claim nothing."""
+    reason = explained(snapshot, "default/job", with_capacity(**arguments)).reason
+    assert reason is not None
+    out = {why: count for report in reason.evictions for why, count in report.out.items()}
+    return out, "" if reason.refusal is None else reason.refusal.text
 
 
 def of_queue(queue: str, count: int, size: int = 1, minimum: int = 0) -> JobInfo:
@@ -301,75 +299,23 @@ def of_queue(queue: str, count: int, size: int = 1, minimum: int = 0) -> JobInfo
     )
 
 
-@pytest.mark.parametrize(
-    ("minimum", "verdicts", "reason"),
-    [
-        (0, {"protected": 2, "victim": 2}, {"covered by the fair share of queue 'b'": 2}),
-        (4, {"protected": 4}, {"protected by gang": 4}),
-    ],
-)
-def test_it_tells_what_a_fair_share_covers(
-    minimum: int, verdicts: dict[str, int], reason: dict[str, int]
-) -> None:
+def test_it_tells_why_tasks_are_not_claimed() -> None:
+    queues = [Queue(name="a"), Queue(name="b")]
     snapshot = Snapshot(
         nodes=[NodeInfo(name="n1", allocatable=4 * CPU)],
-        queues=[Queue(name="a"), Queue(name="b")],
-        jobs=[of_queue("b", 4, minimum=minimum), waiting("job", "a", count=3)],
+        queues=queues,
+        jobs=[of_queue("b", 4, minimum=4), waiting("job", "a", count=3)],
     )
     # What needs all of its tasks is on loan as a whole, and gang protects it.
-    assert said_by_capacity(snapshot) == (verdicts, reason)
-
-
-def test_it_tells_why_a_queue_claims_nothing() -> None:
-    snapshot = Snapshot(
-        nodes=[NodeInfo(name="n1", allocatable=4 * CPU)],
-        queues=[Queue(name="a"), Queue(name="b")],
-        jobs=[of_queue("a", 2), of_queue("b", 2), waiting("job", "a")],
-    )
-    why = "no claim is possible: queue 'a' would hold 3 cpu, 1 more than its share of 2"
-    assert said_by_capacity(snapshot) == ({"protected": 2}, {why: 2})
+    assert not_claimed(snapshot) == ({"protected by gang": 4}, "")
+    snapshot = evolve(snapshot, jobs=[of_queue("a", 2), of_queue("b", 2), waiting("job", "a")])
+    why = "queue 'a' would hold 3 cpu, 1 more than its share of 2"
+    assert not_claimed(snapshot) == ({}, why)
     # Two that are equally full have nothing to level.
-    assert said_by_capacity(snapshot, level=True) == (
-        {"protected": 2},
+    assert not_claimed(snapshot, level=True) == (
         {"covered by the fair share of queue 'b'": 2},
+        "",
     )
-
-
-def test_it_tells_which_queue_keeps_others_out_of_reach_or_is_not_above_its_share() -> None:
-    queues = [
-        Queue(name="X", limit=ResourceLimit(milli_cpu=4000)),
-        Queue(name="x1", parent="X"),
-        Queue(name="x2", parent="X"),
-        Queue(name="y"),
-    ]
-    snapshot = Snapshot(
-        nodes=[NodeInfo(name="n1", allocatable=8 * CPU)],
-        queues=queues,
-        jobs=[of_queue("x2", 4), of_queue("y", 4), waiting("job", "x1", 3)],
-    )
-    verdicts, reasons = said_by_capacity(snapshot)
-    assert verdicts == {"protected": 6, "victim": 2}
-    assert reasons == {
-        "covered by the fair share of queue 'y'": 4,
-        "covered by the fair share of queue 'x2'": 2,
-    }
-    queues = [
-        *(Queue(name=name, deserved=3 * CPU) for name in "XY"),
-        *(Queue(name=f"x{i}", parent="X", deserved=CPU) for i in (1, 2)),
-        Queue(name="y", parent="Y", deserved=3 * CPU),
-    ]
-    jobs = [of_queue("x2", 3), of_queue("y", 1), waiting("more", "x1", 2)]
-    nodes = [NodeInfo(name="n1", allocatable=4 * CPU), NodeInfo(name="n2", allocatable=2 * CPU)]
-    snapshot = Snapshot(nodes=nodes, queues=queues, jobs=[*jobs, waiting("job", "y", 1, 3)])
-    assert said_by_capacity(snapshot)[1] == {
-        "no claim is possible: queue 'y' would hold 4 cpu, 1 more than its share of 3; "
-        "what it deserves, 3, would be exceeded by 1": 3
-    }
-    snapshot = evolve(snapshot, jobs=[*jobs[::2], waiting("job", "y", 1, 3)])
-    assert said_by_capacity(snapshot)[1] == {
-        "of queue 'X', which has no more than its fair share of cpu": 2,
-        "covered by the fair share of queue 'x2'": 1,
-    }
 
 
 @pytest.mark.parametrize(("order", "place"), [("queue", 2), ("graded", 1)])

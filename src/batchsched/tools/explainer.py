@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import evolve
 
-from batchsched.actions.eviction.claims import why_not_victims
 from batchsched.causes import WhyPending
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError
 from batchsched.kubernetes.facts import JobFacts
 from batchsched.model.cluster import JobInfo, TaskStatus
-from batchsched.model.reasons import Unfit
 from batchsched.model.resources import Amount, Resource
 from batchsched.model.result import CycleResult, QueueOutcome
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.placement import Fit
-from batchsched.plugin.extension_points import Verdict
-from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
 from batchsched.session.turns import tasks_left
 from batchsched.state.groups import Counting
@@ -32,10 +27,8 @@ from batchsched.tools.explanation import (
     Explanation,
     GroupStanding,
     QueueStanding,
-    VictimsJudged,
 )
 from batchsched.tools.helpful_changes import (
-    EVICTING,
     Waiting,
     plan_of_trials,
     release,
@@ -46,7 +39,6 @@ from batchsched.tools.helpful_changes import (
 from batchsched.tools.node_fit import NodeFit, as_resource, counted, fits_of, nearest_nodes
 from batchsched.tools.standings import Standings
 from batchsched.tools.trials import Trials
-from batchsched.trace import TraceEvent, VerdictsGiven
 
 _BEFORE = 5
 
@@ -79,11 +71,10 @@ def explain(
     If something holds the job, nothing is told of nodes, but what follows once nothing holds it:
     where it would start, or what it would wait for then.
 
-    Costs O(nodes + tasks), verdicts on all running tasks if the configuration has preempt or
-    reclaim, and at most some tens of cycles without those two, each as cheap as the change is
-    small. If preempt or reclaim runs before an action that starts tasks, a change that was enough
-    is tried with it too: one or a few more cycles for each kind of change, as slow as the
-    evictions. With `try_changes=False` no changes are tried.
+    Costs O(nodes + tasks), and at most some tens of cycles without preempt and reclaim, each as
+    cheap as the change is small. If one of these runs before an action that starts tasks, a change
+    that was enough is tried with it too: one or a few more cycles for each kind of change, as slow
+    as the evictions. With `try_changes=False` no changes are tried.
 
     Args:
         snapshot: the cluster.
@@ -163,7 +154,6 @@ def explain(
                 available=sum(fit.takes_it for fit in fits),
                 unfit=counted(fits, task.info),
                 nearest=nearest_nodes(session, result, task, fits),
-                victims=_victims_judged(snapshot, trials.config, registry, task.uid),
             )
         elif (
             explanation.why is WhyPending.PLANNED
@@ -382,107 +372,3 @@ def _held(queue: QueueState, zero: Sequence[Amount]) -> Sequence[Amount]:
                 for at, amount in enumerate(task.resreq):
                     held[at] += amount
     return held
-
-
-# The verdicts of plugins on the tasks that it could evict
-
-
-def _victims_judged(
-    snapshot: Snapshot, config: SchedulerConfig, registry: Registry | None, uid: str
-) -> tuple[VictimsJudged, ...]:
-    """Collect plugins' verdicts on all candidates of preempt and reclaim, at the cycle's start.
-
-    For a plugin that makes claims (`batchsched.plugin.Claims`), the verdict is whether the claim of
-    the task's job may take the candidate. O(nodes + tasks), plus the verdicts.
-    """
-    actions = [action.name for action in config.actions if action.name in EVICTING]
-    if not actions:
-        return ()
-    verdict_on: dict[tuple[str, str, str], str] = {}
-
-    def collect(event: TraceEvent) -> None:
-        if isinstance(event, VerdictsGiven):
-            for candidate, verdict in event.verdicts.items():
-                key = (event.action, event.plugin, candidate)
-                if verdict_on.get(key) != Verdict.PROTECTED.value:
-                    verdict_on[key] = verdict
-
-    session = Scheduler(config, registry, trace=collect).open(snapshot)
-    claimant = session.task(uid)
-    job = claimant.job
-    if job is None or not job.in_session:
-        return ()
-    by_verdict: dict[tuple[str, str, str], list[str]] = {}
-    claimed: dict[tuple[str, str, str], dict[str, int]] = {}
-    for action in dict.fromkeys(actions):
-        session.action_name = action
-        candidates: list[TaskState] = []
-        for node in session.nodes:
-            running = session.running_on(node)
-            if action == "preempt":
-                there = [t for t in running.of_queue(job.queue) if t.job is not job]
-                judge = session.preemptable
-            else:
-                there = running.of_other_queues(job.queue)
-                judge = session.reclaimable
-            if there:
-                judge(claimant, session.in_victim_order(there))
-                candidates += there
-        if action == "reclaim" and session.plugin_set.has_claims and candidates:
-            plugin = session.plugin_set.names_on("claim")[0]
-            why = _why_not(session, job, candidates)
-            for one, reason in zip(candidates, why, strict=True):
-                given = Verdict.VICTIM if reason is None else Verdict.PROTECTED
-                verdict_on[action, plugin, one.uid] = given.value
-            reasons = [reason for reason in why if reason is not None]
-            claimed[action, plugin, Verdict.PROTECTED.value] = _counted(reasons)
-    if session.teller is not None:
-        session.teller.flush()
-    for (action, plugin, candidate), verdict in verdict_on.items():
-        by_verdict.setdefault((action, plugin, verdict), []).append(candidate)
-    return tuple(
-        VictimsJudged(
-            action=action,
-            plugin=plugin,
-            verdict=verdict,
-            count=len(uids),
-            example=session.task(min(uids)).info.display_name,
-            reasons=claimed.get((action, plugin, verdict))
-            or _reasons(session, plugin, claimant, uids, verdict),
-        )
-        for (action, plugin, verdict), uids in by_verdict.items()
-    )
-
-
-def _why_not(
-    session: Session, job: JobState, candidates: Sequence[TaskState]
-) -> Sequence[str | None]:
-    """Return why the claim of a job may not take each candidate; None: it may."""
-    need = need_of_job(job, tasks_left(session, job))
-    if need is None:
-        return ["the job needs nothing"] * len(candidates)
-    claim = session.plugin_set.claim(need)
-    if isinstance(claim, Unfit):
-        return [f"no claim is possible: {claim.text}"] * len(candidates)
-    why_not = why_not_victims(session, need.tasks[0], claim)
-    reasons: dict[str, str | None] = {}
-    for node in session.nodes:
-        there = [task for task in candidates if task.node is node]
-        reasons.update(zip((task.uid for task in there), why_not(node, there), strict=True))
-    return [reasons[task.uid] for task in candidates]
-
-
-def _reasons(
-    session: Session, plugin: str, claimant: TaskState, uids: Sequence[str], verdict: str
-) -> Mapping[str, int]:
-    """Return why a plugin gave candidates this verdict, if it gives reasons."""
-    given = Verdict(verdict)
-    if given is Verdict.VICTIM:
-        return {}
-    candidates = [session.task(uid) for uid in uids]
-    own = session.plugin_set.verdict_reasons(plugin, claimant, candidates, given)
-    return _counted(own)
-
-
-def _counted(reasons: Sequence[str]) -> dict[str, int]:
-    return dict(Counter(filter(None, reasons)).most_common())

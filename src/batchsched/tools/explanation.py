@@ -94,21 +94,6 @@ class GroupStanding:
 
 
 @frozen(kw_only=True)
-class VictimsJudged:
-    """A plugin's verdict on tasks that an action could evict."""
-
-    action: str
-    plugin: str
-    verdict: str
-    count: int
-    """The number of tasks with this verdict."""
-    example: str
-    """The display name of one of them."""
-    reasons: Mapping[str, int] = field(default=EMPTY)
-    """Reason to the number of tasks, the most frequent first; empty if the plugin gives none."""
-
-
-@frozen(kw_only=True)
 class TriedChange:
     """A single change with which the task or job started in a trial cycle."""
 
@@ -179,9 +164,6 @@ class Explanation(Report):
     most frequent first. A node counts under everything that keeps it from there."""
     nearest: tuple[NearNode, ...] = ()
     """The three nodes that lack the least, of those that could take the task if others left."""
-    victims: tuple[VictimsJudged, ...] = ()
-    """The verdicts of plugins on the tasks that preempt and reclaim could evict for it, at the
-    beginning of the cycle. A task that any plugin protects is not evicted."""
     would_start: tuple[TriedChange, ...] = ()
     """Single changes with which it started; each was tried with a cycle."""
     tried: int = 0
@@ -237,18 +219,6 @@ class Explanation(Report):
             rows.append((node.name, what or "has room", _held(node.holders)))
         if rows:
             yield Section("Nearest nodes", (), ("node", "problem", "held by"), rows)
-        if self.victims:
-            yield Section(
-                "Verdicts of plugins on tasks that it could evict",
-                tuple(
-                    f"{v.plugin}: {reason} ({count})"
-                    for v in self.victims
-                    for reason, count in v.reasons.items()
-                ),
-                ("action", "plugin", "verdict", "tasks", "such as"),
-                [(v.action, v.plugin, v.verdict, v.count, v.example) for v in self.victims],
-                is_detail=True,
-            )
         said = tuple(f"{change.text}" for change in self.would_start)
         if self.once_released:
             yield Section("What follows", (self.once_released,))
