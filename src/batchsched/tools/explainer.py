@@ -12,7 +12,7 @@ from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError
 from batchsched.kubernetes.facts import JobFacts
 from batchsched.model.cluster import JobInfo, TaskStatus
-from batchsched.model.resources import Amount, Resource
+from batchsched.model.resources import Resource
 from batchsched.model.result import CycleResult, QueueOutcome
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.arguments import checks_arguments
@@ -22,6 +22,7 @@ from batchsched.session.turns import tasks_left
 from batchsched.state.groups import Counting
 from batchsched.state.needs import need_of_job, need_of_task
 from batchsched.state.records import JobState, QueueState, SortKey, TaskState
+from batchsched.state.vectors import total_of
 from batchsched.tools.explanation import (
     AboveShare,
     Explanation,
@@ -36,7 +37,7 @@ from batchsched.tools.helpful_changes import (
     with_release,
     without_evictions,
 )
-from batchsched.tools.node_fit import NodeFit, as_resource, counted, fits_of, nearest_nodes
+from batchsched.tools.node_fit import NodeFit, counted, fits_of, nearest_nodes
 from batchsched.tools.standings import Standings
 from batchsched.tools.trials import Trials
 
@@ -286,7 +287,10 @@ def _standing_of_queue(session: Session, state: JobState) -> QueueStanding:
         return evolve(
             own, above=above, is_overused=session.overused(queue), leaves=_leaves_below(queue)
         )
-    allocated = as_resource(session, _held(queue, session.ledger.dimensions.zero))
+    dimensions = session.ledger.dimensions
+    holding = [task for job in queue.jobs for task in job.tasks if task.status.occupies]
+    held = total_of([task.resreq for task in holding if not task.is_backfill], dimensions.zero)
+    allocated = dimensions.resource(held)
     share = session.plugin_set.queue_share(queue)
     return QueueStanding(
         name=queue.name,
@@ -294,7 +298,7 @@ def _standing_of_queue(session: Session, state: JobState) -> QueueStanding:
         weight=queue.info.weight,
         allocated=allocated,
         share=_share(session, allocated),
-        deserved=None if share is None else as_resource(session, share[0]),
+        deserved=None if share is None else dimensions.resource(share[0]),
         is_overused=session.overused(queue),
         leaves=_leaves_below(queue),
     )
@@ -362,13 +366,3 @@ def _share(session: Session, held: Resource) -> float:
     names = session.ledger.dimensions.names
     whole = zip(names, session.ledger.cluster, strict=False)
     return float(max((held.get(name) / amount for name, amount in whole if amount), default=0.0))
-
-
-def _held(queue: QueueState, zero: Sequence[Amount]) -> Sequence[Amount]:
-    held = list(zero)
-    for job in queue.jobs:
-        for task in job.tasks:
-            if task.status.occupies and not task.is_backfill:
-                for at, amount in enumerate(task.resreq):
-                    held[at] += amount
-    return held

@@ -226,7 +226,7 @@ def _near(
     refusals = [text for unfit in fit.refusals for text in _texts(unfit, node, task.info)]
     return NearNode(
         name=node.name,
-        missing=as_resource(session, _missing(task, node, taken)),
+        missing=session.ledger.dimensions.resource(_missing(task, node, taken)),
         refusal=", ".join(agreeing(text, 1) for text in refusals),
         holders=tuple(holders),
     )
@@ -259,17 +259,3 @@ def _until(session: Session, task: TaskState) -> float | None:
     if started is None or estimate is None or not task.status.holds:
         return None
     return max(session.now, started + estimate)
-
-
-def as_resource(session: Session, amounts: Sequence[float]) -> Resource:
-    """Return amounts by dimension as a resource."""
-    named = dict(zip(session.ledger.dimensions.names, amounts, strict=False))
-    kept: dict[str, Amount] = {
-        name: int(amount) if amount == int(amount) else float(amount)
-        for name, amount in named.items()
-    }
-    return Resource(
-        milli_cpu=kept.pop("cpu", 0),
-        memory=kept.pop("memory", 0),
-        scalars={name: amount for name, amount in kept.items() if amount},
-    )
