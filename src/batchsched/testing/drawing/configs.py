@@ -10,48 +10,43 @@ from hypothesis.strategies import SearchStrategy
 from batchsched.config.options import ActionOption, PluginOption, Tier
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.validation.values import is_text, shown
+from batchsched.plugin.arguments import ArgumentValue
 from batchsched.testing.drawing.arguments import Asked, built
 
-_ACTIONS: dict[str, tuple[ActionOption, ...]] = {
+_HOLD = {"unready": "hold"}
+
+_ACTIONS: dict[str, tuple[Mapping[str, ArgumentValue], ...]] = {
     "allocate": (
-        ActionOption(name="allocate"),
-        ActionOption(name="allocate", arguments={"unready": "hold"}),
-        ActionOption(name="allocate", arguments={"evictBackfill": True}),
-        ActionOption(name="allocate", arguments={"starvationThreshold": 50}),
-        ActionOption(
-            name="allocate",
-            arguments={"unready": "hold", "evictBackfill": True, "starvationThreshold": 20},
-        ),
+        {},
+        _HOLD,
+        {"evictBackfill": True},
+        {"starvationThreshold": 50},
+        {**_HOLD, "evictBackfill": True, "starvationThreshold": 20},
     ),
     "backfill": (
-        ActionOption(name="backfill"),
-        ActionOption(name="backfill", arguments={"strategy": "release"}),
-        ActionOption(name="backfill", arguments={"strategy": "displace", "nodeChoice": "best"}),
-        ActionOption(name="backfill", arguments={"strategy": "release", "starvationThreshold": 50}),
-        ActionOption(name="backfill", arguments={"strategy": "displace"}),
+        {},
+        {"strategy": "release"},
+        {"strategy": "displace", "nodeChoice": "best"},
+        {"strategy": "release", "starvationThreshold": 50},
+        {"strategy": "displace"},
     ),
     "plan": (
-        ActionOption(name="plan"),
-        ActionOption(name="plan", arguments={"depth": "all"}),
-        ActionOption(name="plan", arguments={"depth": 2, "keep": False}),
-        ActionOption(name="plan", arguments={"depth": "all", "window": 15}),
-        ActionOption(name="plan", arguments={"depth": 0}),
-        ActionOption(name="plan", arguments={"maxJobs": 2}),
+        {},
+        {"depth": "all"},
+        {"depth": 2, "keep": False},
+        {"depth": "all", "window": 15},
+        {"depth": 0},
+        {"maxJobs": 2},
     ),
-    "preempt": (ActionOption(name="preempt"),),
-    "reclaim": (ActionOption(name="reclaim"),),
+    "preempt": ({},),
+    "reclaim": ({},),
     "reserve": (
-        ActionOption(name="reserve", arguments={"starvingJobTimeThreshold": 50}),
-        ActionOption(
-            name="reserve",
-            arguments={"starvingJobTimeThreshold": 20, "reservedNodePercent": 100},
-        ),
-        ActionOption(
-            name="reserve",
-            arguments={"starvingJobTimeThreshold": 0, "reservedNodePercent": 30},
-        ),
+        {"starvingJobTimeThreshold": 50},
+        {"starvingJobTimeThreshold": 20, "reservedNodePercent": 100},
+        {"starvingJobTimeThreshold": 0, "reservedNodePercent": 30},
     ),
 }
+"""The arguments that each action may have."""
 
 _SEQUENCES = (
     ("allocate",),
@@ -101,7 +96,7 @@ _TIERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("usage", "proportion"), ("gang", "predicates")),
 )
 
-_PLUGIN_ARGUMENTS: dict[str, tuple[dict[str, int | float | bool | str], ...]] = {
+_PLUGIN_ARGUMENTS: dict[str, tuple[Mapping[str, ArgumentValue], ...]] = {
     "capacity": ({"level": True}, {"tolerance": 0.1}, {"order": "graded"}),
     "fcfs": ({"strict": False},),
     "gang": ({"atMinimum": "protect"},),
@@ -206,9 +201,8 @@ def configs(
         for name, variant in zip(
             sequences[sequence % len(sequences)], draft[_DRAFT:], strict=False
         ):
-            pool = _ACTIONS.get(name, ()) if arguments else ()
-            pool = pool or (ActionOption(name=name),)
-            options.append(pool[variant % len(pool)])
+            pool = (arguments and _ACTIONS.get(name)) or ({},)
+            options.append(ActionOption(name=name, arguments=pool[variant % len(pool)]))
         return SchedulerConfig(
             actions=options,
             tiers=[

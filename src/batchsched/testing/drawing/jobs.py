@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from attrs import define, evolve, frozen
+from attrs import evolve, frozen
 
 from batchsched.causes import HoldKind
 from batchsched.model.cluster import (
@@ -25,7 +25,6 @@ from batchsched.testing.drawing.pools import (
     AFFINITIES,
     AGES,
     CONSTRAINTS,
-    DEVICES,
     GIB,
     HIGHEST,
     REQUESTS,
@@ -83,61 +82,25 @@ SIMPLE = shape_of(bytes(3), Features())
 """The shape that requests one CPU and has no constraints."""
 
 
-_GONE = "gone"
-
-
-@define
-class _Room:
-    """The free resources of a node while running tasks are placed."""
-
-    name: str
-    milli_cpu: float
-    memory: float
-    gpus: float
-    fpgas: float
-
-    def take(self, resreq: Resource) -> bool:
-        gpus, fpgas = (resreq.scalars.get(name, 0) for name in DEVICES)
-        if (
-            resreq.milli_cpu > self.milli_cpu
-            or resreq.memory > self.memory
-            or gpus > self.gpus
-            or fpgas > self.fpgas
-        ):
-            return False
-        self.milli_cpu -= resreq.milli_cpu
-        self.memory -= resreq.memory
-        self.gpus -= gpus
-        self.fpgas -= fpgas
-        return True
-
-
 class Rooms:
-    """Finds nodes with room."""
+    """Finds nodes with room: the free amounts of each while running tasks are placed."""
 
     def __init__(self, nodes: Sequence[NodeInfo]) -> None:
-        self._rooms = [
-            _Room(
-                node.name,
-                node.allocatable.milli_cpu,
-                node.allocatable.memory,
-                *(node.allocatable.scalars.get(name, 0) for name in DEVICES),
-            )
-            for node in nodes
-        ]
+        self._rooms = [(node.name, dict(node.allocatable.dimensions())) for node in nodes]
 
     def place(self, resreq: Resource, start: int) -> str | None:
         """Take room on a node, the drawn one if possible; return its name, or None."""
-        count = len(self._rooms)
-        for step in range(count):
-            room = self._rooms[(start + step) % count]
-            if room.take(resreq):
-                return room.name
+        wanted = [(name, amount) for name, amount in resreq.dimensions() if amount]
+        for step in range(len(self._rooms)):
+            node, room = self._rooms[(start + step) % len(self._rooms)]
+            if all(amount <= room.get(name, 0) for name, amount in wanted):
+                room.update((name, room[name] - amount) for name, amount in wanted)
+                return node
         return None
 
     def any_name(self, draft: int) -> str:
         """Return the name of a drawn node, or of one that does not exist."""
-        names = [*(room.name for room in self._rooms), _GONE]
+        names = [*(name for name, _ in self._rooms), "gone"]
         return names[draft % len(names)]
 
 

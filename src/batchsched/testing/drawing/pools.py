@@ -41,37 +41,20 @@ def _size(milli_cpu: int, gib: int) -> Resource:
 
 
 REQUESTS = (
-    _size(1000, 1),
-    _size(500, 1),
-    _size(2000, 1),
-    _size(1000, 4),
-    _size(1000, 0),
-    _size(3000, 2),
-    _size(0, 2),
-    _size(1500, 3),
-    _size(300, 1),
-    _size(500, 1),
-    _size(2000, 2),
-    _size(500, 0),
-    _size(2500, 1),
-    _size(500, 2),
-    Resource(),
-    Resource(),
+    *map(
+        _size,
+        (1000, 500, 2000, 1000, 1000, 3000, 0, 1500, 300, 500, 2000, 500, 2500, 500),
+        (1, 1, 1, 4, 0, 2, 2, 3, 1, 1, 2, 0, 1, 2),
+    ),
+    *(Resource(), Resource()),
 )
 """Requests of tasks: some are so large that several victims are needed for them.
 
 The last two are empty (best effort).
 """
 
-NODE_SIZES = (
-    _size(2000, 4),
-    _size(3000, 8),
-    _size(1000, 2),
-    _size(2000, 3),
-    _size(4000, 4),
-    _size(2500, 16),
-    _size(3000, 2),
-    _size(3500, 0),
+NODE_SIZES = tuple(
+    map(_size, (2000, 3000, 1000, 2000, 4000, 2500, 3000, 3500), (4, 8, 2, 3, 4, 16, 2, 0))
 )
 """Sizes of nodes, with room for few tasks, so that tasks compete."""
 
