@@ -7,10 +7,12 @@ from collections.abc import Collection, Iterable, Sequence
 from batchsched import CycleResult, Registry, SchedulerConfig, Snapshot
 from batchsched import testing as kit
 from batchsched.testing import Invariant, Rule
+from tests.support.kept_places import promises, starving
 from tests.support.queue_laws import shares, swaps
 from tests.support.true_reasons import outcomes, reasons
 
-INVARIANTS: Sequence[Invariant] = (*kit.INVARIANTS, shares, swaps, outcomes, reasons)
+OWN: Sequence[Invariant] = (shares, swaps, promises, starving, outcomes, reasons)
+INVARIANTS: Sequence[Invariant] = (*kit.INVARIANTS, *OWN)
 BUT_REASONS = INVARIANTS[:-1]
 
 

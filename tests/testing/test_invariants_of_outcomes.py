@@ -60,9 +60,9 @@ class TestReservations:
             return placed(result, "s-1", S.RESERVED, "n1")
 
         said = "task 's-1' is Reserved on 'n1', but its job has waited 49.999 seconds"
-        expect("reservations", snapshot, policy("allocate", self.RESERVE), doctor, said)
+        expect("starving", snapshot, policy("allocate", self.RESERVE), doctor, said)
         said = "task 's-1' is Reserved on 'n1', but no action reserves"
-        expect("reservations", snapshot, policy("allocate"), doctor, said)
+        expect("starving", snapshot, policy("allocate"), doctor, said)
 
     def test_too_many_nodes_are_reserved(self) -> None:
         nodes = [node(name, "1C1G") for name in ("n1", "n2")]
@@ -74,7 +74,7 @@ class TestReservations:
             return placed(wrong, "s-2", S.RESERVED, "n2")
 
         said = "expected at most 1 of 2 nodes to be reserved, got 2; new in this cycle: n1, n2"
-        expect("reservations", snapshot, policy("allocate", self.RESERVE), doctor, said)
+        expect("starving", snapshot, policy("allocate", self.RESERVE), doctor, said)
 
 
 class TestOutcomes:

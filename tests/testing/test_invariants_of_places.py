@@ -65,16 +65,24 @@ class TestDecisions:
                 "task 'b-1' must have an outcome if, and only if, its job was in the session",
             ),
             (
-                lambda r: evolve(r, pending={}),
-                "task 'b-1' must have a reason if, and only if, it was left pending",
-            ),
-            (
                 lambda r: placed(r, "b-1", S.RUNNING, "n1"),
                 "task 'b-1' was Pending and is Running, which no decision can cause",
             ),
             (
                 lambda r: placed(r, "b-1", S.PIPELINED, "n7"),
                 "task 'b-1' was Pending and is Pipelined on 'n7', which is not a node",
+            ),
+        ],
+    )
+    def test_placements(self, doctor: Doctor, said: str) -> None:
+        expect("decisions", ONE_WAITS, policy("allocate"), doctor, said)
+
+    @pytest.mark.parametrize(
+        ("doctor", "said"),
+        [
+            (
+                lambda r: evolve(r, pending={}),
+                "task 'b-1' must have a reason if, and only if, it was left pending",
             ),
             (
                 lambda r: evolve(placed(r, "b-1", S.PIPELINED, "n1"), pipelined=()),
@@ -88,8 +96,8 @@ class TestDecisions:
             ),
         ],
     )
-    def test_placements(self, doctor: Doctor, said: str) -> None:
-        expect("decisions", ONE_WAITS, policy("allocate"), doctor, said)
+    def test_lists(self, doctor: Doctor, said: str) -> None:
+        expect("promises", ONE_WAITS, policy("allocate"), doctor, said)
 
     @pytest.mark.parametrize("strategy", ["best-effort", "displace"])
     def test_a_mark_that_nobody_sets(self, strategy: str) -> None:

@@ -10,10 +10,10 @@ from attrs import evolve
 
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
-from batchsched.model.result import CycleResult, Promise
+from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
-from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, WAITING, Cycle
+from batchsched.testing.invariants.cycle import PLACED, WAITING, Cycle
 from batchsched.testing.invariants.invariant import invariant
 
 _FROM_WAITING = (*WAITING, *PLACED)
@@ -41,7 +41,6 @@ def decisions(cycle: Cycle) -> Iterator[str]:
         yield from _moves(cycle, job)
     yield from _binds(cycle)
     yield from _evictions(cycle)
-    yield from _promises(cycle)
 
 
 def _moves(cycle: Cycle, job: JobInfo) -> Iterator[str]:
@@ -124,82 +123,6 @@ def _evictions(cycle: Cycle) -> Iterator[str]:
             )
         elif after.is_backfill is not before.is_backfill:
             yield f"task {uid!r} is evicted, but its backfill mark changed"
-
-
-def _promises(cycle: Cycle) -> Iterator[str]:
-    result = cycle.result
-    for name, status, listed in (
-        ("pipelined", TaskStatus.PIPELINED, result.pipelined),
-        ("conditional", TaskStatus.CONDITIONAL, result.conditional),
-        ("reserved", TaskStatus.RESERVED, result.reserved),
-    ):
-        expected = tuple(
-            Promise(task_uid=uid, node_name=outcome.node_name or "")
-            for uid, outcome in sorted(result.tasks.items())
-            if outcome.status is status
-        )
-        if listed != expected:
-            yield f"{name} must list the tasks that are {status.value}: {list(expected)}"
-    dropped = set(result.dropped_reservations)
-    for uid, task in sorted(cycle.tasks.items()):
-        if task.status is TaskStatus.RESERVED:
-            promise = Promise(task_uid=uid, node_name=task.node_name or "")
-            # After its reservation was dropped, a task may still have been placed there, or
-            # reserved again.
-            ended = cycle.after[uid].node_name != task.node_name
-            # Reservations that custom actions drop are not listed.
-            if ended and promise not in dropped and cycle.policy.knows_actions:
-                yield f"task {uid!r}: dropped_reservations must list its reservation, which ended"
-            dropped.discard(promise)
-    for promise in dropped:
-        yield f"dropped_reservations lists {promise}, which the snapshot does not have"
-    yield from _kept_promises(cycle)
-    yield from _dropped_promises(cycle)
-    pending = {uid for uid in cycle.job_of if cycle.after[uid].status is TaskStatus.PENDING}
-    for uid in sorted(pending ^ result.pending.keys()):
-        yield f"task {uid!r} must have a reason if, and only if, it was left pending"
-
-
-def _kept_promises(cycle: Cycle) -> Iterator[str]:
-    """Yield faults if places of claimants' jobs are not kept, or places of other jobs are."""
-    result, policy = cycle.result, cycle.policy
-    claimants = {eviction.for_task_uid for eviction in result.evictions}
-    may_be: set[Promise] = set()
-    must_be: set[Promise] = set()
-    for job in cycle.snapshot.jobs:
-        places = {
-            Promise(task_uid=task.uid, node_name=cycle.after[task.uid].node_name or "")
-            for task in job.tasks
-            if cycle.after[task.uid].status in (TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
-        }
-        if any(t.uid in claimants for t in job.tasks):
-            coming = cycle.groups(job, *OCCUPYING, TaskStatus.SUCCEEDED, TaskStatus.PIPELINED)
-            may_be |= places
-            if coming.can_start() and policy.has("gang", "enableJobPipelined"):
-                must_be |= places
-        elif any(cycle.before(t.uid).status is TaskStatus.PIPELINED for t in job.tasks):
-            may_be |= places
-    kept = result.kept_promises
-    if list(kept) != sorted(set(kept), key=lambda promise: promise.task_uid):
-        yield "kept_promises must list each place once, in order of task UID"
-    for promise in kept:
-        if promise not in may_be:
-            yield f"kept_promises lists {promise}, which is not a place of a claimant's job"
-    if policy.knows_plugins:
-        for promise in sorted(must_be - set(kept), key=lambda promise: promise.task_uid):
-            yield f"kept_promises must list {promise}: tasks were evicted for its job"
-
-
-def _dropped_promises(cycle: Cycle) -> Iterator[str]:
-    expected: list[Promise] = []
-    for uid, task in sorted(cycle.tasks.items()):
-        if task.status is TaskStatus.PIPELINED:
-            after = cycle.after[uid]
-            is_there = after.node_name == task.node_name
-            if not (is_there and after.status in (TaskStatus.BINDING, TaskStatus.PIPELINED)):
-                expected.append(Promise(task_uid=uid, node_name=task.node_name or ""))
-    if list(cycle.result.dropped_promises) != expected:
-        yield f"dropped_promises must list the promises that ended unused: {expected}"
 
 
 ValueT = TypeVar("ValueT")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import ceil
 
-from batchsched.model.cluster import JobInfo, TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.testing.invariants.amounts import (
     EPS,
     Number,
@@ -132,22 +131,18 @@ def reservations(cycle: Cycle) -> Iterator[str]:
 
     On a node whose reservation was in the snapshot and still exists, no task with a request was
     placed except those for which the node was reserved or promised before. On any reserved node,
-    nothing is promised to other jobs. New reservations are for jobs that have waited long enough to
-    be starving, and no more than the allowed percentage of nodes is reserved. Ready jobs hold no
-    reservations.
+    nothing is promised to other jobs.
     """
     if not cycle.policy.knows_actions:
         return
-    reserved = _reserved(cycle)
-    for name, uids in reserved.items():
+    for name, uids in reserved_on(cycle).items():
         if uids:
             yield from _closed(cycle, name, uids)
-    yield from _new(cycle, reserved)
 
 
 def on_closed_nodes(cycle: Cycle) -> Iterator[str]:
     """Yield faults for tasks placed on nodes that were reserved for other jobs all the time."""
-    for name, uids in _reserved(cycle).items():
+    for name, uids in reserved_on(cycle).items():
         stood = [uid for uid in uids if _stood(cycle, uid, name)]
         holders = {cycle.job_of[uid].uid for uid in stood}
         for uid, what, was_its_own in _came(cycle, name) if _is_closed(cycle, stood) else ():
@@ -173,7 +168,7 @@ def _came(cycle: Cycle, name: str) -> Iterator[tuple[str, str, bool]]:
             yield uid, f"task {uid!r} is {after.status.value} on node {name!r}", was_its_own
 
 
-def _reserved(cycle: Cycle) -> dict[str, list[str]]:
+def reserved_on(cycle: Cycle) -> dict[str, list[str]]:
     """Return node name to the tasks of jobs that are Reserved there after the cycle."""
     return {
         name: [
@@ -231,44 +226,3 @@ def _stood(cycle: Cycle, uid: str, name: str) -> bool:
     is_ready = cycle.ready_groups(job, before=True).can_start()
     has_bind = any(cycle.job_of.get(bind.task_uid) is job for bind in cycle.result.binds)
     return not is_ready and not has_bind
-
-
-def _new(cycle: Cycle, reserved: dict[str, list[str]]) -> Iterator[str]:
-    policy = cycle.policy
-    thresholds = [*policy.allocate_thresholds, *policy.reserve_thresholds]
-    new_nodes: list[str] = []
-
-    def had_any(job: JobInfo) -> bool:
-        """Return whether the job had a node kept before: then it is moved, however young."""
-        return any(task.status is TaskStatus.RESERVED for task in job.tasks)
-
-    for name, uids in reserved.items():
-        for uid in uids:
-            if cycle.before(uid) == cycle.after[uid]:
-                continue
-            job = cycle.job_of[uid]
-            age = cycle.snapshot.now - job.creation_time
-            if not thresholds:
-                yield f"task {uid!r} is Reserved on {name!r}, but no action reserves"
-            elif age <= min(thresholds) and not had_any(job):
-                yield (
-                    f"task {uid!r} is Reserved on {name!r}, but its job has waited {age} "
-                    f"seconds, and starves after {min(thresholds)}"
-                )
-        was_reserved = any(
-            task.status is TaskStatus.RESERVED and task.node_name == name
-            for task in cycle.tasks.values()
-        )
-        if uids and not was_reserved:
-            new_nodes.append(name)
-    percentages = policy.reserve_percentages
-    if new_nodes and percentages and not policy.allocate_thresholds:
-        limit = ceil(max(percentages) * len(cycle.nodes) / 100)
-        count = sum(bool(uids) for uids in reserved.values())
-        # Places where a gang could start now are kept in addition, and may move to other nodes.
-        had = {t.node_name for t in cycle.tasks.values() if t.status is TaskStatus.RESERVED}
-        if count > max(limit, len(had)):
-            yield (
-                f"expected at most {limit} of {len(cycle.nodes)} nodes to be reserved, got "
-                f"{count}; new in this cycle: {', '.join(new_nodes)}"
-            )

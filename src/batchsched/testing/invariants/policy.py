@@ -234,15 +234,9 @@ class Policy:
         """Whether allocate evicts backfill tasks for those that were promised their room."""
         return any(map(_is_true, self.given("allocate", "evictBackfill", False)))
 
-    @property
-    def allocate_thresholds(self) -> list[float]:
-        """The starvation thresholds of allocate actions, in seconds."""
-        return [t for action in self.actions("allocate") for t in self._thresholds(action)]
-
-    @property
-    def reserve_thresholds(self) -> list[float]:
-        """The starvation thresholds of reserve actions, in seconds."""
-        return [t for action in self.actions("reserve") for t in self._thresholds(action)]
+    def thresholds_of(self, name: str) -> list[float]:
+        """Return the starvation thresholds of the actions of a name, in seconds."""
+        return [t for action in self.actions(name) for t in self._thresholds(action)]
 
     @property
     def thresholds_before_allocate(self) -> list[float]:
@@ -260,8 +254,3 @@ class Policy:
         if action.name == "allocate" and "starvationThreshold" in action.arguments:
             return [float(action.arguments["starvationThreshold"])]
         return []
-
-    @property
-    def reserve_percentages(self) -> list[float]:
-        """The percentages of nodes that reserve actions may reserve."""
-        return [float(value) for value in self.given("reserve", "reservedNodePercent", 50)]
