@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 import pytest
@@ -607,4 +608,53 @@ def test_others_share_what_a_queue_cannot_have_because_of_its_limit() -> None:
     assert water_fill((100,), {"a": 1, "b": 1}, {"a": (500,), "b": (500,)}, {"a": (20,)}) == {
         "a": (20,),
         "b": (80.0,),
+    }
+
+
+@st.composite
+def bounded_fillings(draw):
+    total, weights, requests = draw(fillings())
+    amounts = st.tuples(*[st.integers(0, 10**6)] * len(total))
+    limits = draw(st.dictionaries(st.sampled_from(NAMES), amounts))
+    parts = draw(st.dictionaries(st.sampled_from(NAMES), st.integers(0, 4)))
+    # They are guarantees that the cluster has; a queue that guarantees may have no job.
+    guarantees = {
+        name: tuple(whole * part // (4 * len(NAMES)) for whole in total)
+        for name, part in parts.items()
+    }
+    return total, weights, requests, limits, guarantees
+
+
+@given(bounded_fillings())
+def test_nobody_deserves_beyond_bounds_and_nothing_is_left_that_anybody_may_have(filling) -> None:
+    total, weights, requests, limits, guarantees = filling
+    deserved = water_fill(total, weights, requests, limits, guarantees)
+    slack = EPSILON + 1e-6 * max(total)
+    left = [whole - sum(of[d] for of in deserved.values()) for d, whole in enumerate(total)]
+    assert min(left) >= -slack
+    for name, amounts in deserved.items():
+        is_met = True
+        at_bound = []
+        for d, has in enumerate(amounts):
+            kept = sum(of[d] for other, of in guarantees.items() if other != name)
+            least = min(guarantees.get(name, (0, 0))[d], requests[name][d])
+            bounds = [limits[name][d]] if name in limits else []
+            most = max(least, min([*bounds, total[d] - kept] if kept else bounds, default=inf))
+            assert least <= has <= most + slack
+            is_met &= min(requests[name][d], most) - has < slack
+            at_bound.append(has >= most - slack)
+        assert is_met or all(left[d] < slack or at_bound[d] for d in range(len(total)))
+
+
+def test_who_has_least_for_its_weight_comes_first_beside_guarantees() -> None:
+    asks = dict.fromkeys("abc", (500,))
+    assert water_fill((90,), {"a": 1, "b": 1, "c": 1}, asks, guarantees={"a": (50,)}) == {
+        "a": (50,),
+        "b": (20.0,),
+        "c": (20.0,),
+    }
+    assert water_fill((90,), {"a": 1, "b": 1, "c": 1}, {**asks, "c": (5,)}, None, {"a": (30,)}) == {
+        "a": (42.5,),
+        "b": (42.5,),
+        "c": (5,),
     }

@@ -18,6 +18,7 @@ from batchsched import (
     PodAffinityTerm,
     Queue,
     Resource,
+    ResourceLimit,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -212,3 +213,41 @@ def test_v12_a_gang_apart_takes_the_idle_place_or_none(
     first = using.schedule(world(nodes, *lows, g, action=action))
     assert places(first, "g") == {"g-1": "Pipelined n1", "g-2": "Pipelined n3"}
     assert sorted(evicted(first)) == ["lo1-1", "lo1-2", "lo3-1"]
+
+
+def shared(*actions: str, plain: bool) -> Scheduler:
+    tiers = [{"plugins": ["gang", "predicates", "proportion", "nodeorder"]}]
+    conf = {"actions": list(actions), "tiers": tiers}
+    return Scheduler(SchedulerConfig.from_mapping(conf), plain=plain)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_v8_what_limits_leave_is_dealt_to_the_end(plain: bool) -> None:
+    nodes = [node("n1", "100C100G")]
+    limits = {"A": (80, 40), "B": (20, 60)}
+    queues = [
+        Queue(name=name, limit=ResourceLimit(milli_cpu=1000 * cpu, memory=gib << 30))
+        for name, (cpu, gib) in limits.items()
+    ]
+    jobs = [job(name.lower(), "100C100G", queue=name) for name in limits]
+    start = evolve(cluster(nodes, *jobs), queues=queues)
+    shares = shared("allocate", plain=plain).schedule(start).queues
+    deserved = {name: shares[name].fair_share for name in limits}
+    assert {name: dict(share.dimensions()) for name, share in deserved.items()} == {
+        queue.name: dict(queue.limit.dimensions()) for queue in queues
+    }
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("action", ["allocate", "backfill", "reclaim"])
+def test_v9_a_gang_waits_for_what_is_guaranteed_to_others(action: str, plain: bool) -> None:
+    guarantee = Resource(milli_cpu=19_000, scalars={"nobody.has/it": 1000})
+    queues = [Queue(name="q"), Queue(name="res", guarantee=guarantee)]
+    start = evolve(cluster([node("n1", "20C20G")], job("g", *[CPU] * 4)), queues=queues)
+    result = shared(action, plain=plain).schedule(start)
+    assert places(result) == {f"g-{i}": "Pending" for i in range(1, 5)}
+    if action == "allocate":
+        texts = "; ".join(reason.text for reason in result.pending.values())
+        assert "queue 'q' would hold 4 cpu, 3 more than what it deserves beside unused" in texts
+    one = evolve(start, jobs=[job("h", CPU)])
+    assert places(shared("allocate", plain=plain).schedule(one)) == {"h-1": "Binding n1"}

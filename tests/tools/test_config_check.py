@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from tests.support.books import factory_of
 
@@ -34,7 +35,7 @@ from batchsched import (
 )
 from batchsched.testing import configs
 from batchsched.tools import Finding, not_modelled
-from batchsched.tools.config_rules import QUEUE_FIELDS, QUEUE_RULES
+from batchsched.tools.config_rules import QUEUE_RULES
 from batchsched.tools.small_clusters import small_clusters, small_queue_trees
 
 pytestmark = pytest.mark.slow
@@ -522,12 +523,25 @@ def test_queues_that_are_as_they_should_be_are_left_alone() -> None:
     assert of_queues(CAPACITY, snapshot) == []
 
 
-def test_the_limit_of_a_leaf_is_read_by_proportion() -> None:
-    (small,) = small_queue_trees()["limit"]
+@pytest.mark.parametrize("field", ["limit", "guarantee"])
+def test_the_bounds_of_leaves_are_read_by_proportion(field: str) -> None:
+    (small,) = small_queue_trees()[field]
     assert of_queues(PROPORTION, small) == []
 
 
-@pytest.mark.parametrize("field", [field for field in QUEUE_FIELDS if field != "limit"])
+def test_proportion_counts_nodes_out_of_service() -> None:
+    (small,) = small_queue_trees()["CountsNodesOutOfService"]
+    (finding,) = (f for f in check_config(PROPORTION, small) if f.code.startswith("Counts"))
+    assert finding.shows_on_yours is True
+    assert finding.consequence.endswith("start nothing, too: 1 node is out of service")
+    assert_shown(finding, PROPORTION)
+    in_service = evolve(small, nodes=small.nodes[:1])
+    for checked, snapshot in ((PROPORTION, in_service), (CAPACITY, small)):
+        codes = {each.code for each in check_config(checked, snapshot)}
+        assert "CountsNodesOutOfService" not in codes
+
+
+@pytest.mark.parametrize("field", ["parent", "priority", "deserved"])
 def test_fields_of_queues_that_no_plugin_reads_are_found(field: str) -> None:
     (small,) = small_queue_trees()[field]
     findings = {finding.place.split(".")[1]: finding for finding in of_queues(PROPORTION, small)}

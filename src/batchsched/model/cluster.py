@@ -602,7 +602,7 @@ class Queue:
     Queues form a tree by `parent`; jobs name its leaves. `state` and `reclaimable` hold under every
     configuration. `priority`, `guarantee`, `deserved` and `limit` are read by the plugin
     ``capacity``, and the past use by the plugin ``usage``; other plugins see a list of queues with
-    weights, of which ``proportion`` also reads `limit`.
+    weights, of which ``proportion`` also reads `limit` and `guarantee`.
 
     >>> Queue(name="vision", parent="research", deserved=Resource(milli_cpu=64_000)).weight
     1

@@ -185,6 +185,12 @@ def over_limit(excess: QueueExcess, plugin: str) -> Unfit:
     return Unfit(UnfitReason.QUEUE_LIMIT, plugin, detail, excess.queue, excess)
 
 
+def over_guarantees(excess: QueueExcess, plugin: str) -> Unfit:
+    """Return the refusal of a queue that would use what is guaranteed to others."""
+    detail = excess.text("what it deserves beside unused guarantees")
+    return Unfit(UnfitReason.QUEUE_LIMIT, plugin, detail, excess.queue, excess)
+
+
 def over_share(excess: QueueExcess, plugin: str, deserved: QueueExcess | None = None) -> Unfit:
     """Return the refusal of a claim by which a queue would exceed its fair share.
 

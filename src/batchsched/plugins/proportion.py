@@ -2,7 +2,8 @@
 
 Deserved shares are computed by water-filling: shares are assigned by weight in rounds, and what a
 queue does not request is divided again among the others. A queue deserves at most its limit, and
-may not hold more.
+may not hold more. What queues guarantee is kept for them, as in Volcano: a queue deserves at most
+what the guarantees of others leave, and may not exceed its share where one of these is unused.
 
 A queue's tasks are covered by its deserved share in order of value, as long as it is sufficient.
 They are covered in units: the first `min_available` tasks of a job together, and each further task
@@ -15,15 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import compress
+from itertools import compress, repeat
 from math import inf
 from operator import add, sub
 from typing import NamedTuple
 
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import QueueExcess, Unfit, over_limit
+from batchsched.model.reasons import QueueExcess, Unfit, over_guarantees, over_limit
 from batchsched.model.resources import EPSILON
 from batchsched.model.result import QueueOutcome, QueueOutcomes
 from batchsched.plugin.arguments import Arguments
@@ -50,8 +51,11 @@ class ProportionPlugin:
 
     def open(self, view: SessionView, /) -> object:
         """Open for one cycle."""
-        has_limits = any(queue.info.limit is not None for queue in view.queues.values())
-        return _LimitedProportion(view) if has_limits else _Proportion(view)
+        is_bounded = any(
+            queue.info.limit is not None or not queue.info.guarantee.is_empty()
+            for queue in view.queues.values()
+        )
+        return _BoundedProportion(view) if is_bounded else _Proportion(view)
 
 
 Amounts = tuple[float, ...]
@@ -63,17 +67,28 @@ def water_fill(
     weights: Mapping[str, int],
     requests: Mapping[str, Sequence[float]],
     limits: Mapping[str, Sequence[float]] | None = None,
+    guarantees: Mapping[str, Sequence[float]] | None = None,
 ) -> dict[str, Amounts]:
     """Return what each queue deserves of `total`, by name.
 
     In each round the remainder is divided by weight, in order of name. A queue whose
     request is met keeps the smaller of share and request in each dimension. A queue may
     deserve more than it requests in one dimension while it is short in another.
-    Weights are 0 or more; O(queues) rounds of O(queues x dimensions). No queue deserves more than
-    its limit, by name (`inf` where there is none); what it requests beyond that does not count.
+    Weights are 0 or more; O(queues) rounds of O(queues x dimensions).
+
+    No queue deserves more than its limit, by name (`inf` where there is none), nor more than what
+    the guarantees of the others leave (they may be of queues without weight); what it requests
+    beyond that does not count. It deserves at least the smaller of its guarantee and its request.
+    With any of these, in each dimension the remainder goes to the queues that are not met and below
+    their bounds there, to those first that have least for their weight; at most queues x dimensions
+    rounds.
 
     >>> water_fill((100,), {"a": 1, "b": 1}, {"a": (10,), "b": (500,)})
     {'a': (10,), 'b': (90.0,)}
+    >>> water_fill((100,), {"a": 1, "b": 1}, {"a": (500,), "b": (500,)}, {"a": (20,)})
+    {'a': (20,), 'b': (80.0,)}
+    >>> water_fill((100,), {"a": 1, "b": 1}, {"a": (70,), "b": (500,)}, guarantees={"a": (60,)})
+    {'a': (60,), 'b': (40.0,)}
     """
     remaining: Amounts = tuple(total)
     names = sorted(weights)
@@ -85,11 +100,11 @@ def water_fill(
     had: list[list[float]] = [[0] * len(unmet) for _ in remaining]
     wanted = [list(column) for column in zip(*[requests[name] for name in unmet], strict=True)]
     most: list[list[float]] | None = None
-    if limits:
-        without = (inf,) * len(remaining)
-        of_each = [limits.get(name, without) for name in unmet]
-        most = [list(column) for column in zip(*of_each, strict=True)]
+    if limits or guarantees:
+        had, most = _bounds(remaining, requests, names, limits or {}, guarantees or {})
         wanted = [list(map(min, *columns)) for columns in zip(wanted, most, strict=True)]
+        remaining = tuple(map(max, map(sub, remaining, map(sum, had)), repeat(0)))
+        deserved.update(zip(unmet, zip(*had, strict=True), strict=True))
     while unmet and not is_empty(remaining):
         all_weights = sum(shares)
         if not all_weights:
@@ -97,10 +112,13 @@ def water_fill(
         ratios = [weight / all_weights for weight in shares]
         short = [False] * len(unmet)
         dealt: list[list[float]] = []
+        is_bounded = False
         for position, (left, before, asked) in enumerate(zip(remaining, had, wanted, strict=True)):
-            there = [old + left * ratio for old, ratio in zip(before, ratios, strict=True)]
-            if most is not None:
-                there = list(map(min, there, most[position]))
+            if most is None:
+                there = [old + left * ratio for old, ratio in zip(before, ratios, strict=True)]
+            else:
+                there = _level(left, before, most[position], shares)
+                is_bounded |= any(map(_reaches, zip(before, there, most[position], strict=True)))
             dealt.append(there)
             lacks = [want - now >= EPSILON for want, now in zip(asked, there, strict=True)]
             short = [one or other for one, other in zip(short, lacks, strict=True)]
@@ -116,7 +134,7 @@ def water_fill(
             now_left.append(left - more + less)
             had[position] = kept
         deserved.update(zip(unmet, zip(*had, strict=True), strict=True))
-        if all(short):
+        if all(short) and not is_bounded:
             # Everything has been divided. With large amounts, a rounding error too small to
             # change any share could otherwise remain for ever.
             break
@@ -128,6 +146,56 @@ def water_fill(
         if most is not None:
             most = [list(compress(column, short)) for column in most]
     return deserved
+
+
+def _bounds(
+    total: Amounts,
+    requests: Mapping[str, Sequence[float]],
+    names: Sequence[str],
+    limits: Mapping[str, Sequence[float]],
+    guarantees: Mapping[str, Sequence[float]],
+) -> tuple[list[list[float]], list[list[float]]]:
+    """Return the least and the most that queues deserve: a list for each dimension."""
+    zero, without = (0,) * len(total), (inf,) * len(total)
+    least: list[list[float]] = []
+    most: list[list[float]] = []
+    for d, there in enumerate(total):
+        kept = sum(each[d] for each in guarantees.values())
+        own = [guarantees.get(name, zero)[d] for name in names]
+        least.append([min(each, requests[name][d]) for each, name in zip(own, names, strict=True)])
+        left = [there - kept + each if kept > each else inf for each in own]
+        of_limits = [limits.get(name, without)[d] for name in names]
+        most.append(list(map(max, least[d], map(min, left, of_limits))))
+    return least, most
+
+
+def _level(
+    left: float, had: Sequence[float], most: Sequence[float], weights: Sequence[int]
+) -> list[float]:
+    """Return what queues have once those with least for their weight got what is left.
+
+    These have the same for their weight then, unless that is more than the most that they may.
+    """
+    below = [i for i, now in enumerate(had) if now < most[i] and weights[i]]
+    below.sort(key=lambda i: had[i] / weights[i])
+    pool, weight = left, 0
+    raised: list[int] = []
+    for i in below:
+        if weight and pool * weights[i] <= had[i] * weight:
+            break
+        pool += had[i]
+        weight += weights[i]
+        raised.append(i)
+    there = list(had)
+    for i in raised:
+        there[i] = min(max(had[i], pool * (weights[i] / weight)), most[i])
+    return there
+
+
+def _reaches(amounts: tuple[float, float, float]) -> bool:
+    """Return whether a queue that was below its bound is there now."""
+    before, now, most = amounts
+    return before < most <= now
 
 
 @define
@@ -193,6 +261,7 @@ class _Proportion:
         self._requests: dict[str, Vector] = {}
         self._weights: dict[str, int] = {}
         self._limits = self._read_limits()
+        self._guarantees = self._read_guarantees()
         self._told = QueueOutcomes()
         """The last outcomes of the queues that jobs may name."""
         self._touched = {name for name, queue in view.queues.items() if not queue.children}
@@ -222,6 +291,17 @@ class _Proportion:
                 most = dict(queue.info.limit.dimensions())
                 limits[name] = tuple([most.get(d, inf) for d in self._view.dimensions.names])
         return limits
+
+    def _read_guarantees(self) -> dict[str, Amounts]:
+        """Return what is guaranteed to queues that jobs may name, by name and dimension."""
+        guarantees: dict[str, Amounts] = {}
+        for name, queue in self._view.queues.items():
+            if not queue.children:
+                kept = queue.info.guarantee.get
+                amounts = tuple([kept(d) for d in self._view.dimensions.names])
+                if any(amounts):
+                    guarantees[name] = amounts
+        return guarantees
 
     def _use_of(self, jobs: Iterable[JobState]) -> Use:
         """Return what jobs hold, and what they request; backfill tasks count for nothing."""
@@ -255,7 +335,9 @@ class _Proportion:
                 self._weights[name] = self._view.queues[name].info.weight
             self._accounts.setdefault(name, _Account((), use.held)).allocated = use.held
         if is_changed:
-            deserved = water_fill(self._total, self._weights, self._requests, self._limits)
+            deserved = water_fill(
+                self._total, self._weights, self._requests, self._limits, self._guarantees
+            )
             for name, amounts in deserved.items():
                 account = self._accounts[name]
                 if account.deserved != amounts:
@@ -500,27 +582,42 @@ class _Step(NamedTuple):
     is_covered: bool
 
 
-class _LimitedProportion(_Proportion):
-    """Where queues have limits: a queue may not hold more, whatever it deserves otherwise."""
+class _BoundedProportion(_Proportion):
+    """Where queues have limits or guarantees: a queue may not hold more than these leave it."""
 
     def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
         limit = self._limits.get(queue.name)
-        if limit is None:
+        if limit is None and not self._guarantees:
             return None
         leaving = [t for t in need.leaving if not t.is_backfill and _queue_of(t) is queue]
         gone = sum_of_requests(leaving, self._view.dimensions.zero)
-        held = self._accounts[queue.name].allocated
+        account = self._accounts[queue.name]
         for dimension in need.dimensions:
-            would_hold = held[dimension] - gone[dimension] + need.request[dimension]
-            if would_hold > limit[dimension] and need.request[dimension] > gone[dimension]:
-                excess = QueueExcess(
-                    dimension=self._view.dimensions.names[dimension],
-                    would_hold=would_hold,
-                    most=int(limit[dimension]),
-                    queue=queue.name,
-                )
-                return over_limit(excess, "proportion")
+            if need.request[dimension] <= gone[dimension]:
+                continue  # it would hold no more than now
+            would_hold = account.allocated[dimension] - gone[dimension] + need.request[dimension]
+            excess = QueueExcess(
+                dimension=self._view.dimensions.names[dimension],
+                would_hold=would_hold,
+                most=int(account.deserved[dimension]),
+                queue=queue.name,
+            )
+            if limit is not None and would_hold > limit[dimension]:
+                return over_limit(evolve(excess, most=int(limit[dimension])), "proportion")
+            beyond = would_hold - account.deserved[dimension] >= EPSILON
+            if beyond and self._is_kept(dimension, but=queue.name):
+                return over_guarantees(excess, "proportion")
         return None
+
+    def _is_kept(self, dimension: int, *, but: str) -> bool:
+        """Return whether a queue but one holds less than its guarantee in a dimension."""
+        for name, guarantee in self._guarantees.items():
+            if name != but and guarantee[dimension]:
+                account = self._accounts.get(name)
+                held = 0 if account is None else account.allocated[dimension]
+                if guarantee[dimension] - held >= EPSILON:
+                    return True
+        return False
 
 
 class _Coverage:

@@ -39,8 +39,8 @@ from batchsched.tools.config_rules import (
     Rule,
     Shows,
     Suspected,
+    of_snapshot,
     remedies_for_loops,
-    unread_fields,
 )
 from batchsched.tools.small_clusters import small_clusters, small_queue_trees
 from batchsched.transition.next_snapshot import next_snapshot
@@ -185,7 +185,7 @@ def _findings(
     for queue_rule in QUEUE_RULES:
         if "capacity" in of.plugins or not queue_rule.needs_capacity:
             yield from _shown_by_queues(queue_rule, trial, snapshot)
-    for name, rule, suspect in unread_fields(of, snapshot):
+    for name, rule, suspect in of_snapshot(of, snapshot):
         clusters = small_queue_trees()[name]
         yield from _shown(rule, suspect, clusters, trial, registry, snapshot)
 

@@ -441,10 +441,30 @@ def remedies_for_loops(of: Parts) -> Iterator[tuple[str, SchedulerConfig]]:
 # Rules for the queues of a snapshot
 
 QUEUE_FIELDS = ("parent", "priority", "guarantee", "deserved", "limit")
-"""The fields that only plugin capacity reads, and the limit, which proportion reads too."""
+"""The fields that plugin capacity reads; proportion reads only limits and guarantees."""
 
 
-def unread_fields(of: Parts, snapshot: Snapshot) -> Iterator[tuple[str, Rule, Suspected]]:
+def of_snapshot(of: Parts, snapshot: Snapshot) -> Iterator[tuple[str, Rule, Suspected]]:
+    """Yield what a configuration overlooks in a snapshot, with the name of clusters to show it."""
+    if "proportion" in of.plugins:
+        out = sum(out_of_service(node) is not None for node in snapshot.nodes)
+        if out:
+            place, _ = of.plugins["proportion"]
+            words = {"number": "1 node is" if out == 1 else f"{out} nodes are"}
+            suspected = Suspected(place, of.with_capacity(), words)
+            yield _COUNTS_OUT_OF_SERVICE.code, _COUNTS_OUT_OF_SERVICE, suspected
+    yield from _unread_fields(of, snapshot)
+
+
+_COUNTS_OUT_OF_SERVICE = Rule(
+    "CountsNodesOutOfService",
+    "shares are parts of nodes that start nothing, too: {number} out of service",
+    "use plugin 'capacity' instead of 'proportion': it counts only nodes in service",
+    lambda _: iter(()),
+)
+
+
+def _unread_fields(of: Parts, snapshot: Snapshot) -> Iterator[tuple[str, Rule, Suspected]]:
     """Yield the fields that queues have and no plugin reads, where all plugins are known."""
     if "capacity" in of.plugins or not of.plugins.keys() <= _SHARELESS | {"proportion"}:
         return

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
+from attrs import evolve
+
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.constraints import Taint, TaintEffect
 from batchsched.model.resources import Resource, ResourceLimit
@@ -145,6 +147,14 @@ def _queues(*texts: str, jobs: tuple[str, ...] | None = None) -> Snapshot:
 def small_queue_trees() -> Mapping[str, tuple[Snapshot, ...]]:
     """Return clusters that show a problem of queues, by code of the rule or by field of `Queue`."""
     one_waits = ("j +4 queue=b",)
+    half_cordoned = [
+        NodeInfo(name="n1", allocatable=5 * _CPU),
+        NodeInfo(name="n2", allocatable=3 * _CPU, unschedulable=True),
+    ]
+    two_of_each = (
+        "j1 @n1 @n1 +1 queue=a least=1",
+        "j2 @n1 @n1 +8 queue=b least=1 created=1",
+    )
     return {
         "parent": (_queues("x", "x1 parent=x deserved=0", "x2 parent=x deserved=0", "y"),),
         "priority": (_queues("a", "b priority=1"),),
@@ -161,5 +171,8 @@ def small_queue_trees() -> Mapping[str, tuple[Snapshot, ...]]:
             _queues("a guarantee=3 deserved=1", "b deserved=3", jobs=one_waits),
         ),
         "GuaranteesBeyondCluster": (_queues("a guarantee=6", "b", jobs=one_waits),),
+        "CountsNodesOutOfService": (
+            evolve(_queues("a", "b", jobs=two_of_each), nodes=half_cordoned),
+        ),
         "NoShare": (_queues("a weight=0", "b"),),
     }
