@@ -39,6 +39,16 @@ SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 STANDARD_INPUT = "standard input"
 VOLCANO_CONFIG = "volcano-scheduler-configmap"
 _GZIP = b"\x1f\x8b"
+_MOST_UNPACKED = 512 << 20
+"""The most bytes that a compressed file may become; little may stand for very much."""
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_NOT_READ = frozenset(
+    (
+        *(_LAST_APPLIED, "managedFields", "env", "envFrom", "volumeMounts"),
+        *("containerStatuses", "initContainerStatuses", "images"),
+    )
+)
+"""The lists in objects of a cluster that nothing reads, and that annotation."""
 _MOST_NAMES = 5
 _TAKES = "scheduler {0} places no jobs here; --scheduler {0} takes its pods as jobs"
 _LEAST_VALUES = 100_000
@@ -439,11 +449,13 @@ def parsed(
     """Yield the objects in the content of a file: JSON or YAML, compressed or not."""
     try:
         text = _text(content)
+        del content  # of what is large, one copy is enough
         name = source.removesuffix(".gz")
         is_yaml = name.endswith((".yaml", ".yml")) or (
             not name.endswith(".json") and not text.lstrip().startswith(("{", "["))
         )
         found = list(_yaml(text) if is_yaml else _json(text))
+        del text
     except RecursionError:
         faults.append(f"{source}: it is nested too deeply")
         return
@@ -482,9 +494,12 @@ def _text(content: bytes) -> str:
 
         try:
             with gzip.open(BytesIO(content)) as file:
-                content = file.read()
+                content = file.read(_MOST_UNPACKED + 1)
         except (zlib.error, EOFError, OSError) as error:
             raise ValueError(f"it cannot be decompressed: {error}") from None
+        if len(content) > _MOST_UNPACKED:
+            most = f"{_MOST_UNPACKED >> 20} MiB"
+            raise ValueError(f"it unpacks to more than {most}: unpack it, and give that file")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -493,12 +508,21 @@ def _text(content: bytes) -> str:
 
 def _json(text: str) -> Iterator[object]:
     """Yield the documents of a text of JSON: one, or several after one another."""
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(object_hook=_what_is_read)
     position = _after_space(text, 0)
     while position < len(text):
         found, position = decoder.raw_decode(text, position)
         yield found
         position = _after_space(text, position)
+
+
+def _what_is_read(content: dict[str, object]) -> dict[str, object]:
+    """Return a part of an object without what is nowhere read, and is most of a dump."""
+    if not _NOT_READ.isdisjoint(content):
+        for key in _NOT_READ.intersection(content):
+            if key == _LAST_APPLIED or isinstance(content[key], list):
+                del content[key]
+    return content
 
 
 def _after_space(text: str, position: int) -> int:
@@ -598,7 +622,7 @@ class _YamlReader:
                 raise ValueError(f"a merge key (<<) is not read{event.start_mark}")
             content[event.value] = self.value(self.next())
             event = self.next()
-        return content
+        return _what_is_read(content)
 
     def resolved(self, text: str) -> object:
         """Return the value of a scalar without quotes; all but numbers and the like is text."""

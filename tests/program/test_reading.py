@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,10 @@ from tests.support.program import run
 
 from batchsched import SchedulerConfig
 from batchsched.kubernetes import read_dump
-from batchsched_cli.reading import PRESETS, parsed
+from batchsched_cli import reading
+from batchsched_cli.arguments import parsed as arguments_of
+from batchsched_cli.program import COMMANDS
+from batchsched_cli.reading import PRESETS, Question, parsed
 
 yaml = pytest.importorskip("yaml")
 
@@ -153,6 +157,36 @@ def test_what_cannot_be_used_is_told_in_a_line(name):
     in_json = run("jobs", *words, "--json", given=content)
     assert (in_json.status, in_json.err) == (2, "")
     assert any(expected in line for line in in_json.data["error"])
+
+
+def test_a_compressed_file_that_becomes_too_large_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_MOST_UNPACKED", 1 << 20)
+    file = tmp_path / "cluster.json.gz"
+    file.write_bytes(gzip.compress(as_list(dumps.native_gated()).encode() + b" " * (1 << 20)))
+    ended = run("jobs", "-f", file)
+    told = "it unpacks to more than 1 MiB: unpack it, and give that file"
+    assert (ended.status, ended.err) == (2, f"batchsched: {file}: {told}\n")
+
+
+def test_what_nothing_reads_is_not_kept(tmp_path):
+    fields = {f"f:{number}": {"f:value": {}, ".": {}} for number in range(30)}
+    managed = [{"manager": "kubelet", "fieldsV1": {"f:spec": fields}}] * 3
+    pods = [dumps.pod(f"p{number}") for number in range(300)]
+    plain = run("jobs", given=pods)
+    for one in pods:
+        one["metadata"]["managedFields"] = managed
+    file = tmp_path / "cluster.json"
+    file.write_text(as_list(pods))
+    assert run("jobs", "-f", file).out == plain.out
+    found = list(parsed(str(file), file.read_bytes(), [], []))
+    assert "managedFields" not in str(found)
+    tracemalloc.start()
+    try:
+        Question(arguments_of(["jobs", "-f", str(file)], COMMANDS)).dump()
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 3 * file.stat().st_size
 
 
 def test_every_fault_of_a_dump_has_a_line():
