@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 
 from attrs import frozen
@@ -10,6 +11,7 @@ from batchsched import JobInfo, TaskInfo, TaskStatus
 from tests.reference.choose import (
     accepted_nodes,
     feasible_nodes,
+    is_accepted,
     place_conditionally,
     place_later,
     place_now,
@@ -27,6 +29,7 @@ from tests.reference.reservations import (
 )
 from tests.reference.session import Session
 from tests.reference.shares import cluster_total, share
+from tests.reference.waiting import Waiting
 
 __all__ = ["allocate", "can_still_start"]
 
@@ -144,6 +147,7 @@ def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[
 
     Tasks that cannot be placed are skipped.
     """
+    waiting = Waiting(session, tasks, partial(is_accepted, session))
     reserved: list[TaskInfo] = []
     gets_another = False
     while tasks:
@@ -160,10 +164,13 @@ def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[
                 session, task, beside_its_job=options.discards
             ):
                 reserved.append(task)
-            elif not can_still_start(session, job, tasks):
+                continue
+            waiting.set_aside(task)
+            if not can_still_start(session, job, [*tasks, *waiting.aside]):
                 tasks.clear()
                 break
             continue
+        waiting.try_again()
         if session.tiers.job_ready(job) and tasks:
             gets_another = True
             break

@@ -24,7 +24,7 @@ from tests.reference.queue_shares import UNIT, DemandedTree
 from tests.reference.state import State
 from tests.reference.units import CORE, REPLICA, SURPLUS, Unit, units_of
 
-__all__ = ["Capacity", "Covers", "Right", "needed"]
+__all__ = ["Capacity", "Covers", "Right", "lacking", "needed"]
 
 WANTED = (TaskStatus.PENDING, TaskStatus.RESERVED)
 
@@ -39,8 +39,12 @@ def needed(
     """Return the tasks that a job needs next, of those that it has to place."""
     if has_groups(job):
         return Groups(state, job).needed(tasks, statuses)
-    lacks = job.min_available - ready_count(state, job) - waiting_count(state, job)
-    return list(tasks[: max(1, lacks)])
+    return list(tasks[: max(1, lacking(state, job))])
+
+
+def lacking(state: State, job: JobInfo) -> int:
+    """Return how many tasks a job without groups lacks to its minimum."""
+    return job.min_available - ready_count(state, job) - waiting_count(state, job)
 
 
 class Right(Enum):
@@ -232,6 +236,7 @@ class Capacity(Plugin):
         Pairs of a dimension and the queue whose limit would be exceeded; None: the room for all.
         """
         size = self.size(tasks)
+        never = self._exceeded(queue, size) if "Q6" in self._state.rules else []
         now, then = self.holdings(), self.holdings(leaving, tasks)
         found: list[tuple[str, str | None]] = []
         for d in self.dimensions:
@@ -239,11 +244,29 @@ class Capacity(Plugin):
                 continue
             for name in self.path(queue.name):
                 limit, hold = self._limit(name, d), then.hold(name, d)
-                if limit is not None and hold > limit and hold > now.hold(name, d):
+                grows = hold > now.hold(name, d)
+                if limit is not None and ((hold > limit and grows) or (d, name) in never):
                     found.append((d, name))
             if then.excess(d) > 0 and then.excess(d) > now.excess(d):
                 found.append((d, None))
         return found
+
+    def _exceeded(self, queue: Queue, size: Amounts) -> list[tuple[str, str]]:
+        """Return the dimensions and the queues whose limits an amount alone exceeds."""
+        return [
+            (d, name)
+            for d in self.dimensions
+            for name in self.path(queue.name)
+            for limit in [self._limit(name, d)]
+            if limit is not None and size[d] > limit
+        ]
+
+    def never_allows(self, queue: Queue, tasks: Sequence[TaskInfo]) -> bool:
+        """Return whether tasks alone exceed a limit, or the room for all."""
+        size, holdings = self.size(tasks), self.holdings()
+        return bool(self._exceeded(queue, size)) or any(
+            size[d] > holdings.room(d) for d in self.dimensions if size[d]
+        )
 
     def _limit(self, name: str, dimension: str) -> int | None:
         limit = self._queues[name].limit
@@ -335,11 +358,9 @@ class Capacity(Plugin):
         covers = self.covers(name)
         return [unit for unit in self.units_of_leaf(name) if unit.uid in covers.fair]
 
-    def may_go(self, unit: Unit) -> bool:
+    def may_go(self, unit: Unit, may_leave: Callable[[TaskInfo], bool]) -> bool:
         """Return whether a unit is there to be evicted, whatever plugins say."""
-        return unit.job.uid in self._in_session and all(
-            self._state.status(task) is TaskStatus.RUNNING for task in unit.victims
-        )
+        return unit.job.uid in self._in_session and all(map(may_leave, unit.victims))
 
     # Preemption in a queue.
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from batchsched import JobInfo, NodeInfo, TaskInfo, TaskStatus
-from tests.reference.choose import accepted_nodes
+from tests.reference.choose import accepted_nodes, feasible_nodes, place_now
 from tests.reference.groups import Groups, has_groups
 from tests.reference.session import Session
+from tests.reference.state import View
+from tests.reference.waiting import Waiting
 
 __all__ = ["end_promises", "keep_promises", "places_to_keep", "start_promised_jobs"]
 
@@ -51,22 +53,65 @@ def start_promised_jobs(session: Session) -> None:
     while jobs:
         job = session.tiers.next_job(jobs)
         jobs.remove(job)
-        session.statement(job, partial(_start, session, job))
+        if not session.statement(job, partial(_start, session, job), is_earned=True):
+            session.statement(job, partial(_start_elsewhere, session, job), is_earned=True)
+        refused = [task for task in job.tasks if _is_kept(session, task)]
+        session.hopeless |= {task.uid for task in refused if _is_refused(session, task)}
 
 
-def _start(session: Session, job: JobInfo) -> bool:
-    for task in session.tasks_with(job, TaskStatus.PIPELINED):
-        node = _node_of(session, task)
+def _is_refused(session: Session, task: TaskInfo) -> bool:
+    """Return whether nothing leaves the node promised to a task, and yet it cannot have it."""
+    node = _node_of(session, task)
+    if any(
+        session.state.status(other) is TaskStatus.RELEASING
+        for other in session.state.tasks_on(node)
+    ):
+        return False
+    saved = session.state.save()
+    session.state.take_off(task)
+    is_accepted = session.tiers.accepted(task, [node], View.LATER)
+    fits = session.accounts(node).fits_now(task.start_request)
+    session.state.restore(saved)
+    return not (is_accepted and fits)
+
+
+def _start_elsewhere(session: Session, job: JobInfo) -> bool:
+    return "Q2" in session.rules and _start(session, job, anywhere=True)
+
+
+def _start(session: Session, job: JobInfo, *, anywhere: bool = False) -> bool:
+    """Start tasks on the places promised to them; if not there, on others, if allowed."""
+    tasks = session.tasks_with(job, TaskStatus.PIPELINED)
+    promised = {task.uid: _node_of(session, task) for task in tasks}
+
+    def accepts(task: TaskInfo) -> bool:
+        nodes = accepted_nodes(session, task)
+        return bool(nodes) if anywhere else promised[task.uid] in nodes
+
+    waiting = Waiting(session, tasks, accepts)
+    while tasks:
+        task = tasks.pop(0)
+        node = promised[task.uid]
         session.state.take_off(task)
-        can_start = _can_start(session, task, node)
-        session.place(task, TaskStatus.ALLOCATED if can_start else TaskStatus.PIPELINED, node)
+        if _can_start(session, task, node):
+            session.place(task, TaskStatus.ALLOCATED, node)
+            waiting.try_again()
+        elif anywhere and place_now(session, task, feasible_nodes(session, task)):
+            waiting.try_again()
+        else:
+            waiting.set_aside(task)
+            session.place(task, TaskStatus.PIPELINED, node)
     return session.tiers.job_ready(job)
 
 
 def end_promises(session: Session) -> None:
     """Drop, at close, promises that became impossible, and those of jobs that then have too few."""
     kept = [task for job in session.jobs for task in job.tasks if _is_kept(session, task)]
-    over = [task for task in kept if _is_over(session, task)]
+    over = [
+        task
+        for task in kept
+        if (task.uid in session.hopeless if "P3" in session.rules else _is_over(session, task))
+    ]
     for task in over:
         session.state.take_off(task)
     for task in kept:

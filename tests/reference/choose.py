@@ -6,24 +6,34 @@ from collections.abc import Iterable, Sequence
 
 from batchsched import NodeInfo, TaskInfo, TaskStatus
 from tests.reference.session import Session
-from tests.reference.state import total_of
+from tests.reference.state import View, total_of
 from tests.reference.timeline import allows
 
 __all__ = [
     "accepted_nodes",
     "best",
     "by_score",
+    "can_start",
     "curable_nodes",
     "feasible_nodes",
+    "is_accepted",
+    "is_searched",
     "place_conditionally",
     "place_later",
     "place_now",
+    "place_without_evicting",
+    "searched_nodes",
 ]
 
 
 def accepted_nodes(session: Session, task: TaskInfo) -> list[NodeInfo]:
     """Return the nodes that the predicates accept, closed or not."""
     return session.tiers.accepted(task, session.nodes)
+
+
+def is_accepted(session: Session, task: TaskInfo) -> bool:
+    """Return whether the predicates accept any node."""
+    return bool(accepted_nodes(session, task))
 
 
 def open_nodes(session: Session, task: TaskInfo, nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
@@ -43,9 +53,28 @@ def feasible_nodes(session: Session, task: TaskInfo) -> list[NodeInfo]:
     return open_nodes(session, task, accepted_nodes(session, task))
 
 
+def searched_nodes(session: Session, task: TaskInfo) -> list[NodeInfo]:
+    """Return the open nodes that accept a task now and as they will be, for actions that evict."""
+    nodes = accepted_nodes(session, task)
+    if "P1" in session.rules:
+        nodes = session.tiers.accepted(task, session.nodes, View.PROMISED)
+        nodes = session.tiers.accepted(task, nodes, View.LATER)
+    return open_nodes(session, task, nodes)
+
+
+def is_searched(session: Session, task: TaskInfo) -> bool:
+    """Return whether the predicates accept any node where others may be evicted."""
+    return any(
+        session.tiers.accepted(task, [node], View.PROMISED)
+        and session.tiers.accepted(task, [node], View.LATER)
+        for node in session.nodes
+    )
+
+
 def curable_nodes(session: Session, task: TaskInfo) -> list[NodeInfo]:
     """Return the open nodes that refuse a task only for reasons that evicting may cure."""
-    nodes = session.tiers.curable(task, session.nodes)
+    view = View.PROMISED if "P1" in session.rules else View.NOW
+    nodes = session.tiers.curable(task, session.nodes, view)
     return open_nodes(session, task, nodes)
 
 
@@ -58,6 +87,15 @@ def by_score(session: Session, task: TaskInfo, nodes: Sequence[NodeInfo]) -> lis
 def best(session: Session, task: TaskInfo, nodes: Sequence[NodeInfo]) -> NodeInfo:
     """Return the node with the highest score; ties by node order."""
     return by_score(session, task, nodes)[0]
+
+
+def can_start(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
+    """Return whether a task can start on a node at once."""
+    return (
+        node in accepted_nodes(session, task)
+        and session.accounts(node).fits_now(task.start_request)
+        and allows(session, task, node)
+    )
 
 
 def place_now(session: Session, task: TaskInfo, feasible: Iterable[NodeInfo]) -> bool:
@@ -80,6 +118,12 @@ def place_later(session: Session, task: TaskInfo, feasible: Iterable[NodeInfo]) 
         TaskStatus.PIPELINED,
         [node for node in feasible if accounts[node.name].fits_later(task.start_request)],
     )
+
+
+def place_without_evicting(session: Session, task: TaskInfo, searched: Sequence[NodeInfo]) -> bool:
+    """Ladder steps 1 and 2 of the actions that evict."""
+    now = session.tiers.accepted(task, searched)
+    return place_now(session, task, now) or place_later(session, task, searched)
 
 
 def place_conditionally(session: Session, task: TaskInfo, feasible: Iterable[NodeInfo]) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from batchsched import JobInfo, TaskInfo
+from tests.reference.choose import is_searched
 from tests.reference.group_turns import group_turn
 from tests.reference.groups import has_groups
 from tests.reference.session import Session
+from tests.reference.waiting import Waiting
 
 __all__ = ["claimant_turn"]
 
@@ -46,16 +49,21 @@ def claimant_turn(
             take_a_place,
             is_done,
             substitutes=False,
+            is_accepted=is_searched,
         )
     placed: list[TaskInfo] = []
 
     def attempt() -> bool:
+        waiting = Waiting(session, tasks, partial(is_searched, session))
         while tasks and may_go_on():
             task = tasks.pop(0)
             if not take_a_place(task):
                 session.failed_tasks.add(task.uid)
+                if waiting.set_aside(task):
+                    continue
                 break
             placed.append(task)
+            waiting.try_again()
             if session.tiers.job_pipelined(job):
                 break
         return is_done()

@@ -7,16 +7,15 @@ from collections.abc import Collection, Sequence
 from attrs import Factory, define, frozen
 
 from batchsched import EPSILON, JobInfo, NodeInfo, TaskInfo, TaskStatus
-from tests.reference.capacity import Capacity, Covers, Quotient, Right, needed
+from tests.reference.capacity import Capacity, Covers, Quotient, Right
 from tests.reference.choose import (
     curable_nodes,
-    feasible_nodes,
-    place_later,
-    place_now,
+    place_without_evicting,
+    searched_nodes,
 )
 from tests.reference.claimant_turn import claimant_turn
 from tests.reference.holdings import Holdings
-from tests.reference.make_room import members
+from tests.reference.make_room import evict_for, members
 from tests.reference.session import Session
 from tests.reference.state import Saved
 from tests.reference.units import Unit
@@ -44,7 +43,8 @@ def _of(jobs: Sequence[JobInfo], name: str) -> list[JobInfo]:
 
 def _turn(session: Session, capacity: Capacity, job: JobInfo, tasks: list[TaskInfo]) -> bool:
     """Give a job its turn; return whether it gets another turn."""
-    need = needed(session.state, job, tasks)
+    tasks[:] = session.possible(job, tasks)
+    need = session.need(job, tasks)
     if not need or any(session.state.is_backfill(task) for task in need):
         return False
     claim = _Claim(session, capacity, job, need, session.state.save())
@@ -58,14 +58,14 @@ def may_claim(session: Session, capacity: Capacity, job: JobInfo) -> bool:
 
     A turn tries a few orders of units; this tries all.
     """
-    need = needed(session.state, job, session.to_place(job))
+    need = session.need(job, session.to_place(job))
     if len(need) != 1 or session.state.is_backfill(need[0]):
         return False
     claim = _Claim(session, capacity, job, need, session.state.save())
     if not claim.begins():
         return False
     search = _Search(claim, need[0])
-    return any(search.finds_any(node) for node in feasible_nodes(session, need[0]))
+    return any(search.finds_any(node) for node in searched_nodes(session, need[0]))
 
 
 @frozen
@@ -117,8 +117,8 @@ class _Claim:
     def take_a_place(self, task: TaskInfo) -> bool:
         """Place a task, evicting others if necessary; return whether it was."""
         session = self.session
-        feasible = feasible_nodes(session, task)
-        if place_now(session, task, feasible) or place_later(session, task, feasible):
+        feasible = searched_nodes(session, task)
+        if place_without_evicting(session, task, feasible):
             return True
         if not session.is_open_for(task):
             return False
@@ -137,10 +137,10 @@ class _Claim:
                     if stage == 1:
                         break
             if found:  # the first of equals
-                chosen, units = min(found, key=lambda choice: len(self._tasks_of(choice[1])))
-                for victim in self._tasks_of(units):
-                    session.evict(victim, "reclaim", task)
-                session.place(task, TaskStatus.PIPELINED, chosen)
+                chosen, units = min(
+                    found, key=lambda choice: session.evictions_of(self._tasks_of(choice[1]))
+                )
+                evict_for(session, "reclaim", task, self._tasks_of(units), chosen)
                 self.taken += [_Taken(unit, task, search) for unit in units]
                 return True
         return False
@@ -191,12 +191,9 @@ class _Claim:
                     gone.add(victim.uid)
                     self.session.evict(victim, "reclaim", one.task)
         for task in placed:
-            feasible = feasible_nodes(self.session, task)
-            if not (
-                place_now(self.session, task, feasible) or place_later(self.session, task, feasible)
-            ):
+            if not place_without_evicting(self.session, task, searched_nodes(self.session, task)):
                 return False
-        return True
+        return self.session.promises_hold(self.at_beginning)
 
 
 class _Search:
@@ -229,7 +226,9 @@ class _Search:
             for name, units in in_order.items()
             if name != self._leaf
             for unit in units
-            if capacity.may_go(unit)
+            if capacity.may_go(
+                unit, lambda other: claim.session.may_leave(other, "reclaim", claim.job)
+            )
             and claim.session.tiers.lets_go(
                 task, list(unit.victims), is_whole_job=not unit.is_surplus
             )
@@ -436,8 +435,17 @@ class _Search:
             for unit in self._units
             if unit.uid not in gone
             and (everywhere or any(state.node_name(t) == node.name for t in unit.tasks))
+            and self._keeps(node, [unit])
+            and self._keeps(node, [*taken, unit])
             and self._is_victim(unit, stage, node, short, taken)
         ]
+
+    def _keeps(self, node: NodeInfo, units: Sequence[Unit]) -> bool:
+        """Return whether units may leave a node that accepts the task, and have it accept it."""
+        if "P1" not in self._session.rules or node.name in self._refusing:
+            return True
+        leaving = members([list(unit.victims) for unit in units])
+        return self._session.accepts_without(self._task, node, leaving)
 
     def _next_victim(
         self,

@@ -76,6 +76,11 @@ class Conf:
         evicts = action.name in ("preempt", "reclaim")
         return evicts and action.arguments.boolean("curable", default=self.has_default_tiers)
 
+    def unblocks(self, action: ActionConf) -> bool:
+        """Return whether broken jobs take from each other what they need."""
+        preempts = action.name == "preempt"
+        return preempts and action.arguments.boolean("unblock", default=self.has_default_tiers)
+
 
 DEFAULT_TIERS = (
     {

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from attrs import Factory, define
 
 from batchsched import JobInfo, TaskInfo
-from tests.reference.groups import HOPED, RESERVED, Groups, Statuses, has_groups
+from tests.reference.choose import is_accepted
+from tests.reference.groups import HOPED, RESERVED, Statuses, has_groups
 from tests.reference.session import Session
+from tests.reference.waiting import Waiting
 
 __all__ = ["group_turn", "keep_part", "needed_tasks"]
 
@@ -16,7 +19,7 @@ __all__ = ["group_turn", "keep_part", "needed_tasks"]
 def needed_tasks(session: Session, job: JobInfo, statuses: Statuses = HOPED) -> list[TaskInfo]:
     """Return the tasks that a job has to place; with groups, those it needs next."""
     tasks = session.to_place(job)
-    return Groups(session.state, job).needed(tasks, statuses) if has_groups(job) else tasks
+    return session.need(job, tasks, statuses) if has_groups(job) else tasks
 
 
 def group_turn(
@@ -28,6 +31,7 @@ def group_turn(
     *,
     asks_queue: bool = False,
     substitutes: bool = True,
+    is_accepted: Callable[[Session, TaskInfo], bool] = is_accepted,
     retry_order: Callable[[list[TaskInfo]], list[TaskInfo]] = list[TaskInfo],
 ) -> bool:
     """Place all that a job asks for next, of the tasks that it has left; return whether it was.
@@ -37,14 +41,14 @@ def group_turn(
     anew.
     """
     while True:
-        goal = Groups(session.state, job).needed(tasks)
+        goal = session.need(job, tasks)
         if not goal or (asks_queue and not session.may_take(job, tasks)):
             return False
-        attempt = _Attempt(session, tasks, goal, place, is_enough, substitutes)
+        attempt = _Attempt(session, tasks, goal, place, is_enough, is_accepted, substitutes)
         is_kept = session.statement(job, attempt.make)
         reordered = retry_order(goal)
         if not attempt.is_complete and reordered != goal:
-            again = _Attempt(session, tasks, reordered, place, is_enough, substitutes)
+            again = _Attempt(session, tasks, reordered, place, is_enough, is_accepted, substitutes)
             is_kept = session.statement(job, again.make)
             if again.is_complete:
                 attempt = again
@@ -71,7 +75,7 @@ def keep_part(
     reservation. These stay only if none is missing.
     """
     tasks = session.to_place(job)
-    goal = Groups(session.state, job).needed(tasks, RESERVED)
+    goal = session.need(job, tasks, RESERVED)
     if not goal or not session.may_take(job, tasks, RESERVED):
         return
     attempt = _Attempt(session, tasks, goal, place, is_enough, reserve=reserve)
@@ -93,6 +97,7 @@ class _Attempt:
     goal: list[TaskInfo]
     place: Callable[[TaskInfo], bool]
     is_enough: Callable[[], bool]
+    is_accepted: Callable[[Session, TaskInfo], bool] = is_accepted
     substitutes: bool = True
     reserve: Callable[[TaskInfo], bool] | None = None
     placed: list[TaskInfo] = Factory(list[TaskInfo])
@@ -103,11 +108,18 @@ class _Attempt:
     def make(self) -> bool:
         """Place the goal, or others of the same groups; return whether to keep the placements."""
         waiting = list(self.goal)
-        while waiting:
-            task = waiting.pop(0)
-            if self.place(task):
-                self.placed.append(task)
-                continue
+        turn = Waiting(self.session, waiting, partial(self.is_accepted, self.session))
+        while waiting or turn.aside:
+            if waiting:
+                task = waiting.pop(0)
+                if self.place(task):
+                    self.placed.append(task)
+                    turn.try_again()
+                    continue
+                if turn.set_aside(task):
+                    continue
+            else:
+                task = turn.aside.pop(0)
             self.session.failed_tasks.add(task.uid)
             self.failed.append(task)
             tried = [*self.goal, *self.placed, *self.failed]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
-from batchsched import NodeInfo, TaskInfo, TaskStatus
-from tests.reference.choose import curable_nodes
+from batchsched import JobInfo, NodeInfo, TaskInfo, TaskStatus
+from tests.reference.choose import can_start, curable_nodes
 from tests.reference.plugins import is_broken
 from tests.reference.session import Session
 from tests.reference.state import total_of
 from tests.reference.tiers import Victims
 
-__all__ = ["enough_victims", "make_room", "members", "running_on", "whole_jobs"]
+__all__ = ["enough_victims", "evict_for", "make_room", "members", "running_on", "whole_jobs"]
 
 UnitT = TypeVar("UnitT")
 
@@ -20,29 +21,33 @@ UnitT = TypeVar("UnitT")
 def running_on(
     session: Session, node: NodeInfo, is_candidate: Callable[[TaskInfo], bool]
 ) -> list[TaskInfo]:
-    """Return the Running tasks of session jobs on a node that pass a filter, in victim order."""
+    """Return the tasks of session jobs on a node that pass a filter, in victim order."""
     in_session = {job.uid for job in session.jobs}
     return session.tiers.victims_in_order(
         task
         for task in session.state.tasks_on(node)
-        if session.state.status(task) is TaskStatus.RUNNING
-        and task.uid in session.state.job_of
+        if task.uid in session.state.job_of
         and session.job_of(task).uid in in_session
         and is_candidate(task)
     )
 
 
 def enough_victims(
-    victims: Sequence[UnitT], is_enough: Callable[[list[UnitT]], bool]
+    victims: Sequence[UnitT],
+    is_enough: Callable[[list[UnitT]], bool],
+    may_take: Callable[[list[UnitT]], bool] = lambda _taken: True,
 ) -> list[UnitT] | None:
-    """Take victims in order until enough, then drop those that are not needed; None: too few."""
+    """Take victims in order until enough, then drop those that are not needed; None: too few.
+
+    Of those left, the first is next that may be taken beside those that are taken.
+    """
     taken: list[UnitT] = []
-    for victim in victims:
-        if is_enough(taken):
-            break
-        taken.append(victim)
-    if not is_enough(taken):
-        return None
+    while not is_enough(taken):
+        left = [victim for victim in victims if victim not in taken]
+        possible = [victim for victim in left if may_take([*taken, victim])]
+        if not possible:
+            return None
+        taken.append(possible[0])
     spared = True
     while spared:
         spared = False
@@ -65,8 +70,9 @@ def make_room(
     *,
     may_use_idle: bool,
     is_candidate: Callable[[TaskInfo], bool],
-    victims_of: Callable[[TaskInfo, list[TaskInfo]], Victims],
+    victims_of: Callable[[TaskInfo, list[TaskInfo], Callable[[TaskInfo], bool]], Victims],
     in_order: Callable[[Sequence[NodeInfo]], Sequence[NodeInfo]] | None = None,
+    others_give_way: bool = False,
 ) -> bool:
     """Evict what is needed for a task, and pipeline it to the node.
 
@@ -83,6 +89,19 @@ def make_room(
     if in_order is not None:
         feasible, curable = in_order(feasible), in_order(curable)
 
+    def may_leave(other: TaskInfo) -> bool:
+        return session.may_leave(other, action, session.job_of(task))
+
+    def asks(node: NodeInfo) -> bool:
+        """Return whether it matters who leaves a node, whatever that frees."""
+        return "P1" in session.rules or node in curable
+
+    def keeps(node: NodeInfo, units: Sequence[Unit]) -> bool:
+        """Return whether units may leave a node that accepts the task, and have it accept it."""
+        return (
+            node in curable or not asks(node) or session.accepts_without(task, node, members(units))
+        )
+
     def chosen_on(node: NodeInfo, units: Sequence[Unit]) -> list[TaskInfo] | None:
         accounts = session.accounts(node)
 
@@ -97,42 +116,69 @@ def make_room(
                 request.fits(accounts.future_idle + freed)
                 and request.fits(accounts.eventual + new)
                 and (may_use_idle or request.fits(freed))
-                and (node not in curable or session.accepts_without(task, node, gone))
+                and (not asks(node) or session.accepts_without(task, node, gone))
                 and (capacity is None or capacity.allows(queue, [task], gone))
             )
 
-        taken = enough_victims(units, is_enough)
+        taken = enough_victims(units, is_enough, partial(keeps, node))
         return None if taken is None else members(taken)
 
     def fits_as_it_is(node: NodeInfo) -> bool:
         return session.accounts(node).fits_later(request) and (
-            node not in curable or session.accepts_without(task, node, [])
+            not asks(node) or session.accepts_without(task, node, [])
         )
 
+    def nodes_for(node: NodeInfo) -> list[NodeInfo]:
+        """Return all nodes if only a limit keeps the task out, wherever it is used up."""
+        everywhere = capacity is not None and may_use_idle and fits_as_it_is(node)
+        return list(session.nodes) if everywhere else [node]
+
+    def way_on(node: NodeInfo) -> list[Unit]:
+        """Return what gives way before all victims, of the least important job first."""
+        units = _giving_way(session, session.job_of(task)) if others_give_way else []
+        there = [
+            unit
+            for unit in units
+            if any(_is_on(session, other, one) for other in unit for one in nodes_for(node))
+        ]
+        return [unit for unit in there if keeps(node, [unit])]
+
     def units_on(node: NodeInfo) -> tuple[list[Unit], list[Unit]]:
-        nodes = [node]
-        if capacity is not None and may_use_idle and fits_as_it_is(node):
-            nodes = list(session.nodes)  # only a limit keeps the task out, wherever it is used up
-        candidates = [other for one in nodes for other in running_on(session, one, is_candidate)]
-        victims = victims_of(task, session.tiers.victims_in_order(candidates))
+        nodes = nodes_for(node)
+        candidates = [
+            other
+            for one in nodes
+            for other in running_on(session, one, is_candidate)
+            if may_leave(other)
+        ]
+        victims = victims_of(task, session.tiers.victims_in_order(candidates), may_leave)
         whole = whole_jobs(session, victims)
-        return [[victim] for victim in victims.alone], [*victims.replicas, *whole]
+        return (
+            [[victim] for victim in victims.alone if keeps(node, [[victim]])],
+            [unit for unit in (*victims.replicas, *whole) if keeps(node, [unit])],
+        )
 
     def search() -> tuple[NodeInfo, list[TaskInfo]] | None:
         for node in curable:
             if chosen_on(node, []) is not None:
                 return node, []
-        units = [(node, *units_on(node)) for node in (*feasible, *curable)]
-        for node, alone, _ in units:
-            chosen = chosen_on(node, alone) if alone else None
+        for node in (*feasible, *curable):
+            way = way_on(node)
+            chosen = chosen_on(node, way) if way else None
+            if chosen is not None:
+                return node, chosen
+        units = [(node, way_on(node), *units_on(node)) for node in (*feasible, *curable)]
+        for node, way, alone, _ in units:
+            chosen = chosen_on(node, [*way, *alone]) if alone else None
             if chosen is not None:
                 return node, chosen
         found: list[tuple[NodeInfo, list[TaskInfo]]] = []
-        for node, alone, whole in units:
-            chosen = chosen_on(node, [*alone, *whole]) if whole else None
+        for node, way, alone, whole in units:
+            chosen = chosen_on(node, [*way, *alone, *whole]) if whole else None
             if chosen is not None:
                 found.append((node, chosen))
-        return min(found, key=lambda choice: len(choice[1]), default=None)  # the first of equals
+        # the first of equals
+        return min(found, key=lambda choice: session.evictions_of(choice[1]), default=None)
 
     found = search()
     if found is None:
@@ -140,10 +186,26 @@ def make_room(
     node, evicted = found
     if not session.may_take_task(task, evicted):
         return False
+    evict_for(session, action, task, evicted, node)
+    return True
+
+
+def _giving_way(session: Session, claimant: JobInfo) -> list[Unit]:
+    """Return what each job gives up for a claimant, the least important job first."""
+    jobs = sorted(session.jobs, key=lambda job: (job.creation_time, job.uid), reverse=True)
+    jobs.sort(key=lambda job: job.priority)
+    return [session.gives_way(job, claimant) for job in jobs]
+
+
+def evict_for(
+    session: Session, action: str, task: TaskInfo, evicted: Sequence[TaskInfo], node: NodeInfo
+) -> None:
+    """Evict tasks, and give a task its node: at once if it may start as soon as they are off."""
+    starts = bool(evicted) and not session.evictions_of(evicted)
     for victim in evicted:
         session.evict(victim, action, task)
-    session.place(task, TaskStatus.PIPELINED, node)
-    return True
+    starts = starts and can_start(session, task, node)
+    session.place(task, TaskStatus.ALLOCATED if starts else TaskStatus.PIPELINED, node)
 
 
 def whole_jobs(session: Session, victims: Victims) -> list[Unit]:

@@ -9,8 +9,6 @@ from attrs import frozen
 from batchsched import JobInfo, NodeInfo, Plan, TaskInfo, TaskStatus
 from tests.reference.choose import best, feasible_nodes
 from tests.reference.conf import Arguments
-from tests.reference.groups import Groups, has_groups
-from tests.reference.plugins import ready_count, waiting_count
 from tests.reference.session import Session
 from tests.reference.state import Take
 from tests.reference.timeline import NOW, end_of, fits_between, moments
@@ -48,6 +46,8 @@ class _Planner:
         self.takes: dict[str, list[Take]] = {}
         """The planned resources of each job, by its UID."""
         self.before: dict[str, _Places] = {}
+        self.kept: set[str] = set()
+        """UIDs of the jobs whose old plans hold."""
         self.made: dict[str, list[Take]] = {}
         self.looked_at: set[str] = set()
 
@@ -58,7 +58,8 @@ class _Planner:
         session = self.session
         if self.options.keep:
             for job in session.tiers.jobs_in_order(session.jobs):
-                self.hold_old_plan(job)
+                if "Q3" not in session.rules or not self.is_outranked(job):
+                    self.hold_old_plan(job)
         waiting = {
             name: [job for job in session.jobs if job.queue == name] for name in session.queues
         }
@@ -87,13 +88,25 @@ class _Planner:
 
     def need_of(self, job: JobInfo) -> list[TaskInfo]:
         tasks = self.session.to_place(job)
-        state = self.session.state
-        if has_groups(job):
-            return Groups(state, job).needed(tasks)
-        lacks = job.min_available - ready_count(state, job) - waiting_count(state, job)
-        return tasks[: max(lacks, 1)]
+        return self.session.need(job, tasks) if tasks else []
 
     # Old plans
+
+    def is_outranked(self, job: JobInfo) -> bool:
+        """Return whether a more important job that may start at some time waits without a plan."""
+        return self.session.tiers.priority_orders_jobs and any(
+            other.priority > job.priority and other.plan is None and self.may_ever_start(other)
+            for other in self.session.jobs
+        )
+
+    def may_ever_start(self, job: JobInfo) -> bool:
+        """Return whether a job has a need that it could have at some time, without any plans."""
+        need, limits = self.need_of(job), self.session.tiers.limits
+        queue = self.session.queues[job.queue]
+        if not need or (limits is not None and limits.never_allows(queue, need)):
+            return False
+        times = [NOW, *moments(self.session, [])]
+        return any(self.place_each_at(need, start) is not None for start in times)
 
     def hold_old_plan(self, job: JobInfo) -> None:
         need = self.need_of(job)
@@ -110,6 +123,7 @@ class _Planner:
             takes = self.all_fit(old, start)
             if takes is not None:
                 self.takes[job.uid] = takes
+                self.kept.add(job.uid)
                 return
 
     def all_fit(self, places: _Places, start: float) -> list[Take] | None:
@@ -136,6 +150,9 @@ class _Planner:
         self.takes.pop(job.uid, None)
         queue, capacity = self.session.queues[job.queue], self.session.tiers.limits
         is_let_in = capacity is None or capacity.allows(queue, need)
+        if not is_let_in:
+            together = self.session.allowed_together(job, self.session.to_place(job))
+            is_let_in, need = bool(together), together or need
         if capacity is not None and not is_let_in and not capacity.lacks_room_alone(queue, need):
             self.session.failed_tasks.update(task.uid for task in need)
             return False
@@ -178,7 +195,10 @@ class _Planner:
                 session.place(task, TaskStatus.ALLOCATED, node)
             return session.tiers.job_ready(job)
 
-        return session.statement(job, place_each) or session.statement(job, place_as_planned)
+        was_planned = job.uid in self.kept
+        return session.statement(job, place_each, is_earned=was_planned) or session.statement(
+            job, place_as_planned, is_earned=was_planned
+        )
 
     def earliest(self, job: JobInfo, need: list[TaskInfo]) -> list[Take] | None:
         session = self.session

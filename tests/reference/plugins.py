@@ -14,7 +14,7 @@ from attrs import frozen
 from batchsched import ConditionReason, JobCondition, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from tests.reference.conf import Arguments
 from tests.reference.groups import Groups, has_groups
-from tests.reference.state import State
+from tests.reference.state import State, View
 
 __all__ = [
     "Conformance",
@@ -117,11 +117,11 @@ class Plugin:
         """Return a negative number if the left task goes first, positive if the right does."""
         return 0
 
-    def accepted(self, _task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+    def accepted(self, _task: TaskInfo, nodes: Sequence[NodeInfo], _view: View) -> list[NodeInfo]:
         """Return the nodes that the plugin's predicates accept."""
         return list(nodes)
 
-    def curable(self, _task: TaskInfo, _nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+    def curable(self, _task: TaskInfo, _nodes: Sequence[NodeInfo], _view: View) -> list[NodeInfo]:
         """Return the nodes that it refuses only for reasons that evicting may cure."""
         return []
 
@@ -181,8 +181,15 @@ class Priority(Plugin):
         self._state = state
 
     def task_order(self, left: TaskInfo, right: TaskInfo) -> int:
-        """Put the task of higher priority first."""
+        """Put the task of the job of higher priority first, then that of higher priority."""
+        if "Q1" in self._state.rules:
+            jobs = compare(self._of_job(right), self._of_job(left))
+            return jobs or compare(right.priority, left.priority)
         return compare(right.priority, left.priority)
+
+    def _of_job(self, task: TaskInfo) -> float:
+        job = self._state.job_of.get(task.uid)
+        return task.priority if job is None else job.priority
 
     def job_order(self, left: JobInfo, right: JobInfo) -> int:
         """Put the job of higher priority first."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from batchsched import NodeInfo, PodAffinity, PodAffinityTerm, TaskInfo, TaskStatus, WeightedPodTerm
-from tests.reference.state import State
+from tests.reference.state import State, View
 
 __all__ = ["AffinityRule", "affinity_counts"]
 
@@ -28,17 +28,17 @@ def _preferred(affinity: PodAffinity | None) -> tuple[WeightedPodTerm, ...]:
     return () if affinity is None else affinity.preferred
 
 
-def _existing(state: State) -> Iterator[tuple[TaskInfo, NodeInfo]]:
+def _existing(state: State, view: View = View.NOW) -> Iterator[tuple[TaskInfo, NodeInfo]]:
     nodes = {node.name: node for node in state.snapshot.nodes}
     for uid, place in state.places.items():
-        if place.status.occupies and place.node_name is not None:
+        if place.node_name is not None and state.can_be_near(state.tasks[uid], view):
             yield state.tasks[uid], nodes[place.node_name]
 
 
-def _repelling(state: State) -> Iterator[tuple[TaskInfo, NodeInfo]]:
+def _repelling(state: State, view: View) -> Iterator[tuple[TaskInfo, NodeInfo]]:
     """Yield the tasks that anti-affinity considers, with promised ones if promises repel."""
-    yield from _existing(state)
-    if state.promises_repel:
+    yield from _existing(state, view)
+    if state.promises_repel and view is View.NOW:
         nodes = {node.name: node for node in state.snapshot.nodes}
         for uid, place in state.places.items():
             if place.status is TaskStatus.PIPELINED and place.node_name is not None:
@@ -48,7 +48,7 @@ def _repelling(state: State) -> Iterator[tuple[TaskInfo, NodeInfo]]:
 class AffinityRule:
     """Which nodes required inter-pod affinity and anti-affinity allow to one task."""
 
-    def __init__(self, state: State, task: TaskInfo) -> None:
+    def __init__(self, state: State, task: TaskInfo, view: View) -> None:
         self.near = _required(task.pod_affinity)
         """The required terms."""
         self.near_domains: set[tuple[PodAffinityTerm, str]] = set()
@@ -57,12 +57,12 @@ class AffinityRule:
         """The domains that other tasks' terms refuse: topology label and value."""
         self.shunned: set[tuple[str, str]] = set()
         """The domains that the task's own terms refuse."""
-        for other, node in _existing(state):
+        for other, node in _existing(state, view):
             if all(_means(term, task, other) for term in self.near):
                 for term in self.near:
                     if term.topology_key in node.labels:
                         self.near_domains.add((term, node.labels[term.topology_key]))
-        for other, node in _repelling(state):
+        for other, node in _repelling(state, view):
             for owner, meant, domains in (
                 (task, other, self.shunned),
                 (other, task, self.kept_away),

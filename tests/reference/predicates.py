@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from batchsched import EPSILON, NodeInfo, TaskInfo, TaskStatus
+from batchsched import EPSILON, NodeInfo, TaskInfo
 from tests.reference.conf import Arguments
 from tests.reference.plugins import Plugin
 from tests.reference.pod_affinity import AffinityRule
-from tests.reference.state import State
+from tests.reference.state import State, View
 
 __all__ = ["Predicates"]
 
@@ -22,22 +22,22 @@ class Predicates(Plugin):
         self._disk_pressure = arguments.boolean("predicate.DiskPressureEnable")
         self._pid_pressure = arguments.boolean("predicate.PIDPressureEnable")
 
-    def accepted(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+    def accepted(self, task: TaskInfo, nodes: Sequence[NodeInfo], view: View) -> list[NodeInfo]:
         """Return the nodes that all predicates accept."""
         by_node = self._state.tasks_by_node()
-        affinity = AffinityRule(self._state, task)
+        affinity = AffinityRule(self._state, task, view)
         return [
             node
             for node in nodes
             if self._may_ever_take(task, node)
-            and self._has_room_for(task, node, by_node[node.name])
+            and self._has_room_for(task, node, by_node[node.name], view)
             and affinity.accepts(node)
         ]
 
-    def curable(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+    def curable(self, task: TaskInfo, nodes: Sequence[NodeInfo], view: View) -> list[NodeInfo]:
         """Return the nodes that refuse a task only for reasons that evicting may cure."""
         by_node = self._state.tasks_by_node()
-        affinity = AffinityRule(self._state, task)
+        affinity = AffinityRule(self._state, task, view)
         return [
             node
             for node in nodes
@@ -45,7 +45,7 @@ class Predicates(Plugin):
             and (
                 affinity.is_curable(node)
                 or (
-                    not self._has_room_for(task, node, by_node[node.name])
+                    not self._has_room_for(task, node, by_node[node.name], view)
                     and affinity.accepts(node)
                 )
             )
@@ -64,11 +64,11 @@ class Predicates(Plugin):
             and not self._is_under_pressure(task, node)
         )
 
-    def _has_room_for(self, task: TaskInfo, node: NodeInfo, on_node: list[TaskInfo]) -> bool:
+    def _has_room_for(
+        self, task: TaskInfo, node: NodeInfo, on_node: list[TaskInfo], view: View
+    ) -> bool:
         """Return whether the number of tasks on the node and its host ports allow the task."""
-        counted = [
-            other for other in on_node if self._state.status(other) is not TaskStatus.RESERVED
-        ]
+        counted = [other for other in on_node if self._state.is_there(other, view)]
         if node.max_tasks is not None and len(counted) >= node.max_tasks:
             return False
         return not any(

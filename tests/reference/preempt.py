@@ -5,16 +5,23 @@ from __future__ import annotations
 from functools import partial
 
 from batchsched import JobInfo, Queue, TaskInfo
-from tests.reference.choose import by_score, feasible_nodes, place_later, place_now
-from tests.reference.group_turns import group_turn, needed_tasks
+from tests.reference.choose import (
+    by_score,
+    is_searched,
+    place_without_evicting,
+    searched_nodes,
+)
+from tests.reference.group_turns import group_turn
 from tests.reference.groups import has_groups
 from tests.reference.make_room import make_room
 from tests.reference.session import Session
+from tests.reference.unblock import unblock
+from tests.reference.waiting import Waiting
 
 __all__ = ["preempt"]
 
 
-def preempt(session: Session) -> None:
+def preempt(session: Session, *, unblocks: bool = False) -> None:
     """Take each queue with waiting tasks once, in the queue order at that moment."""
     jobs = session.tiers.jobs_in_order(job for job in session.jobs if session.to_place(job))
     queues = [
@@ -23,12 +30,15 @@ def preempt(session: Session) -> None:
         if any(session.queue_of(job) is queue for job in jobs)
     ]
     tasks = {job.uid: session.to_place(job) for job in jobs}
+    found = {job.uid: session.to_place(job) for job in jobs}
     while queues:
         queue = session.next_queue(queues, jobs, tasks)
         queues.remove(queue)
         jobs_of_queue = [job for job in jobs if session.queue_of(job) is queue]
         _between_jobs(session, queue, jobs_of_queue, tasks)
-        _within_jobs(session, jobs_of_queue)
+        _within_jobs(session, jobs_of_queue, found)
+    if unblocks:
+        unblock(session, found)
 
 
 def _between_jobs(
@@ -52,16 +62,20 @@ def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -
             tasks,
             lambda task: _take_a_place(session, queue, task),
             lambda: session.tiers.job_pipelined(job),
+            is_accepted=is_searched,
         )
     placed: list[TaskInfo] = []
 
     def attempt() -> bool:
+        waiting = Waiting(session, tasks, partial(is_searched, session))
         while tasks:
             task = tasks.pop(0)
             if _take_a_place(session, queue, task):
                 placed.append(task)
+                waiting.try_again()
             else:
                 session.failed_tasks.add(task.uid)
+                waiting.set_aside(task)
             if session.tiers.job_pipelined(job):
                 break
         return session.tiers.job_pipelined(job)
@@ -70,31 +84,32 @@ def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -
 
 
 def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:
-    feasible = feasible_nodes(session, task)
+    searched = searched_nodes(session, task)
     may_use_idle = not session.tiers.overused(queue)
-    if may_use_idle and (
-        place_now(session, task, feasible) or place_later(session, task, feasible)
-    ):
+    if may_use_idle and place_without_evicting(session, task, searched):
         return True
     job = session.job_of(task)
     return make_room(
         session,
         "preempt",
         task,
-        feasible,
+        searched,
         may_use_idle=may_use_idle,
         is_candidate=lambda other: (
             session.job_of(other) is not job and session.job_of(other).queue == queue.name
         ),
         victims_of=session.tiers.preemptable,
         in_order=partial(by_score, session, task),
+        others_give_way=True,
     )
 
 
-def _within_jobs(session: Session, jobs: list[JobInfo]) -> None:
-    """Phase 2: tasks evict other tasks of their own job."""
+def _within_jobs(session: Session, jobs: list[JobInfo], found: dict[str, list[TaskInfo]]) -> None:
+    """Phase 2: tasks, of those found to place, evict other tasks of their own job."""
     for job in jobs:
-        tasks = needed_tasks(session, job)
+        tasks = [task for task in session.to_place(job) if task in found[job.uid]]
+        if has_groups(job):
+            tasks = session.need(job, tasks)
         if has_groups(job) and len(tasks) > 1:
             continue
         for task in tasks:
@@ -109,9 +124,10 @@ def _swap(session: Session, task: TaskInfo) -> bool:
         session,
         "preempt",
         task,
-        feasible_nodes(session, task),
+        searched_nodes(session, task),
         may_use_idle=False,
         is_candidate=lambda other: session.job_of(other) is job,
         victims_of=session.tiers.preemptable,
         in_order=partial(by_score, session, task),
+        others_give_way=True,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from batchsched import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from tests.reference.make_room import enough_victims, members, running_on, whole_jobs
 from tests.reference.session import Session
-from tests.reference.state import total_of
+from tests.reference.state import View, total_of
 
 __all__ = ["make_promises_real"]
 
@@ -33,7 +33,11 @@ def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
     candidates = running_on(
         session,
         node,
-        lambda other: session.state.is_backfill(other) and session.job_of(other).uid not in bound,
+        lambda other: (
+            session.state.status(other) is TaskStatus.RUNNING
+            and session.state.is_backfill(other)
+            and session.job_of(other).uid not in bound
+        ),
     )
     accounts = session.accounts(node)
     request = task.start_request
@@ -51,7 +55,15 @@ def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
             accounts.future_idle + total_of(victim.resreq for victim in leaving)
         ) and request.fits(accounts.eventual + total_of(victim.resreq for victim in own))
 
-    taken = enough_victims(units, is_enough)
+    def keeps(taken: list[list[TaskInfo]]) -> bool:
+        """Return whether the node accepts the task once they have left."""
+        gone = members(taken)
+        return "P1" not in session.rules or session.accepts_without(task, node, gone)
+
+    if "P1" in session.rules and not session.tiers.accepted(task, [node], View.PROMISED):
+        return False
+    units = [unit for unit in units if keeps([unit])]
+    taken = enough_victims(units, lambda taken: is_enough(taken) and keeps(taken), keeps)
     if taken is None:
         return False
     for victim in members(taken):

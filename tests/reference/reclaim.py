@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchsched import JobInfo, Queue, TaskInfo
-from tests.reference.choose import feasible_nodes, place_later, place_now
+from tests.reference.choose import place_without_evicting, searched_nodes
 from tests.reference.claimant_turn import claimant_turn
 from tests.reference.claims import reclaim_by_claims
 from tests.reference.make_room import make_room
@@ -47,17 +47,13 @@ def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -
 
 
 def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:
-    feasible = feasible_nodes(session, task)
-    return (
-        place_now(session, task, feasible)
-        or place_later(session, task, feasible)
-        or make_room(
-            session,
-            "reclaim",
-            task,
-            feasible,
-            may_use_idle=True,
-            is_candidate=lambda other: session.job_of(other).queue != queue.name,
-            victims_of=session.tiers.reclaimable,
-        )
+    searched = searched_nodes(session, task)
+    return place_without_evicting(session, task, searched) or make_room(
+        session,
+        "reclaim",
+        task,
+        searched,
+        may_use_idle=True,
+        is_candidate=lambda other: session.job_of(other).queue != queue.name,
+        victims_of=session.tiers.reclaimable,
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from batchsched import JobInfo, NodeInfo, TaskInfo, TaskStatus
-from tests.reference.choose import accepted_nodes, feasible_nodes, place_now
+from tests.reference.choose import accepted_nodes, feasible_nodes, is_accepted, place_now
 from tests.reference.group_turns import needed_tasks
 from tests.reference.session import Session
 from tests.reference.state import total_of
+from tests.reference.waiting import Waiting
 
 __all__ = [
     "can_be_kept_for_one_job",
@@ -74,7 +75,7 @@ def serve_reserved_jobs(session: Session) -> None:
     while jobs:
         job = session.tiers.next_job(jobs)
         jobs.remove(job)
-        session.statement(job, partial(_use_reservations, session, job))
+        session.statement(job, partial(_use_reservations, session, job), is_earned=True)
 
 
 def _use_reservations(session: Session, job: JobInfo) -> bool:
@@ -82,18 +83,28 @@ def _use_reservations(session: Session, job: JobInfo) -> bool:
     nodes = {task.uid: session.state.node_name(task) for task in reserved}
     for task in reserved:
         session.state.take_off(task)
-    for task in reserved:
-        for node in accepted_nodes(session, task):
-            if (
-                node.name == nodes[task.uid]
-                and session.accounts(node).fits_now(task.start_request)
-                and session.may_take_task(task)
-            ):
-                session.place(task, TaskStatus.ALLOCATED, node)
-    for task in needed_tasks(session, job):
-        if session.tiers.job_ready(job):
-            break
-        place_now(session, task, feasible_nodes(session, task))
+
+    def accepting(task: TaskInfo) -> list[NodeInfo]:
+        """Return the node that is reserved for a task, if it accepts it."""
+        return [node for node in accepted_nodes(session, task) if node.name == nodes[task.uid]]
+
+    waiting = Waiting(session, reserved, lambda task: bool(accepting(task)))
+    while reserved:
+        task = reserved.pop(0)
+        fits = [n for n in accepting(task) if session.accounts(n).fits_now(task.start_request)]
+        if fits and session.may_take_task(task):
+            session.place(task, TaskStatus.ALLOCATED, fits[0])
+            waiting.try_again()
+        else:
+            waiting.set_aside(task)
+    tasks = needed_tasks(session, job)
+    waiting = Waiting(session, tasks, partial(is_accepted, session))
+    while tasks and not session.tiers.job_ready(job):
+        task = tasks.pop(0)
+        if place_now(session, task, feasible_nodes(session, task)):
+            waiting.try_again()
+        else:
+            waiting.set_aside(task)
     return session.tiers.job_ready(job)
 
 

@@ -8,7 +8,6 @@ from math import ceil
 
 from batchsched import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from tests.reference.allocate import can_still_start
-from tests.reference.capacity import needed
 from tests.reference.choose import accepted_nodes, feasible_nodes, place_now
 from tests.reference.conf import Arguments
 from tests.reference.group_turns import needed_tasks
@@ -150,7 +149,7 @@ def _try_to_reserve(session: Session, job: JobInfo, limit: int, *, in_order: boo
 
 def _is_limited(session: Session, job: JobInfo) -> bool:
     """Return whether the limits of a job's queue forbid its need, whichever tasks leave."""
-    need = needed(session.state, job, session.to_place(job))
+    need = session.need(job, session.to_place(job))
     queue, capacity = session.queues[job.queue], session.tiers.limits
     if capacity is None or not need or capacity.allows(queue, need):
         return False

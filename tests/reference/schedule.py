@@ -23,13 +23,14 @@ from tests.reference.carried_promises import (
     places_to_keep,
     start_promised_jobs,
 )
-from tests.reference.conf import ActionConf, read_conf
+from tests.reference.conf import ActionConf, Conf, read_conf
 from tests.reference.groups import READY, Groups, has_groups
 from tests.reference.plan import plan
 from tests.reference.preempt import preempt
 from tests.reference.reclaim import reclaim
 from tests.reference.reservations import drop_useless_reservations
 from tests.reference.reserve import reserve
+from tests.reference.rules import IN_LIBRARY
 from tests.reference.session import NO_BOUND, Session
 
 __all__ = ["reference_schedule"]
@@ -37,7 +38,9 @@ __all__ = ["reference_schedule"]
 OCCUPYING = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
 
 
-def reference_schedule(snapshot: Snapshot, conf: Mapping[str, object]) -> CycleResult:
+def reference_schedule(
+    snapshot: Snapshot, conf: Mapping[str, object], rules: frozenset[str] = IN_LIBRARY
+) -> CycleResult:
     """Run one cycle with plain loops.
 
     `conf` is a parsed kube-batch configuration. The reasons of pending tasks are left empty, and
@@ -47,20 +50,20 @@ def reference_schedule(snapshot: Snapshot, conf: Mapping[str, object]) -> CycleR
     not exact, so results may differ if a sum differs from a capacity by exactly `EPSILON`.
     """
     read = read_conf(conf)
-    session = Session(snapshot, read)
+    session = Session(snapshot, read, rules)
     keep_promises(session)
     start_promised_jobs(session)
     for action in read.actions:
-        _run(session, action, cures=read.cures(action))
+        _run(session, action, read)
     drop_useless_reservations(session)
     end_promises(session)
     return _result(session)
 
 
-def _run(session: Session, action: ActionConf, *, cures: bool) -> None:
+def _run(session: Session, action: ActionConf, conf: Conf) -> None:
     session.most_evictions = NO_BOUND
     session.tiers.min_runtime = 0
-    session.cures = cures
+    session.cures = conf.cures(action)
     match action.name:
         case "allocate":
             allocate(session, action.arguments)
@@ -70,7 +73,7 @@ def _run(session: Session, action: ActionConf, *, cures: bool) -> None:
             plan(session, action.arguments)
         case "preempt":
             _read_limits(session, action)
-            preempt(session)
+            preempt(session, unblocks="P4" in session.rules and conf.unblocks(action))
         case "reclaim":
             _read_limits(session, action)
             reclaim(session)

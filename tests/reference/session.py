@@ -18,11 +18,12 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
-from tests.reference.capacity import needed
+from tests.reference.capacity import lacking, needed
 from tests.reference.conf import Conf
 from tests.reference.dependencies import waits_for
 from tests.reference.groups import HOPED, Groups, Statuses, has_groups
-from tests.reference.state import Accounts, State, Take, less, total_of
+from tests.reference.rules import IN_LIBRARY
+from tests.reference.state import Accounts, Saved, State, Take, View, less, total_of
 from tests.reference.tiers import Tiers
 
 __all__ = ["NO_BOUND", "Session"]
@@ -34,16 +35,19 @@ NO_BOUND = 1 << 60
 class Session:
     """One cycle, from the snapshot to the decisions."""
 
-    def __init__(self, snapshot: Snapshot, conf: Conf) -> None:
+    def __init__(self, snapshot: Snapshot, conf: Conf, rules: frozenset[str] = IN_LIBRARY) -> None:
+        self.rules = rules
         self.snapshot = snapshot
         self.now = snapshot.now
         self.nodes = snapshot.nodes
         self.queues = {queue.name: queue for queue in snapshot.queues}
         promises_repel = any(map(conf.cures, conf.actions))
-        self.state = State(snapshot, promises_repel=promises_repel)
+        self.state = State(snapshot, promises_repel=promises_repel, rules=rules)
         self.tiers = Tiers(conf, self.state)
         self.failed_tasks: set[str] = set()
         """UIDs of the tasks for which an action found no place; statements do not undo this."""
+        self.hopeless: set[str] = set()
+        """UIDs of the tasks whose promises end at close: nothing leaves that could keep them."""
         self.most_evictions = NO_BOUND
         """The most tasks that the running action lets the cycle evict."""
         self.cures = False
@@ -134,6 +138,12 @@ class Session:
     def accepts_without(self, task: TaskInfo, node: NodeInfo, gone: Iterable[TaskInfo]) -> bool:
         """Return whether a node is accepted without the given tasks and those that are leaving."""
         saved = self.state.save()
+        if "P1" in self.rules:
+            for other in gone:
+                self.state.take_off(other)
+            accepted = self.tiers.accepted(task, [node], View.LATER)
+            self.state.restore(saved)
+            return bool(accepted)
         leaving = [
             other
             for other in self.state.tasks_on(node)
@@ -199,14 +209,51 @@ class Session:
 
     def _need(self, job: JobInfo, tasks: Mapping[str, list[TaskInfo]]) -> list[TaskInfo]:
         left = tasks[job.uid] if job.uid in tasks else self.to_place(job)
-        return needed(self.state, job, left) if left else []
+        return self.need(job, left) if left else []
+
+    def need(
+        self, job: JobInfo, tasks: Sequence[TaskInfo], statuses: Statuses = HOPED
+    ) -> list[TaskInfo]:
+        """Return the tasks that a job needs next, of those that it has to place."""
+        return needed(self.state, job, self.possible(job, tasks, statuses), statuses)
+
+    def possible(
+        self, job: JobInfo, tasks: Sequence[TaskInfo], statuses: Statuses = HOPED
+    ) -> list[TaskInfo]:
+        """Return tasks without those that its queue may never have, if enough others are left."""
+        limits, queue = self.tiers.limits, self.queues[job.queue]
+        if limits is None or "Q6" not in self.rules:
+            return list(tasks)
+        left = [task for task in tasks if not limits.never_allows(queue, [task])]
+        return left if self._are_enough(job, left, statuses) else list(tasks)
+
+    def _are_enough(self, job: JobInfo, tasks: Sequence[TaskInfo], statuses: Statuses) -> bool:
+        if has_groups(job):
+            return bool(Groups(self.state, job).needed(tasks, statuses))
+        return len(tasks) >= max(1, lacking(self.state, job))
+
+    def allowed_together(
+        self, job: JobInfo, tasks: Sequence[TaskInfo], statuses: Statuses = HOPED
+    ) -> list[TaskInfo]:
+        """Return as many tasks as a job needs that its queue may have together; [] if too few."""
+        limits = self.tiers.limits
+        assert limits is not None
+        together: list[TaskInfo] = []
+        for task in tasks if "Q6" in self.rules else ():
+            if limits.allows(self.queues[job.queue], [*together, task]):
+                together.append(task)
+        if not self._are_enough(job, together, statuses):
+            return []
+        return needed(self.state, job, together, statuses)
 
     def may_take(self, job: JobInfo, tasks: Sequence[TaskInfo], statuses: Statuses = HOPED) -> bool:
         """Return whether the queue of an unready job may have all that the job still needs."""
         if self.tiers.limits is None or self.tiers.job_ready(job) or not tasks:
             return True
-        need = needed(self.state, job, tasks, statuses)
+        need = self.need(job, tasks, statuses)
         if self.tiers.limits.allows(self.queues[job.queue], need):
+            return True
+        if self.allowed_together(job, tasks, statuses):
             return True
         self.failed_tasks.update(task.uid for task in need)
         return False
@@ -232,19 +279,68 @@ class Session:
         """Put a task on a node as Allocated, Pipelined, Conditional or Reserved."""
         self.state.put(task, status, node.name)
 
+    def may_leave(self, task: TaskInfo, action: str, claimant: JobInfo) -> bool:
+        """Return whether a task may be evicted or taken back at all: it runs, or was just bound."""
+        if self.state.status(task) is TaskStatus.RUNNING:
+            return True
+        job = self.job_of(task)
+        if (
+            "Q5" not in self.rules
+            or job is claimant
+            or not self.state.is_bound_now(task)
+            or self.state.is_backfill(task)
+        ):
+            return False
+        return task.uid not in self.state.earned or (
+            action == "preempt" and self.tiers.knows_priority and claimant.priority > job.priority
+        )
+
     def evict(self, victim: TaskInfo, action: str, claimant: TaskInfo) -> None:
-        """Evict a task for another."""
+        """Evict a task for another, or take it back if this cycle bound it."""
         node_name = self.state.node_name(victim)
         assert node_name is not None
-        self.state.put(victim, TaskStatus.RELEASING, node_name)
-        self.state.evictions.append(
-            Eviction(
-                task_uid=victim.uid,
-                node_name=node_name,
-                action=action,
-                for_task_uid=claimant.uid,
-            )
+        eviction = Eviction(
+            task_uid=victim.uid,
+            node_name=node_name,
+            action=action,
+            for_task_uid=claimant.uid,
         )
+        if self.state.is_bound_now(victim):
+            self.state.take_off(victim)
+            self.state.binds = [one for one in self.state.binds if one.task_uid != victim.uid]
+            self.state.taken_back.append(eviction)
+            return
+        if self.state.status(victim) is not TaskStatus.RUNNING:
+            self.state.take_off(victim)
+            self.state.given_up.append(eviction)
+            return
+        self.state.put(victim, TaskStatus.RELEASING, node_name)
+        self.state.evictions.append(eviction)
+
+    def gives_way(self, job: JobInfo, claimant: JobInfo) -> list[TaskInfo]:
+        """Return what a job was promised, or has and has not bound, that a claimant may take."""
+        if (
+            "Q2" not in self.rules
+            or not self.tiers.knows_priority
+            or job.queue != claimant.queue
+            or job.priority >= claimant.priority
+        ):
+            return []
+        own = {task.uid for task in job.tasks}
+        has_evicted = any(one.for_task_uid in own for one in self.state.evictions)
+
+        def is_free(task: TaskInfo) -> bool:
+            status = self.state.status(task)
+            if status is TaskStatus.PIPELINED:
+                is_old = task.status is status and task.node_name == self.state.node_name(task)
+                return is_old or not has_evicted
+            return status is TaskStatus.ALLOCATED
+
+        return self.tiers.victims_in_order(task for task in job.tasks if is_free(task))
+
+    def evictions_of(self, tasks: Iterable[TaskInfo]) -> int:
+        """Return how many of some tasks have to be evicted; what does not run costs nothing."""
+        return sum(self.state.status(task) is TaskStatus.RUNNING for task in tasks)
 
     def bind_if_ready(self, job: JobInfo) -> None:
         """Bind all Allocated tasks of a job, in order of UID, if it may start."""
@@ -265,21 +361,46 @@ class Session:
                 )
             )
 
-    def statement(self, job: JobInfo, attempt: Callable[[], bool]) -> bool:
+    def statement(
+        self, job: JobInfo, attempt: Callable[[], bool], *, is_earned: bool = False
+    ) -> bool:
         """Make an attempt for a job as one statement; return what it returns.
 
         True: it is committed, and the job's tasks are bound if it is ready. False:
         it is discarded, and the session is exactly as before.
         """
         saved = self.state.save()
-        before = len(self.state.evictions)
         succeeds = attempt()
         evictions = len(self.state.evictions)
-        if succeeds and (evictions == before or evictions <= self.most_evictions):
+        evicts = evictions != len(saved.evictions)
+        takes = evicts or len(self.state.taken_back) != len(saved.taken_back)
+        takes = takes or len(self.state.given_up) != len(saved.given_up)
+        if (
+            succeeds
+            and (not evicts or evictions <= self.most_evictions)
+            and (not takes or self.promises_hold(saved))
+        ):
             self.bind_if_ready(job)
+            if is_earned:
+                bound = {bind.task_uid for bind in self.state.binds}
+                self.state.earned |= bound - {bind.task_uid for bind in saved.binds}
             return True
         self.state.restore(saved)
         return False
+
+    def promises_hold(self, before: Saved) -> bool:
+        """Return whether nodes accept what was promised since then, all else in place."""
+        return "P2" not in self.rules or all(
+            self._holds(task)
+            for uid, task in self.state.tasks.items()
+            if self.state.status(task) is TaskStatus.PIPELINED
+            and self.state.places[uid] != before.places[uid]
+        )
+
+    def _holds(self, task: TaskInfo) -> bool:
+        """Return whether the node that was promised to a task will accept it."""
+        [node] = [node for node in self.nodes if node.name == self.state.node_name(task)]
+        return self.accepts_without(task, node, [task])
 
 
 def _takes_no_tasks(node: NodeInfo) -> bool:

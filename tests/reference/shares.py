@@ -7,7 +7,8 @@ since they are fired whenever a task enters or leaves these statuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 
 from batchsched import EPSILON, JobInfo, Queue, Resource, TaskInfo, TaskStatus
 from tests.reference.amounts import Amount
@@ -116,6 +117,8 @@ class Proportion(Plugin):
 
     def _water_filling(self) -> dict[str, Resource]:
         """Return what each queue deserves."""
+        if "P5" in self._state.rules:
+            return self._within_bounds()
         weights = {queue.name: queue.weight for queue in self._state.snapshot.queues}
         request = {
             name: self._limited(name, self._sum(name, (*CHARGED, *WANTED))) for name in self._jobs
@@ -144,6 +147,91 @@ class Proportion(Plugin):
             remaining = remaining - total_of(increases) + total_of(decreases)
         return deserved
 
+    def _within_bounds(self) -> dict[str, Resource]:
+        """Return what each queue deserves: what is dealt out, and at least what is guaranteed.
+
+        Who is dealt less than that gets it, and the others share what it leaves.
+        """
+        request = {
+            name: self._limited(name, self._sum(name, (*CHARGED, *WANTED))) for name in self._jobs
+        }
+        floors: dict[tuple[str, str], Amount] = {}
+        while True:
+            deserved = self._dealt(request, floors)
+            below = {
+                (name, d): least
+                for name in self._jobs
+                for d, amount in self._queue(name).guarantee.dimensions()
+                if (least := min(amount, request[name].get(d))) > deserved[name].get(d)
+            }
+            if not below:
+                return deserved
+            floors |= below
+
+    def _dealt(
+        self, request: Mapping[str, Resource], floors: Mapping[tuple[str, str], Amount]
+    ) -> dict[str, Resource]:
+        """Deal out what there is, round by round, to those that may have more in a dimension."""
+        dimensions = [d for d, _ in self._total.dimensions()]
+        deserved = {
+            name: _resource({d: floors.get((name, d), 0) for d in dimensions})
+            for name in self._jobs
+        }
+        fixed = total_of(deserved.values())
+        left = _resource({d: max(0, self._total.get(d) - fixed.get(d)) for d in dimensions})
+        unmet = sorted(self._jobs)
+        while unmet and not left.is_empty():
+            takers = {
+                d: [
+                    name
+                    for name in unmet
+                    if (name, d) not in floors and deserved[name].get(d) < self._most(name, d)
+                ]
+                for d in dimensions
+            }
+            increases: list[Resource] = []
+            decreases: list[Resource] = []
+            may_go_on = False
+            for name in list(unmet):
+                before = deserved[name]
+                amounts = dict(before.dimensions())
+                for d in dimensions:
+                    together = sum(self._queue(other).weight for other in takers[d])
+                    if name in takers[d] and together:
+                        part = self._queue(name).weight / together
+                        amounts[d] = before.get(d) + left.get(d) * part
+                        if amounts[d] >= self._most(name, d):
+                            amounts[d] = self._most(name, d)
+                            may_go_on = True
+                after = _resource(amounts)
+                if request[name].fits(after):
+                    after = after.min_with(request[name])
+                    unmet.remove(name)
+                    may_go_on = True
+                deserved[name] = after
+                increases.append(_excess(after, before))
+                decreases.append(_excess(before, after))
+            if not may_go_on:
+                break  # everything is distributed, except for rounding errors
+            left = left - total_of(increases) + total_of(decreases)
+        return deserved
+
+    def _most(self, name: str, dimension: str) -> Amount:
+        """Return the most that a queue may deserve: its limit, and what is not guaranteed."""
+        inner = {queue.parent for queue in self._state.snapshot.queues}
+        others = sum(
+            queue.guarantee.get(dimension)
+            for queue in self._state.snapshot.queues
+            if queue.name not in inner and queue.name != name
+        )
+        limit = self._queue(name).limit
+        limited = None if limit is None else limit.get(dimension)
+        most = max(0, self._total.get(dimension) - others) if others else inf
+        return most if limited is None else min(most, limited)
+
+    def _queue(self, name: str) -> Queue:
+        return next(queue for queue in self._state.snapshot.queues if queue.name == name)
+
     def _limited(self, queue_name: str, amounts: Resource) -> Resource:
         """Return amounts without what exceeds the limit of a queue."""
         queue = next(queue for queue in self._state.snapshot.queues if queue.name == queue_name)
@@ -162,18 +250,43 @@ class Proportion(Plugin):
         self, queue: Queue, tasks: Sequence[TaskInfo], leaving: Sequence[TaskInfo] = ()
     ) -> bool:
         """Return whether a queue may take tasks within its limit, without some others."""
-        if queue.limit is None or not tasks:
+        if not tasks:
             return True
+        if "Q6" in self._state.rules and self.never_allows(queue, tasks):
+            return False
         mine = [task for task in leaving if self._state.job_of[task.uid].queue == queue.name]
         gone = total_of(t.resreq for t in mine if not self._state.is_backfill(t))
         need = total_of(t.resreq for t in tasks if not self._state.is_backfill(t))
         held = self._allocated(queue.name)
+        grows = [d for d, amount in need.dimensions() if amount > gone.get(d) and amount > 0]
+        limit = {} if queue.limit is None else dict(queue.limit.dimensions())
         return not any(
-            held.get(name) - gone.get(name) + need.get(name) > most
-            and need.get(name) > gone.get(name)
-            and need.get(name) > 0
-            for name, most in queue.limit.dimensions()
+            held.get(d) - gone.get(d) + need.get(d) > limit.get(d, inf)
+            or (
+                self._others_wait_for_guarantees(queue, d)
+                and held.get(d) - gone.get(d) + need.get(d) - self._deserved[queue.name].get(d)
+                > EPSILON
+            )
+            for d in grows
         )
+
+    def _others_wait_for_guarantees(self, queue: Queue, dimension: str) -> bool:
+        """Return whether another queue does not use all that it is guaranteed."""
+        if "P5" not in self._state.rules:
+            return False
+        inner = {one.parent for one in self._state.snapshot.queues}
+        return any(
+            other.guarantee.get(dimension)
+            > (self._allocated(other.name).get(dimension) if other.name in self._jobs else 0)
+            for other in self._state.snapshot.queues
+            if other is not queue and other.name not in inner
+        )
+
+    def never_allows(self, queue: Queue, tasks: Sequence[TaskInfo]) -> bool:
+        """Return whether tasks alone exceed the limit of a queue."""
+        need = total_of(t.resreq for t in tasks if not self._state.is_backfill(t))
+        limit = () if queue.limit is None else queue.limit.dimensions()
+        return any(need.get(name) > most for name, most in limit if need.get(name) > 0)
 
     def lacks_room_alone(self, _queue: Queue, _tasks: Sequence[TaskInfo]) -> bool:
         """Return whether only room is lacking, and no limit; limits are all that counts here."""
@@ -296,6 +409,14 @@ class Proportion(Plugin):
             else:
                 verdicts.append(Verdict.PROTECTED)
         return verdicts
+
+
+def _resource(amounts: Mapping[str, Amount]) -> Resource:
+    return Resource(
+        milli_cpu=amounts.get("cpu", 0),
+        memory=amounts.get("memory", 0),
+        scalars={name: amounts[name] for name in amounts if name not in ("cpu", "memory")},
+    )
 
 
 def _excess(larger: Resource, smaller: Resource) -> Resource:

@@ -7,6 +7,7 @@ a copy of the state taken before it; discarding it goes back to the copy.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 
 from attrs import evolve, frozen
 
@@ -24,8 +25,17 @@ from batchsched import (
 )
 from batchsched import TaskStatus as S
 from tests.reference.amounts import Amount
+from tests.reference.rules import IN_LIBRARY
 
-__all__ = ["Accounts", "Place", "Saved", "State", "Take", "less", "total_of"]
+__all__ = ["Accounts", "Place", "Saved", "State", "Take", "View", "less", "total_of"]
+
+
+class View(Enum):
+    """When a node is looked at."""
+
+    NOW = "as it is"
+    PROMISED = "as it is, with what is promised in place"
+    LATER = "as it will be: all that leaves has left, and all that is promised has come"
 
 
 @frozen
@@ -122,6 +132,9 @@ class Saved:
     binds: tuple[Bind, ...]
     evictions: tuple[Eviction, ...]
     dropped_reservations: frozenset[str]
+    taken_back: tuple[Eviction, ...]
+    earned: frozenset[str]
+    given_up: tuple[Eviction, ...]
 
 
 def _is_closed(snapshot: Snapshot, name: str | None) -> bool:
@@ -139,8 +152,15 @@ def _is_closed(snapshot: Snapshot, name: str | None) -> bool:
 class State:
     """The places of all tasks of a snapshot, and the decisions made so far."""
 
-    def __init__(self, snapshot: Snapshot, *, promises_repel: bool = False) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        promises_repel: bool = False,
+        rules: frozenset[str] = IN_LIBRARY,
+    ) -> None:
         self.snapshot = snapshot
+        self.rules = rules
         self.promises_repel = promises_repel
         """Whether anti-affinity also considers tasks to which a node is promised."""
         self.tasks: dict[str, TaskInfo] = {}
@@ -162,6 +182,12 @@ class State:
         self.evictions: list[Eviction] = []
         self.dropped_reservations: set[str] = set()
         """UIDs of the tasks whose reservations in the snapshot were given up."""
+        self.taken_back: list[Eviction] = []
+        """What this cycle bound and took back."""
+        self.earned: set[str] = set()
+        """UIDs of the tasks bound on a promise, a reservation or an old plan."""
+        self.given_up: list[Eviction] = []
+        """Promises, and places not bound yet, that were given up for a more important job."""
         self.held: set[str] = set()
         """UIDs of the tasks that wait and that something holds."""
         self.counts_held = False
@@ -182,6 +208,9 @@ class State:
             tuple(self.binds),
             tuple(self.evictions),
             frozenset(self.dropped_reservations),
+            tuple(self.taken_back),
+            frozenset(self.earned),
+            tuple(self.given_up),
         )
 
     def restore(self, saved: Saved) -> None:
@@ -190,6 +219,9 @@ class State:
         self.binds = list(saved.binds)
         self.evictions = list(saved.evictions)
         self.dropped_reservations = set(saved.dropped_reservations)
+        self.taken_back = list(saved.taken_back)
+        self.earned = set(saved.earned)
+        self.given_up = list(saved.given_up)
 
     def status(self, task: TaskInfo) -> TaskStatus:
         """Return a task's status; one that is held counts for nothing, as if it had Failed."""
@@ -211,6 +243,24 @@ class State:
         """Put a task on a node; its mark stays."""
         self._give_up_reservation(task, node_name)
         self.places[task.uid] = evolve(self.places[task.uid], status=status, node_name=node_name)
+
+    def is_bound_now(self, task: TaskInfo) -> bool:
+        """Return whether this cycle has bound a task."""
+        return any(bind.task_uid == task.uid for bind in self.binds)
+
+    def is_there(self, task: TaskInfo, view: View = View.NOW) -> bool:
+        """Return whether a task has a place on a node, seen that way; reservations are none."""
+        status = self.status(task)
+        if self.node_name(task) is None or status is TaskStatus.RESERVED:
+            return False
+        return not (view is View.LATER and status is TaskStatus.RELEASING)
+
+    def can_be_near(self, task: TaskInfo, view: View = View.NOW) -> bool:
+        """Return whether inter-pod affinity looks at a task, seen that way."""
+        status = self.status(task)
+        is_promised = status in (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
+        on_node = self.node_name(task) is not None
+        return on_node and (status.occupies or (view is not View.NOW and is_promised))
 
     def take_off(self, task: TaskInfo) -> None:
         """Make a task Pending; its mark becomes what it is in the snapshot."""

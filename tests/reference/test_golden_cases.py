@@ -3,6 +3,7 @@
 import pytest
 
 from tests.reference import reference_schedule
+from tests.reference.rules import ALL
 from tests.support import golden as check
 
 pytestmark = pytest.mark.slow
@@ -20,10 +21,8 @@ BROKEN_GANG_BINDS_FIRST = {"backfill-00130", "backfill-00140", "backfill-00181",
 def test_the_reference_decides_as_the_golden_cases_do(path):
     every = EVERY_LARGE if path.name.startswith("medium") else EVERY
     for case in list(check.load_cases(path))[::every]:
-        if case["name"] in check.not_yet("reference"):
-            continue
         snapshot = check.snapshot_of(case)
-        result = reference_schedule(snapshot, case["conf"])
+        result = reference_schedule(snapshot, case["conf"], ALL)
         assert check.differences(case, result, snapshot) == [], case["name"]
         if path.name in IN_ORDER_OF_BINDING and case["name"] not in BROKEN_GANG_BINDS_FIRST:
             names = {task.uid: task.full_name for job in snapshot.jobs for task in job.tasks}

@@ -22,7 +22,7 @@ from tests.reference.plugins import (
 from tests.reference.predicates import Predicates
 from tests.reference.scores import NodeOrder
 from tests.reference.shares import Drf, Proportion
-from tests.reference.state import State
+from tests.reference.state import State, View
 
 __all__ = ["Tiers", "Victims"]
 
@@ -94,7 +94,7 @@ class Tiers:
 
     def has_just_started(self, task: TaskInfo) -> bool:
         """Return whether a task started too recently to be evicted."""
-        if not self.min_runtime or task.start_time is None:
+        if not self.min_runtime or task.start_time is None or self._state.is_bound_now(task):
             return False
         return self._state.snapshot.now - task.start_time < self.min_runtime
 
@@ -152,9 +152,23 @@ class Tiers:
         return next((p for p in self._all() if isinstance(p, Capacity)), None)
 
     @property
+    def knows_priority(self) -> bool:
+        """Whether the plugin priority is configured."""
+        return any(isinstance(plugin, Priority) for plugin in self._all())
+
+    @property
+    def priority_orders_jobs(self) -> bool:
+        """Whether the plugin priority takes part in the order of jobs."""
+        return any(isinstance(plugin, Priority) for plugin in self._all("enableJobOrder"))
+
+    @property
     def limits(self) -> Capacity | Proportion | None:
         """The plugin that limits what queues hold, if one is configured."""
-        limited = any(queue.limit is not None for queue in self._state.snapshot.queues)
+        limited = any(
+            queue.limit is not None
+            or ("P5" in self._state.rules and not queue.guarantee.is_empty())
+            for queue in self._state.snapshot.queues
+        )
         kinds = (Capacity, Proportion) if limited else (Capacity,)
         return next((p for p in self._all() if isinstance(p, kinds)), None)
 
@@ -235,19 +249,21 @@ class Tiers:
 
     # Nodes.
 
-    def accepted(self, task: TaskInfo, nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
-        """Return those of the nodes that all predicates accept."""
+    def accepted(
+        self, task: TaskInfo, nodes: Iterable[NodeInfo], view: View = View.NOW
+    ) -> list[NodeInfo]:
+        """Return those of the nodes that all predicates accept, seen that way."""
         left = list(nodes)
         for plugin in self._all("enablePredicate"):
-            left = plugin.accepted(task, left)
+            left = plugin.accepted(task, left, view)
         return left
 
-    def curable(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+    def curable(self, task: TaskInfo, nodes: Sequence[NodeInfo], view: View) -> list[NodeInfo]:
         """Return the nodes that are refused only for reasons that evictions may remove."""
         names = {
             node.name
             for plugin in self._all("enablePredicate")
-            for node in plugin.curable(task, nodes)
+            for node in plugin.curable(task, nodes, view)
         }
         return [node for node in nodes if node.name in names]
 
@@ -273,12 +289,15 @@ class Tiers:
 
     # Victims.
 
-    def preemptable(self, task: TaskInfo, candidates: list[TaskInfo]) -> Victims:
+    def preemptable(
+        self, task: TaskInfo, candidates: list[TaskInfo], may_leave: Callable[[TaskInfo], bool]
+    ) -> Victims:
         """Return which of the candidates may be evicted for a task of the same queue."""
         capacity = self.capacity
         ranks = capacity is not None and capacity in self._all("enablePreemptable")
         return self._victims(
             candidates,
+            may_leave,
             lambda asked: [
                 [plugin.preemptable(task, asked) for plugin in tier]
                 for tier in self._enabled("enablePreemptable")
@@ -286,10 +305,23 @@ class Tiers:
             lambda tasks: not ranks or capacity is None or capacity.may_preempt_all(task, tasks),
         )
 
-    def reclaimable(self, task: TaskInfo, candidates: list[TaskInfo]) -> Victims:
+    def keeps_from_all(self, task: TaskInfo, victims: Sequence[TaskInfo]) -> bool:
+        """Return whether plugins that know of neither gangs nor shares protect a victim."""
+        return any(
+            said is not None and said[0] is Verdict.PROTECTED
+            for plugin in self._all("enablePreemptable")
+            if not isinstance(plugin, (Gang, Capacity))
+            for victim in victims
+            for said in [plugin.preemptable(task, [victim])]
+        )
+
+    def reclaimable(
+        self, task: TaskInfo, candidates: list[TaskInfo], may_leave: Callable[[TaskInfo], bool]
+    ) -> Victims:
         """Return which of the candidates may be evicted for a task of another queue."""
         return self._victims(
             [one for one in candidates if not self.is_in_kept_queue(one)],
+            may_leave,
             lambda asked: [
                 [plugin.reclaimable(task, asked) for plugin in tier]
                 for tier in self._enabled("enableReclaimable")
@@ -300,12 +332,14 @@ class Tiers:
         """Return which backfill tasks may be evicted for one that was promised their room."""
         return self._victims(
             candidates,
+            lambda other: self._state.status(other) is TaskStatus.RUNNING,
             lambda asked: [[plugin.revocable(task, asked) for plugin in self._all()]],
         )
 
     def _victims(
         self,
         candidates: list[TaskInfo],
+        may_leave: Callable[[TaskInfo], bool],
         ask: Ask,
         may_take_all: Callable[[list[TaskInfo]], bool] = lambda _tasks: True,
     ) -> Victims:
@@ -332,7 +366,7 @@ class Tiers:
 
         def may_go_whole(tasks: list[TaskInfo]) -> bool:
             return may_take_all(tasks) and all(
-                self._state.status(task) is TaskStatus.RUNNING
+                may_leave(task)
                 and not self.has_just_started(task)
                 and not _is_protected(ask([task]), 0)
                 and _all_agree(ask([task])[number], 0)
