@@ -85,6 +85,7 @@ from batchsched.model.result import (
     Promise,
     QueueOutcome,
     QueueOutcomes,
+    TakenBack,
     TaskOutcome,
 )
 from batchsched.model.snapshot import Snapshot
@@ -199,6 +200,7 @@ __all__ = [
     "StatementError",
     "Taint",
     "TaintEffect",
+    "TakenBack",
     "TaskGroup",
     "TaskInfo",
     "TaskOutcome",

@@ -168,6 +168,8 @@ class WhyPending(Enum):
     """Its job names a queue that is not in the snapshot."""
     QUEUE_NOT_LEAF = "QueueNotLeaf", None, About.QUEUE, (Remedy.LEAF,)
     """Its job names a queue that is not a leaf."""
+    TAKEN_BACK = "TakenBack", JobStatus.ROOM, About.NODES, OF_ROOM, True
+    """This cycle bound it, and took its place back for another job."""
     HELD = "Held", None, About.JOB, (Remedy.END_DEPENDENCIES,)
     """Something holds it, its job or its queue, or keeps its job below its minimum; see `Hold`."""
 

@@ -210,7 +210,7 @@ predicates, priority, proportion, sjf, sla, usage
 
         """
         for name, action in self._actions:
-            session.action_name = name
+            session.begin_action(name)
             try:
                 action.execute(session)
             except (PluginError, ActionError):

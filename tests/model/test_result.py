@@ -26,6 +26,7 @@ from batchsched import (
     Promise,
     QueueOutcome,
     Resource,
+    TakenBack,
     TaskOutcome,
     TaskStatus,
     Unfit,
@@ -46,6 +47,7 @@ FULL = {
         Bind(task_uid="u0", node_name="n1", is_backfill=True),
     ),
     "evictions": (Eviction(task_uid="u9", node_name="n3", action="preempt", for_task_uid="u2"),),
+    "taken_back": (TakenBack(task_uid="u7", node_name="n3", action="preempt", for_task_uid="u2"),),
     "pipelined": (Promise(task_uid="u2", node_name="n3"),),
     "conditional": (Promise(task_uid="u3", node_name="n4"),),
     "reserved": (Promise(task_uid="u4", node_name="n5"),),
@@ -194,6 +196,7 @@ NO_CAUSE = {
     "refusal": None,
     "plan": None,
     "holds": [],
+    "taken_for": "",
 }
 """What a reason says that names nobody else."""
 NO_COUNTS = {"counts": [], "undone": 0, "failure": None}
@@ -234,6 +237,9 @@ class TestToDict:
             ],
             "evictions": [
                 {"task_uid": "u9", "node_name": "n3", "action": "preempt", "for_task_uid": "u2"}
+            ],
+            "taken_back": [
+                {"task_uid": "u7", "node_name": "n3", "action": "preempt", "for_task_uid": "u2"}
             ],
             "pipelined": [{"task_uid": "u2", "node_name": "n3"}],
             "conditional": [{"task_uid": "u3", "node_name": "n4"}],
@@ -326,6 +332,7 @@ class TestPrinting:
             "  bind: team/worker-1 -> n2",
             "  bind: u0 -> n1",
             "  evict: u9 from n3 (preempt for u2)",
+            "  take back: u7 from n3 (preempt for u2)",
             "  pipeline: u2 -> n3",
             "  promise: u3 -> n4",
             "  reserve: u4 -> n5",

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.support.clusters import cluster, evicted, job, node, places
+from tests.support.clusters import Simulation, cluster, evicted, job, node, places
 
 from batchsched import (
+    CycleResult,
     JobInfo,
     LabelSelector,
     NodeInfo,
@@ -19,8 +20,10 @@ from batchsched import (
     Snapshot,
     TaskGroup,
     TaskStatus,
+    WhyPending,
 )
 from batchsched.live import Cluster
+from batchsched.trace import StatementEnded
 
 ONE = "1C1G"
 GANG = {"name": "gang", "arguments": {"atMinimum": "whole-job"}}
@@ -166,3 +169,146 @@ class TestLeadersAndWorkers:
         waiting = near_its_leader("g", f"{ONE}{mark}n1", f"{ONE}{mark}n2")
         result = deciding(*actions).schedule(cluster(zoned("a", "a"), waiting))
         assert places(result) == {"g-1": "Binding n1", "g-2": "Binding n2"}
+
+
+def taken_back(result: CycleResult) -> list[str]:
+    return [each.task_uid for each in result.taken_back]
+
+
+def late(request: str) -> JobInfo:
+    """The most important job, which has come last."""
+    return job("g", request, priority=9, creation_time=5)
+
+
+def by_age(*actions: object, **more: Any) -> Scheduler:
+    """One that takes older jobs first, whatever their priorities; these count in preemption."""
+    in_order = {"name": "priority", "enableJobOrder": False}
+    tiers = [{"plugins": [in_order, GANG]}, {"plugins": SHARES["none"]}]
+    mapping = {"actions": list(actions), "tiers": tiers}
+    return Scheduler(SchedulerConfig.from_mapping(mapping), **more)
+
+
+class TestWhatThisCycleBound:
+    """It can be taken back for who comes first, as no caller has seen it."""
+
+    @pytest.mark.parametrize("gang", [False, True])
+    @pytest.mark.parametrize("shares", ["default", *SHARES])
+    @pytest.mark.parametrize("actions", [("allocate", "preempt"), ("preempt", "allocate")])
+    def test_n11_a_stream_of_small_jobs_does_not_keep_out_the_most_important_one(
+        self, actions: tuple[str, str], shares: str, gang: bool
+    ) -> None:
+        small = [job("s0", f"{ONE}@n1", priority=0), job("s1", f"{ONE}@n1", priority=0)]
+        important = job("g", *([ONE, ONE] if gang else ["2C2G"]), priority=9)
+        run = Simulation(
+            deciding(*actions, shares=shares),
+            cluster(nodes(1, "2C2G"), *small),
+            ends={"s0-1": 1, "s1-1": 2},
+            duration=2,
+        )
+        gone: list[str] = []
+        for now in range(12):
+            result = run.cycle()
+            gone += evicted(result)
+            for uid in evicted(result):
+                run.ends.pop(uid)
+            if any(bind.task_uid == "g-1" for bind in result.binds):
+                break
+            arriving = [job(f"t{now:02}", ONE, priority=0, creation_time=now + 1)]
+            run.step(new_jobs=[*arriving, important] if now == 4 else arriving)
+        assert now <= 8
+        assert len(gone) <= 1
+
+    @pytest.mark.parametrize("plain", [False, True])
+    def test_n12_it_is_pending_again_and_says_why(self, plain: bool) -> None:
+        jobs = [
+            job("lo1", f"{ONE}@n1", priority=1),
+            job("lo2", ONE, priority=1),
+            late("2C2G"),
+        ]
+        result = deciding(plain=plain).schedule(cluster(nodes(1, "2C2G"), *jobs))
+        assert (result.binds, evicted(result), taken_back(result)) == ((), ["lo1-1"], ["lo2-1"])
+        assert places(result) == {
+            "g-1": "Pipelined n1",
+            "lo1-1": "Releasing n1",
+            "lo2-1": "Pending",
+        }
+        reason = result.pending["lo2-1"]
+        assert (reason.why, reason.taken_for) == (WhyPending.TAKEN_BACK, "default/g")
+        assert reason.text == "its place was taken back for default/g"
+        (taken,) = result.taken_back
+        assert (taken.node_name, taken.action, taken.for_task_uid) == ("n1", "preempt", "g-1")
+        assert CycleResult.from_dict(result.to_dict()) == result
+
+    def test_where_nothing_is_evicted_the_claimant_starts_at_once(self) -> None:
+        """What lost its place is placed again by a later action, not by the same one."""
+        jobs = [job("lo", ONE), late("2C2G")]
+        snapshot = cluster([node("n1", "2C2G"), node("n2", ONE)], *jobs)
+        full = [*snapshot.jobs, job("x", f"{ONE}@n2", priority=50)]
+        result = by_age("allocate", "preempt", "allocate").schedule(evolve(snapshot, jobs=full))
+        assert places(result, "lo", "g") == {"g-1": "Binding n1", "lo-1": "Pending"}
+        gone = [*snapshot.jobs, job("x", f"{ONE}@n2", priority=0)]
+        result = by_age("allocate", "preempt", "allocate").schedule(evolve(snapshot, jobs=gone))
+        assert places(result) == {"g-1": "Binding n1", "lo-1": "Pending", "x-1": "Running n2"}
+        result = by_age("allocate", "preempt", "allocate").schedule(snapshot)
+        assert places(result) == {"g-1": "Binding n1", "lo-1": "Binding n2"}
+
+    @pytest.mark.parametrize("rule", [{"maxEvictions": 0}, {"minRuntime": 100}])
+    def test_it_is_no_eviction_for_limits_on_these(self, rule: dict[str, int]) -> None:
+        jobs = [job("lo", ONE), late("2C2G")]
+        using = by_age("allocate", {"name": "preempt", "arguments": rule})
+        result = using.schedule(cluster(nodes(1, "2C2G"), *jobs))
+        assert places(result) == {"g-1": "Binding n1", "lo-1": "Pending"}
+        assert (evicted(result), taken_back(result)) == ([], ["lo-1"])
+
+    def test_what_costs_no_eviction_goes_before_what_costs_one(self) -> None:
+        jobs = [
+            job("runs", f"{ONE}@n1", priority=1),
+            job("waits", ONE, priority=2),
+            late(ONE),
+        ]
+        using = by_age("allocate", "preempt")
+        result = using.schedule(cluster(nodes(2), *jobs))
+        assert (evicted(result), taken_back(result)) == ([], ["waits-1"])
+
+    def test_n18_no_task_takes_the_place_of_another_of_its_job(self) -> None:
+        tasks = [ONE] * 6
+        snapshot = cluster(nodes(1, "2C2G"), job("a", *tasks, minimum=1))
+        result = deciding().schedule(snapshot)
+        assert [bind.task_uid for bind in result.binds] == ["a-1", "a-2"]
+        assert taken_back(result) == []
+
+    @pytest.mark.parametrize("priority", [5, 6, 7])
+    @pytest.mark.parametrize("mark", ["~", ">"])
+    def test_what_starts_as_promised_stays_but_for_a_higher_priority(
+        self, mark: str, priority: int
+    ) -> None:
+        jobs = [job("old", f"{ONE}{mark}n1", priority=priority), job("g", ONE, priority=6)]
+        result = deciding().schedule(cluster(nodes(1), *jobs))
+        assert taken_back(result) == (["old-1"] if priority < 6 else [])
+
+    def test_a_gang_loses_all_of_its_binds_or_none(self) -> None:
+        jobs = [job("lo", ONE, ONE), late(ONE)]
+        result = by_age("allocate", "preempt").schedule(cluster(nodes(2), *jobs))
+        assert places(result) == {"g-1": "Binding n1", "lo-1": "Pending", "lo-2": "Pending"}
+        assert taken_back(result) == ["lo-2", "lo-1"]
+
+    def test_a_living_cluster_decides_the_same_after_what_was_taken_back(self) -> None:
+        jobs = [job("lo", ONE), late("2C2G")]
+        using = by_age("allocate", "preempt")
+        world = Cluster(cluster(nodes(1, "2C2G"), *jobs))
+        living = using.attach(world)
+        for _ in range(3):
+            result = living.schedule()
+            assert result == using.schedule(world.snapshot())
+            world.carry_out(result)
+
+    def test_the_trace_tells_it(self) -> None:
+        jobs = [job("lo", ONE), late("2C2G")]
+        log: list[Any] = []
+        by_age("allocate", "preempt", trace=log.append).schedule(cluster(nodes(1, "2C2G"), *jobs))
+        (ended,) = [e for e in log if isinstance(e, StatementEnded) and e.action == "preempt"]
+        assert ended.job == "default/g"
+        assert [(step.task, step.node, step.status) for step in ended.steps] == [
+            ("lo-1", "n1", "Pending"),
+            ("g-1", "n1", "Allocated"),
+        ]

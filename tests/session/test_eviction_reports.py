@@ -151,6 +151,7 @@ def test_every_candidate_is_out_for_a_reason_or_its_room_is_counted(
 ) -> None:
     result = Scheduler(config).schedule(snapshot)
     running = sum(task.status is TaskStatus.RUNNING for one in snapshot.jobs for task in one.tasks)
+    running += len(result.binds)
     for reason in result.pending.values():
         for found in reason.evictions:
             assert sum(found.out.values()) <= found.candidates <= running

@@ -137,8 +137,11 @@ def test_a_job_of_which_a_task_is_on_its_way_stays() -> None:
         [("own", Answering(dict.fromkeys(UIDS, (W, W))))],
     )
     assert of.preemptable(of.task("c-1"), [of.task("b-1")]).whole_jobs
-    of.allocate(of.task("b-2"), of.node("n1"))
-    assert not of.preemptable(of.task("c-1"), [of.task("b-1")])
+    with of.statement() as statement:
+        statement.allocate(of.task("b-2"), of.node("n1"))
+        assert not of.preemptable(of.task("c-1"), [of.task("b-1")])
+        statement.commit()  # it is bound, and this can be taken back
+    assert of.preemptable(of.task("c-1"), [of.task("b-1")]).whole_jobs
 
 
 def test_nobody_who_is_out_anyway_uses_up_what_another_plugin_grants() -> None:

@@ -60,6 +60,33 @@ def place(
     return False
 
 
+def take_room(
+    session: Session,
+    statement: Statement,
+    task: TaskState,
+    node: NodeState,
+    victims: Sequence[TaskState],
+) -> None:
+    """Evict tasks for another one, and promise it a node.
+
+    If nothing was evicted, for the binds of all of them were taken back, it is Allocated where it
+    fits now and no plan closes the node.
+    """
+    for victim in victims:
+        statement.evict(victim, claimant=task)
+    guard = session.plans.guard
+    if (
+        victims
+        and all(victim.status is TaskStatus.PENDING for victim in victims)
+        and node.fits_now(task.init_resreq)
+        and session.placement.refusal(task, node) is None
+        and (guard is None or guard.allows(task, node))
+    ):
+        statement.allocate(task, node)
+    else:
+        statement.pipeline(task, node)
+
+
 def _best(
     session: Session, task: TaskState, fit: Fit, ahead: Sequence[NodeState] | None
 ) -> NodeState | None:
@@ -112,7 +139,7 @@ def start_reserved_jobs(session: Session, jobs: Iterable[JobState]) -> None:
             _start(session, statement, job, reserved)
             if not session.job_ready(job):
                 continue
-            statement.commit()
+            statement.commit(fulfils=True)
 
 
 def _start(

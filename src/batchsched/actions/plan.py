@@ -179,7 +179,7 @@ class _Planner:
             if not session.job_ready(job):
                 self._profile.put_all_back(places)
                 return False
-            statement.commit()
+            statement.commit(fulfils=before is not None)
         # The old plan does not cover what the job needs next.
         self._before.pop(job.uid, None)
         return True

@@ -379,6 +379,8 @@ class PendingReason:
     """What its job waits for, where that was planned."""
     holds: tuple[Hold, ...] = ()
     """What holds it, its job or its queue, or the tasks without which its job cannot start."""
+    taken_for: str = ""
+    """The UID of the job for which its place was taken back."""
 
     @property
     def text(self) -> str:
@@ -404,6 +406,12 @@ def not_reached(task: str, uid: str) -> PendingReason:
     """Return the reason of tasks behind one of their job, given its name, that found no node."""
     detail = f"task {task!r} of its job could not be placed before it"
     return PendingReason(WhyPending.NOT_REACHED, detail=detail, behind_task=uid)
+
+
+def taken_back(job: str) -> PendingReason:
+    """Return the reason of a task of which this cycle took back the bind, given for which job."""
+    detail = f"its place was taken back for {job}"
+    return PendingReason(WhyPending.TAKEN_BACK, detail=detail, taken_for=job)
 
 
 def refused_by_queue(refusal: Unfit) -> PendingReason:

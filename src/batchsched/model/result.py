@@ -165,6 +165,21 @@ class Eviction:
 
 
 @frozen(kw_only=True)
+class TakenBack:
+    """Do not start this task, which an earlier action of the cycle had bound to this node.
+
+    The task is Pending again, unless a later action placed it; there is nothing to undo.
+    """
+
+    task_uid: str
+    node_name: str
+    action: str
+    """The action that decided it, such as ``preempt``."""
+    for_task_uid: str
+    """The task for which its place was taken back."""
+
+
+@frozen(kw_only=True)
 class Promise:
     """A node that is promised to a task or reserved for it, but cannot be used yet."""
 
@@ -208,6 +223,9 @@ class CycleResult:
     """In the order in which they were decided."""
     evictions: tuple[Eviction, ...] = ()
     """In the order in which they were decided."""
+    taken_back: tuple[TakenBack, ...] = ()
+    """Places of tasks that were bound in this cycle and lost to others, in the order in which that
+    was decided. Such a bind is not in `binds`; a later one of the task is."""
     pipelined: tuple[Promise, ...] = ()
     """Tasks that were promised resources which are being released; in order of task UID."""
     conditional: tuple[Promise, ...] = ()
@@ -345,7 +363,7 @@ class CycleResult:
     def _repr_html_(self) -> str:
         """Return a table of the decisions, for notebooks."""
         count = sum(map(len, (self.binds, self.evictions, self.pipelined, self.conditional)))
-        count += len(self.reserved) + len(self.pending)
+        count += len(self.reserved) + len(self.pending) + len(self.taken_back)
         count += len(self.dropped_reservations) + len(self.dropped_promises)
         header = ("decision", "task", "node", "why")
         return html_table(self._counts(), header, self._rows(), count=count)
@@ -373,6 +391,9 @@ class CycleResult:
         for eviction in self.evictions:
             why = f"{eviction.action} for {self._name(eviction.for_task_uid)}"
             yield "evict", self._name(eviction.task_uid), eviction.node_name, why
+        for taken in self.taken_back:
+            why = f"{taken.action} for {self._name(taken.for_task_uid)}"
+            yield "take back", self._name(taken.task_uid), taken.node_name, why
         for word, promises in self._promises():
             for promise in promises:
                 yield word, self._name(promise.task_uid), promise.node_name, ""
@@ -384,13 +405,14 @@ class CycleResult:
         name = self._name
         binds = [f"{name(b.task_uid)} -> {b.node_name}" for b in self.binds]
         yield from _first_lines("bind", binds)
-        yield from _first_lines(
-            "evict",
-            [
-                f"{name(e.task_uid)} from {e.node_name} ({e.action} for {name(e.for_task_uid)})"
-                for e in self.evictions
-            ],
-        )
+        for word, from_nodes in (("evict", self.evictions), ("take back", self.taken_back)):
+            yield from _first_lines(
+                word,
+                [
+                    f"{name(e.task_uid)} from {e.node_name} ({e.action} for {name(e.for_task_uid)})"
+                    for e in from_nodes
+                ],
+            )
         for word, promises in self._promises():
             places = [f"{name(p.task_uid)} -> {p.node_name}" for p in promises]
             yield from _first_lines(word, places)

@@ -479,7 +479,7 @@ def _start_promised_jobs(session: Session) -> None:
             promised = session.in_task_order(job.having(TaskStatus.PIPELINED))
             try_in_order(session, promised, partial(_starts_as_promised, session, statement))
             if session.job_ready(job):
-                statement.commit()
+                statement.commit(fulfils=True)
 
 
 def _starts_as_promised(session: Session, statement: Statement, task: TaskState) -> bool:
@@ -622,13 +622,16 @@ def close(
     dropped = _dropped(session.initial_reservations, TaskStatus.RESERVED)
     broken = _dropped([task for task, _ in session.ledger.initial_promises], TaskStatus.PIPELINED)
     mentioned = [bind.task_uid for bind in session.binds]
-    for eviction in session.evictions:
-        mentioned += (eviction.task_uid, eviction.for_task_uid)
+    for evicted in session.evictions:
+        mentioned += (evicted.task_uid, evicted.for_task_uid)
+    for taken in session.taken_back:
+        mentioned += (taken.task_uid, taken.for_task_uid)
     for each in (*pipelined, *conditional, *reserved, *dropped, *broken):
         mentioned.append(each.task_uid)
     return CycleResult(
         binds=tuple(session.binds),
         evictions=tuple(session.evictions),
+        taken_back=tuple(session.taken_back),
         pipelined=pipelined,
         conditional=conditional,
         reserved=reserved,

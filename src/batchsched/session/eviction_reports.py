@@ -110,7 +110,8 @@ class EvictionReports:
         if search.why_not is not None:
             return kind, job.uid
         # Its own running tasks are candidates too, but differently for itself and for others.
-        own = job.uid if job.count(TaskStatus.RUNNING) else ""
+        has_any = job.count(TaskStatus.RUNNING) or job.count(TaskStatus.BINDING)
+        own = job.uid if has_any else ""
         return kind, job.queue.name, own, key
 
     def _find(self, search: EvictionSearch) -> EvictionReport:
@@ -120,10 +121,7 @@ class EvictionReports:
         refusing = curable_nodes(session, task) if search.curable else []
         searched += refusing
         still_refusing = 0
-        groups = [
-            search.scope.candidates(task, session.running_on(node), with_own_job=False)
-            for node in searched
-        ]
+        groups = [session.candidates(task, search.scope, node) for node in searched]
         candidates = sum(map(len, groups))
         recent = search.recent
         if recent is not None:

@@ -367,6 +367,9 @@ POINTS = (*RULES, "preemptable", "reclaimable", "revocable", "verdict_reasons", 
 GANG = "gang"
 """The plugin that protects tasks only for the sake of the other tasks of their job."""
 
+PRIORITY = "priority"
+"""The plugin with which priorities of jobs count."""
+
 HINTS: tuple[str, ...] = tuple(field.name for field in fields(EvictionHints))
 """The names of the hints for verdicts."""
 
@@ -674,6 +677,7 @@ class PluginSet:
                 point,
                 view.unit_of,
                 uses_hints=Door.ROOM not in view.plain,
+                by_priority=any(opened.name == PRIORITY for opened in self.opened),
                 teller=self._teller,
             )
             for point in ("preemptable", "reclaimable", "revocable")

@@ -41,6 +41,7 @@ from batchsched.model.reasons import (
     refused_by_queue,
     room_came_late,
     short_in_all,
+    taken_back,
     too_large,
 )
 from batchsched.session.eviction_reports import add_eviction_reports
@@ -109,9 +110,14 @@ class PendingReasons:
         self._unplaced_of = _pending_by_job(reports.unplaced.values())
         self._undone_of = _pending_by_job(reports.rolled_back.values())
         tasks = session.ledger.tasks
+        self._taken_for = {
+            each.task_uid: tasks[each.for_task_uid].job for each in session.taken_back
+        }
+        """For which jobs places of tasks were taken back, by UID of the task."""
         self._not_plain: set[JobState] = {
             *self._undone_of,
             *_pending_by_job(tasks[uid] for uid in reports.claim_refusals),
+            *_pending_by_job(tasks[each.task_uid] for each in session.taken_back),
             *(job for job, unplaced in self._unplaced_of.items() if len(unplaced) > 1),
         }
         """Jobs of which more is to be said than that one task was tried in vain, or none."""
@@ -324,6 +330,8 @@ class PendingReasons:
                 reasons[task.uid] = planned
             elif job.groups is not None and not job.groups.may_take(task):
                 reasons[task.uid] = _at_maximum(job.groups, task)
+            elif (taken_for := self._taken_for.get(task.uid)) is not None:
+                reasons[task.uid] = taken_back(taken_for.uid)
             elif task.uid in session.reports.unplaced:
                 reasons[task.uid] = self._unplaced(job, task)
             elif task.uid in session.reports.rolled_back and session.job_ready(job):

@@ -20,13 +20,13 @@ from batchsched.causes import UnfitReason
 from batchsched.errors import StatementError, UnknownNameError
 from batchsched.model.cluster import Plan, TaskStatus
 from batchsched.model.reasons import PendingReason, QueueShare, Unfit
-from batchsched.model.result import Bind, Eviction
+from batchsched.model.result import Bind, Eviction, TakenBack
 from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
 from batchsched.session.known_failures import FailedTurn
 from batchsched.session.tracing import telling_best, telling_first
 from batchsched.session.turns import LiveQueue, PlainOrder
-from batchsched.session.victims import EvictionSearch
+from batchsched.session.victims import EvictionScope, EvictionSearch, may_leave
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting
 from batchsched.state.ledger import audit
@@ -228,6 +228,10 @@ class Session:
         """The action that runs now."""
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
+        self.taken_back: list[TakenBack] = []
+        self.withdrawn: set[TaskState] = set()
+        """Tasks of which the action that runs now has taken back the bind; it does not place them
+        again."""
         self.jobs = state.jobs
         """The jobs of the session by UID, in order of UID."""
         self.left_out = state.left_out
@@ -340,12 +344,37 @@ class Session:
         audit(self.ledger)
 
     def running_on(self, node: NodeState) -> RunningTasks:
-        """Return the Running tasks of jobs in the session on a node.
+        """Return the tasks of jobs in the session on a node that may leave.
 
         O(1) unless the node has changed since the last call.
         """
         known = node.running
         return self.ledger.list_running(node) if known is None else known
+
+    def candidates(
+        self,
+        claimant: TaskState,
+        scope: EvictionScope,
+        node: NodeState,
+        *,
+        with_own_job: bool = False,
+    ) -> Sequence[TaskState]:
+        """Return the tasks on a node that may leave for a claimant, if plugins let them go.
+
+        `with_own_job`: whether tasks of its own job count as other ones, as they are for claimants
+        of other jobs.
+        """
+        running = self.running_on(node)
+        found = scope.candidates(claimant, running, with_own_job=with_own_job)
+        if not running.has_bound:
+            return found
+        by_priority = self.plugin_set.judges[scope.point].by_priority
+        return [each for each in found if may_leave(each, claimant, by_priority=by_priority)]
+
+    def begin_action(self, name: str) -> None:
+        """Record which action runs from now on."""
+        self.action_name = name
+        self.withdrawn.clear()
 
     # Orders, and whose turn it is
 
@@ -359,7 +388,7 @@ class Session:
 
     def whole_job(self, job: JobState) -> list[TaskState]:
         """Return the tasks that are evicted with a whole job, in victim order. O(tasks)."""
-        return self.in_victim_order(job.having(TaskStatus.RUNNING))
+        return self.in_victim_order(job.may_leave())
 
     def live_jobs(self, jobs: Iterable[JobState], /) -> LiveQueue[JobState] | PlainOrder[JobState]:
         """Return `jobs` waiting for their turn, in live job order."""
@@ -514,7 +543,7 @@ class Session:
             statement.commit()
 
     def evict(self, task: TaskState, *, claimant: TaskState) -> None:
-        """Evict a Running task to make room for `claimant`."""
+        """Evict a task to make room for `claimant`; see `Statement.evict`."""
         self._outside_statement()
         with self.statement() as statement:
             statement.evict(task, claimant=claimant)
@@ -539,8 +568,11 @@ class Session:
         if self.open_statement is not None:
             raise StatementError("a statement is open; use its operations, or end it first")
 
-    def bind_if_ready(self, job: JobState) -> None:
-        """Bind all Allocated tasks of the job, if it is ready."""
+    def bind_if_ready(self, job: JobState, *, fulfils: bool = False) -> None:
+        """Bind all Allocated tasks of the job, if it is ready.
+
+        `fulfils`: whether they start on what was promised to the job, reserved or planned.
+        """
         if not job.allocated or not self.plugin_set.job_ready(job):
             return
         tasks = list(job.allocated.values())
@@ -554,21 +586,19 @@ class Session:
         for task in tasks:
             node = task.node
             assert node is not None
-            self.ledger.bind(task)
+            self.ledger.bind(task, fulfils=fulfils)
             self.binds.append(
                 Bind(task_uid=task.uid, node_name=node.name, is_backfill=task.is_backfill)
             )
 
     def decide_eviction(self, task: TaskState, node: NodeState, claimant: TaskState) -> None:
-        """Record an eviction as decided; statements call this when they are committed."""
-        self.evictions.append(
-            Eviction(
-                task_uid=task.uid,
-                node_name=node.name,
-                action=self.action_name,
-                for_task_uid=claimant.uid,
-            )
-        )
+        """Record an eviction, or a bind taken back, as decided; statements call it at the end."""
+        what = {"task_uid": task.uid, "node_name": node.name, "for_task_uid": claimant.uid}
+        if task.status is TaskStatus.RELEASING:
+            self.evictions.append(Eviction(action=self.action_name, **what))
+            return
+        self.binds = [bind for bind in self.binds if bind.task_uid != task.uid]
+        self.taken_back.append(TakenBack(action=self.action_name, **what))
 
     # What queues allow, and records of what was tried
 
@@ -730,6 +760,9 @@ class Session:
 _Entry = tuple[TaskState, TaskStatus, NodeState | None, bool]
 """A task, with its previous status, node and backfill mark."""
 
+_BEFORE_EVICTION = (TaskStatus.RUNNING, TaskStatus.BINDING)
+"""Statuses of tasks before they are evicted, or their bind is taken back."""
+
 
 class Statement:
     """A journal of operations in a session: `commit` makes them decisions, `discard` undoes them.
@@ -782,12 +815,26 @@ class Statement:
         self._move(task, TaskStatus.RESERVED, node, is_backfill=task.is_backfill)
 
     def evict(self, task: TaskState, *, claimant: TaskState) -> None:
-        """Evict a Running task to make room for `claimant`."""
-        self._session.expect(task, TaskStatus.RUNNING)
-        node = task.node
+        """Evict a Running task to make room for `claimant`, or take back what this cycle bound.
+
+        The task of a bind that is taken back is Pending again: no one has seen it yet.
+        """
+        session = self._session
+        session.expect(task, TaskStatus.RUNNING, TaskStatus.BINDING)
+        if not task.may_leave:
+            raise StatementError(
+                f"expected a task that runs or was bound in this cycle, got {task!r}"
+            )
+        node, job = task.node, task.job
         assert node is not None
+        assert job is not None
         self._claims.append((task, node, claimant))
-        self._move(task, TaskStatus.RELEASING, node, is_backfill=task.is_backfill)
+        if task.status is TaskStatus.RUNNING:
+            self._move(task, TaskStatus.RELEASING, node, is_backfill=task.is_backfill)
+            return
+        self._move(task, TaskStatus.PENDING, None, is_backfill=False)
+        session.withdrawn.add(task)
+        session.ledger.note_binds(job)
 
     def unallocate(self, task: TaskState) -> None:
         """Make a task Pending again that is placed, promised or reserved, and not bound."""
@@ -801,10 +848,14 @@ class Statement:
         # A backfill mark that this session made ends with the placement.
         self._move(task, TaskStatus.PENDING, None, is_backfill=task.info.is_backfill)
 
+    def left_by(self) -> dict[TaskState, NodeState]:
+        """Return the nodes that it makes tasks leave, by task."""
+        return {task: node for task, node, _ in self._claims}
+
     @property
     def evictions(self) -> int:
-        """The number of tasks that it evicts. O(1)."""
-        return len(self._claims)
+        """The number of tasks that it evicts, without binds that it takes back. O(these)."""
+        return sum(task.status is TaskStatus.RELEASING for task, _, _ in self._claims)
 
     def placed(self) -> list[TaskState]:
         """Return the tasks that this statement has placed, promised or reserved."""
@@ -814,8 +865,10 @@ class Statement:
             if status is TaskStatus.PENDING and task.status is not TaskStatus.PENDING
         ]
 
-    def commit(self) -> None:
+    def commit(self, *, fulfils: bool = False) -> None:
         """Make the operations decisions, and bind the tasks of jobs that are ready now.
+
+        `fulfils`: whether jobs start on what was promised to them, reserved or planned.
 
         Raises:
             StatementError: the statement was already committed or discarded.
@@ -830,7 +883,7 @@ class Statement:
             if task.status is TaskStatus.ALLOCATED and task.job is not None:
                 jobs[task.job.uid] = task.job
         for job in jobs.values():
-            self._session.bind_if_ready(job)
+            self._session.bind_if_ready(job, fulfils=fulfils)
         if event is not None and self._session.teller is not None:
             self._session.teller.tell(event)
 
@@ -847,9 +900,8 @@ class Statement:
         self._end()
         if not self._is_trial:
             self._session.reports.rolled_back.update((task.uid, task) for task in self.placed())
-        ledger = self._session.ledger
-        for task, status, node, is_backfill in reversed(self._journal):
-            ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
+        for entry in reversed(self._journal):
+            self._undo(entry)
         if event is not None and self._session.teller is not None:
             self._session.teller.tell(event)
 
@@ -860,10 +912,18 @@ class Statement:
         if length >= len(self._journal):
             return
         while len(self._journal) > length:
-            task, status, node, is_backfill = self._journal.pop()
-            if self._claims and task is self._claims[-1][0] and status is TaskStatus.RUNNING:
+            entry = self._journal.pop()
+            task, status, _, _ = entry
+            if self._claims and task is self._claims[-1][0] and status in _BEFORE_EVICTION:
                 self._claims.pop()
-            self._session.ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
+            self._undo(entry)
+
+    def _undo(self, entry: _Entry) -> None:
+        task, status, node, is_backfill = entry
+        self._session.ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
+        if status is TaskStatus.BINDING and task.job is not None:
+            self._session.ledger.note_binds(task.job)
+            self._session.withdrawn.discard(task)
 
     def _move(
         self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool
@@ -889,7 +949,7 @@ class Statement:
             node = task.node if task.node is not None else node_before
             if task.status is not before and node is not None:
                 steps[task.uid] = Placed(task=task.uid, node=node.name, status=task.status.value)
-                if task.status is not TaskStatus.RELEASING:
+                if task.status not in (TaskStatus.RELEASING, TaskStatus.PENDING):
                     jobs.append(task.job)
         jobs += [task.job for task, *_ in self._journal]
         job = next(filter(None, jobs), None)

@@ -40,8 +40,13 @@ Taken = Callable[[ItemT, Collection[ItemT]], None]
 
 
 def tasks_to_place(session: Session, job: JobState) -> list[TaskState]:
-    """Return the job's Pending tasks that request any resources, in task order."""
+    """Return the job's Pending tasks that request any resources, in task order.
+
+    What the action that runs has taken back it does not place again.
+    """
     pending = [t for t in job.having(TaskStatus.PENDING) if not t.is_best_effort]
+    if session.withdrawn:
+        pending = [task for task in pending if task not in session.withdrawn]
     return session.in_task_order(pending) if len(pending) > 1 else pending
 
 

@@ -95,11 +95,31 @@ class RecentStarts:
 
     def __contains__(self, task: TaskState) -> bool:
         start = task.info.start_time
+        if task.status is not TaskStatus.RUNNING:
+            return False  # this cycle has bound it, and it has not started
         return start is not None and self.now - start < self.min_runtime
 
 
+def may_leave(task: TaskState, claimant: TaskState, *, by_priority: bool) -> bool:
+    """Return whether a task may leave for a claimant of another job, before plugins are consulted.
+
+    It runs, or this cycle has bound it. What was bound as promised, reserved or planned leaves
+    only for a job of higher priority, in preempt, and where priorities count (`by_priority`): else
+    what was evicted for it would have left in vain.
+    """
+    if task.may_be_reclaimed:
+        return True
+    mine, other = claimant.job, task.job
+    assert mine is not None
+    assert other is not None
+    return task.may_leave and by_priority and mine.info.priority > other.info.priority
+
+
 class EvictionScope(Enum):
-    """Which Running tasks may be evicted for a claimant, before plugins are consulted."""
+    """Which tasks may be evicted for a claimant, before plugins are consulted.
+
+    They run, or this cycle has bound them (`may_leave`); within a job only those that run.
+    """
 
     OTHER_JOBS = "other jobs of the same queue"
     SAME_JOB = "the same job"
@@ -114,7 +134,7 @@ class EvictionScope(Enum):
     def candidates(
         self, claimant: TaskState, running: RunningTasks, *, with_own_job: bool
     ) -> Sequence[TaskState]:
-        """Return those of the Running tasks of a node that are within the scope.
+        """Return those of the tasks of a node that may leave that are within the scope.
 
         `with_own_job`: whether tasks of its own job count as other ones, as they are for claimants
         of other jobs.
@@ -125,7 +145,8 @@ class EvictionScope(Enum):
             case EvictionScope.OTHER_QUEUES:
                 return running.of_other_queues(job.queue)
             case EvictionScope.SAME_JOB:
-                return [other for other in running.all if other.job is job]
+                mine = [other for other in running.all if other.job is job]
+                return [other for other in mine if other.status is TaskStatus.RUNNING]
             case EvictionScope.OTHER_JOBS:
                 found: Sequence[TaskState] = running.of_queue(job.queue)
             case EvictionScope.ANY_OTHER_JOB:
@@ -175,7 +196,10 @@ _Answers = list[list[Sequence[Verdict]]]
 class Judges:
     """The plugins with verdicts at one extension point, tier by tier."""
 
-    __slots__ = ("_judges", "_point", "_shields", "_tiers", "_unit_of", "_uses_hints")
+    __slots__ = (
+        *("_judges", "_point", "_shields", "_tiers", "_unit_of", "_uses_hints"),
+        "by_priority",
+    )
 
     def __init__(
         self,
@@ -184,6 +208,7 @@ class Judges:
         unit_of: Callable[[TaskState], EvictionUnit],
         *,
         uses_hints: bool,
+        by_priority: bool = False,
         teller: Teller | None = None,
     ) -> None:
         """Combine plugins.
@@ -193,12 +218,15 @@ class Judges:
             point: the extension point.
             unit_of: returns the eviction unit of a task on a node.
             uses_hints: whether plugins are asked for their hints.
+            by_priority: whether priorities count, in preemption within a queue.
             teller: is told the verdicts, if the cycle is traced.
 
         """
         self._point = point
         self._unit_of = unit_of
         self._uses_hints = uses_hints
+        self.by_priority = by_priority and point == "preemptable"
+        """Whether jobs of higher priority may take more; see `may_leave`."""
         tiers: dict[int, list[_Judge]] = {}
         for plugin in plugins:
             verdicts: GivesVerdicts = getattr(plugin.object, point)
@@ -325,14 +353,14 @@ class Judges:
     ) -> bool:
         """Return whether a job or replica may be evicted as a whole. O(tasks of the job)."""
         if isinstance(whole, EvictionUnit):
-            if not whole.is_whole:
-                return False
             tasks = whole.victims
         else:
-            running = whole.count(TaskStatus.RUNNING)
-            if whole.ready_count - whole.count(TaskStatus.SUCCEEDED) != running:
+            tasks = whole.may_leave()
+            if whole.ready_count - whole.count(TaskStatus.SUCCEEDED) != len(tasks):
                 return False
-            tasks = whole.having(TaskStatus.RUNNING)
+        by_priority = self.by_priority
+        if not all(may_leave(task, claimant, by_priority=by_priority) for task in tasks):
+            return False
         if recent is not None and any(task in recent for task in tasks):
             return False
         for number, judges in enumerate(self._tiers):

@@ -303,14 +303,14 @@ class Ledger:
             self.jobs_having[new][job.uid] = job
 
     def list_running(self, node: NodeState) -> RunningTasks:
-        """List the Running tasks of jobs in the session on a node, until the node changes.
+        """List the tasks of jobs in the session on a node that may leave, until it changes.
 
         O(tasks on the node).
         """
         tasks = [
             task
             for task in node.tasks.values()
-            if task.status is TaskStatus.RUNNING and task.job is not None and task.job.in_session
+            if task.may_leave and task.job is not None and task.job.in_session
         ]
         running = node.running = RunningTasks(tasks, self.dimensions.zero)
         return running
@@ -323,15 +323,27 @@ class Ledger:
                 if task.node is not None:
                     task.node.running = None
 
-    def bind(self, task: TaskState) -> None:
-        """Move an Allocated task to Binding, which changes no amount and no charge."""
+    def bind(self, task: TaskState, *, fulfils: bool = False) -> None:
+        """Move an Allocated task to Binding, which changes no amount and no charge.
+
+        `fulfils`: whether that was promised to its job, reserved or planned.
+        """
         if task.status is not _ALLOCATED:
             raise InvariantError(f"expected an Allocated task to bind, got {task!r}")
-        job = task.job
+        job, node = task.job, task.node
         assert job is not None
+        assert node is not None
         job.has_bind = True
+        task.fulfils = fulfils
+        if node.running is not None:  # it was looked at, since the task was placed there
+            node.running = None
+            self._node_changed(node.slot)
         self._advance(job, task, _BINDING)
         self._job_changed(job)
+
+    def note_binds(self, job: JobState) -> None:
+        """Note whether a job has binds of this cycle left, as one was taken back or restored."""
+        job.has_bind = any(task.info.status.to_place for task in job.having(_BINDING))
 
     def _advance(self, job: JobState, task: TaskState, status: TaskStatus) -> None:
         """Set the status of a task that occupies its node before and after.

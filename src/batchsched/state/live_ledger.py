@@ -214,6 +214,9 @@ class LiveLedger(Ledger):
                 self.move(task, TaskStatus.PENDING, None, is_backfill=is_backfill)
         for task, (status, node, is_backfill) in origins.items():
             self._let_be(task, status, node, is_backfill=is_backfill)
+        for task in all_origins:
+            if task.node is not None:  # what was bound is bound by another cycle from now on
+                task.node.running = None
         jobs = dict.fromkeys(task.job for task in all_origins if task.job is not None)
         for job in jobs:
             job.has_bind = False

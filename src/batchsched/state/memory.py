@@ -14,8 +14,7 @@ from typing import Generic, Protocol, TypeVar, cast
 
 from attrs import define
 
-from batchsched.model.cluster import TaskStatus
-from batchsched.state.records import JobState, QueueState
+from batchsched.state.records import MAY_SOON_LEAVE, JobState, QueueState
 
 
 class Watch(Protocol):
@@ -188,8 +187,8 @@ class Remembered:
 
 
 def running_slots(job: JobState) -> set[int]:
-    """Return the slots of the nodes where a job has Running tasks. O(these nodes)."""
-    if not job.count(TaskStatus.RUNNING):
+    """Return the slots of the nodes where tasks of a job may leave, or more. O(these nodes)."""
+    if not any(map(job.count, MAY_SOON_LEAVE)):
         return set()
     return {node.slot for node in job.running_nodes()}
 

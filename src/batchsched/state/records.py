@@ -32,6 +32,7 @@ class Reorders(Protocol[ItemT_contra]):
 
 _NO_TASKS = [0] * len(TaskStatus)
 _ALLOCATED = TaskStatus.ALLOCATED
+_BINDING = TaskStatus.BINDING
 _RESERVED = TaskStatus.RESERVED
 _counts_running = itemgetter(
     *(s.index for s in (TaskStatus.RUNNING, TaskStatus.BINDING, TaskStatus.BOUND))
@@ -67,6 +68,10 @@ class QueueState:
 
     def __repr__(self) -> str:
         return f"<queue {self.name}>"
+
+
+MAY_SOON_LEAVE = (TaskStatus.RUNNING, TaskStatus.ALLOCATED, TaskStatus.BINDING)
+"""Running tasks, and those that this cycle has bound or may bind."""
 
 
 class JobState:
@@ -125,9 +130,10 @@ class JobState:
         self.backfilling = 0
         """The number of its backfill tasks that hold resources on a node."""
         self.has_bind = False
-        """Whether a task of the job was bound in this session."""
+        """Whether a task of the job was bound in this session, and not taken back."""
         self.running_by_node: dict[NodeState, int] | None = None
-        """The number of its Running tasks on each node with any; None: not counted yet."""
+        """The number of its tasks on each node with any that run, or may be bound in this cycle;
+        None: not counted yet."""
         self.waits_in: Reorders[JobState] | None = None
         """Where the job waits for its turn; written by `LiveQueue`."""
 
@@ -201,6 +207,12 @@ class JobState:
         """Return how many tasks have `status`, without those that are held. O(1)."""
         return self.counts[status.index]
 
+    def may_leave(self) -> list[TaskState]:
+        """Return the tasks that may leave their nodes (`TaskState.may_leave`), in order of UID."""
+        if not self.counts[_BINDING.index]:
+            return self.having(TaskStatus.RUNNING)
+        return [task for task in self.tasks if task.may_leave]
+
     def having(self, status: TaskStatus, /) -> list[TaskState]:
         """Return the tasks that have `status` and are not held, in order of UID. O(tasks)."""
         if not self.counts[status.index]:
@@ -210,7 +222,7 @@ class JobState:
         return [task for task in self.tasks if task.status is status]
 
     def running_nodes(self) -> Collection[NodeState]:
-        """Return the nodes where it has Running tasks. O(tasks) on first use, then O(1)."""
+        """Return the nodes where tasks of it may leave, or may soon. O(tasks), then O(1)."""
         if self.running_by_node is None:
             self.running_by_node = {}
             for task in self.tasks:
@@ -228,7 +240,7 @@ class JobState:
 
     def _count_running(self, status: TaskStatus, node: NodeState | None, sign: int) -> None:
         by_node = self.running_by_node
-        if by_node is not None and status is TaskStatus.RUNNING and node is not None:
+        if by_node is not None and status in MAY_SOON_LEAVE and node is not None:
             count = by_node.get(node, 0) + sign
             if count:
                 by_node[node] = count
@@ -243,6 +255,7 @@ class TaskState:
     """A task during a session."""
 
     __slots__ = (
+        "fulfils",
         "info",
         "init_resreq",
         "is_backfill",
@@ -272,6 +285,8 @@ class TaskState:
         self.is_backfill = info.is_backfill
         self.is_held = False
         """Whether it is Pending and may not be placed; see `JobState.held`."""
+        self.fulfils = False
+        """Whether this cycle bound it with what was promised to its job, reserved or planned."""
         self.resreq = resreq
         """What it holds while it runs, by dimension."""
         self.init_resreq = init_resreq
@@ -291,19 +306,40 @@ class TaskState:
         self.order_key: tuple[object, ...] | None = None
         """Its cached key in task order, written by `PluginSet`; None: not computed yet."""
 
+    @property
+    def may_leave(self) -> bool:
+        """Whether it may be evicted: it runs, or this cycle has bound it.
+
+        No caller has seen yet what this cycle has bound, so that can be taken back. Backfill tasks
+        stay.
+        """
+        return self.status is TaskStatus.RUNNING or (
+            self.status is _BINDING and self.info.status.to_place and not self.is_backfill
+        )
+
+    @property
+    def may_be_reclaimed(self) -> bool:
+        """Whether it may leave for other queues, too: what fulfils a promise may not."""
+        return self.may_leave and not (self.fulfils and self.status is _BINDING)
+
     def __repr__(self) -> str:
         where = "" if self.node is None else f" on {self.node.name}"
         return f"<task {self.info.display_name} {self.status.value}{where}>"
 
 
 class RunningTasks:
-    """The Running tasks of jobs in the session on a node, listed once until the node changes."""
+    """The tasks of jobs in the session on a node that may leave, listed until the node changes.
 
-    __slots__ = ("_held", "_zero", "all")
+    They run, or this cycle has bound them; see `TaskState.may_leave`.
+    """
+
+    __slots__ = ("_held", "_zero", "all", "has_bound")
 
     def __init__(self, tasks: Sequence[TaskState], zero: Vector) -> None:
         self.all = tasks
         """All tasks, in no meaningful order."""
+        self.has_bound = any(task.status is _BINDING for task in tasks)
+        """Whether this cycle has bound any of them."""
         self._zero = zero
         self._held: dict[QueueState | None, Vector] | None = None
         """For each queue, what its tasks hold together; None: not computed yet."""

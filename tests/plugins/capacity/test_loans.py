@@ -42,7 +42,13 @@ Jobs = dict[str, list[EvictionUnit]]
 
 
 def task_of(uid: str, size: tuple[int, ...], *, backfill: bool) -> TaskState:
-    fields = {"uid": uid, "resreq": size, "is_backfill": backfill, "status": TaskStatus.RUNNING}
+    fields = {
+        "uid": uid,
+        "resreq": size,
+        "is_backfill": backfill,
+        "status": TaskStatus.RUNNING,
+        "may_be_reclaimed": True,
+    }
     return cast("TaskState", SimpleNamespace(**fields))
 
 

@@ -12,13 +12,13 @@ At the end of a turn, units that the turn can do without are spared (`spare_unit
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from attrs import define, evolve, field, frozen
 
 from batchsched.actions.eviction.make_room import Room, lost_nodes
-from batchsched.actions.placing import NOW_OR_LATER, place
+from batchsched.actions.placing import NOW_OR_LATER, place, take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.resources import EPSILON
 from batchsched.placement import Fit
@@ -79,9 +79,7 @@ class ClaimTurn:
             return False
         units, room = found
         self.taken += [TakenUnit(unit, task) for unit in units]
-        for victim in room.victims:
-            self.statement.evict(victim, claimant=task)
-        self.statement.pipeline(task, room.node)
+        take_room(self.session, self.statement, task, room.node, room.victims)
         return True
 
     def spare_units(self, placed: Sequence[TaskState]) -> None:
@@ -97,7 +95,7 @@ class ClaimTurn:
         in_order = self.session.in_task_order(placed)
         places = _places(in_order)
         kept = self.taken
-        room = RoomForAll(self.session, in_order)
+        room = RoomForAll(self.session, in_order, self.statement.left_by())
         for one in reversed(self.taken):
             without = [other for other in kept if other is not one]
             if any(other.unit.takes_along(one.unit) for other in without):
@@ -122,7 +120,7 @@ class ClaimTurn:
     def _evict(self, units: Iterable[TakenUnit]) -> None:
         for each in units:
             for victim in self.session.in_victim_order(each.unit.victims):
-                if victim.status is TaskStatus.RUNNING:
+                if victim.may_leave:
                     self.statement.evict(victim, claimant=each.claimant)
 
 
@@ -158,7 +156,7 @@ def _find_room(search: ClaimSearch, *, curable: bool) -> _Found | None:
             room = Room(node, _members(search, units))
             if fewest is None or room.cost < fewest[1].cost:
                 fewest = units, room
-                if stage is ClaimStage.SURPLUS_BEYOND_SHARE or room.cost == 1:
+                if stage is ClaimStage.SURPLUS_BEYOND_SHARE or room.is_cheapest(session):
                     break
         if fewest is not None:
             return fewest
@@ -440,10 +438,16 @@ class RoomForAll:
     A unit without which too few would have is not worth trying to spare.
     """
 
-    __slots__ = ("_count", "_free", "_is_plain", "_least")
+    __slots__ = ("_count", "_free", "_is_plain", "_least", "_left_by")
 
-    def __init__(self, session: Session, placed: Sequence[TaskState]) -> None:
-        """Begin with tasks that are placed, and with all that leaves for them. O(nodes)."""
+    def __init__(
+        self,
+        session: Session,
+        placed: Sequence[TaskState],
+        left_by: Mapping[TaskState, NodeState],
+    ) -> None:
+        """Begin with tasks that are placed, and the nodes that others leave for them. O(nodes)."""
+        self._left_by = left_by
         self._is_plain = Door.ROOM in session.plain
         self._count = len(placed)
         requests = [amounts for task in placed for amounts in (task.resreq, task.init_resreq)]
@@ -475,8 +479,7 @@ class RoomForAll:
     def _less_by(self, staying: Iterable[TaskState]) -> dict[int, Vector]:
         less: dict[int, Vector] = {}
         for task in staying:
-            assert task.node is not None
-            slot = task.node.slot
+            slot = self._left_by[task].slot
             if slot in self._free:
                 less[slot] = minus(less.get(slot, self._free[slot]), task.resreq)
         return less

@@ -25,6 +25,7 @@ from typing import TypeVar
 
 from attrs import define, field, frozen
 
+from batchsched.actions.placing import take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.model.resources import EPSILON
@@ -91,16 +92,16 @@ class EvictionRules:
         return RecentStarts(session.now, self.min_runtime) if self.min_runtime > 0 else None
 
     def allow(self, session: Session, statement: Statement) -> bool:
-        """Return whether a statement evicts no task, or may be committed.
+        """Return whether a statement makes no task leave, or may be committed.
 
         It must keep the cycle within `most`, and the node of each task that it has placed must
         accept that once all that leaves has left: a later eviction may take what an earlier
         promise is to stand beside. O(tasks that it has placed).
         """
-        evictions = statement.evictions
-        if not evictions:
+        if not statement.left_by():
             return True
-        within = len(session.evictions) + evictions <= self.most
+        evictions = statement.evictions
+        within = not evictions or len(session.evictions) + evictions <= self.most
         return within and promises_stand(session, statement.placed())
 
 
@@ -135,8 +136,13 @@ class Room:
 
     @property
     def cost(self) -> int:
-        """How many tasks are evicted."""
-        return len(self.victims)
+        """How many tasks are evicted; what is taken back costs nothing, for no one has seen it."""
+        return sum(victim.status is TaskStatus.RUNNING for victim in self.victims)
+
+    def is_cheapest(self, session: Session) -> bool:
+        """Return whether no other room can cost less."""
+        cost = self.cost
+        return not cost or (cost == 1 and not session.binds)
 
 
 @define(kw_only=True, eq=False)
@@ -215,9 +221,8 @@ class Claimant:
         return [nodes[place] for place in order]
 
     def candidates_on(self, node: NodeState, *, with_own_job: bool = False) -> Sequence[TaskState]:
-        """Return the Running tasks on a node that are within its scope."""
-        running = self.session.running_on(node)
-        return self.scope.candidates(self.task, running, with_own_job=with_own_job)
+        """Return the tasks on a node that may leave and are within its scope."""
+        return self.session.candidates(self.task, self.scope, node, with_own_job=with_own_job)
 
     def candidates_for(self, node: NodeState, *, refuses: bool) -> Sequence[TaskState]:
         """Return the Running tasks that may be evicted for a place on a node, if plugins agree.
@@ -495,9 +500,7 @@ def make_room(
         return False
     if not session.may_take_task(task, leaving=room.victims):
         return False
-    for victim in room.victims:
-        statement.evict(victim, claimant=task)
-    statement.pipeline(task, room.node)
+    take_room(session, statement, task, room.node, room.victims)
     return True
 
 
@@ -711,7 +714,8 @@ class RememberedRoom:
         self._claimant = claimant
         self._job = job
         own = job.uid if claimant.scope is EvictionScope.SAME_JOB else None
-        self._who = claimant.scope, job.queue.name, own, claimant.recent
+        above = job.info.priority if claimant.judges.by_priority and session.binds else None
+        self._who = claimant.scope, job.queue.name, own, claimant.recent, above
         """Claimants of whom these are equal have the same candidates, but for their own jobs."""
         self._key, self._kind = claimant.judges.claimant_key(task), session.placement.kind(task)
         remembered = session.remembered
@@ -814,7 +818,7 @@ class RememberedRoom:
             if room is not None:
                 if fewest is None or room.cost < fewest.cost:
                     fewest = room
-                    if room.cost == 1:
+                    if room.is_cheapest(self._claimant.session):
                         break
             else:
                 self._close({node.slot})

@@ -168,8 +168,8 @@ class QueueClaim:
         """Return what units on a node hold there that may be evicted at a stage."""
         if stage is not ClaimStage.ALL:
             return self.loans.at_most(node, is_surplus=stage is ClaimStage.SURPLUS_BEYOND_SHARE)
-        running = [t.resreq for t in node.tasks.values() if t.status is TaskStatus.RUNNING]
-        return total_of(running, (0,) * len(node.allocatable))
+        leaving = [task.resreq for task in node.tasks.values() if task.may_leave]
+        return total_of(leaving, (0,) * len(node.allocatable))
 
     def may_take(self, node: NodeState, stage: ClaimStage, /) -> Vector:
         """Return what those of them hold there that leaves may lose to this claim."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
 from operator import attrgetter
 
-from batchsched.model.cluster import TaskStatus
 from batchsched.plugins.capacity.accounts import Accounts, Share
 from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit, units_of
@@ -192,8 +191,8 @@ class Loans:
 
         `leaves`: whose units count; None: those of all.
         """
-        running = [task for task in node.tasks.values() if task.status is TaskStatus.RUNNING]
-        return total_of([task.resreq for task in running], (0,) * len(node.allocatable))
+        leaving = [task.resreq for task in node.tasks.values() if task.may_leave]
+        return total_of(leaving, (0,) * len(node.allocatable))
 
     def gone_with(self, leaf: int, _node: NodeState, *, is_surplus: bool) -> Vector:  # noqa: ARG002
         """Return what a leaf may hold less without its units on loan on a node; never too little.

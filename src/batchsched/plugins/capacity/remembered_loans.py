@@ -224,33 +224,34 @@ class RememberedLoans(Loans):
         """By leaf, node and whether surplus alone counts, what units on loan there hold there, and
         what goes with them anywhere, until they change."""
         self._changes: list[int] = []
-        self._incomplete: dict[int, dict[str, JobState]] = {}
-        """By leaf, the jobs of which nothing but Allocated tasks, too few, was on nodes, by UID."""
+        self._allocated: dict[int, dict[str, JobState]] = {}
+        """By leaf, the jobs that had Allocated tasks, by UID."""
         self._backfilling: frozenset[int] | None = None
 
     # What changes
 
     def record_change(self, leaf: int, job: JobState, *, is_gone: bool = False) -> None:
         """Record that a task of a job was placed or evicted, or that the job came or went."""
-        if job.allocated and not (job.has_minimum() or job.is_broken):
-            self._incomplete.setdefault(leaf, {})[job.uid] = job
+        if job.allocated:
+            self._allocated.setdefault(leaf, {})[job.uid] = job
         known = self._leaves.get(leaf)
         if known is not None:
             known.changed[job.uid] = None if is_gone else job
             known.is_current = False
 
-    def _begun(self, leaf: int) -> Sequence[JobState]:
-        """Return the jobs that have become broken as tasks of them were bound: no charge tells it.
+    def _bound(self, leaf: int) -> Sequence[JobState]:
+        """Return the jobs of which tasks were bound: these may leave now, and no charge tells it.
 
-        Only where jobs below their minimum count as ready, as without the plugin gang.
+        Where jobs below their minimum count as ready, as without gang, they may be broken now.
         """
-        incomplete = self._incomplete.get(leaf)
-        if not incomplete:
+        allocated = self._allocated.get(leaf)
+        if not allocated:
             return ()
-        begun = [job for job in incomplete.values() if job.is_broken]
-        for job in begun:
-            del incomplete[job.uid]
-        return begun
+        bound = [job for job in allocated.values() if job.has_bind or not job.allocated]
+        for job in bound:
+            if not job.allocated:
+                del allocated[job.uid]
+        return bound
 
     def forget_nodes(self) -> None:
         """Record that nodes came or went, so that others have their indices."""
@@ -265,7 +266,7 @@ class RememberedLoans(Loans):
         self._accounts = accounts
         self._backfilling = None
         self._changes.clear()
-        self._incomplete.clear()
+        self._allocated.clear()
         self._listed.clear()
         self._sums.clear()
         for known in self._leaves.values():
@@ -413,8 +414,8 @@ class RememberedLoans(Loans):
 
         O(units log units) the first time, then O(changed jobs and their effects).
         """
-        if leaf in self._incomplete:
-            for job in self._begun(leaf):
+        if leaf in self._allocated:
+            for job in self._bound(leaf):
                 self.record_change(leaf, job)
         known = self._leaves.get(leaf)
         if known is None:

@@ -25,7 +25,7 @@ from batchsched.model.cluster import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.model.result import CycleResult
+from batchsched.model.result import CycleResult, Eviction, TakenBack
 from batchsched.model.snapshot import Snapshot
 from batchsched.testing.invariants.amounts import (
     Amounts,
@@ -293,6 +293,11 @@ class Cycle:
             else:
                 places[uid] = self.before(uid)
         return places
+
+    @property
+    def made_to_leave(self) -> tuple[Eviction | TakenBack, ...]:
+        """What makes tasks leave nodes for others: evictions, and binds that are taken back."""
+        return (*self.result.evictions, *self.result.taken_back)
 
     def was_waiting(self, uid: str) -> bool:
         """Return whether a task could be placed in the cycle."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from batchsched.model.cluster import TaskInfo, TaskStatus
-from batchsched.model.result import Eviction
+from batchsched.model.result import Eviction, TakenBack
 from batchsched.testing.invariants.amounts import (
     Amounts,
     add,
@@ -29,12 +29,12 @@ _CRITICAL = ("system-cluster-critical", "system-node-critical")
 
 @invariant
 def protection(cycle: Cycle) -> Iterator[str]:
-    """No task is evicted that a plugin protects, whatever its tier.
+    """No task is evicted that a plugin protects, whatever its tier; nor is its bind taken back.
 
     For conformance and priority this follows from the tasks; for gang see `gangs`. And some tier
     must be able to have named the task a victim.
     """
-    for eviction in cycle.result.evictions:
+    for eviction in cycle.made_to_leave:
         victim = cycle.tasks.get(eviction.task_uid)
         claimant = cycle.tasks.get(eviction.for_task_uid)
         if victim is None or claimant is None:
@@ -42,6 +42,11 @@ def protection(cycle: Cycle) -> Iterator[str]:
         if {victim.uid, claimant.uid} - cycle.job_of.keys():
             continue
         yield from _protected(cycle, eviction, victim, claimant)
+
+
+def verb(eviction: Eviction | TakenBack) -> str:
+    """Return what happens to the task of an eviction, or of a bind that is taken back."""
+    return "is evicted" if isinstance(eviction, Eviction) else "loses its place"
 
 
 def is_critical(task: TaskInfo) -> bool:
@@ -58,10 +63,10 @@ def _rank(cycle: Cycle, victim: TaskInfo, claimant: TaskInfo) -> tuple[int, int,
 
 
 def _protected(
-    cycle: Cycle, eviction: Eviction, victim: TaskInfo, claimant: TaskInfo
+    cycle: Cycle, eviction: Eviction | TakenBack, victim: TaskInfo, claimant: TaskInfo
 ) -> Iterator[str]:
     action = eviction.action
-    what = f"task {victim.uid!r} is evicted by {action} for {claimant.uid!r}"
+    what = f"task {victim.uid!r} {verb(eviction)} by {action} for {claimant.uid!r}"
     critical = is_critical(victim)
     if critical and cycle.policy.protects("conformance", action):
         yield f"{what}, but it is a critical task of the system, which conformance protects"
@@ -89,12 +94,13 @@ def claims(cycle: Cycle) -> Iterator[str]:
     The claimant requests resources and is Pipelined to the victim's node. Both belong to jobs of
     the session: of the same queue for preempt, of different queues for reclaim; for allocate the
     victim is a backfill task. Other built-in actions never evict. Custom actions may evict any task
-    of the session, and may leave the claimant waiting.
+    of the session, and may leave the claimant waiting. The same of binds that are taken back, but
+    that their claimants may have lost their places since.
     """
     configured = {action.name for action in cycle.config.actions}
-    for eviction in cycle.result.evictions:
+    for eviction in cycle.made_to_leave:
         where = f"from {eviction.node_name!r} by {eviction.action}"
-        what = f"task {eviction.task_uid!r} is evicted {where}"
+        what = f"task {eviction.task_uid!r} {verb(eviction)} {where}"
         if eviction.action not in configured:
             yield f"{what}, which is not configured"
         if not _is_of_session(cycle, eviction.task_uid):
@@ -107,13 +113,13 @@ def _is_of_session(cycle: Cycle, uid: str) -> bool:
     return uid in cycle.job_of and uid in cycle.result.tasks
 
 
-def _claim(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
+def _claim(cycle: Cycle, eviction: Eviction | TakenBack, what: str) -> Iterator[str]:
     claimant = eviction.for_task_uid
     if not _is_of_session(cycle, claimant):
         yield f"{what} for {claimant!r}, which does not belong to a job of the session"
         return
     place = cycle.after[claimant]
-    is_there = is_promised_its_place(cycle, eviction)
+    is_there = isinstance(eviction, TakenBack) or is_promised_its_place(cycle, eviction)
     if not is_there and not cycle.policy.has_own_action_after(eviction.action):
         yield (
             f"{what} for {claimant!r}, which is {place.status.value} on "
@@ -150,11 +156,11 @@ def _goes_with_its_job(cycle: Cycle, eviction: Eviction, place: Place) -> bool:
         other.node_name == place.node_name
         and other.for_task_uid == eviction.for_task_uid
         and cycle.job_of.get(other.task_uid) is cycle.job_of[eviction.task_uid]
-        for other in cycle.result.evictions
+        for other in cycle.made_to_leave
     )
 
 
-def _relation(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
+def _relation(cycle: Cycle, eviction: Eviction | TakenBack, what: str) -> Iterator[str]:
     theirs, mine = cycle.job_of[eviction.task_uid], cycle.job_of[eviction.for_task_uid]
     match eviction.action:
         case "preempt":
@@ -163,12 +169,12 @@ def _relation(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
         case "reclaim":
             if theirs.queue == mine.queue:
                 yield f"{what} for {eviction.for_task_uid!r}, which is of the same queue"
-        case "allocate":
+        case "allocate" if isinstance(eviction, Eviction):
             if not cycle.policy.evicts_backfill:
                 yield f"{what}, which does not evict without evictBackfill"
             elif not _is_lent(cycle, eviction):
                 yield f"{what}, but it is not marked as backfill"
-        case "backfill" | "reserve":
+        case "allocate" | "backfill" | "reserve" | "plan":
             yield f"{what}, which never evicts"
         case _:
             pass
@@ -248,6 +254,11 @@ def spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[st
         if eviction.node_name == node_name and eviction.task_uid in cycle.job_of
     ]
     later_for_good = [uid for uid in later if not cycle.after[uid].is_backfill]
+    withdrawn = {
+        taken.task_uid: cycle.job_of[taken.task_uid]
+        for taken in cycle.result.taken_back
+        if taken.for_task_uid == claimant and taken.node_name == node_name
+    }
     gone = _held(cycle, _may_have_been_there(cycle, node_name, but=claimant))
     future = sub(accounts.future_idle, add(_held(cycle, later), gone))
     future = add(future, cycle.resreq[claimant])
@@ -257,9 +268,13 @@ def spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[st
     for victim in here:
         uid = victim.task_uid
         unit = _spared_with(cycle, victim, here)
-        share = _held(cycle, unit)
-        for_good = _held(cycle, [one for one in unit if not cycle.after[one].is_backfill])
-        others = _held(cycle, [e.task_uid for e in here if e.task_uid not in unit])
+        # With a job that is spared, what was taken back of it would have stayed, too.
+        bound = [one for one, job in withdrawn.items() if job is cycle.job_of[uid]]
+        stays = unit if _goes_alone(cycle, uid) else [*unit, *bound]
+        share = _held(cycle, stays)
+        for_good = _held(cycle, [one for one in stays if not cycle.after[one].is_backfill])
+        leaving = [*(e.task_uid for e in here), *withdrawn]
+        others = _held(cycle, [one for one in leaving if one not in stays])
         if (
             uid in unit
             and fits(request, sub(future, share))
@@ -345,8 +360,15 @@ def by_value(cycle: Cycle) -> Callable[[TaskInfo], tuple[int, float, str]]:
 
 def _may_have_been_there(cycle: Cycle, node_name: str, *, but: str) -> list[str]:
     """Return the tasks that may have held more of a node when tasks were evicted."""
+    taken_back = [
+        taken.task_uid
+        for taken in cycle.result.taken_back
+        if taken.node_name == node_name
+        and taken.for_task_uid != but
+        and not _holds_all_of_it(cycle, taken.task_uid, node_name)
+    ]
     if not cycle.policy.takes_back_after_evicting:
-        return []
+        return taken_back
     return [
         uid
         for uid in cycle.job_of

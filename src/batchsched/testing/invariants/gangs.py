@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus
-from batchsched.model.result import Eviction
+from batchsched.model.result import Eviction, TakenBack
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle, least_tasks
 from batchsched.testing.invariants.invariant import invariant
 
@@ -27,11 +27,12 @@ def gangs(cycle: Cycle) -> Iterator[str]:
     groups that it needs; a ready job has no task that is placed but not bound, except in incomplete
     groups; a gang that lost tasks to preempt or reclaim still has enough, or has lost all running
     tasks if gang allows to evict whole jobs; a group that was complete still is, or has lost all
-    running tasks; and tasks are evicted only for gangs that will be complete. In any case, nothing
-    is placed beyond the maximum of a job or a group.
+    running tasks; and tasks are evicted only for gangs that will be complete. A bind that is taken
+    back counts like an eviction. In any case, nothing is placed beyond the maximum of a job or a
+    group.
     """
-    evicted: defaultdict[str, list[Eviction]] = defaultdict(list)
-    for eviction in cycle.result.evictions:
+    evicted: defaultdict[str, list[Eviction | TakenBack]] = defaultdict(list)
+    for eviction in cycle.made_to_leave:
         if eviction.task_uid in cycle.job_of:
             evicted[cycle.job_of[eviction.task_uid].uid].append(eviction)
     bound = {
@@ -64,11 +65,13 @@ def _maxima(cycle: Cycle, job: JobInfo) -> Iterator[str]:
             yield f"{what}: expected at most {most}, got {has} ({had} before)"
 
 
-def _whole(cycle: Cycle, job: JobInfo, lost: list[Eviction]) -> Iterator[str]:
+def _whole(cycle: Cycle, job: JobInfo, lost: list[Eviction | TakenBack]) -> Iterator[str]:
     # After the last eviction that gang had to approve, the job can only have lost tasks that
     # were unallocated.
     taken_back = _taken_back_though_ready(cycle, job)
-    if not lost or not cycle.policy.protects("gang", lost[-1].action):
+    # It is not known whether a bind was taken back before or after an eviction.
+    last = lost if any(isinstance(each, TakenBack) for each in lost) else lost[-1:]
+    if not lost or not all(cycle.policy.protects("gang", each.action) for each in last):
         return
     names = ", ".join(eviction.task_uid for eviction in lost)
     if cycle.ready(job) < least_tasks(job) - taken_back or not (
@@ -120,7 +123,9 @@ def _taken_back(cycle: Cycle, job: JobInfo) -> int:
     return sum(cycle.was_waiting(task.uid) and not cycle.is_new(task.uid) for task in job.tasks)
 
 
-def _ready(cycle: Cycle, job: JobInfo, lost: list[Eviction], *, has_bind: bool) -> Iterator[str]:
+def _ready(
+    cycle: Cycle, job: JobInfo, lost: list[Eviction | TakenBack], *, has_bind: bool
+) -> Iterator[str]:
     gone = sum(not cycle.policy.protects("gang", eviction.action) for eviction in lost)
     gone += _taken_back_though_ready(cycle, job)
     ready = cycle.ready_groups(job)
@@ -138,7 +143,7 @@ def _ready(cycle: Cycle, job: JobInfo, lost: list[Eviction], *, has_bind: bool) 
         yield f"{_counts(cycle, job)}, but {held} tasks that have a place are not bound"
 
 
-def _complete(cycle: Cycle, evicted: dict[str, list[Eviction]]) -> Iterator[str]:
+def _complete(cycle: Cycle, evicted: dict[str, list[Eviction | TakenBack]]) -> Iterator[str]:
     policy = cycle.policy
     if not policy.has("gang", "enableJobPipelined") or not policy.knows_plugins:
         return
