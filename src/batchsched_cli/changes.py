@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import signature
 from math import ceil
-from re import fullmatch
+from re import fullmatch, sub
 from typing import TypeVar
 
 from batchsched import (
     BatchschedError,
+    EventError,
     JobInfo,
     NodeInfo,
     QuantityError,
@@ -85,6 +86,10 @@ def changes_of(words: Sequence[str], question: Question) -> list[Change]:
             reader.read(change)
         except UsageError as error:
             faults += error.lines
+        except EventError as error:
+            # The words are the change; the events that it means are nothing to the user.
+            lines = (sub(r"^events\[\d+\](: |\.)", "", line) for line in lines_of(error))
+            faults += [f"{' '.join(change)}: {line}" for line in lines]
         except BatchschedError as error:
             faults += lines_of(error)
     if faults:

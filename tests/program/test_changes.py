@@ -265,7 +265,7 @@ def test_a_job_is_released_from_closed_queues_above_it():
         ("queue visoin weight=1", "no queue is called visoin; did you mean vision?"),
         ("queue vision wieght=1", "queue vision: no field is called wieght; did you mean weight?"),
         ("queue vision weight=x", "queue vision weight: expected a whole number, got 'x'"),
-        ("queue vision weight=-1", "weight"),
+        ("queue vision weight=-1", "batchsched: queue vision weight=-1: queues['vision'].weight: "),
         ("queue vision limit.gpus=1", "no node has gpus; did you mean gpu?"),
         ("queue vision limit.gpu=-1", "expected an amount of 0 or more, or none, got -1"),
         ("queue vision limit.gpu=1X", "queue vision limit.gpu: expected a quantity, got '1X'"),

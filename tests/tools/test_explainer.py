@@ -711,6 +711,16 @@ def test_a_job_ends_with_what_waits_of_it() -> None:
     assert end.changes == (TaskSucceeded("r1"), TaskRemoved("r2"))
 
 
+def test_a_job_that_was_promised_a_node_and_starts_in_the_cycle_ends_without_having_run() -> None:
+    promised = TaskInfo(
+        uid="p", name="p", resreq=2 * CPU, status=TaskStatus.PIPELINED, node_name="n0"
+    )
+    ahead = JobInfo(name="ahead", queue="q", tasks=[promised])
+    explanation = explained(of_sizes(2, jobs=[ahead, waiting("job", size=2)]), "default/job")
+    end = next(each for each in explanation.would_start if each.text == "end job default/ahead")
+    assert end.changes == (TaskRemoved("p"),)
+
+
 def test_where_a_limit_is_in_its_way_a_job_of_that_queue_ends() -> None:
     jobs = [
         JobInfo(name="mine", queue="q", tasks=[running("m", "n1", 2)]),

@@ -138,7 +138,11 @@ def test_the_cheapest_is_the_first_that_is_enough() -> None:
 
 
 def test_what_cannot_happen_is_told() -> None:
-    with pytest.raises(EventError, match="no task 'x'"):
+    with pytest.raises(EventError, match=r"^changes\[0\]: there is no task 'x'"):
         what_if(FULL, TaskSucceeded("x"))
+    with pytest.raises(EventError, match=r"^changes\[2\]: there is no task 'x'"):
+        what_if(FULL, CycleRun(10), TaskSucceeded("r"), TaskSucceeded("x"))
+    with pytest.raises(EventError, match=r"^changes\[1\]: queues\['q'\].weight"):
+        what_if(FULL, CycleRun(10), QueueChanged(Queue(name="q", weight=-1)), CycleRun(10))
     with pytest.raises(EventError, match=r"changes\[1\]: expected an event"):
         what_if(FULL, TaskSucceeded("r"), "more")  # type: ignore[arg-type]

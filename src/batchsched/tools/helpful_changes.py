@@ -228,9 +228,10 @@ def ended(job: JobState) -> Candidate:
     """Return the end of a job: what runs of it succeeds, and what waits is not run any more."""
     changes: list[Change] = []
     for task in job.tasks:
-        if task.status.holds:
+        status = task.info.status  # that before the cycle, in which it may have found a place
+        if status.holds:
             changes.append(TaskSucceeded(task.uid))
-        elif task.status not in (TaskStatus.SUCCEEDED, TaskStatus.FAILED):
+        elif not status.ended:
             changes.append(TaskRemoved(task.uid))
     return Candidate(tuple(changes), f"end job {job.uid}")
 

@@ -190,11 +190,11 @@ class Trials:
             raise EventError(faults)
         with self._cluster.trial() as cluster:
             events: list[Event] = []
-            for change in changes:
+            for position, change in enumerate(changes):
                 if not isinstance(change, (SchedulerConfig, CycleRun, Released)):
                     events.append(change)
                     continue
-                cluster.apply(*events)
+                _apply(cluster, events, before=position)
                 events.clear()
                 if isinstance(change, Released):
                     cluster.apply(*_release(cluster, change))
@@ -204,9 +204,24 @@ class Trials:
                     cluster.carry_out(live.schedule(reasons=False), at_once=True)
                     if change.seconds:
                         cluster.apply(TimePassed(cluster.now + change.seconds))
-            cluster.apply(*events)
+            _apply(cluster, events, before=len(changes))
             result = live.schedule(reasons=reasons)
             return (cluster.snapshot() if reasons else self._snapshot), result
+
+
+def _apply(cluster: Cluster, events: Sequence[Event], *, before: int) -> None:
+    """Apply the changes before a position that are events; faults name them as changes."""
+    try:
+        cluster.apply(*events)
+    except EventError as error:
+        first = before - len(events)
+
+        def path_of(fault: Fault) -> str:
+            number, bracket, rest = fault.path.removeprefix("events[").partition("]")
+            return f"changes[{first + int(number)}{bracket}{rest}"
+
+        faults = [Fault(path_of(fault), fault.message) for fault in error.faults]
+        raise EventError(faults) from error.__cause__
 
 
 def _release(cluster: Cluster, released: Released) -> Iterator[Event]:
