@@ -367,8 +367,12 @@ def test_what_is_no_snapshot_or_result_is_told() -> None:
 
 
 def test_what_is_not_there_is_told() -> None:
-    with pytest.raises(UnknownNameError, match="nobody"):
+    with pytest.raises(UnknownNameError, match=r"has no job 'nobody'$"):
         explained(FULL, "nobody")
+    (job, *_) = FULL.jobs
+    for near in (job.name, f"{job.uid}s"):
+        with pytest.raises(UnknownNameError, match=f"'{near}'; did you mean '{job.uid}'?"):
+            explained(FULL, near)
 
 
 def texts_for(snapshot: Snapshot, uid: str, config: SchedulerConfig | None = None) -> list[str]:

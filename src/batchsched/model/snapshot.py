@@ -13,9 +13,9 @@ from batchsched.errors import SnapshotError, UnknownNameError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.immutable import kept_in_order
 from batchsched.model.serialisation import Format, JsonValue
-from batchsched.model.texts import html_table
+from batchsched.model.texts import did_you_mean, html_table
 from batchsched.model.validation.snapshot import snapshot_faults
-from batchsched.model.validation.values import shown
+from batchsched.model.validation.values import is_text, shown
 
 PartT = TypeVar("PartT")
 
@@ -45,7 +45,19 @@ def _found(what: str, parts: Mapping[str, PartT], name: str) -> PartT:
     try:
         return parts[name]
     except Exception:  # no such name, or one whose hash or comparison raises anything
-        raise UnknownNameError(f"the snapshot has no {what} {shown(name)}") from None
+        hint = _meant(name, parts) if is_text(name) and len(parts) <= _MOST_COMPARED else ""
+        message = f"the snapshot has no {what} {shown(name)}"
+        raise UnknownNameError(f"{message}; {hint}" if hint else message) from None
+
+
+_MOST_COMPARED = 10_000
+"""The most names that are compared with one that is not there; more take seconds."""
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """Return the question whether the name without its namespace was given, or a similar one."""
+    whole = [each for each in known if each.rpartition("/")[2] == name]
+    return f"did you mean {whole[0]!r}?" if whole else did_you_mean(name, known)
 
 
 def _nodes(items: Iterable[NodeInfo], /) -> tuple[NodeInfo, ...]:

@@ -114,6 +114,10 @@ known: strategy, weight"]
             return inf
         if not self.is_given(name):
             return default
+        if _number(self._given[name]) is None:
+            self._known.add(name)
+            self._fault(name, f"expected a number or 'all', got {shown(self._given[name])}")
+            return default
         return self.integer(name, default=minimum, minimum=minimum)
 
     @checks_arguments()

@@ -263,7 +263,7 @@ def test_jobs_beyond_their_minimum_start_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"depth": "some"}, "expected a number, got 'some'"),
+        ({"depth": "everything"}, "expected a number or 'all', got 'everything'"),
         ({"depth": -1}, "expected 0 or more, got -1"),
         ({"window": -1}, "expected 0 or more, got -1"),
         ({"maxJobs": 0}, "expected 1 or more, got 0"),
