@@ -27,6 +27,7 @@ def test_a_scheduler_loads_neither_tools_nor_transitions_nor_what_comes_with_an_
     assert in_a_fresh_process(program) == "[]"
 
 
+@pytest.mark.slow
 def test_every_public_name_is_found_and_listed() -> None:
     program = (
         "import batchsched\n"

@@ -35,6 +35,7 @@ def stuck(seed: int) -> Snapshot:
     return cluster(nodes, *jobs, queues=("q", "r"), now=1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugins", [FEW, MANY], ids=["few plugins", "many plugins"])
 @pytest.mark.parametrize("actions", [DISPLACE, RESERVE], ids=["displace", "reserve"])
 def test_decisions_are_those_of_the_reference(actions: list[Any], plugins: list[str]) -> None:

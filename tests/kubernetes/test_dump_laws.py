@@ -3,6 +3,7 @@
 import copy
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support import dumps
@@ -362,6 +363,7 @@ def test_whatever_stands_in_a_field_is_read_or_told_with_its_path(objects, data)
     assert all(fault.path and fault.message for fault in told)
 
 
+@pytest.mark.slow
 def test_every_system_is_drawn():
     found = set()
 

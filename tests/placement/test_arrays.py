@@ -302,6 +302,7 @@ def test_the_table_is_written_anew_where_nodes_changed(monkeypatch: pytest.Monke
     assert Scheduler(placement=VectorisedPlacement).schedule(snapshot) == expected
 
 
+@pytest.mark.slow
 def test_numpy_is_needed_for_nothing_else() -> None:
     program = (
         "import sys; sys.modules['numpy'] = None\n"
@@ -320,6 +321,7 @@ def test_numpy_is_needed_for_nothing_else() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_library_does_not_import_numpy_by_itself() -> None:
     program = "import sys, batchsched, batchsched.kubernetes; print('numpy' in sys.modules)"
     done = subprocess.run(

@@ -311,6 +311,7 @@ def test_two_queues_that_each_want_the_whole_cluster_alternate(plugins: tuple[st
     assert turns(config()) == "aaaaaabbbbbb"
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1000))
 @settings(max_examples=4)
 def test_law_equal_queues_get_equal_use_in_the_long_run(seed: int) -> None:

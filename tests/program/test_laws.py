@@ -50,6 +50,7 @@ def usual(cluster):
     return {command: run(command, "-f", cluster) for command in (*TABLES, "why")}
 
 
+@pytest.mark.slow
 @given(order=st.permutations(range(len(everything()))), cuts=st.integers(1, 3))
 @settings(max_examples=4)
 def test_c3_the_order_of_files_and_objects_changes_no_byte(order, cuts, usual, tmp_path_factory):
@@ -65,7 +66,10 @@ def test_c3_the_order_of_files_and_objects_changes_no_byte(order, cuts, usual, t
         assert run(command, *files) == expected
 
 
-@pytest.mark.parametrize("width", [20, 37, 60, 80, 133])
+@pytest.mark.parametrize(
+    "width",
+    [20, *(pytest.param(width, marks=pytest.mark.slow) for width in (37, 60, 80, 133))],
+)
 def test_c4_no_line_is_wider_than_the_width_but_for_single_words(width, cluster):
     for command in (*TABLES, "why"):
         for more in ((), ("--all",)):
@@ -90,7 +94,12 @@ def test_c5_without_a_terminal_no_control_character_is_printed(command, tmp_path
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("--width", 60), ("-n", "kai-gangs"), ("-n", "volcano-closed")]
+    "words",
+    [
+        *(pytest.param(words, marks=pytest.mark.slow) for words in ((), ("--width", 60))),
+        ("-n", "kai-gangs"),
+        ("-n", "volcano-closed"),
+    ],
 )
 def test_c6_a_job_of_the_table_is_found_under_the_name_that_is_printed(words, cluster):
     table = run("jobs", "--all", *words, "-f", cluster)

@@ -26,6 +26,7 @@ def test_help_does_not_wait_for_the_library():
     assert max(map(len, ended.stdout.splitlines()[:-2])) <= 132
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_it_quietly():
     items = [
         each
@@ -72,6 +73,7 @@ def test_an_interrupt_ends_it_with_130(monkeypatch, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no full device")
 def test_closed_and_full_streams_end_it_without_a_traceback():
     command = " ".join(RUN)
@@ -103,6 +105,7 @@ def test_the_line_that_makes_a_dump_takes_all_kinds_that_are_read(tmp_path):
     assert (tmp_path / "cluster.json").read_text().split() == read
 
 
+@pytest.mark.slow
 def test_names_that_the_encoding_lacks_are_printed_as_well_as_it_can():
     given = json.dumps([each for each in everything() if each["kind"] == "Node"])
     given = f'{{"items": {given.replace("cpu-only", "größe-節点")}}}'

@@ -144,7 +144,9 @@ def test_all_cycles_of_a_history_are_decided_as_by_the_reference(
         living.step(*happenings(now, result, number, data), now=living.now + SECONDS)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize(
+    "seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 60))]
+)
 def test_crowded_histories_are_decided_as_by_the_reference(seed: int) -> None:
     """Small clusters where much waits and ends: most cycles reserve, promise, lend or evict."""
     history = History(Random(seed))

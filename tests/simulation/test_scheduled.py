@@ -153,6 +153,7 @@ def test_plan_starts_what_easy_starts_when_two_jobs_end_as_expected_at_one_insta
     assert simulate(workload, Easy()).jobs["start"] == [0, 0, 10, 40]
 
 
+@pytest.mark.slow
 def test_plan_starts_what_easy_starts_on_a_part_of_a_published_log() -> None:
     """On one node of all its processors, and on nodes of one."""
     log, _ = read_swf(lines("kth_sp2/KTH-SP2-filtered-28481.swf.gz"))

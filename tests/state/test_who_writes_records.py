@@ -56,6 +56,7 @@ def modules() -> list[str]:
     return [str(folder / file) for file in files if not file.startswith(("state/", "testing/"))]
 
 
+@pytest.mark.slow
 def test_only_the_ledger_writes_records() -> None:
     found: list[str] = []
     for path in modules():

@@ -463,6 +463,7 @@ def test_most_of_these_clusters_need_curing() -> None:
     assert more >= 4
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(st.integers(0, 1 << 30), st.sampled_from(ORDERS[2:]), st.integers(1, 2))
 def test_evictions_end_and_claimants_start(seed: int, order: str, leaving: int) -> None:

@@ -6,6 +6,7 @@ import heapq
 from random import Random
 from typing import Any
 
+import pytest
 from attrs import evolve, frozen
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -131,6 +132,7 @@ def _slips(found: Run, *, only_first: bool) -> list[str]:
     return slipped
 
 
+@pytest.mark.slow
 def test_plans_that_are_made_anew_do_slip() -> None:
     """So that the laws below say something: without keeping, starts move later now and then."""
     alike = (run(seed, alike=True, keep_plans=False, depth="all") for seed in range(60))

@@ -213,5 +213,6 @@ def history(seed: int) -> tuple[int, int]:
     return moved, number
 
 
+@pytest.mark.slow
 def test_histories_of_gangs_are_decided_as_by_the_reference_and_move_reservations() -> None:
     assert sum(history(seed)[0] for seed in range(10)) > 2
