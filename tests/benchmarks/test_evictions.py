@@ -6,6 +6,7 @@ from benchmarks.evictions import PLUGINS, QUEUES, Settings, simulate
 SMALL = Settings(nodes=12, cycles=8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_evictions_bring_every_queue_its_share_and_end(plugin):
     outcome = simulate(SMALL, plugin, "whole-job")

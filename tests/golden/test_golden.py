@@ -60,6 +60,7 @@ of_each_file = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 def test_no_case_is_missing() -> None:
     assert sum(1 for path in FILES for _ in check.load_cases(path)) == HOW_MANY
 

@@ -203,6 +203,7 @@ def test_a_float_is_read_as_it_is_written(number):
     assert float(parse_quantity(number)) == number
 
 
+@pytest.mark.slow
 @given(st.text(max_size=8) | st.text("0123456789.+-eEKMGimk", max_size=7))
 def test_a_text_is_read_or_refused_and_nothing_else_happens(text):
     notation = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?"

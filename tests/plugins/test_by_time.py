@@ -27,6 +27,7 @@ def config(plugin: str, **arguments: Any) -> SchedulerConfig:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plugin", "arguments"),
     [

@@ -276,6 +276,7 @@ def test_jobs_come_in_the_order_of_their_states():
     assert usual == told[:running]
 
 
+@pytest.mark.slow
 def test_a_state_that_is_not_known_is_told_with_all_that_are():
     ended = run("jobs", "--state", "gatd", given=dumps.everything())
     assert (ended.status, ended.err.count("\n")) == (2, 1)
@@ -320,6 +321,7 @@ def test_jobs_of_a_state_or_of_a_queue_and_below():
     assert {each["queue"] for each in below.data["jobs"]} == {"default-queue"}
 
 
+@pytest.mark.slow
 def test_jobs_in_another_order():
     told = run("jobs", "--json", "--sort", "queue", given=dumps.everything()).data["jobs"]
     queues = [each["queue"] for each in told]

@@ -41,6 +41,7 @@ def test_a_plain_cycle_decides_and_says_the_same(
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS)
 def test_each_door_alone_may_be_plain(door: str) -> None:
     @few
@@ -51,7 +52,11 @@ def test_each_door_alone_may_be_plain(door: str) -> None:
     law()
 
 
-@pytest.mark.parametrize("doors", [DOORS, *((door,) for door in DOORS)], ids=" ".join)
+@pytest.mark.parametrize(
+    "doors",
+    [DOORS, *(pytest.param((door,), marks=pytest.mark.slow, id=door) for door in DOORS)],
+    ids=" ".join,
+)
 def test_a_living_cluster_decides_the_same_behind_plain_doors(doors: tuple[str, ...]) -> None:
     @settings(few, max_examples=30 if len(doors) > 1 else 8)
     @given(st.integers(0, 1 << 32), configs(), st.booleans())

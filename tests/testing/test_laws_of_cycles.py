@@ -208,6 +208,7 @@ class CountsInTheCycle:
         return Object()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [KnowsOneObject, LosesWhenCopied, RemembersWhatItFoundOut, CountsInTheCycle]
 )

@@ -135,6 +135,7 @@ class TestSwitches:
 
         never()
 
+    @pytest.mark.slow
     def test_one_can_be_on_alone(self, feature: str) -> None:
         switches: dict[str, Any] = OFF | {feature: True}
         if feature == "endings":
