@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 from batchsched import (
+    Dependency,
     FormatError,
+    JobEvent,
     JobInfo,
     NodeInfo,
     Queue,
@@ -18,7 +20,14 @@ from batchsched import (
     Snapshot,
     TaskInfo,
 )
-from batchsched.live import JobArrived, JobChanged, NodeAdded, TaskSucceeded, TimePassed
+from batchsched.live import (
+    EndedJobsRemoved,
+    JobArrived,
+    JobChanged,
+    NodeAdded,
+    TaskSucceeded,
+    TimePassed,
+)
 from batchsched.testing import configs, snapshots
 from batchsched.tools import EventLog, Record, Recorder, replay
 
@@ -40,6 +49,17 @@ def recorded() -> Record:
     recorder.apply(JobArrived(job("c", creation_time=2.0, priority=9)), TaskSucceeded("a"))
     recorder.cycle()
     return recorder.record
+
+
+def test_events_that_were_applied_in_turn_are_replayed_in_turn() -> None:
+    waits = job("b", depends_on=[Dependency(job="default/a", on=JobEvent.SUCCEEDED)])
+    node = NodeInfo(name="n1", allocatable=CPU)
+    recorder = Recorder(Snapshot(nodes=[node], queues=[Queue(name="q")], jobs=[job("a"), waits]))
+    recorder.cycle()
+    for event in (TaskSucceeded("a"), EndedJobsRemoved(), TimePassed(5.0)):
+        recorder.apply(event)
+    assert [bind.task_uid for bind in recorder.cycle().binds] == ["b"]
+    assert replay(recorder.record).differs_at is None
 
 
 @given(snapshots(), configs())
