@@ -78,6 +78,11 @@ def fillings(draw, weights=WEIGHTS, dimensions: int = 2):
     return draw(amounts), of, {name: draw(amounts) for name in of}
 
 
+@pytest.mark.parametrize("bounds", ["limits", "guarantees"])
+def test_where_no_queue_asks_nobody_deserves_anything_whatever_bounds_there_are(bounds) -> None:
+    assert water_fill((9, 9), {}, {}, **{bounds: {"a": (5, 5)}}) == {}
+
+
 @given(fillings())
 def test_deserved_is_what_exact_arithmetic_says(filling) -> None:
     total, weights, requests = filling

@@ -100,7 +100,7 @@ def water_fill(
     had: list[list[float]] = [[0] * len(unmet) for _ in remaining]
     wanted = [list(column) for column in zip(*[requests[name] for name in unmet], strict=True)]
     most: list[list[float]] | None = None
-    if limits or guarantees:
+    if names and (limits or guarantees):
         had, most = _bounds(remaining, requests, names, limits or {}, guarantees or {})
         wanted = [list(map(min, *columns)) for columns in zip(wanted, most, strict=True)]
         remaining = tuple(map(max, map(sub, remaining, map(sum, had)), repeat(0)))
