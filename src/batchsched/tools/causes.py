@@ -9,8 +9,9 @@ told as the cause.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 from attrs import define, frozen
 
@@ -153,6 +154,10 @@ class Side:
         return ("" if condition is None else condition.message), ""
 
 
+_Reason = tuple[str, str]
+"""A plugin, and what it says."""
+
+
 @frozen
 class _Turn:
     """What a cycle did with a job, one after the other."""
@@ -293,14 +298,11 @@ class _Cause:
                 break
         state = [state for state in ones if state in others][-1]
         one, other = ones[state], others[state]
-        for turn, match in _pairs(one.turns, other.turns):
+        for turn, match in chain(_pairs(one.turns, other.turns), self._refused(*windows)):
             if match.steps != turn.steps:
                 found = self._in_turns(turn, match, by_node=by_node)
                 if found.why != (NOT_FOUND,):
                     return found
-        refused = self._refused(*windows)
-        if refused is not None:
-            return refused
         left, right = one.decided, other.decided
         if left is not None and right is not None and left.action == right.action:
             return self._in_order(left, right)
@@ -308,37 +310,36 @@ class _Cause:
 
     def _refused(
         self, before: Mapping[int, _Window], after: Mapping[int, _Window]
-    ) -> Parting | None:
-        """Return the first job that only one cycle places because a queue refuses it there."""
+    ) -> Iterator[tuple[_Turn, _Turn]]:
+        """Yield the turns of jobs that only one cycle places because a queue refuses them there."""
         ones, others = ([t for w in each.values() for t in w.turns] for each in (before, after))
-        for turn, match in _pairs(ones, others):
-            if bool(turn.steps) == bool(match.steps):
-                continue
-            refusing = [
-                event
-                for side, each in zip(self._sides, (turn, match), strict=True)
+        for pair in _pairs(ones, others):
+            refusing = (
+                event.refusal.reason
+                for side, each in zip(self._sides, pair, strict=True)
                 for event in side.events[each.first : each.end]
                 if isinstance(event, QueueRefused) and not each.steps
-            ]
-            if refusing and refusing[0].refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
-                found = self._in_turns(turn, match, by_node=False)
-                if found.why != (NOT_FOUND,):
-                    return found
-        return None
+            )
+            reason = next(refusing, UnfitReason.INSUFFICIENT_RESOURCE)
+            is_one = bool(pair[0].steps) != bool(pair[1].steps)
+            if is_one and reason is not UnfitReason.INSUFFICIENT_RESOURCE:
+                yield pair
 
     def _told(
-        self,
-        said: Sequence[str],
-        why: Sequence[str],
-        plugins: Sequence[str] = (),
-        actions: Sequence[str] = (),
+        self, said: Sequence[str], reasons: Sequence[_Reason], actions: Sequence[str] = ()
     ) -> Parting:
         """Return the cause, if it is one: what both have alike is none."""
         before, after = said
-        named = tuple(dict.fromkeys(name for name in plugins if name))
-        if not self._differing & {*named, *actions}:
+        plugins = tuple(dict.fromkeys(plugin for plugin, _ in reasons if plugin))
+        if not self._differing & {*plugins, *actions}:
             return Parting(before, after, (NOT_FOUND,))
-        return Parting(before, after, tuple(why), named, tuple(actions))
+        why = tuple(text for _, text in reasons)
+        return Parting(before, after, why, plugins, tuple(actions))
+
+    def _on_both(self, tell: Callable[[int], _Reason | None]) -> list[_Reason]:
+        """Return what is told of each side, with its word."""
+        told = [(side.word, tell(position)) for position, side in enumerate(self._sides)]
+        return [(reason[0], f"{word}: {reason[1]}") for word, reason in told if reason is not None]
 
     # The same job in the same state
 
@@ -364,27 +365,25 @@ class _Cause:
             else _described(each[1], side.names)
             for side, turn, each in zip(self._sides, turns, found, strict=True)
         ]
-        why: list[str] = []
-        plugins: list[str] = []
-        for position, side in enumerate(self._sides):
+
+        def tell(position: int) -> _Reason | None:
             mine, rival = found[position], found[1 - position]
-            reason = None
-            if mine is not None:
-                reason = _reason(side, turns[position], mine, rival[1] if rival else None)
-            if reason is not None:
-                plugins.append(reason[0])
-                why.append(f"{side.word}: {reason[1]}")
-        before, after = (
-            _verdicts(side.events[turn.first : turn.end])
-            for side, turn in zip(self._sides, turns, strict=True)
-        )
-        if not self._differing & {*plugins}:
-            names = self._sides[0].names
-            for plugin, changed in _changed_verdicts(before, after, names).items():
-                if plugin in self._differing:
-                    plugins.append(plugin)
-                    why.append(f"verdict of {plugin} on {changed}")
-        return self._told(said, why, plugins)
+            side, turn = self._sides[position], turns[position]
+            return None if mine is None else _reason(side, turn, mine, rival and rival[1])
+
+        reasons = self._on_both(tell)
+        if not self._differing & {plugin for plugin, _ in reasons}:
+            before, after = (
+                _verdicts(side.events[turn.first : turn.end])
+                for side, turn in zip(self._sides, turns, strict=True)
+            )
+            changed = _changed_verdicts(before, after, self._sides[0].names)
+            reasons += [
+                (plugin, f"verdict of {plugin} on {what}")
+                for plugin, what in changed.items()
+                if plugin in self._differing
+            ]
+        return self._told(said, reasons)
 
     # Another job in the same state
 
@@ -395,17 +394,12 @@ class _Cause:
         queues = [self._sides[0].queue_of(turn.job) for turn in turns]
         if queues[0] != queues[1]:
             said = [f"{text} of queue {queue!r}" for text, queue in zip(said, queues, strict=True)]
-        why: list[str] = []
-        plugins: list[str] = []
-        for position, side in enumerate(self._sides):
-            mine, rival = turns[position], turns[1 - position]
-            reason = self._order_reason(side, mine, rival)
-            if reason is not None:
-                plugins.append(reason[0])
-                why.append(f"{side.word}: {reason[1]}")
-        return self._told(said, why, plugins)
+        return self._told(
+            said,
+            self._on_both(lambda at: self._order_reason(self._sides[at], turns[at], turns[1 - at])),
+        )
 
-    def _order_reason(self, side: Side, mine: _Turn, rival: _Turn) -> tuple[str, str] | None:
+    def _order_reason(self, side: Side, mine: _Turn, rival: _Turn) -> _Reason | None:
         queue, other = side.queue_of(mine.job), side.queue_of(rival.job)
         kind = JobTaken if queue == other else QueueTaken
         at = mine.first
@@ -431,30 +425,28 @@ class _Cause:
         for position, turn in enumerate(turns):
             if turn is not None and turn.action not in lists[1 - position]:
                 text = f"action {turn.action!r} runs only {self._sides[position].word}"
-                return self._told(said, [text], (), [turn.action])
+                return self._told(said, [("", text)], [turn.action])
         common = [[name for name in each if name in lists[1 - i]] for i, each in enumerate(lists)]
         if common[0] != common[1]:
             texts = [", ".join(each) for each in lists]
             text = f"the actions are {texts[0]} before, {texts[1]} after"
             moved = {n for pair in zip(*common, strict=False) if pair[0] != pair[1] for n in pair}
-            return self._told(said, [text], (), sorted(moved))
+            return self._told(said, [("", text)], sorted(moved))
         # Both run the same actions: one of them left a job waiting that the other took.
         ranks = [len(lists[0]) if t is None else lists[0].index(t.action) for t in turns]
         goes_on = ranks.index(min(ranks))
         turn, side = turns[goes_on], self._sides[1 - goes_on]
-        if turn is None:
-            return self._told(said, ())
-        reason = self._why_not_taken(side, turn)
+        reason = None if turn is None else self._why_not_taken(side, turn)
         if reason is None:
             return self._told(said, ())
         plugin, text = reason
-        why = [f"{side.word}: {text}"]
+        reasons = [(plugin, f"{side.word}: {text}")]
         there = self._sides[goes_on]
         if not there.has_plugin(plugin):
-            why.append(f"{there.word}: plugin {plugin!r} is not configured")
-        return self._told(said, why, [plugin])
+            reasons.append((plugin, f"{there.word}: plugin {plugin!r} is not configured"))
+        return self._told(said, reasons)
 
-    def _why_not_taken(self, side: Side, turn: _Turn) -> tuple[str, str] | None:
+    def _why_not_taken(self, side: Side, turn: _Turn) -> _Reason | None:
         """Return the plugin for which a job was not taken, and what it says."""
         text, plugin = side.why_waits(turn.job)
         return (plugin, f"job {turn.job!r} waits: {text}") if text and plugin else None
@@ -462,7 +454,7 @@ class _Cause:
 
 def _reason(
     side: Side, turn: _Turn, found: tuple[int, TraceEvent], rival: TraceEvent | None
-) -> tuple[str, str] | None:
+) -> _Reason | None:
     """Return the plugin behind a decision about a job, and what it says."""
     position, event = found
     if isinstance(event, QueueRefused):
@@ -559,7 +551,7 @@ def _described(event: TraceEvent, names: Mapping[str, str]) -> str:
 
 def _key_reason(
     taken: str, key: Mapping[str, object], other: str, rivals: Mapping[str, Mapping[str, object]]
-) -> tuple[str, str] | None:
+) -> _Reason | None:
     """Return the plugin whose key puts something first; None: another rule decides."""
     for plugin, value in key.items() if other in rivals else ():
         theirs = rivals[other][plugin]
@@ -570,7 +562,7 @@ def _key_reason(
     return None
 
 
-def _score_reason(event: NodeSought, rival: str) -> tuple[str, str]:
+def _score_reason(event: NodeSought, rival: str) -> _Reason:
     theirs = event.rivals.get(rival)
     if theirs is None:
         return "", f"node {rival!r} is not among the nodes that were compared"
