@@ -95,7 +95,11 @@ def starving(cycle: Cycle) -> Iterator[str]:
     if not cycle.policy.knows_actions:
         return
     policy, reserved = cycle.policy, reserved_on(cycle)
-    thresholds = [*policy.thresholds_of("allocate"), *policy.thresholds_of("reserve")]
+    by_action = [
+        [t for action in policy.actions(name) for t in policy.thresholds_of(action)]
+        for name in ("allocate", "reserve")
+    ]
+    thresholds = [*by_action[0], *by_action[1]]
     new_nodes: list[str] = []
 
     def had_any(job: JobInfo) -> bool:
@@ -122,7 +126,7 @@ def starving(cycle: Cycle) -> Iterator[str]:
         if uids and not was_reserved:
             new_nodes.append(name)
     percentages = list(map(float, policy.given("reserve", "reservedNodePercent", 50)))
-    if new_nodes and percentages and not policy.thresholds_of("allocate"):
+    if new_nodes and percentages and not by_action[0]:
         limit = ceil(max(percentages) * len(cycle.nodes) / 100)
         count = sum(bool(uids) for uids in reserved.values())
         # Places where a gang could start now are kept in addition, and may move to other nodes.

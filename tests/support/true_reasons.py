@@ -6,7 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from batchsched.causes import ConditionReason, UnfitReason, WhyPending
-from batchsched.model.cluster import JobEvent, JobInfo, JobPhase, NodeInfo, TaskInfo, TaskStatus
+from batchsched.model.cluster import (
+    HoldKind,
+    JobEvent,
+    JobInfo,
+    JobPhase,
+    NodeInfo,
+    TaskInfo,
+    TaskStatus,
+)
 from batchsched.model.reasons import (
     JobCondition,
     NodeTally,
@@ -26,7 +34,6 @@ from batchsched.testing.invariants.cycle import (
     OCCUPYING,
     PLACED,
     Cycle,
-    is_elastic,
     least_tasks,
 )
 from batchsched.testing.invariants.evictions import by_value
@@ -38,6 +45,18 @@ from batchsched.testing.invariants.placements import (
     repelled_in,
 )
 from tests.support.queue_laws import certainly_has_less, deserved
+
+
+def is_elastic(job: JobInfo) -> bool:
+    """Return whether a job has groups or a maximum, so that its next tasks are placed together."""
+    return bool(job.groups) or job.max_available is not None
+
+
+def _may_ever_start(cycle: Cycle, job: JobInfo, task: TaskInfo) -> bool:
+    """Return whether neither a gate of its own nor a hold of its job is in a task's way."""
+    gated = any(hold.kind is HoldKind.GATE for hold in task.holds)
+    return not (cycle.was_waiting(task.uid) and (gated or job.holds))
+
 
 _BY_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.ABOVE_FAIR_SHARE)
 _STUCK = (WhyPending.NO_NODE, WhyPending.HELD_BY_GANG, WhyPending.GANG_INCOMPLETE, *_BY_QUEUE)
@@ -214,7 +233,9 @@ def _complete(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason)
         job.min_available == 1
         and task.status is TaskStatus.PENDING
         # A promise does not make a job ready, and unready turns are rolled back.
-        and not cycle.policy.discards_unready
+        and not any(
+            value != "hold" for value in cycle.policy.given("allocate", "unready", "discard")
+        )
         and cycle.policy.knows_actions
     ):
         yield "its job needs only one task"
@@ -414,7 +435,7 @@ def _validity(cycle: Cycle, job: JobInfo) -> Iterator[str]:
         (
             task
             for task in job.tasks
-            if cycle.before(task.uid).status in _VALID and cycle.may_ever_start(job, task)
+            if cycle.before(task.uid).status in _VALID and _may_ever_start(cycle, job, task)
         ),
     )
     valid = of_groups.total

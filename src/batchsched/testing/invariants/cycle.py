@@ -41,11 +41,6 @@ from batchsched.testing.invariants.amounts import (
 from batchsched.testing.invariants.policy import Policy, Rule, rules_of
 
 
-def is_elastic(job: JobInfo) -> bool:
-    """Return whether a job has groups or a maximum, so that its next tasks are placed together."""
-    return bool(job.groups) or job.max_available is not None
-
-
 def least_tasks(job: JobInfo) -> int:
     """Return the least number of tasks with which a job can start."""
     return max(job.min_available, _least(job, None)) if job.groups else job.min_available
@@ -414,12 +409,6 @@ class Cycle:
                 return (Hold(HoldKind.QUEUE_CLOSED, queue.name, detail),)
             queue = None if queue.parent is None else queues[queue.parent]
         return ()
-
-    def may_ever_start(self, job: JobInfo, task: TaskInfo) -> bool:
-        """Return whether neither a gate of its own nor a hold of its job is in a task's way."""
-        waits = self.before(task.uid).status in WAITING
-        gated = any(hold.kind is HoldKind.GATE for hold in task.holds)
-        return not (waits and (gated or job.holds))
 
     def ready_groups(self, job: JobInfo, *, before: bool = False) -> GroupCounts:
         """Return by group how many tasks of a job are ready after the cycle, or before it."""

@@ -220,11 +220,6 @@ class Policy:
             for action in self.config.actions
         )
 
-    @property
-    def discards_unready(self) -> bool:
-        """Whether allocate rolls back turns that leave their job unready."""
-        return any(value != "hold" for value in self.given("allocate", "unready", "discard"))
-
     def backfill_strategies(self) -> set[str]:
         """Return the strategies of all configured backfill actions."""
         return set(map(str, self.given("backfill", "strategy", "best-effort")))
@@ -234,21 +229,18 @@ class Policy:
         """Whether allocate evicts backfill tasks for those that were promised their room."""
         return any(map(_is_true, self.given("allocate", "evictBackfill", False)))
 
-    def thresholds_of(self, name: str) -> list[float]:
-        """Return the starvation thresholds of the actions of a name, in seconds."""
-        return [t for action in self.actions(name) for t in self._thresholds(action)]
-
     @property
     def thresholds_before_allocate(self) -> list[float]:
         """The thresholds of actions that reserve and have an allocate after them, in seconds."""
         found: list[float] = []
         for position, action in enumerate(self.config.actions):
             if any(later.name == "allocate" for later in self.config.actions[position + 1 :]):
-                found += self._thresholds(action)
+                found += self.thresholds_of(action)
         return found
 
     @staticmethod
-    def _thresholds(action: ActionOption) -> list[float]:
+    def thresholds_of(action: ActionOption) -> list[float]:
+        """Return after how many seconds an action reserves for a job; none if it does not."""
         if action.name == "reserve":
             return [float(action.arguments.get("starvingJobTimeThreshold", TWO_DAYS))]
         if action.name == "allocate" and "starvationThreshold" in action.arguments:
