@@ -163,9 +163,9 @@ def muri(folder: Path) -> None:
     """Print Muri's table on four virtual clusters of Philly."""
     cost = ByModel(MURI_START_COSTS)
     policies: dict[str, Policy] = {
-        "SRTF": Srtf(start_cost=cost),
-        "SRSF": Srsf(start_cost=cost),
-        "Tiresias": LeastAttainedService(start_cost=cost),
+        "SRTF": Srtf(event_cost=cost),
+        "SRSF": Srsf(event_cost=cost),
+        "Tiresias": LeastAttainedService(event_cost=cost),
     }
     for number, row in MURI.items():
         workload = philly(folder, number, run="iterations", start=0).on(nodes=8, per_node=8)

@@ -66,7 +66,7 @@ def read(path: Path, nodes: int | None) -> Workload:
     if machine is None:
         sys.exit("the log does not say how large its machine was: give --nodes")
     fitting = workload.where(
-        lambda job: job.processors <= machine.processors and job.requested is not None
+        lambda job: (job.processors or 0) <= machine.processors and job.requested is not None
     )
     if len(fitting) < len(workload):
         print(f"left out: {len(workload) - len(fitting):,} jobs, too large or without a time limit")

@@ -217,7 +217,7 @@ def _policy(name: str, question: Question, *, has_limits: bool) -> Policy:
     if name in PRESETS or Path(name).exists():
         config = question.configuration_of(name).config
         question.note_all(config.notices, f"of {name}")
-        return Scheduled(config=config)
+        return Scheduled(config)
     known = (*_POLICIES, *PRESETS)
     raise UsageError(
         f"no policy, preset or file is called {name}{did_you_mean(name, known)}; "
@@ -245,7 +245,7 @@ def _workload(path: str, question: Question) -> tuple[Workload, list[str]]:
     machine = workload.machine
     if machine is None:
         raise UsageError(f"{path}: it does not tell how large its machine was: give --nodes")
-    fitting = workload.where(lambda job: job.processors <= machine.processors)
+    fitting = workload.where(lambda job: (job.processors or 0) <= machine.processors)
     if len(fitting) < len(workload):
         left_out = counted(len(workload) - len(fitting), "job")
         notes.append(f"{left_out} larger than {machine} left out")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from batchsched import Queue, QueueStatus, SchedulerConfig
 from batchsched.simulation import (
     ByDistance,
+    Checkpoint,
     Fcfs,
     Incident,
     Job,
@@ -44,9 +45,11 @@ def job(number: int, submit: float = 0, run: float = 100, size: int = 1, **more:
     return Job(id=number, submit=submit, run=run, processors=size, **more)
 
 
-def run(jobs: list[Job], *incidents: Incident, nodes: int = 2, **more: Any) -> Run:
-    policy = Scheduled(config=GANGS, incidents=incidents, **more)
-    return simulate(Workload(jobs).on(nodes=nodes), policy)
+def run(
+    jobs: list[Job], *incidents: Incident, nodes: int = 2, queues: Any = (), **more: Any
+) -> Run:
+    policy = Scheduled(config=GANGS, queues=queues)
+    return simulate(Workload(jobs).on(nodes=nodes), policy, incidents=incidents, **more)
 
 
 def test_a_job_on_a_node_that_fails_begins_again_elsewhere() -> None:
@@ -58,13 +61,13 @@ def test_a_job_on_a_node_that_fails_begins_again_elsewhere() -> None:
 
 def test_what_was_saved_is_kept_and_beginning_again_costs() -> None:
     fails = NodeDown(at=45, node=0)
-    assert run([job(1)], fails, checkpoint=20).jobs["end"] == [45 + 60]
-    assert run([job(1)], fails, checkpoint=0).jobs["end"] == [100]
-    cost = ByDistance(processor=7)
-    assert run([job(1)], fails, checkpoint=0, restart_cost=cost).jobs["end"] == [107]
+    assert run([job(1)], fails, checkpoint=Checkpoint(every=20)).jobs["end"] == [45 + 60]
+    assert run([job(1)], fails, checkpoint=Checkpoint(every=0)).jobs["end"] == [100]
+    cost = Checkpoint(every=0, restart=ByDistance(processor=7))
+    assert run([job(1)], fails, checkpoint=cost).jobs["end"] == [107]
     # Who is stopped while it begins again has done nothing meanwhile.
     again = NodeDown(at=50, node=1), NodeUp(at=50, node=0)
-    found = run([job(1)], fails, *again, checkpoint=0, restart_cost=cost)
+    found = run([job(1)], fails, *again, checkpoint=cost)
     assert found.jobs["end"] == [50 + 7 + 55]
     assert found.jobs["preemptions"] == [2]
 
@@ -147,21 +150,19 @@ def test_all_faults_of_incidents_are_told_at_once() -> None:
         "sunshine",
     ]
     with pytest.raises(SimulationError) as error:
-        simulate(
-            Workload([job(1)]).on(nodes=2), Scheduled(config=config, incidents=tuple(incidents))
-        )
+        simulate(Workload([job(1)]).on(nodes=2), Scheduled(config), incidents=incidents)
     assert [str(fault) for fault in error.value.faults] == [
         "incidents[0].at: expected a time in seconds, 0 or later, got -1",
-        "incidents[0].node: expected the number of a node, 0 to 1, got 2",
+        "incidents[0].node: expected the number of a node, 0 to 1, or a name, got 2",
         "incidents[1].at: expected a time in seconds, 0 or later, got nan",
-        "incidents[1].node: expected the number of a node, 0 to 1, got True",
+        "incidents[1].node: expected the number of a node, 0 to 1, or a name, got True",
+        "incidents[3].job: expected the id of a job in this workload, got 'x'",
+        "incidents[4].queue: expected a Queue, got 'q'",
+        "incidents[5]: expected an incident such as NodeDown(at=60, node=0), got 'sunshine'",
         (
             "incidents[2]: expected the plugin predicates in the configuration; "
             "without it this has no effect"
         ),
-        "incidents[3].job: expected the id of a job in this workload, got 'x'",
-        "incidents[4].queue: expected a Queue, got 'q'",
-        "incidents[5]: expected an incident such as NodeDown(at=60, node=0), got 'sunshine'",
     ]
 
 
@@ -179,16 +180,15 @@ def test_work_is_done_whatever_happens(workload: Workload, data: st.DataObject) 
     jobs = st.sampled_from(workload.ids)
     incidents += [JobFailed(at=data.draw(times), job=data.draw(jobs)) for _ in range(2)]
     incidents.append(JobCancelled(at=data.draw(times), job=data.draw(jobs)))
-    found = simulate(
-        workload, Scheduled(config=GANGS, incidents=tuple(incidents), resubmit_failed=True)
-    )
+    found = simulate(workload, Scheduled(GANGS), incidents=incidents, resubmit_failed=True)
     assert max(found.series()["busy"], default=0) <= workload.machine.processors
     for outcome, held, time in zip(found.jobs["outcome"], found.held, found.runs, strict=True):
         if outcome == "cancelled":
             continue
         assert outcome == "ended"
         assert held >= time
-    assert simulate(workload, found.policy).jobs == found.jobs
+    again = simulate(workload, found.policy, incidents=incidents, resubmit_failed=True)
+    assert again.jobs == found.jobs
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from batchsched.simulation import (
     Conservative,
-    DecidingPolicy,
     Doubling,
     Easy,
     Fcfs,
@@ -65,7 +64,7 @@ few = settings(max_examples=15)  # for each policy
 any_policy = pytest.mark.parametrize("policy", POLICIES, ids=str)
 
 
-class EasyInFull(DecidingPolicy):
+class EasyInFull(Policy):
     """EASY by its text, through the protocol for policies of one's own."""
 
     predictor = Requested()

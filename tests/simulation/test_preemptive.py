@@ -31,7 +31,7 @@ from .workloads import workloads
 POLICIES: list[Policy] = [
     Srtf(),
     Srsf(),
-    Srtf(start_cost=ByDistance(1, 2, 3)),
+    Srtf(event_cost=ByDistance(1, 2, 3)),
     LeastAttainedService(limits=(2, 9)),
     SrtfInRounds(),
     SrtfInRounds(length=2, preemption_cost=NoCost()),

@@ -104,9 +104,9 @@ def test_a_row_of_muri_is_reached(number: int) -> None:
     workload = workload.on(nodes=8, per_node=8)
     cost = ByModel(MURI_START_COSTS)
     policies = (
-        Srtf(start_cost=cost),
-        Srsf(start_cost=cost),
-        LeastAttainedService(start_cost=cost),
+        Srtf(event_cost=cost),
+        Srsf(event_cost=cost),
+        LeastAttainedService(event_cost=cost),
     )
     for policy, published in zip(policies, MURI[number], strict=True):
         metrics = simulate(workload, policy).metrics()

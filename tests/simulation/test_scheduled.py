@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from batchsched import Queue, Resource, SchedulerConfig
 from batchsched.simulation import (
+    Checkpoint,
     Conservative,
-    DecidingPolicy,
     Easy,
     Job,
     JobId,
     Machine,
+    Policy,
     QueueSet,
     Run,
     Scheduled,
@@ -54,7 +55,7 @@ PLANNING = SchedulerConfig.from_mapping(
 few = settings(max_examples=25)
 
 
-class WhateverFits(DecidingPolicy):
+class WhateverFits(Policy):
     """Starts whatever fits, in order of arrival."""
 
     def decide(self, view: View) -> Iterable[JobId]:
@@ -190,7 +191,11 @@ def test_work_is_lost_unless_it_was_saved() -> None:
     queues = (Queue(name="a"), Queue(name="b"))
     ends = {}
     for checkpoint in (None, 20, 0):
-        run = simulate(workload, Scheduled(config=PREEMPTING, queues=queues, checkpoint=checkpoint))
+        run = simulate(
+            workload,
+            Scheduled(PREEMPTING, queues=queues),
+            checkpoint=None if checkpoint is None else Checkpoint(every=checkpoint),
+        )
         assert run.metrics()["preemptions"] == 2
         assert run.jobs["start"] == [0, 0, 0, 0, 50, 50]
         ends[checkpoint] = run.metrics()["makespan"]
@@ -211,8 +216,10 @@ def test_queues_that_are_not_given_are_named() -> None:
     workload = Workload([Job(id=1, submit=0, run=1, processors=1, queue="x")]).on(nodes=1)
     with pytest.raises(SimulationError, match="expected the queue 'x', which jobs name, got none"):
         simulate(workload, Scheduled(queues=(Queue(name="y"),)))
-    with pytest.raises(SimulationError, match="checkpoint: expected seconds, 0 or more, got -1"):
-        simulate(workload, Scheduled(checkpoint=-1))
+    with pytest.raises(
+        SimulationError, match=r"checkpoint\.every: expected seconds, 0 or more, or None, got -1"
+    ):
+        simulate(workload, Scheduled(), checkpoint=Checkpoint(every=-1))
 
 
 def test_jobs_of_two_queues_that_need_all_of_the_machine_both_end() -> None:
@@ -307,8 +314,8 @@ def test_the_tree_is_that_of_the_end() -> None:
     moved = QueueSet(at=50, queue=Queue(name="web", parent="research"))
     jobs = [Job(id=n, submit=0, run=100, processors=1, queue=q) for n, q in enumerate(("web", "x"))]
     queues = (Queue(name="research"), Queue(name="web"), Queue(name="x", parent="research"))
-    policy = Scheduled(config=RECLAIMING, queues=queues, incidents=(moved,))
-    run = simulate(Workload(jobs).on(nodes=2), policy)
+    policy = Scheduled(config=RECLAIMING, queues=queues)
+    run = simulate(Workload(jobs).on(nodes=2), policy, incidents=[moved])
     assert run.outcome.parents == {"web": "research", "x": "research"}
     assert run.shares("queue", step=100)["research"] == [1, 0]
 

@@ -9,8 +9,8 @@ import pytest
 
 from batchsched.errors import UnknownNameError
 from batchsched.simulation import (
+    Checkpoint,
     Consolidated,
-    DecidingPolicy,
     Easy,
     Fcfs,
     Increments,
@@ -21,6 +21,7 @@ from batchsched.simulation import (
     LeastAttainedService,
     Percent,
     Perfect,
+    Policy,
     PolicyError,
     Requested,
     Run,
@@ -152,8 +153,8 @@ def test_jobs_larger_than_the_machine_are_refused_all_at_once() -> None:
         ),  # type: ignore[arg-type]
         ({"policy": Scheduled(config="x")}, "config: expected a SchedulerConfig, got 'x'"),  # type: ignore[arg-type]
         (
-            {"policy": Scheduled(restart_cost=5)},
-            r"restart_cost: expected an object with the method seconds.*, such as ByDistance\(\)",
+            {"checkpoint": Checkpoint(restart="x")},
+            r"checkpoint.restart: expected an object with the method seconds.*, such as ByDist",
         ),  # type: ignore[arg-type]
         ({"policy": Scheduled(queues=("q",))}, r"queues\[0\]: expected a Queue, got 'q'"),  # type: ignore[arg-type]
         ({"ties": Ties(seed=1), "passes": "twice"}, "passes: expected 'event' or 'instant'"),
@@ -274,7 +275,7 @@ def test_arguments_that_cannot_be_are_refused(make: object, said: str) -> None:
 # That simulations end
 
 
-class Lazy(DecidingPolicy):
+class Lazy(Policy):
     """Starts jobs of one processor only."""
 
     def decide(self, view: View) -> Iterable[JobId]:
@@ -305,7 +306,7 @@ def test_a_gang_that_no_nodes_can_hold_ends_the_run() -> None:
     assert run.unfinished == {}
 
 
-class Wrong(DecidingPolicy):
+class Wrong(Policy):
     def __init__(self, decided: list[JobId]) -> None:
         self.decided = decided
 
@@ -316,9 +317,9 @@ class Wrong(DecidingPolicy):
 @pytest.mark.parametrize(
     ("decided", "said"),
     [
-        ([9], "Wrong started 9 at 0 s; expected the id of a job that waits"),
-        ([1, 1], "Wrong started 1 at 0 s; expected the id of a job that waits"),
-        ([1, 2], "got job 2, which at 0 s does not fit"),
+        ([9], "Wrong, at 0 s: job 9 does not wait: there is no such job yet"),
+        ([1, 1], "Wrong, at 0 s: job 1 does not wait"),
+        ([1, 2], "Wrong, at 0 s: job 2 does not fit"),
     ],
 )
 def test_policies_that_decide_what_cannot_be_are_named(decided: list[JobId], said: str) -> None:

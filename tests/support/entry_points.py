@@ -47,6 +47,7 @@ EXEMPT: Mapping[str, str] = {
     "Statement": "exists only inside a cycle",
     "AttachedScheduler": "made by Scheduler.attach",
     "View": "made by the simulator",
+    "Profile": "made by View.profile",
     "Metrics": "made by Run.metrics",
     "Run": "made by simulate",
     "SweepTable": "made by sweep",
@@ -228,6 +229,7 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
         "Workload.from_columns": lambda: {
             "columns": {"id": [1, 2], "submit": [0, 5], "run": [3, 6], "processors": [4, 1]},
         },
+        "Workload.on": lambda: {"nodes": 4},
         "Workload.where": lambda: {"keeps": lambda job: job.run > 5},
         "Workload.with_requests": lambda: {"request": lambda job: job.run},
         "as_new": lambda: {"task": snapshot().jobs[0].tasks[0]},

@@ -17,6 +17,18 @@ Run a log of jobs under a policy, and read off the results:
 1.33
 """
 
+from batchsched.simulation.checks import JobId, PolicyError, Problem, SimulationError, WorkloadError
+from batchsched.simulation.decisions import (
+    Cause,
+    Decision,
+    NodeView,
+    Resize,
+    RunningJob,
+    Start,
+    Stop,
+    WaitingJob,
+    Wake,
+)
 from batchsched.simulation.files import (
     MURI_START_COSTS,
     read_helios,
@@ -26,6 +38,17 @@ from batchsched.simulation.files import (
     read_swf,
 )
 from batchsched.simulation.generation import generate, resampled_by_users, resampled_by_weeks
+from batchsched.simulation.incidents import (
+    Incident,
+    JobCancelled,
+    JobFailed,
+    NodeDown,
+    NodeDrained,
+    NodeUp,
+    QueueSet,
+    Reservation,
+    failures,
+)
 from batchsched.simulation.metrics import (
     Jobs,
     Metrics,
@@ -35,27 +58,8 @@ from batchsched.simulation.metrics import (
     Spread,
     TieSensitivity,
 )
-from batchsched.simulation.nodes import (
-    ByDistance,
-    ByModel,
-    Consolidated,
-    Cost,
-    FirstFit,
-    NoCost,
-    Nodes,
-    Placement,
-)
-from batchsched.simulation.policy import Engine, Interval, Outcome, Policy, Ties
-from batchsched.simulation.pool_policies import (
-    Conservative,
-    DecidingPolicy,
-    Easy,
-    Fcfs,
-    RunningJob,
-    ShortestFirst,
-    View,
-    WaitingJob,
-)
+from batchsched.simulation.nodes import Consolidated, FirstFit, Nodes, Placement
+from batchsched.simulation.policies import Conservative, Easy, Fcfs, Policy, ShortestFirst
 from batchsched.simulation.predictors import (
     Corrector,
     Doubling,
@@ -68,41 +72,38 @@ from batchsched.simulation.predictors import (
     Scaled,
     ToRequest,
 )
-from batchsched.simulation.preemptive import LeastAttainedService, Srsf, Srtf, SrtfInRounds
+from batchsched.simulation.preemptive import LeastAttainedService, Srsf, Srtf
 from batchsched.simulation.record import Comparison, Difference, State
+from batchsched.simulation.rounds import SrtfInRounds
 from batchsched.simulation.run import Run, simulate
-from batchsched.simulation.scheduled import (
-    Incident,
-    JobCancelled,
-    JobFailed,
-    NodeDown,
-    NodeDrained,
-    NodeUp,
-    QueueSet,
-    Scheduled,
-)
+from batchsched.simulation.scheduled import Scheduled
+from batchsched.simulation.settings import Engine, Interval, NodesOfRun, Outcome, Ties
 from batchsched.simulation.sweeps import Executor, Pair, Row, SweepTable, sweep
-from batchsched.simulation.workload import (
-    Job,
-    JobId,
-    Machine,
-    PolicyError,
-    Problem,
-    SimulationError,
-    Workload,
-    WorkloadError,
+from batchsched.simulation.view import Profile, View
+from batchsched.simulation.work import (
+    After,
+    ByDistance,
+    ByModel,
+    Checkpoint,
+    Cost,
+    NoCost,
+    Speed,
 )
+from batchsched.simulation.workload import Job, Machine, Workload
 
 __all__ = [
     "MURI_START_COSTS",
+    "After",
     "ByDistance",
     "ByModel",
+    "Cause",
+    "Checkpoint",
     "Comparison",
     "Conservative",
     "Consolidated",
     "Corrector",
     "Cost",
-    "DecidingPolicy",
+    "Decision",
     "Difference",
     "Doubling",
     "Easy",
@@ -126,7 +127,9 @@ __all__ = [
     "NodeDown",
     "NodeDrained",
     "NodeUp",
+    "NodeView",
     "Nodes",
+    "NodesOfRun",
     "Outcome",
     "Pair",
     "Part",
@@ -138,8 +141,11 @@ __all__ = [
     "Prediction",
     "Predictor",
     "Problem",
+    "Profile",
     "QueueSet",
     "Requested",
+    "Reservation",
+    "Resize",
     "Row",
     "Run",
     "RunningJob",
@@ -148,19 +154,24 @@ __all__ = [
     "Seconds",
     "ShortestFirst",
     "SimulationError",
+    "Speed",
     "Spread",
     "Srsf",
     "Srtf",
     "SrtfInRounds",
+    "Start",
     "State",
+    "Stop",
     "SweepTable",
     "TieSensitivity",
     "Ties",
     "ToRequest",
     "View",
     "WaitingJob",
+    "Wake",
     "Workload",
     "WorkloadError",
+    "failures",
     "generate",
     "read_helios",
     "read_muri",

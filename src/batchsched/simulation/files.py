@@ -19,16 +19,9 @@ from typing import Final, Literal
 from batchsched.errors import Fault, shown_problem
 from batchsched.model.immutable import gone_through
 from batchsched.model.validation.values import is_collection, is_mapping, is_text, shown
+from batchsched.simulation.checks import JobId, Problem, WorkloadError, is_number
 from batchsched.simulation.record import Record
-from batchsched.simulation.workload import (
-    Job,
-    JobId,
-    Machine,
-    Problem,
-    Workload,
-    WorkloadError,
-    is_number,
-)
+from batchsched.simulation.workload import Job, Machine, Workload
 
 FIELDS = 18
 (
@@ -210,12 +203,12 @@ class _Reader:
             text = self.header.get(label, "").split()
             if not text:
                 continue
-            if text[0].isdecimal() and int(text[0]) > 0:
+            if _is_count(text[0]) and int(text[0]) > 0:
                 sizes[label] = int(text[0])
             elif text[0] != "-1":
                 self.problem(
                     self.header_lines[label],
-                    f"{label}: expected a whole number above 0, got {self.header[label]!r}",
+                    f"{label}: expected a whole number above 0, got {shown(self.header[label])}",
                 )
         processors = sizes.get("MaxProcs", sizes.get("MaxNodes"))
         if processors is None:
@@ -227,7 +220,7 @@ class _Reader:
 
     def _check_jobs(self, machine: Machine | None) -> None:
         announced = self.header.get("MaxRecords", self.header.get("MaxJobs", ""))
-        if announced.isdecimal() and int(announced) != self.records:
+        if _is_count(announced) and int(announced) != self.records:
             label = "MaxRecords" if "MaxRecords" in self.header else "MaxJobs"
             self.problem(
                 self.header_lines[label], f"{label}: expected {announced} jobs, got {self.records}"
@@ -266,6 +259,12 @@ class _Reader:
         return found
 
 
+def _is_count(text: str) -> bool:
+    # Python refuses to read numbers of very many digits.
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+_MOST_DIGITS = 18
 _DECIMAL = {SUBMIT, WAIT, RUN, _CPU_TIME, _MEMORY, TIME, _REQUESTED_MEMORY, THINK}
 _KNOWN_OR_NOT = {
     "user": USER,
@@ -287,17 +286,26 @@ CANCELLED = 5
 
 def swf_lines(record: Record) -> Iterator[str]:
     """Yield the lines of the log of a run."""
-    workload, machine = record.workload, record.machine
-    header = {
-        "Version": "2.2",
-        "Computer": f"simulated: {record.policy}",
-        "MaxJobs": len(workload),
-        "MaxRecords": len(workload),
-        "MaxNodes": machine.nodes,
-        "MaxProcs": machine.processors,
-        "Note": record.settings,
-    }
-    yield from (f"; {label}: {value}" for label, value in header.items())
+    header = {"Computer": f"simulated: {record.policy}", "Note": record.settings}
+    yield from _header_lines(record.workload, header)
+    yield from _job_lines(record.workload, record)
+
+
+def swf_lines_of_workload(workload: Workload) -> Iterator[str]:
+    """Yield the lines of a log of jobs that have not run: waiting times are unknown."""
+    yield from _header_lines(workload, {})
+    yield from _job_lines(workload, None)
+
+
+def _header_lines(workload: Workload, more: Mapping[str, object]) -> Iterator[str]:
+    header: dict[str, object] = {"Version": "2.2", "MaxJobs": len(workload)}
+    header["MaxRecords"] = len(workload)
+    if workload.machine is not None:
+        header |= {"MaxNodes": workload.machine.nodes, "MaxProcs": workload.machine.processors}
+    yield from (f"; {label}: {value}" for label, value in (header | dict(more)).items())
+
+
+def _job_lines(workload: Workload, record: Record | None) -> Iterator[str]:
     named = any(isinstance(each, str) for each in workload.ids)
     numbers = {each: place if named else each for place, each in enumerate(workload.ids, 1)}
     columns = [
@@ -306,28 +314,31 @@ def swf_lines(record: Record) -> Iterator[str]:
     ]
     after, think = workload.after, workload.think
     for index, each in enumerate(workload.ids):
-        start, end = record.outcome.starts[index], record.outcome.ends[index]
-        submit = record.submitted[index]
-        wait = None
-        if end is not None and start is not None and submit is not None:
-            wait = start - submit
+        wait, run = None, workload.runs[index] if record is None else None
+        if record is not None:
+            start, end = record.outcome.starts[index], record.outcome.ends[index]
+            submit = record.submitted[index]
+            if end is not None and start is not None and submit is not None:
+                wait, run = start - submit, record.runs[index]
         status, *others = (
             value if isinstance(value, int) else None
             for value in (column[index] for column in columns)
         )
         size = workload.processors[index]
         preceding = after[index]
+        if isinstance(preceding, tuple):
+            preceding = preceding[0].job if len(preceding) == 1 else None
         values: list[object] = [
             numbers[each],
             workload.submits[index],
             wait,
-            None if wait is None else record.runs[index],
-            None if wait is None else size,
+            run,
+            None if run is None else size,
             *(None, None),  # processor time and memory used
             size,
             workload.requested[index],
             None,  # memory requested
-            CANCELLED if wait is None else status,
+            CANCELLED if run is None else status,
             *others,
         ]
         values += [None, None] if preceding is None else [numbers[preceding], think[index]]
@@ -550,7 +561,7 @@ def _faults(job: Job, seen: set[object]) -> Iterable[str]:
         yield f"expected a submission at 0 or later, got {job.submit}"
     if job.run < 0:
         yield f"expected a run time of 0 s or more, got {job.run} s"
-    if job.processors < 1:
+    if (job.processors or 0) < 1:
         yield f"expected 1 GPU or more, got {job.processors}"
 
 

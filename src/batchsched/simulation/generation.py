@@ -14,16 +14,15 @@ from math import cos, exp, log2, pi
 
 from batchsched.errors import Fault
 from batchsched.model.validation.values import is_of, shown
-from batchsched.simulation.randomness import RandomNumbers
-from batchsched.simulation.workload import (
+from batchsched.simulation.checks import (
     JobId,
-    Machine,
-    Workload,
     WorkloadError,
     faults_of_count,
     faults_of_seed,
     is_number,
 )
+from batchsched.simulation.randomness import RandomNumbers
+from batchsched.simulation.workload import Machine, Workload
 
 DAY = 86400
 LONGEST = 60 * 3600

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import exp, fsum, lgamma, log, sqrt
-from typing import Literal, final, get_args
+from typing import Literal, cast, final, get_args
 
 from attrs import evolve, frozen
 
-from batchsched.errors import Fault
+from batchsched.errors import Fault, UnknownNameError
 from batchsched.model.validation.values import (
     is_of,
     is_text,
     shown,
 )
-from batchsched.simulation.policy import Ties
-from batchsched.simulation.record import Record
-from batchsched.simulation.workload import (
+from batchsched.simulation.checks import (
     JobId,
     SimulationError,
     faults_of_count,
     faults_of_seed,
     is_number,
 )
+from batchsched.simulation.record import Columns, Record
+from batchsched.simulation.settings import Ties
+from batchsched.simulation.tasks import CPU
 
 # Statistics
 
@@ -185,7 +186,7 @@ _ABOUT: Mapping[str, str] = {
     "response_p99": "99th percentile of the response time",
     "response_max": "longest response time",
     "pending": "mean seconds from submission to end in which a job held no processors",
-    "utilisation": "processor seconds held by all jobs, divided by processors x makespan",
+    "utilisation": "processor seconds held by all jobs, divided by those in service",
     "makespan": "seconds from the first submission to the last end, of all jobs",
     "jain_user": "Jain's index of the users' mean bounded slowdowns",
     "jain_queue": "Jain's index of the queues' mean bounded slowdowns",
@@ -195,6 +196,12 @@ _ABOUT: Mapping[str, str] = {
     "failed": "jobs that failed; only metrics of all jobs count them",
     "preemptions": "how often jobs were stopped and started again",
     "lost": "processor seconds that ended jobs held beyond their run times",
+    "availability": "node seconds in service, divided by all",
+    "resizes": "how often running jobs got more or fewer tasks",
+    "moves": "how often running jobs got as many tasks in other places",
+    "lost_work": "work that was lost when jobs were stopped, in seconds x tasks that they need",
+    "overhead": "seconds of starts, saving and resizes, in which jobs did not work",
+    "late": "jobs that ended after their deadline, or never",
 }
 """What each metric means. Percentiles are interpolated between neighbours. A job that depends on
 another counts as submitted when that one has ended and the think time has passed."""
@@ -210,7 +217,17 @@ class Metrics(Mapping[str, float]):
         """The lower bound of run times in slowdowns, in seconds."""
 
     def __getitem__(self, name: str) -> float:
+        if name not in self._figures:
+            known = ", ".join(self._figures)
+            raise UnknownNameError(f"expected one of {known}; got {shown(name)}")
         return self._figures[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._figures
+
+    def get(self, name: str, default: float | None = None) -> float | None:  # type: ignore[override]
+        """Return a metric; `default` if the run has none of this name."""
+        return self._figures.get(name, default)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._figures)
@@ -221,7 +238,7 @@ class Metrics(Mapping[str, float]):
     @property
     def about(self) -> Mapping[str, str]:
         """What each metric means."""
-        return {name: _ABOUT[name] for name in self._figures}
+        return {name: _about(name) for name in self._figures}
 
     def __repr__(self) -> str:
         return f"Metrics({self._figures}, tau={self.tau:g})"
@@ -229,9 +246,15 @@ class Metrics(Mapping[str, float]):
     def __str__(self) -> str:
         lines = [f"tau = {self.tau:g} s"]
         for name, value in self._figures.items():
-            shown = f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
-            lines.append(f"{name:<19} {shown:>20}  {_ABOUT[name]}")
+            text = f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
+            lines.append(f"{name:<19} {text:>20}  {_about(name)}")
         return "\n".join(lines)
+
+
+def _about(name: str) -> str:
+    if name.startswith("utilisation["):
+        return f"the same of {name[len('utilisation[') : -1]}"
+    return _ABOUT[name]
 
 
 def metrics_of(
@@ -252,7 +275,8 @@ def metrics_of(
     if faults:
         raise SimulationError(faults)
     jobs = run.jobs_below(queue)
-    ended = [job for job in _counted(run, warm_up, cool_down) if job in jobs]
+    counted, window = _counted(run, warm_up, cool_down)
+    ended = [job for job in counted if job in jobs]
     workload, outcome = run.workload, run.outcome
     submitted, starts, ends, held = run.submitted, outcome.starts, outcome.ends, run.held
     waits: list[float] = []
@@ -281,7 +305,7 @@ def metrics_of(
     figures |= _spread("wait", waits, (0.9, 0.95, 0.99))
     figures |= _spread("response", responses, (0.99,))
     figures["pending"] = mean(pending)
-    figures |= _of_all(run, jobs)
+    figures |= _of_machine(run, jobs, window)
     for name, column in (("jain_user", workload.users), ("jain_queue", workload.queues)):
         groups = _grouped(ended, column, slowdowns)
         if groups:
@@ -293,12 +317,37 @@ def metrics_of(
             figures[ending] = sum(
                 each == ending for job, each in outcome.endings.items() if job in jobs
             )
+    figures |= _of_courses(run, jobs, ended)
+    return Metrics(figures, tau)
+
+
+def _of_courses(run: Record, jobs: Collection[int], ended: Sequence[int]) -> dict[str, float]:
+    """Return figures of stops, resizes and deadlines, where there can be any."""
+    outcome, workload, held = run.outcome, run.workload, run.held
+    figures: dict[str, float] = {}
+    listed = sorted(jobs)
     if outcome.preemptions is not None:
-        figures["preemptions"] = sum(outcome.preemptions[job] for job in jobs)
+        figures["preemptions"] = sum(outcome.preemptions[job] for job in listed)
         figures["lost"] = sum(
             max(0, held[job] - run.runs[job]) * workload.processors[job] for job in ended
         )
-    return Metrics(figures, tau)
+    if outcome.lost_work is not None:
+        needs = [tasks.need if tasks is not None else size for tasks, size in run.needs]
+        figures["lost_work"] = fsum(outcome.lost_work[job] * needs[job] for job in listed)
+    for name, counts in (
+        ("resizes", outcome.resizes),
+        ("moves", outcome.moves),
+        ("overhead", outcome.overhead),
+    ):
+        if counts is not None:
+            figures[name] = sum(counts[job] for job in listed)
+    deadlines = cast("Sequence[float | None]", workload.column("deadline"))
+    due = [(job, deadlines[job]) for job in listed if deadlines[job] is not None]
+    if due:
+        ends = outcome.ends
+        late = [(end := ends[job]) is None or end > (by or 0) for job, by in due]
+        figures["late"] = sum(late)
+    return figures
 
 
 def _spread(name: str, numbers: Sequence[float], shares: Sequence[float]) -> dict[str, float]:
@@ -309,14 +358,41 @@ def _spread(name: str, numbers: Sequence[float], shares: Sequence[float]) -> dic
     return figures
 
 
-def _of_all(run: Record, jobs: Collection[int]) -> dict[str, float]:
+def _of_machine(
+    run: Record, jobs: Collection[int], window: tuple[float, float]
+) -> dict[str, float]:
     ends = [end for end in run.outcome.ends if end is not None]
     makespan = max(ends) - run.workload.submits[0] if ends else 0
-    sizes = run.workload.processors
-    # In the order of the jobs, because sums of floats depend on the order.
-    work = sum(held * sizes[job] for job, held in enumerate(run.held) if job in jobs)
-    time = run.machine.processors * makespan
-    return {"utilisation": work / time if time else 0.0, "makespan": makespan}
+    begin, finish = window
+    nodes = run.nodes_of_run
+    held = [0.0] * len(nodes.dimensions)
+    # In the order of the pieces, because sums of floats depend on the order.
+    for job, start, end, _, _, amounts in nodes.pieces:
+        seconds = min(end, finish) - max(start, begin)
+        if seconds > 0 and job in jobs:
+            for place, amount in enumerate(amounts):
+                held[place] += amount * seconds
+    length: float = max(0, finish - begin)
+    in_service: list[float] = [length] * len(nodes.names)
+    for node, start, end in nodes.down:
+        in_service[node] -= max(0, min(end, finish) - max(start, begin))
+    shares: list[float] = []
+    for place, total in enumerate(held):
+        there = fsum(
+            capacity[place] * time
+            for capacity, time in zip(nodes.capacity, in_service, strict=True)
+        )
+        shares.append(total / there if there else 0.0)
+    figures: dict[str, float] = {"utilisation": shares[0], "makespan": makespan}
+    if run.machine.infos:
+        figures |= {
+            f"utilisation[{name}]": share
+            for name, share in zip(nodes.dimensions, shares, strict=True)
+        }
+    if run.outcome.nodes is not None:
+        whole = length * len(in_service)
+        figures["availability"] = fsum(in_service) / whole if whole else 1.0
+    return figures
 
 
 def _grouped(
@@ -330,19 +406,28 @@ def _grouped(
     return groups
 
 
-def _counted(run: Record, warm_up: Part | None, cool_down: Part | None) -> list[int]:
-    """Return the jobs that have ended, without the warm-up and the cool-down, in order."""
+def _counted(
+    run: Record, warm_up: Part | None, cool_down: Part | None
+) -> tuple[list[int], tuple[float, float]]:
+    """Return the jobs that count, those that have ended, in order; and the window of time."""
     by_end = sorted(
         (end, job)
         for job, end in enumerate(run.outcome.ends)
         if end is not None and job not in run.outcome.endings
     )
+    first = run.workload.submits[0] if len(run.workload) else 0
     if not by_end:
-        return []
-    first, last = run.workload.submits[0], by_end[-1][0]
+        return [], (first, max((end for end in run.outcome.ends if end is not None), default=first))
+    last = max(end for end in run.outcome.ends if end is not None)
     begin = _length(warm_up, by_end, lambda end: end < first + _time(warm_up))
     finish = _length(cool_down, by_end, lambda end: end > last - _time(cool_down))
-    return sorted(job for _, job in by_end[begin : max(begin, len(by_end) - finish)])
+    counted = by_end[begin : max(begin, len(by_end) - finish)]
+    start, stop = first + _time(warm_up), last - _time(cool_down)
+    if begin and not isinstance(warm_up, Seconds):
+        start = by_end[min(begin, len(by_end)) - 1][0]
+    if finish and not isinstance(cool_down, Seconds):
+        stop = counted[-1][0] if counted else start
+    return sorted(job for _, job in counted), (start, stop)
 
 
 def _time(part: Part | None) -> float:
@@ -369,33 +454,40 @@ def series_of(run: Record, step: float | None, queue: str | None = None) -> dict
     if step is not None:
         _check_step(run, step)
     jobs = run.jobs_below(queue)
+    nodes = run.nodes_of_run
+    dimensions = nodes.dimensions if run.machine.infos else ()
     changes: dict[float, list[int]] = {}
     sizes = run.workload.processors
 
-    def change(time: float, column: int, job: int, sign: int) -> None:
-        row = changes.setdefault(time, [0, 0, 0, 0])
-        row[column] += sign
-        row[column + 1] += sign * sizes[job]
+    def row(time: float) -> list[int]:
+        return changes.setdefault(time, [0] * (3 + len(nodes.dimensions)))
 
-    queued, running = 0, 2
+    def queue_changes(time: float, job: int, sign: int) -> None:
+        row(time)[0] += sign
+        row(time)[1] += sign * sizes[job]
+
     in_service: dict[int, list[tuple[float, float]]] = {}
     for job, start, end in run.intervals:
-        if job not in jobs:
-            continue
-        in_service.setdefault(job, []).append((start, end))
-        change(start, running, job, 1)
-        change(end, running, job, -1)
+        if job in jobs:
+            in_service.setdefault(job, []).append((start, end))
+            row(start)[2] += 1
+            row(end)[2] -= 1
+    for job, start, end, _, _, amounts in nodes.pieces:
+        if job in jobs:
+            for place, amount in enumerate(amounts, 3):
+                row(start)[place] += amount
+                row(end)[place] -= amount
     for job, submit in enumerate(run.submitted):
         if submit is None or job not in jobs:
             continue
         since = submit
-        change(submit, queued, job, 1)
+        queue_changes(submit, job, 1)
         for start, end in in_service.get(job, ()):
-            change(start, queued, job, -1)
+            queue_changes(start, job, -1)
             since = end
-            change(end, queued, job, 1)
+            queue_changes(end, job, 1)
         if run.outcome.ends[job] is not None:
-            change(since, queued, job, -1)
+            queue_changes(since, job, -1)
     times, rows = _summed(changes)
     if step is not None:
         times, rows = _sampled(times, rows, step)
@@ -404,15 +496,24 @@ def series_of(run: Record, step: float | None, queue: str | None = None) -> dict
         "queued": [row[0] for row in rows],
         "queued_processors": [row[1] for row in rows],
         "running": [row[2] for row in rows],
-        "busy": [row[3] for row in rows],
-        "utilisation": [row[3] / run.machine.processors for row in rows],
+        "busy": [processors_of(row[3]) for row in rows],
+        "utilisation": [row[3] / CPU / run.machine.processors for row in rows],
+        **{
+            f"busy[{name}]": [row[place] for row in rows]
+            for place, name in enumerate(dimensions, 3)
+        },
     }
+
+
+def processors_of(milli_cpu: int) -> float:
+    """Return cpus; whole ones as whole numbers."""
+    return milli_cpu / CPU if milli_cpu % CPU else milli_cpu // CPU
 
 
 def _summed(changes: dict[float, list[int]]) -> tuple[list[float], list[list[int]]]:
     times = sorted(changes)
     rows: list[list[int]] = []
-    state = [0, 0, 0, 0]
+    state = [0] * len(changes[times[0]]) if times else []
     for time in times:
         state = [value + change for value, change in zip(state, changes[time], strict=True)]
         rows.append(state)
@@ -452,13 +553,12 @@ def shares_of(run: Record, by: Literal["user", "queue"], step: float) -> dict[st
     first = run.workload.submits[0]
     count = int((max(end for _, _, end in run.intervals) - first) // step) + 1
     held = {name: [0.0] * count for name in sorted({name for names in holders for name in names})}
-    for job, start, end in run.intervals:
+    for job, start, end, _, _, amounts in run.nodes_of_run.pieces:
         columns = [held[name] for name in holders[job]]
         for place in range(int((start - first) // step), int((end - first) // step) + 1):
             begin = first + place * step
-            amount = run.workload.processors[job] * max(
-                0.0, min(end, begin + step) - max(start, begin)
-            )
+            seconds = max(0.0, min(end, begin + step) - max(start, begin))
+            amount = amounts[0] / CPU * seconds
             for column in columns:
                 column[place] += amount
     total = run.machine.processors * step
@@ -481,6 +581,59 @@ def _check_step(run: Record, step: float) -> None:
 
 _MOST_ROWS = 10_000_000
 """The most rows of a table over time."""
+
+
+# Nodes
+
+
+def node_rows(run: Record) -> Columns:
+    """Return a row for each node."""
+    nodes = run.nodes_of_run
+    _, (begin, finish) = _counted(run, None, None)
+    seconds = max(0, finish - begin)
+    in_service = [seconds] * len(nodes.names)
+    failures = [0] * len(nodes.names)
+    for node, start, end in nodes.down:
+        in_service[node] -= max(0, min(end, finish) - max(start, begin))
+        failures[node] += 1
+    jobs: list[set[int]] = [set() for _ in nodes.names]
+    held = [[0.0] * len(nodes.dimensions) for _ in nodes.names]
+    for job, start, end, node, _, amounts in nodes.pieces:
+        jobs[node].add(job)
+        for place, amount in enumerate(amounts):
+            held[node][place] += amount * max(0, min(end, finish) - max(start, begin))
+    columns = Columns()
+    columns["node"] = list(nodes.names)
+    columns["in_service"] = list(in_service)
+    columns["jobs"] = [len(each) for each in jobs]
+    columns["failures"] = list(failures)
+    for place, name in enumerate(nodes.dimensions):
+        there = [
+            capacity[place] * time
+            for capacity, time in zip(nodes.capacity, in_service, strict=True)
+        ]
+        columns[f"held[{name}]"] = [each[place] for each in held]
+        columns[f"utilisation[{name}]"] = [
+            each[place] / most if most else 0.0 for each, most in zip(held, there, strict=True)
+        ]
+    return columns
+
+
+def placement_rows(run: Record) -> Columns:
+    """Return a row for each time that a job was on a node."""
+    nodes = run.nodes_of_run
+    pieces = sorted(nodes.pieces, key=lambda each: (each[1], each[0], each[3], each[2]))
+    ids = run.workload.ids
+    columns = Columns(
+        job=[ids[job] for job, *_ in pieces],
+        start=[start for _, start, *_ in pieces],
+        end=[end for _, _, end, *_ in pieces],
+        node=[nodes.names[piece[3]] for piece in pieces],
+        tasks=[piece[4] for piece in pieces],
+    )
+    for place, name in enumerate(nodes.dimensions):
+        columns[name] = [piece[5][place] for piece in pieces]
+    return columns
 
 
 # Sensitivity to the order of ties

@@ -1,17 +1,13 @@
-"""Jobs that are placed on nodes, and stopped and resumed: placement, costs and outcomes."""
+"""How nodes are chosen where they are equal and jobs need processors alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from heapq import heappop, heappush
-from math import inf
+from collections.abc import Sequence
 from typing import Protocol
 
-from attrs import field, frozen
+from attrs import frozen
 
-from batchsched.simulation.policy import Interval, Outcome
-from batchsched.simulation.pool import Arrivals
-from batchsched.simulation.workload import Machine, Workload
+from batchsched.simulation.workload import Machine
 
 Places = Sequence[tuple[int, int]]
 """Pairs of a node and the number of processors taken there."""
@@ -80,6 +76,12 @@ class _Nodes:
         for node, processors in places:
             self._free[node] += processors
 
+    def hold(self, places: Places) -> bool:
+        if any(self._free[node] < processors for node, processors in places):
+            return False
+        self._taken(places)
+        return True
+
     def _taken(self, places: Places) -> Places:
         for node, processors in places:
             self._free[node] -= processors
@@ -121,121 +123,24 @@ class _FirstFitNodes(_Nodes):
         return self._taken([(node, per_node) for node in empty[:nodes]])
 
 
-class Cost(Protocol):
-    """The seconds of work that a job loses."""
-
-    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:
-        """Return the seconds lost by a job, given its size, the size of a node, and its labels."""
-        ...
+def hold_places(nodes: Nodes, places: Places) -> bool:
+    """Take these places, if the placement can and all are free; return whether they are taken."""
+    return isinstance(nodes, _Nodes) and nodes.hold(places)
 
 
-@frozen
-class NoCost:
-    """Nothing is lost."""
+def take_open(nodes: Nodes, processors: int, is_open: Sequence[bool]) -> Places | None:
+    """Take processors on nodes that are open; None: there is no place.
 
-    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
-        """Return 0."""
-        return 0
-
-
-@frozen
-class ByDistance:
-    """A cost that depends on the extent of the job: one processor, one node, or several nodes.
-
-    The defaults are those of the simulator of Helios (SC 2021).
+    Closed nodes are filled for the time of the search, since a placement knows of none.
     """
-
-    processor: float = 7
-    node: float = 30
-    nodes: float = 60
-
-    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
-        """Return the seconds lost by a job of this size."""
-        if processors == 1:
-            return self.processor
-        return self.node if processors <= per_node else self.nodes
-
-
-@frozen
-class ByModel:
-    """The cost measured for the model that the job trains (label `model`), by processors.
-
-    >>> ByModel({"bert": {1: 10, 2: 12}}).seconds(2, 8, {"model": "bert"})
-    12
-    """
-
-    table: Mapping[str, Mapping[int, float]] = field(repr=False)
-    otherwise: float = 10
-    """The cost for models and sizes that are not in the table."""
-
-    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
-        """Return the seconds lost by this job."""
-        return self.table.get(labels.get("model", ""), {}).get(processors, self.otherwise)
-
-
-class Courses:
-    """When jobs arrive, run and end in a simulation in which running jobs may be stopped."""
-
-    def __init__(self, workload: Workload) -> None:
-        count = len(workload)
-        self.ends: list[float | None] = [None] * count
-        self.preemptions = [0] * count
-        """How often each job was stopped before its end."""
-        self.since = dict[int, float]()
-        """When each running job was started last."""
-        self._workload = workload
-        self._starts: list[float | None] = [None] * count
-        self._intervals: list[Interval] = []
-        self._coming: list[tuple[float, int]] = []
-        self._arrivals = Arrivals(workload, lambda time, job: heappush(self._coming, (time, job)))
-        self._arrivals.push_next()
-
-    def next_arrival(self) -> float:
-        """Return the time of the next arrival; infinity if none is known."""
-        return self._coming[0][0] if self._coming else inf
-
-    def arrived_by(self, now: float) -> Iterator[int]:
-        """Yield the jobs that have arrived by now, each once, in order."""
-        while self._coming and self._coming[0][0] <= now:
-            _, job = heappop(self._coming)
-            yield job
-            if self._arrivals.is_last_known(job):
-                self._arrivals.push_next()
-
-    def start(self, job: int, now: float) -> None:
-        """Start a job, or start it again."""
-        self.since[job] = now
-        if self._starts[job] is None:
-            self._starts[job] = now
-
-    def stop(self, job: int, now: float) -> None:
-        """Stop a running job, which will be started again."""
-        self.preemptions[job] += 1
-        self._intervals.append((job, self.since.pop(job), now))
-
-    def end(self, job: int, now: float) -> None:
-        """End a running job."""
-        self._intervals.append((job, self.since.pop(job), now))
-        self.ends[job] = now
-        self._arrivals.push_followers(job, now)
-
-    def outcome(self) -> Outcome:
-        """Return the outcome; jobs that never ended cannot be placed, or never arrived."""
-        held: list[float] = [0] * len(self.ends)
-        for job, start, end in self._intervals:
-            held[job] += end - start
-        return Outcome(
-            starts=self._starts,
-            ends=self.ends,
-            held=held,
-            preemptions=self.preemptions,
-            intervals=sorted(self._intervals),
-            eligible=self._arrivals.eligible,
-            unfinished={
-                job: self._arrivals.why_never(job)
-                or f"its {self._workload.processors[job]} processors cannot be placed on "
-                f"{self._workload.machine}, even if nothing else runs"
-                for job, end in enumerate(self.ends)
-                if end is None
-            },
-        )
+    filled: list[tuple[int, int]] = []
+    while True:
+        places = nodes.take(processors)
+        closed = [each for each in places or () if not is_open[each[0]]]
+        if not closed:
+            break
+        assert places is not None
+        filled += closed
+        nodes.give_back([each for each in places if is_open[each[0]]])
+    nodes.give_back(filled)
+    return places

@@ -1,83 +1,25 @@
-"""An engine: the event loop on a pool of equal processors.
+"""The fast engine: the event loop on a pool of equal processors, which are only counted.
 
 A policy's scheduler keeps the queue; the pool keeps the running jobs and the clock.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from math import inf
+from math import inf, nextafter
 from typing import Final, Protocol
 
 from batchsched.errors import Fault
 from batchsched.model.validation.values import shown
-from batchsched.simulation.policy import Outcome, Settings
+from batchsched.simulation.arrivals import Arrivals
+from batchsched.simulation.checks import PolicyError, SimulationError, faults_of_part
+from batchsched.simulation.nodes import Placement
 from batchsched.simulation.predictors import Corrector, Prediction, Predictor
 from batchsched.simulation.randomness import RandomNumbers
-from batchsched.simulation.workload import PolicyError, SimulationError, Workload, faults_of_part
-
-
-class Arrivals:
-    """Passes arrivals on one instant at a time, so that the queue of events stays short.
-
-    Args:
-        workload: The jobs; they are identified by their index.
-        push: Called with the time of each arrival and the job. Arrivals of the log come in order.
-    """
-
-    def __init__(self, workload: Workload, push: Callable[[float, int], object]) -> None:
-        self._workload = workload
-        self._submit = workload.submits
-        self._push = push
-        self._next = 0
-        self._last = -1
-        self._followers = dict[int, list[int]]()
-        self._after = workload.after if workload.has_dependencies else None
-        self.eligible: list[float | None] | None = None
-        """When each job counted as submitted, if any job depends on another."""
-        if self._after is not None:
-            self._think = workload.think
-            self.eligible = list(workload.submits)
-            places = {each: index for index, each in enumerate(workload.ids)}
-            for job, after in enumerate(self._after):
-                if after is not None:
-                    self._followers.setdefault(places[after], []).append(job)
-                    self.eligible[job] = None
-
-    def push_next(self) -> None:
-        """Push all arrivals of the next instant. Call this again once the last is processed."""
-        submit, after = self._submit, self._after
-        place = self._next
-        count = len(submit)
-        instant = None
-        while place < count and (instant is None or submit[place] == instant):
-            if after is None or after[place] is None:
-                instant = submit[place]
-                self._push(instant, place)
-                self._last = place
-            place += 1
-        self._next = place
-
-    def is_last_known(self, job: int) -> bool:
-        """Return whether this job is the last of the log whose arrival was pushed."""
-        return job == self._last
-
-    def push_followers(self, job: int, now: float) -> None:
-        """Push the arrivals of the jobs that depend on this one, which has ended."""
-        if self.eligible is not None:
-            for follower in self._followers.get(job, ()):
-                time = max(self._submit[follower], now + self._think[follower])
-                self.eligible[follower] = time
-                self._push(time, follower)
-
-    def why_never(self, job: int) -> str | None:
-        """Return why a job has never arrived; None if it has."""
-        if self.eligible is None or self.eligible[job] is not None:
-            return None
-        return f"it depends on job {self._workload.after[job]!r}, which has not ended"
-
+from batchsched.simulation.settings import Outcome, Settings
+from batchsched.simulation.workload import Workload
 
 _DUE: Final = -1
 _CORRECTION: Final = 0
@@ -280,7 +222,7 @@ def run_on_pool(
             ended_at[job] = now
             if prediction is not None:
                 prediction.ended(job, runs[job])
-            arrivals.push_followers(job, now)
+            arrivals.happened(job, now, "ended")
             decide = True
             ended += 1
             if progress is not None and ended % _REPORT_EVERY == 0:
@@ -336,6 +278,7 @@ def _outcome_of(
             if started is None
         },
         predicted=_first_predictions(pool) if predicted else None,
+        engine="fast",
     )
 
 
@@ -354,3 +297,317 @@ def _checked(prediction: Prediction, job: int, workload: Workload) -> float:
             f"expected a predicted run time of 0 s or more, got {shown(seconds)}",
         )
     return seconds
+
+
+# The schedulers of the policies
+
+
+class InOrder:
+    """In order: the first that does not fit blocks the rest."""
+
+    def __init__(
+        self, pool: Pool, workload: Workload, placement: Placement | None, *, by_estimate: bool
+    ) -> None:
+        self._pool = pool
+        self._by_estimate = by_estimate
+        self._queue: list[tuple[float, int, int]] = []
+        self._arrivals = 0
+        # Whether processors have been released since the last pass.
+        self._changed = False
+        assert workload.machine is not None
+        self._nodes = None if placement is None else placement.begin(workload.machine)
+        self._places = dict[int, Sequence[tuple[int, int]]]()
+
+    def arrived(self, job: int) -> bool:
+        """Put a job into the queue; return whether to decide."""
+        self._arrivals += 1
+        length = self._pool.estimate[job] if self._by_estimate else 0
+        heappush(self._queue, (length, self._arrivals, job))
+        return self._changed or self._queue[0][-1] == job
+
+    def released(self, job: int) -> None:
+        """Take note of a release."""
+        self._changed = True
+        if self._nodes is not None:
+            self._nodes.give_back(self._places.pop(job))
+
+    def corrected(self, job: int) -> None:
+        """Take note of a correction."""
+
+    def decide(self) -> None:
+        """Start what should start now."""
+        self._changed = False
+        queue, pool = self._queue, self._pool
+        while queue:
+            job = queue[0][-1]
+            if pool.size[job] > pool.free:
+                return
+            if self._nodes is not None:
+                places = self._nodes.take(pool.size[job])
+                if places is None:
+                    return
+                self._places[job] = places
+            pool.start(job)
+            heappop(queue)
+
+    def why_waiting(self, job: int) -> str:
+        """Return why a job has not started."""
+        first = self._queue[0][-1]
+        if first != job:
+            return f"it waits behind job {self._pool.ids[first]!r}, which can never start"
+        return f"its {self._pool.size[job]} processors cannot be placed even on an empty machine"
+
+
+class EasyScheduler:
+    """EASY backfilling; what it finds is valid until something but arrivals and time changes."""
+
+    def __init__(self, pool: Pool, *, shortest_first: bool, only_if_it_fits: bool) -> None:
+        self._pool = pool
+        self._queue: list[int] = []
+        self._shortest_first = shortest_first
+        self._only_if_it_fits = only_if_it_fits
+        self._new: list[int] = []
+        # Whether anything but arrivals and time has changed since the last pass; if not, the
+        # shadow time and the extra processors of that pass are still valid.
+        self._changed = True
+        self._shadow: float = 0
+        self._extra = 0
+
+    def arrived(self, job: int) -> bool:
+        """Put a job into the queue; return whether to decide."""
+        self._queue.append(job)
+        self._new.append(job)
+        return not self._only_if_it_fits or self._pool.size[job] <= self._pool.free
+
+    def released(self, job: int) -> None:  # noqa: ARG002
+        """Take note of a release."""
+        self._changed = True
+
+    def corrected(self, job: int) -> None:  # noqa: ARG002
+        """Take note of a correction."""
+        self._changed = True
+
+    def decide(self) -> None:
+        """Start what should start now."""
+        queue = self._queue
+        if self._changed or self._is_late():
+            self._start_in_order()
+            self._changed = not queue
+            if queue:
+                self._reserve(queue[0])
+            candidates = queue[1:]
+        else:
+            # All others failed before with at least as many processors and as much time.
+            candidates = self._new
+        self._new = []
+        pool = self._pool
+        if not pool.free or not candidates:
+            return
+        if self._shortest_first:
+            candidates.sort(key=pool.estimate.__getitem__)
+        size = pool.size
+        gone = set[int]()
+        for job in candidates:
+            if size[job] <= pool.free and self._may_backfill(job):
+                if pool.now + pool.estimate[job] > self._shadow:
+                    self._extra -= size[job]
+                pool.start(job)
+                gone.add(job)
+                if not pool.free:
+                    break
+        if gone:
+            queue[:] = [job for job in queue if job not in gone]
+
+    def _start_in_order(self) -> None:
+        pool, queue = self._pool, self._queue
+        first = 0
+        while first < len(queue) and pool.size[queue[first]] <= pool.free:
+            pool.start(queue[first])
+            first += 1
+        del queue[:first]
+
+    def why_waiting(self, job: int) -> str:
+        """Return why a job has not started."""
+        return f"it waits behind {self._queue.index(job)} jobs of the queue"
+
+    def _is_late(self) -> bool:
+        # Jobs that run longer than expected are assumed to end now, so the shadow time moves.
+        running = self._pool.running
+        return bool(running) and running[0][0] <= self._pool.now
+
+    def _reserve(self, head: int) -> None:
+        pool = self._pool
+        needed = pool.size[head]
+        free = pool.free
+        shadow: float | None = None
+        for expected, job in pool.running:
+            at = max(expected, pool.now)
+            if shadow is not None and at > shadow:
+                break
+            free += pool.size[job]
+            if shadow is None and free >= needed:
+                shadow = at
+        assert shadow is not None, "the machine is smaller than a job"
+        self._shadow = shadow
+        self._extra = free - needed
+
+    def _may_backfill(self, job: int) -> bool:
+        pool = self._pool
+        return pool.now + pool.estimate[job] <= self._shadow or pool.size[job] <= self._extra
+
+
+class _Profile:
+    """The number of free processors as a step function of time, from now on.
+
+    Cost: `earliest` and `add` are linear in the number of steps.
+    """
+
+    __slots__ = ("_free", "_times")
+
+    def __init__(self, now: float, free: int) -> None:
+        # The number of free processors from each time on; neighbours differ.
+        self._times: list[float] = [now]
+        self._free = [free]
+
+    def forget_before(self, now: float) -> None:
+        """Drop the steps before `now`."""
+        place = bisect_right(self._times, now) - 1
+        if place > 0:
+            del self._times[:place]
+            del self._free[:place]
+        self._times[0] = max(self._times[0], now)
+
+    def add(self, start: float, end: float, processors: int) -> None:
+        """Add free processors (negative: remove them) from `start` to `end`."""
+        if start >= end:
+            return
+        times, free = self._times, self._free
+        first = bisect_left(times, start)
+        if first == len(times) or times[first] != start:
+            times.insert(first, start)
+            free.insert(first, free[first - 1])
+        last = bisect_left(times, end, first)
+        if last == len(times) or times[last] != end:
+            times.insert(last, end)
+            free.insert(last, free[last - 1])
+        for place in range(first, last):
+            free[place] += processors
+        if free[last] == free[last - 1]:
+            del times[last], free[last]
+        if first > 0 and free[first] == free[first - 1]:
+            del times[first], free[first]
+
+    def earliest(self, processors: int, duration: float) -> float:
+        """Return the first time from which this many processors are free for `duration` seconds."""
+        times, free = self._times, self._free
+        count = len(times)
+        place = 0
+        while True:
+            while free[place] < processors:
+                place += 1
+            end = times[place] + duration
+            following = place + 1
+            while following < count and times[following] < end and free[following] >= processors:
+                following += 1
+            if following == count or times[following] >= end:
+                return times[place]
+            place = following
+
+
+class ConservativeScheduler:
+    """Conservative backfilling: promises are made at arrivals."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._profile = _Profile(0, pool.processors)
+        # The promised start of each waiting job, in order of arrival.
+        self._promises = dict[int, float]()
+        # Whether a job has ended earlier than expected since the last pass.
+        self._left_early = False
+        # Whether the profile is wrong because jobs run or ran longer than expected.
+        self._wrong = False
+        # Whether the profile assumes of some jobs that they end at once.
+        self._guessed = False
+
+    def arrived(self, job: int) -> bool:
+        """Put a job into the queue; return whether to decide."""
+        pool = self._pool
+        self._profile.forget_before(pool.now)
+        if self._is_wrong():
+            self._wrong = True
+            self._promises[job] = inf
+            return True
+        duration = pool.estimate[job]
+        start = self._profile.earliest(pool.size[job], duration)
+        self._profile.add(start, start + duration, -pool.size[job])
+        self._promises[job] = start
+        return True
+
+    def released(self, job: int) -> None:
+        """Take note of a release."""
+        pool = self._pool
+        self._profile.forget_before(pool.now)
+        expected = pool.expected[job]
+        if expected > pool.now:
+            self._profile.add(pool.now, expected, pool.size[job])
+            self._left_early = True
+        elif expected < pool.now or self._guessed:
+            self._wrong = True
+
+    def corrected(self, job: int) -> None:  # noqa: ARG002
+        """Take note of a correction."""
+        self._wrong = True
+
+    def decide(self) -> None:
+        """Start what should start now."""
+        if self._is_wrong():
+            self._renew_promises()
+        elif self._left_early:
+            self._compress()
+        self._left_early = False
+        pool = self._pool
+        for job in [job for job, start in self._promises.items() if start <= pool.now]:
+            if pool.size[job] > pool.free:
+                # A job with an expected run time of 0, which the profile omits, is running.
+                self._wrong = True
+                continue
+            del self._promises[job]
+            pool.start(job)
+        # Jobs that wait for a job which "ends at once" have no definite start time.
+        at_once = nextafter(pool.now, inf)
+        pool.wake(min((time for time in self._promises.values() if time > at_once), default=inf))
+
+    def why_waiting(self, job: int) -> str:
+        """Return why a job has not started."""
+        return f"its promised start is {self._promises.get(job)} s"
+
+    def _compress(self) -> None:
+        pool, profile = self._pool, self._profile
+        now, sizes, estimates = pool.now, pool.size, pool.estimate
+        for job, promised in self._promises.items():
+            if promised <= now:
+                continue
+            size, duration = sizes[job], estimates[job]
+            profile.add(promised, promised + duration, size)
+            start = profile.earliest(size, duration)
+            profile.add(start, start + duration, -size)
+            self._promises[job] = start
+
+    def _is_wrong(self) -> bool:
+        running = self._pool.running
+        return self._wrong or (bool(running) and running[0][0] <= self._pool.now)
+
+    def _renew_promises(self) -> None:
+        pool = self._pool
+        self._wrong = False
+        self._guessed = bool(pool.running) and pool.running[0][0] <= pool.now
+        self._profile = profile = _Profile(pool.now, pool.processors)
+        # Overdue jobs end at once: after now, and before every other time.
+        at_once = nextafter(pool.now, inf)
+        for expected, job in pool.running:
+            profile.add(pool.now, max(expected, at_once), -pool.size[job])
+        for job in self._promises:
+            size, duration = pool.size[job], pool.estimate[job]
+            start = profile.earliest(size, duration)
+            profile.add(start, start + duration, -size)
+            self._promises[job] = start

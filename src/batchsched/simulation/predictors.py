@@ -17,13 +17,8 @@ from attrs import field, frozen
 
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.validation.values import shown
-from batchsched.simulation.workload import (
-    JobId,
-    SimulationError,
-    Workload,
-    are_rising,
-    is_number,
-)
+from batchsched.simulation.checks import JobId, SimulationError, are_rising, is_number
+from batchsched.simulation.workload import Workload
 
 
 class Prediction(Protocol):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import inf
+from typing import NoReturn
 
 from attrs import field, frozen
 
@@ -16,14 +17,30 @@ from batchsched.model.validation.values import (
     items_of,
     shown,
 )
-from batchsched.simulation.policy import Interval, Outcome, Policy, Settings
-from batchsched.simulation.workload import (
-    JobId,
-    Machine,
-    SimulationError,
-    Workload,
-    is_number,
-)
+from batchsched.simulation.checks import JobId, SimulationError, is_number
+from batchsched.simulation.policies import Policy
+from batchsched.simulation.settings import Interval, NodesOfRun, Outcome, Settings
+from batchsched.simulation.tasks import CPU, OrderedTasks
+from batchsched.simulation.workload import Machine, Workload
+
+Cell = float | str | None
+"""A value of a table."""
+
+
+class Columns(dict[str, list[Cell]]):
+    """Columns of equal length by name, as pandas, polars and parquet take them."""
+
+    def __missing__(self, name: object) -> NoReturn:
+        known = ", ".join(self)
+        raise UnknownNameError(f"expected one of the columns {known}; got {shown(name)}")
+
+
+def of_one_type(column: Iterable[Cell]) -> list[Cell]:
+    """Return a column as a list; numbers among texts become texts."""
+    listed = list(column)
+    if any(isinstance(each, str) for each in listed):
+        return [None if each is None else str(each) for each in listed]
+    return listed
 
 
 @frozen(kw_only=True, slots=False, repr=False)
@@ -71,6 +88,33 @@ class Record:
             )
             if start is not None and end is not None
         ]
+
+    @cached_property
+    def nodes_of_run(self) -> NodesOfRun:
+        """The nodes, and what jobs held there; without nodes, a pool of all processors."""
+        if self.outcome.nodes is not None:
+            return self.outcome.nodes
+        sizes = self.workload.processors
+        return NodesOfRun(
+            names=("pool",),
+            dimensions=("cpu",),
+            capacity=((CPU * self.machine.processors,),),
+            pieces=[
+                (job, start, end, 0, sizes[job], (CPU * sizes[job],))
+                for job, start, end in self.intervals
+            ],
+        )
+
+    @property
+    def needs(self) -> Iterator[tuple[OrderedTasks | None, int]]:
+        """The tasks of each job, if it is given so, and the processors that it needs."""
+        for job, size in enumerate(self.workload.processors):
+            yield self.workload.tasks(job), size
+
+    @property
+    def engine(self) -> str:
+        """The engine: `fast`, `general`, or `own`, which the policy brings along."""
+        return self.outcome.engine
 
     @cached_property
     def queue_paths(self) -> Sequence[tuple[str, ...]]:

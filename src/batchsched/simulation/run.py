@@ -10,25 +10,37 @@ from attrs import frozen
 
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import Fault
+from batchsched.model.immutable import kept_tuple
 from batchsched.model.validation.arguments import asked, checks_arguments
 from batchsched.model.validation.values import is_of, shown
+from batchsched.simulation.checks import JobId, SimulationError
 from batchsched.simulation.files import swf_lines
+from batchsched.simulation.incidents import Incident, Reservation
 from batchsched.simulation.metrics import (
     Metrics,
     Part,
     TieSensitivity,
     metrics_of,
+    node_rows,
+    placement_rows,
     sensitivity_of,
     series_of,
     shares_of,
     summary_of,
 )
-from batchsched.simulation.policy import Passes, Policy, Progress, Settings, Ties
-from batchsched.simulation.record import Comparison, Record, compared, explained
+from batchsched.simulation.policies import Policy
+from batchsched.simulation.record import (
+    Columns,
+    Comparison,
+    Record,
+    compared,
+    explained,
+    of_one_type,
+)
 from batchsched.simulation.scheduled import Scheduled
-from batchsched.simulation.workload import NO_MACHINE, JobId, SimulationError, Workload
-
-_Column = list[float | str | None]
+from batchsched.simulation.settings import Engines, Passes, Progress, Settings, Ties
+from batchsched.simulation.work import Checkpoint
+from batchsched.simulation.workload import NO_MACHINE, Workload
 
 
 @frozen(kw_only=True, slots=False, repr=False, eq=False)
@@ -40,7 +52,7 @@ class Run(Record):
     """
 
     @cached_property
-    def _jobs(self) -> dict[str, _Column]:
+    def _jobs(self) -> Columns:
         outcome, workload = self.outcome, self.workload
         columns: dict[str, Sequence[float | str | None]] = {
             "id": workload.ids,
@@ -67,16 +79,16 @@ class Run(Record):
             columns["predicted"] = outcome.predicted
         if outcome.preemptions is not None:
             columns["preemptions"] = outcome.preemptions
-        return {name: list(column) for name, column in columns.items()}
+        return Columns({name: of_one_type(column) for name, column in columns.items()})
 
     @property
-    def jobs(self) -> dict[str, _Column]:
+    def jobs(self) -> Columns:
         """The jobs as columns, in order of submission; times in seconds.
 
         `id`, `submit`, `start`, `end`, `wait`, `run`, `processors`, `requested`, `user`, `queue`,
         `outcome`; `predicted` if the policy predicts, `preemptions` if it preempts.
         """
-        return dict(self._jobs)
+        return Columns(self._jobs)
 
     @property
     def unfinished(self) -> dict[JobId, str]:
@@ -134,6 +146,22 @@ class Run(Record):
         over the queues below them.
         """
         return shares_of(self, by, step)
+
+    def nodes(self) -> Columns:
+        """Return a row for each node, from the first submission to the last end.
+
+        `node`, `in_service` (seconds), `jobs` (that were there), `failures`, and for each dimension
+        `held[...]` (times seconds) and `utilisation[...]` (of what was in service).
+        """
+        return node_rows(self)
+
+    def placements(self) -> Columns:
+        """Return a row for each time that a job held the same on a node.
+
+        `job`, `start`, `end`, `node`, `tasks`, and what was held of each dimension, such as `cpu`
+        (in thousandths), in order of start, job and node.
+        """
+        return placement_rows(self)
 
     def compare(self, starts: Mapping[JobId, float] | Run) -> Comparison:
         """Compare the starts with those of another run, or with given starts by job id."""
@@ -193,9 +221,15 @@ def simulate(
     policy: Policy | SchedulerConfig,
     *,
     ties: Ties | None = None,
-    passes: Passes = "event",
+    passes: Passes | None = None,
     end_at_request: bool = True,
     progress: Progress | None = None,
+    incidents: Iterable[Incident] = (),
+    reservations: Iterable[Reservation] = (),
+    checkpoint: Checkpoint | None = None,
+    resubmit_failed: bool = False,
+    round_ends: float | None = None,
+    engine: Engines = "auto",
 ) -> Run:
     """Simulate a workload under a policy.
 
@@ -204,15 +238,26 @@ def simulate(
     Args:
         workload: The jobs and their machine: `workload.on(nodes=100)`.
         policy: `Fcfs()`, `Easy()`, `Conservative()` or another policy; or a `SchedulerConfig`,
-            which stands for `Scheduled(config=...)`.
+            which stands for `Scheduled(config)`.
         ties: The order of events at the same instant.
-        passes: Whether the policy decides after each event, or once after all events of an instant.
-        end_at_request: Whether jobs are stopped when they have run for their requested time.
+        passes: Whether the policy decides after each event, or once after all events of an
+            instant. None: as the policy says, or else after each event.
+        end_at_request: Whether jobs are stopped when they have worked for their requested time.
         progress: Called now and then with the number of ended jobs and the number of all jobs.
+        incidents: Nodes that fail, are drained or come back, jobs that are cancelled or fail,
+            queues that change; see also `failures`.
+        reservations: Nodes that are for some jobs alone for a time.
+        checkpoint: When jobs save their work that do not say so themselves. None: as the policy
+            says, or else never.
+        resubmit_failed: Whether a failed job waits again; if not, it has ended.
+        round_ends: Ends and expected ends are rounded up to a multiple of it: 1 for logs in whole
+            seconds. Until then a job holds its places, and does no work.
+        engine: `fast` counts processors alone; `general` knows nodes; `auto`: the fast one where
+            it can. `run.engine` says which it was.
 
     Raises:
-        SimulationError: The workload has no machine, jobs are larger than the machine, or the
-            workload lacks information that the policy needs. All faults at once.
+        SimulationError: The workload has no machine, jobs are larger than the machine, arguments
+            are wrong, or the workload lacks information that the policy needs. All faults at once.
         PolicyError: The policy made an invalid decision.
 
     >>> from batchsched.simulation import Easy, Job
@@ -227,7 +272,7 @@ def simulate(
     if not is_of(workload, Workload):
         raise SimulationError.at("workload", f"expected a Workload, got {shown(workload)}")
     if isinstance(policy, SchedulerConfig):
-        policy = Scheduled(config=policy)
+        policy = Scheduled(policy)
     if not is_of(policy, Policy):  # type: ignore[type-abstract]
         raise SimulationError.at("policy", f"expected a policy such as Easy(), got {shown(policy)}")
     settings = Settings(
@@ -235,6 +280,12 @@ def simulate(
         passes=passes,
         end_at_request=end_at_request,
         progress=asked("progress", progress, SimulationError) if callable(progress) else progress,
+        incidents=kept_tuple(incidents, "incidents"),
+        reservations=kept_tuple(reservations, "reservations"),
+        checkpoint=checkpoint,
+        resubmit_failed=resubmit_failed,
+        round_ends=round_ends,
+        engine=engine,
     )
     _check_sizes(workload)
     runs = _run_times(workload, settings)
@@ -246,6 +297,8 @@ def _check_sizes(workload: Workload) -> None:
     if workload.machine is None:
         raise SimulationError([NO_MACHINE])
     processors = workload.machine.processors
+    if workload.machine.infos:
+        return  # the general engine tries to place each
     faults = [
         Fault(
             f"jobs[{each!r}].processors",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from hashlib import blake2b
 from typing import Protocol, TypeVar, cast, final
 
 from attrs import frozen
 
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import shown
-from batchsched.simulation.metrics import confidence_interval, mean
-from batchsched.simulation.policy import Passes, Policy, Ties
-from batchsched.simulation.run import simulate
-from batchsched.simulation.workload import SimulationError, Workload
+from batchsched.simulation.checks import SimulationError
+from batchsched.simulation.metrics import Part, confidence_interval, mean
+from batchsched.simulation.policies import Policy
+from batchsched.simulation.run import Run, simulate
+from batchsched.simulation.settings import Passes, Ties
+from batchsched.simulation.workload import Workload
 
 SHOWN = ("bsld", "wait", "response", "utilisation")
 
@@ -45,6 +49,12 @@ class Row:
     variant: str
     """The name of the workload."""
     metrics: Mapping[str, float]
+    """Its figures by name; empty if it failed."""
+    key: str = ""
+    """What it is known by when a sweep is resumed: the names, and a digest of the workload and the
+    settings."""
+    error: str | None = None
+    """Why it failed; None if it did not."""
 
 
 @frozen
@@ -60,6 +70,8 @@ class Pair:
     interval: tuple[float, float] | None
     """The 95 % confidence interval of the mean (Student's t distribution, which assumes that
     workloads are drawn independently); None for fewer than two workloads."""
+    left_out: int = 0
+    """How many workloads are left out, because one of the two failed there."""
 
     @property
     def is_significant(self) -> bool:
@@ -67,12 +79,15 @@ class Pair:
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
     def __str__(self) -> str:
+        count = len(self.differences)
+        without = f", {self.left_out} left out, as a run failed" if self.left_out else ""
         if self.interval is None:
-            return f"{self.policy} - {self.baseline}: {self.mean:+,.4g} (one workload)"
+            of = "one workload" if count == 1 else "no workload"
+            return f"{self.policy} - {self.baseline}: {self.mean:+,.4g} ({of}{without})"
         low, high = self.interval
         return (
             f"{self.policy} - {self.baseline}: {self.mean:+,.4g} "
-            f"(95 %: {low:+,.4g} to {high:+,.4g}; {len(self.differences)} workloads)"
+            f"(95 %: {low:+,.4g} to {high:+,.4g}; {count} workloads{without})"
         )
 
 
@@ -95,60 +110,74 @@ class SweepTable:
         """The names of the workloads."""
         return tuple(dict.fromkeys(row.variant for row in self.rows))
 
-    def columns(self) -> dict[str, list[float | str]]:
+    def columns(self) -> dict[str, list[float | str | None]]:
         """Return the table as columns, as pandas and polars take them."""
         names = dict.fromkeys(name for row in self.rows for name in row.metrics)
-        columns: dict[str, list[float | str]] = {
+        columns: dict[str, list[float | str | None]] = {
             "policy": [row.policy for row in self.rows],
             "variant": [row.variant for row in self.rows],
         }
         for name in names:
-            columns[name] = [row.metrics.get(name, float("nan")) for row in self.rows]
+            columns[name] = [row.metrics.get(name) for row in self.rows]
+        if any(row.error is not None for row in self.rows):
+            columns["error"] = [row.error for row in self.rows]
         return columns
+
+    def __eq__(self, other: object) -> bool:
+        return self.rows == other.rows if isinstance(other, SweepTable) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
 
     @checks_arguments(SimulationError)
     def values(self, metric: str, policy: str) -> list[float]:
-        """Return the values of a metric of a policy, one for each workload.
+        """Return the values of a metric of a policy, for each workload where it did not fail.
 
         Raises:
             SimulationError: There is no metric or policy of this name.
         """
+        return list(self._by_variant(metric, policy).values())
+
+    def _by_variant(self, metric: str, policy: str) -> dict[str, float]:
         if policy not in self.policies:
             raise SimulationError.at(
                 "policy", f"expected one of {', '.join(self.policies)}; got {shown(policy)}"
             )
         rows = [self._by_names[policy, variant] for variant in self.variants]
+        rows = [row for row in rows if row.error is None]
         missing = [row for row in rows if metric not in row.metrics]
         if missing:
             known = ", ".join(missing[0].metrics)
             raise SimulationError.at("metric", f"expected one of {known}; got {shown(metric)}")
-        return [row.metrics[metric] for row in rows]
+        return {row.variant: row.metrics[metric] for row in rows}
 
     @checks_arguments(SimulationError)
     def paired(self, metric: str, *, baseline: str) -> list[Pair]:
         """Compare each policy with a baseline, workload by workload.
 
         Because the differences on each workload are averaged, the variation between workloads does
-        not blur the comparison.
+        not blur the comparison. Workloads where one of the two failed are left out, and counted.
 
         Raises:
             SimulationError: There is no metric or policy of this name.
         """
-        base = self.values(metric, baseline)
+        base = self._by_variant(metric, baseline)
         pairs: list[Pair] = []
         for policy in self.policies:
             if policy == baseline:
                 continue
-            differences = [
-                value - other
-                for value, other in zip(self.values(metric, policy), base, strict=True)
-            ]
+            own = self._by_variant(metric, policy)
+            both = [variant for variant in self.variants if variant in own and variant in base]
+            differences = tuple(own[variant] - base[variant] for variant in both)
             interval = confidence_interval(differences) if len(differences) > 1 else None
-            pairs.append(Pair(policy, baseline, tuple(differences), mean(differences), interval))
+            left_out = len(self.variants) - len(both)
+            pairs.append(Pair(policy, baseline, differences, mean(differences), interval, left_out))
         return pairs
 
     def __str__(self) -> str:
-        shown = [name for name in SHOWN if all(name in row.metrics for row in self.rows)]
+        ended = [row for row in self.rows if row.error is None]
+        names = dict.fromkeys(name for row in ended for name in row.metrics)
+        usual = [name for name in SHOWN if name in names] or list(names)[: len(SHOWN)]
+        shown = [name for name in usual if all(name in row.metrics for row in ended)]
         width = max(map(len, self.policies), default=0)
         count = len(self.variants)
         lines = [
@@ -159,6 +188,11 @@ class SweepTable:
             f"{policy:<{width}} "
             + " ".join(f"{mean(self.values(name, policy)):>14,.4f}" for name in shown)
             for policy in self.policies
+        ]
+        lines += [
+            f"failed: {row.policy}{f' on {row.variant}' if row.variant else ''}: {row.error}"
+            for row in self.rows
+            if row.error is not None
         ]
         return "\n".join(lines)
 
@@ -172,13 +206,21 @@ def sweep(
     executor: Executor | None = None,
     tau: float = 10,
     ties: Ties | None = None,
-    passes: Passes = "event",
+    passes: Passes | None = None,
+    settings: Mapping[str, object] | None = None,
+    warm_up: Part | None = None,
+    cool_down: Part | None = None,
+    metrics: Callable[[Run], Mapping[str, float]] | None = None,
+    done: Iterable[Row] = (),
+    on_row: Callable[[Row], object] | None = None,
 ) -> SweepTable:
     """Run each policy on each workload, and return the metrics of all runs.
 
     Runs are independent and can be pickled, so any executor can run them: for example
     `concurrent.futures.ProcessPoolExecutor()`, or dask's `Client.get_executor()`. The result does
-    not depend on the executor or on the order in which runs end.
+    not depend on the executor or on the order in which runs end. A run that fails becomes a row
+    with its `error`, and the others go on. To resume a sweep that was interrupted, keep the rows
+    that `on_row` gets, and give them as `done`.
 
     Args:
         workload: The workload, if there is only one; otherwise give `variants`.
@@ -188,10 +230,16 @@ def sweep(
         tau: See `Run.metrics`.
         ties: See `simulate`.
         passes: See `simulate`.
+        settings: Further arguments of `simulate`, such as `incidents`.
+        warm_up: See `Run.metrics`.
+        cool_down: See `Run.metrics`.
+        metrics: Returns the figures of a run, instead of `Run.metrics`.
+        done: Rows of an earlier sweep; those with the same key are not run again.
+        on_row: Called here with each row when it is ready; not with those of `done`.
 
     Raises:
-        SimulationError: Not exactly one of `workload` and `variants` is given, two policies have
-            the same name, or a run is impossible.
+        SimulationError: Not exactly one of `workload` and `variants` is given, or two policies
+            have the same name.
     """
     named_policies = _named(policies)
     if (workload is None) == (variants is None):
@@ -199,22 +247,74 @@ def sweep(
             "workload", "expected either a workload or variants (workloads by name)"
         )
     named = {"": workload} if workload is not None else dict(variants or {})
+    given = {"ties": ties, "passes": passes, **(settings or {})}
+    counted = {"tau": tau, "warm_up": warm_up, "cool_down": cool_down}
+    digests = {name: _digest(each, {**given, **counted}) for name, each in named.items()}
     tasks = [(policy, variant) for policy in named_policies for variant in named]
-    runs = [
-        partial(_figures, named[variant], named_policies[policy], tau, ties, passes)
-        for policy, variant in tasks
-    ]
+    known = {row.key: row for row in done}
+    rows: dict[tuple[str, str], Row] = {}
+    calls: dict[tuple[str, str], Callable[[], _Answer]] = {}
+    for task in tasks:
+        policy, variant = task
+        key = f"{policy}/{variant}/{digests[variant]}"
+        if key in known:
+            rows[task] = known[key]
+        else:
+            run = partial(_figures, named[variant], named_policies[policy], given, counted, metrics)
+            calls[task] = run
+
+    def ready(task: tuple[str, str], answer: _Answer) -> None:
+        figures, error = answer
+        key = f"{task[0]}/{task[1]}/{digests[task[1]]}"
+        rows[task] = row = Row(*task, figures, key, error)
+        if on_row is not None:
+            on_row(row)
+
     if executor is None:
-        results = [run() for run in runs]
+        for task, call in calls.items():
+            ready(task, call())
     else:
-        futures = [executor.submit(run) for run in runs]
-        results = [future.result() for future in futures]
-    return SweepTable(
-        [
-            Row(policy, variant, metrics)
-            for (policy, variant), metrics in zip(tasks, results, strict=True)
-        ]
-    )
+        _run_elsewhere(executor, calls, ready)
+    return SweepTable([rows[task] for task in tasks])
+
+
+_Answer = tuple[dict[str, float], str | None]
+"""The figures of a run, and why it failed."""
+
+
+def _run_elsewhere(
+    executor: Executor,
+    calls: Mapping[tuple[str, str], Callable[[], _Answer]],
+    ready: Callable[[tuple[str, str], _Answer], object],
+) -> None:
+    """Run all calls with an executor; tell each answer as soon as it is known to be there."""
+    left = {task: executor.submit(call) for task, call in calls.items()}
+    while left:
+        first = next(iter(left))
+        # Those that have ended meanwhile are told, too, as far as futures say so.
+        for task in [first, *list(left)[1:]]:
+            has_ended = getattr(left[task], "done", None)
+            if task == first or (has_ended is not None and has_ended()):
+                future = left.pop(task)
+                answer: _Answer
+                try:
+                    answer = future.result()
+                except Exception as error:  # whatever the executor raises: a process has died
+                    answer = ({}, f"{type(error).__name__}: {error}")
+                ready(task, answer)
+
+
+def _digest(workload: Workload, given: Mapping[str, object]) -> str:
+    """Return a digest of a workload and of the arguments of its runs."""
+    digest = blake2b(digest_size=8)
+    for name, column in workload.columns().items():
+        digest.update(f"{name} {column}".encode())
+    text = f"{workload.machine} {[(name, given[name]) for name in sorted(given)]}"
+    digest.update(_ADDRESS.sub("", text).encode())
+    return digest.hexdigest()
+
+
+_ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
 
 
 def _named(policies: Mapping[str, Policy] | Iterable[Policy]) -> Mapping[str, Policy]:
@@ -230,6 +330,15 @@ def _named(policies: Mapping[str, Policy] | Iterable[Policy]) -> Mapping[str, Po
 
 
 def _figures(
-    workload: Workload, policy: Policy, tau: float, ties: Ties | None, passes: Passes
-) -> dict[str, float]:
-    return dict(simulate(workload, policy, ties=ties, passes=passes).metrics(tau))
+    workload: Workload,
+    policy: Policy,
+    given: Mapping[str, object],
+    counted: Mapping[str, object],
+    metrics: Callable[[Run], Mapping[str, float]] | None,
+) -> _Answer:
+    try:
+        run = simulate(workload, policy, **given)  # type: ignore[arg-type]
+        figures = run.metrics(**counted) if metrics is None else metrics(run)  # type: ignore[arg-type]
+        return dict(figures), None
+    except Exception as error:  # one run that fails must not lose the others
+        return {}, f"{type(error).__name__}: {error}"

@@ -1,87 +1,38 @@
-"""Workloads: jobs and machines, what is wrong with them, and the errors of simulations."""
+"""Workloads: jobs and machines, and what is wrong with them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from math import inf
-from sys import float_info
 from typing import cast, final
 
 from attrs import field, frozen
 
-from batchsched.errors import BatchschedError, Fault, FaultsError, UnknownNameError
-from batchsched.model.immutable import gone_through
+from batchsched.errors import Fault, SnapshotError, UnknownNameError
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue
+from batchsched.model.immutable import gone_through, kept_in_order
+from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.arguments import asked, checks_arguments
 from batchsched.model.validation.values import (
     is_collection,
+    is_integer,
     is_mapping,
     is_of,
     is_text,
+    is_tuple,
     items_of,
     shown,
 )
-
-
-class WorkloadError(FaultsError):
-    """Invalid jobs or arguments of a workload; `faults` lists all of them."""
-
-
-class SimulationError(FaultsError):
-    """A simulation that cannot run as requested; `faults` lists all reasons."""
-
-
-class PolicyError(BatchschedError, ValueError):
-    """An invalid decision of a policy, such as to start a job that does not fit."""
-
-
-@frozen
-class Problem:
-    """A line of a workload file that violates the format.
-
-    >>> print(Problem(line=7, message="submitted at -5 s: before the log begins", left_out=True))
-    line 7: submitted at -5 s: before the log begins (left out)
-    """
-
-    line: int
-    """The line, counted from 1."""
-    message: str
-    """What is wrong there."""
-    left_out: bool = False
-    """Whether the job on this line was left out of the workload because of it."""
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.message}{' (left out)' if self.left_out else ''}"
-
-
-def is_number(value: object, *, least: float, above: bool = False, most: float = inf) -> bool:
-    """Return whether a value is a finite number from `least` (excluded if `above`) to `most`."""
-    if type(value) not in (int, float):
-        return False
-    assert isinstance(value, int | float)
-    return (value > least if above else value >= least) and value <= min(most, float_info.max)
-
-
-def are_rising(numbers: object) -> bool:
-    """Return whether a value is a tuple of finite numbers above 0, each larger than the last."""
-    if not is_of(numbers, tuple):
-        return False
-    steps = pairwise((0, *cast("tuple[float, ...]", numbers)))
-    return all(is_number(each, least=last, above=True) for last, each in steps)
-
-
-def faults_of_part(path: str, part: object, method: str, example: str) -> Iterator[Fault]:
-    """Yield a fault if a part of a policy lacks a method that it must have."""
-    try:
-        has_method = callable(getattr(part, method, None))
-    except Exception:  # its attributes may raise anything
-        has_method = False
-    if not has_method:
-        yield Fault(
-            path,
-            f"expected an object with the method {method}(...), such as {example}, "
-            f"got {shown(part)}",
-        )
+from batchsched.simulation.checks import JobId, WorkloadError, faults_of_count, is_number
+from batchsched.simulation.tasks import CPU, OrderedTasks, ordered_tasks
+from batchsched.simulation.work import (
+    After,
+    Checkpoint,
+    Speed,
+    faults_of_after,
+    faults_of_checkpoint,
+    faults_of_speed,
+)
 
 
 def _faults_of(
@@ -123,13 +74,61 @@ def _faults_of(
     if id_faults:
         yield from id_faults
         return
+    infos = columns.get("info", ())
     for name, rule in _NUMBER_COLUMNS.items():
         for index, value in enumerate(columns.get(name, ())):
+            if name == "processors" and infos and infos[index] is not None:
+                continue
             if not rule.allows(value):
                 message = f"expected {rule.what}, got {shown(value)}"
                 yield Fault(f"jobs[{ids[index]!r}].{name}", message)
+    for name, faults_of in (("speed", faults_of_speed), ("checkpoint", faults_of_checkpoint)):
+        for each, value in zip(ids, columns.get(name, ()), strict=False):
+            if value is not None:
+                yield from faults_of(f"jobs[{each!r}].{name}", value)
+    if infos:
+        yield from _faults_of_infos(columns)
     if "after" in columns:
         yield from _faults_of_dependencies(ids, columns["after"])
+
+
+def _faults_of_infos(columns: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
+    """Yield what is wrong with jobs as the scheduler sees them, and with what is told twice."""
+    known = dict[JobInfo, None]()
+    for index, (each, info) in enumerate(zip(columns["id"], columns["info"], strict=True)):
+        where = f"jobs[{each!r}].info"
+        if info is None:
+            continue
+        if not is_of(info, JobInfo):
+            yield Fault(where, f"expected a JobInfo or None, got {shown(info)}")
+            continue
+        try:
+            is_new = info not in known
+        except TypeError:  # what cannot be hashed is no valid part of a job
+            is_new = True
+        if is_new:
+            try:
+                Snapshot(jobs=[info], queues=[Queue(name=info.queue)])
+            except SnapshotError as error:
+                yield Fault(where, "; ".join(map(str, error.faults)))
+                continue
+            known[info] = None
+        for name in ("depends_on", "plan"):
+            if getattr(info, name):
+                message = "expected none: use after, and let the scheduler plan"
+                yield Fault(f"{where}.{name}", message)
+        if not info.tasks or ordered_tasks(info).need > len(info.tasks):
+            yield Fault(f"{where}.tasks", "expected as many tasks as the job needs")
+        if columns["processors"][index] is not None:
+            message = "expected None, as info tells what the job needs"
+            yield Fault(f"jobs[{each!r}].processors", message)
+        for name in ("queue", "user", "priority", "labels"):
+            own = columns[name][index] if name in columns else None
+            theirs = getattr(info, name)
+            same = str(own) == theirs if name in ("queue", "user") else own == theirs
+            if own is not None and own != {} and not same:
+                message = f"expected that of info, {shown(theirs)}, or none, got {shown(own)}"
+                yield Fault(f"jobs[{each!r}].{name}", message)
 
 
 LATEST = 10**15
@@ -163,6 +162,8 @@ _NUMBER_COLUMNS = {
     "processors": _Number("a whole number, 1 or more", least=1, whole=True, known=True),
     "requested": _Number("a time in seconds above 0, or None", least=0, above=True, known=False),
     "think": _Number("a time in seconds, 0 or more", least=0, known=False),
+    "deadline": _Number("a time in seconds, or None", least=-LATEST, known=False),
+    "priority": _Number("a whole number", least=-LATEST, whole=True, known=False),
 }
 
 
@@ -183,59 +184,62 @@ def _faults_of_ids(ids: Sequence[object]) -> Iterator[Fault]:
 
 
 def _faults_of_dependencies(ids: Sequence[object], after: Sequence[object]) -> Iterator[Fault]:
-    given = {each: other for each, other in zip(ids, after, strict=True) if other is not None}
     known = set(ids)
-    before: dict[object, object] = {}
-    for each, other in given.items():
-        if type(other) in (int, str):
-            before[each] = other
-        if each not in before or other not in known:
+    before: dict[object, list[object]] = {}
+    for each, given in zip(ids, after, strict=True):
+        if given is None:
+            continue
+        where = f"jobs[{each!r}].after"
+        named: dict[str, object] = {where: given}
+        if is_tuple(given):
+            named = {}
+            for place, one in enumerate(given):
+                yield from faults_of_after(f"{where}[{place}]", one)
+                if is_of(one, After):
+                    named[f"{where}[{place}].job"] = one.job
+        for path, other in named.items():
+            if is_text(other) or is_integer(other):
+                before.setdefault(each, []).append(other)
+                if other in known:
+                    continue
             message = f"expected the id of a job in this workload, got {shown(other)}"
-            yield Fault(f"jobs[{each!r}].after", message)
-    # Each job depends on at most one other, so a path that never ends is a cycle.
+            yield Fault(path, message)
+    # Follow each path to its end; what is on the path that is followed closes a cycle.
     safe = known - before.keys()
     for each in before:
-        path = dict[object, None]()
+        passing = dict[object, Iterator[object]]()
         step = each
-        while step in before and step not in safe and step not in path:
-            path[step] = None
-            step = before[step]
-        if step in path:
-            passed = list(path)
-            around = [*passed[passed.index(step) :], step]
-            yield Fault(
-                f"jobs[{step!r}].after",
-                f"jobs depend on each other: {' after '.join(map(repr, around))}",
-            )
-        safe.update(path)
+        while step not in safe:
+            passing.setdefault(step, iter(before[step]))
+            following = next((other for other in passing[step] if other in known), None)
+            if following is None:
+                safe.add(step)
+                del passing[step]
+                if not passing:
+                    break
+                step = next(reversed(passing))
+            elif following in passing:
+                passed = list(passing)
+                around = [*passed[passed.index(following) :], following]
+                yield Fault(
+                    f"jobs[{following!r}].after",
+                    f"jobs depend on each other: {' after '.join(map(repr, around))}",
+                )
+                safe.update(passing)
+                break
+            elif following not in safe:
+                step = following
 
 
-JobId = int | str
-
-
-LARGEST = 10**8
-"""The most nodes of a machine, processors of a node, and jobs to be drawn."""
-
-
-def faults_of_count(
-    name: str, count: object, least: int, *, most: int = LARGEST
-) -> Iterator[Fault]:
-    """Yield what is wrong with a number of things."""
-    if type(count) is not int or count < least:
-        yield Fault(name, f"expected a whole number, {least} or more, got {shown(count)}")
-    elif count > most:
-        yield Fault(name, f"expected at most {most:,}, got {shown(count)}")
-
-
-def faults_of_seed(seed: object) -> Iterator[Fault]:
-    """Yield what is wrong with the seed of random choices."""
-    if type(seed) is not int:
-        yield Fault("seed", f"expected a whole number, got {shown(seed)}")
+def _infos(items: Iterable[NodeInfo], /) -> tuple[NodeInfo, ...]:
+    return kept_in_order(items, lambda node: node.name, "infos")
 
 
 @frozen
 class Machine:
-    """Equal nodes with the same number of processors each; in traces of GPU jobs, GPUs.
+    """Equal nodes with the same number of processors each, or nodes as a scheduler sees them.
+
+    In traces of GPU jobs, processors are GPUs.
 
     >>> Machine(nodes=32, per_node=8).processors
     256
@@ -244,22 +248,52 @@ class Machine:
     nodes: int
     """The number of nodes, 1 or more."""
     per_node: int = 1
-    """The number of processors of each node, 1 or more."""
+    """The number of processors of each node, 1 or more; with `infos`, of the largest."""
+    infos: tuple[NodeInfo, ...] = field(default=(), converter=_infos)
+    """The nodes in order of name, if they are more than processors; see `Machine.of`."""
 
     def __attrs_post_init__(self) -> None:
+        least = 0 if type(self.infos) is tuple and self.infos else 1
         faults = [
             *faults_of_count("nodes", self.nodes, 1),
-            *faults_of_count("per_node", self.per_node, 1),
+            *faults_of_count("per_node", self.per_node, least),
         ]
+        try:
+            Snapshot(nodes=self.infos)
+        except SnapshotError as error:
+            faults += error.faults
         if faults:
             raise WorkloadError(faults)
 
+    @classmethod
+    def of(cls, nodes: Iterable[NodeInfo]) -> Machine:
+        """Return the machine of these nodes.
+
+        Raises:
+            WorkloadError: The nodes are invalid, or there are none. All faults at once.
+        """
+        infos = _infos(nodes)
+        if type(infos) is not tuple or not infos:
+            raise WorkloadError.at("nodes", f"expected nodes, got {shown(nodes)}")
+        cls(1, infos=infos)  # refuses what cannot be
+        most = max(int(node.allocatable.milli_cpu // CPU) for node in infos)
+        return cls(len(infos), most, infos)
+
     @property
     def processors(self) -> int:
-        """The number of processors of all nodes together."""
-        return self.nodes * self.per_node
+        """The number of processors of all nodes together: their whole cpus."""
+        if not self.infos:
+            return self.nodes * self.per_node
+        return sum(int(node.allocatable.milli_cpu // CPU) for node in self.infos)
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all nodes have the same resources."""
+        return len({node.allocatable for node in self.infos}) <= 1
 
     def __str__(self) -> str:
+        if self.infos and not self.is_equal:
+            return f"{self.nodes:,} nodes with {self.processors:,} processors"
         if self.per_node == 1:
             return f"{self.nodes:,} processors"
         return f"{self.nodes:,} nodes of {self.per_node:,} processors"
@@ -278,10 +312,18 @@ class Job:
     """When it is submitted, 0 or later."""
     run: float
     """Its run time, 0 or more. Policies do not see it."""
-    processors: int
-    """The number of processors that it needs, all at once, from start to end; 1 or more."""
+    processors: int | None = None
+    """The number of processors that it needs, all at once, from start to end; 1 or more. None:
+    `info` says what it needs."""
+    info: JobInfo | None = None
+    """The job as the scheduler sees it. Names and UIDs are those of the simulator: `id`, and
+    `id-0`, `id-1` ... for the tasks in order; its estimate is the requested time."""
     requested: float | None = None
     """The time limit that its user requested, more than 0; None: unknown."""
+    priority: int | None = None
+    """Its priority, for policies that read it."""
+    deadline: float | None = None
+    """When it should have ended."""
     user: JobId | None = None
     group: JobId | None = None
     queue: JobId | None = None
@@ -289,10 +331,15 @@ class Job:
     application: JobId | None = None
     status: int | None = None
     """Its status in the log: 1 completed, 0 failed, 5 cancelled, or another number of the log."""
-    after: JobId | None = None
-    """The id of the job that must end before this one counts as submitted."""
+    after: JobId | tuple[After, ...] | None = None
+    """The id of the job that must end before this one counts as submitted, or conditions that
+    must all hold."""
     think: float = 0
     """The think time: from the end of that job to the submission of this one."""
+    speed: Speed | None = None
+    """How fast it works. None: a second of work in a second."""
+    checkpoint: Checkpoint | None = None
+    """When it saves its work. None: as the simulation says."""
     labels: Mapping[str, str] = field(factory=dict[str, str])
     """Other known properties, such as the model that a job trains."""
 
@@ -309,7 +356,8 @@ def _jobs(given: Iterable[Job]) -> Iterator[Job]:
 
 REQUIRED = ("id", "submit", "run", "processors")
 OPTIONAL = (
-    "requested", "user", "group", "queue", "partition", "application", "status", "after", "labels"
+    "requested", "user", "group", "queue", "partition", "application", "status", "after", "labels",
+    "info", "priority", "deadline", "speed", "checkpoint",
 )  # fmt: skip
 """Columns that are kept only if some job has a value; `think` is kept with `after`."""
 
@@ -330,7 +378,7 @@ class Workload:
     (1, 2)
     """
 
-    __slots__ = ("_columns", "_header", "_machine")
+    __slots__ = ("_columns", "_header", "_machine", "_sizes", "_tasks")
 
     def __init__(
         self,
@@ -389,6 +437,8 @@ class Workload:
             columns = dict(columns)  # type: ignore[arg-type]  # names are checked below
         except Exception as cause:
             raise WorkloadError.at("columns", f"raised {cause!r} when it was read") from cause
+        if "info" in columns and "id" in columns and "processors" not in columns:
+            columns = {**columns, "processors": (None,) * len(columns["id"])}
         faults = list(_faults_of(columns, REQUIRED, (*OPTIONAL, "think")))
         if machine is not None and not is_of(machine, Machine):
             faults.append(Fault("machine", f"expected a Machine or None, got {shown(machine)}"))
@@ -419,6 +469,34 @@ class Workload:
             name: tuple(column) if in_order else tuple(column[i] for i in order)
             for name, column in kept.items()
         }
+        self._tasks: tuple[OrderedTasks | None, ...] = ()
+        self._sizes = cast("tuple[int, ...]", self._columns["processors"])
+        if "info" in kept:
+            self._take_over_infos()
+
+    def _take_over_infos(self) -> None:
+        """Fill the columns with what jobs tell by their `info`."""
+        infos = self.infos
+        known: dict[JobInfo, OrderedTasks] = {}
+        for info in infos:
+            if info is not None and info not in known:
+                known[info] = ordered_tasks(info, len(known))
+        self._tasks = tuple(None if info is None else known[info] for info in infos)
+        self._sizes = tuple(
+            size if tasks is None else tasks.processors
+            for size, tasks in zip(self._sizes, self._tasks, strict=True)
+        )
+        for name in ("queue", "user", "priority", "labels"):
+            column = [
+                own if own is not None or info is None else getattr(info, name) or None
+                for own, info in zip(self._column(name), infos, strict=True)
+            ]
+            if any(value is not None for value in column):
+                self._columns[name] = tuple(column)
+
+    def tasks(self, job: int) -> OrderedTasks | None:
+        """Return the tasks of a job by its index; None: it needs processors alone."""
+        return self._tasks[job] if self._tasks else None
 
     def _selected(self, indexes: Sequence[int], **changed: Sequence[object]) -> Workload:
         columns: dict[str, Sequence[object]] = {
@@ -426,7 +504,7 @@ class Workload:
         }
         if "after" in columns:
             known = set(columns["id"])
-            columns["after"] = [after if after in known else None for after in columns["after"]]
+            columns["after"] = [_known_after(after, known) for after in columns["after"]]
         columns.update(changed)
         return Workload.from_columns(columns, machine=self.machine, header=self.header)
 
@@ -462,8 +540,13 @@ class Workload:
 
     @property
     def processors(self) -> tuple[int, ...]:
-        """The number of processors that each job needs."""
-        return cast("tuple[int, ...]", self._columns["processors"])
+        """The number of processors that each job needs; with `info`, the whole cpus of its need."""
+        return self._sizes
+
+    @property
+    def infos(self) -> tuple[JobInfo | None, ...]:
+        """Each job as the scheduler sees it, if it is given so."""
+        return cast("tuple[JobInfo | None, ...]", self._column("info"))
 
     @property
     def requested(self) -> tuple[float | None, ...]:
@@ -481,9 +564,9 @@ class Workload:
         return cast("tuple[JobId | None, ...]", self._column("queue"))
 
     @property
-    def after(self) -> tuple[JobId | None, ...]:
-        """The job that must end before each job counts as submitted, if any."""
-        return cast("tuple[JobId | None, ...]", self._column("after"))
+    def after(self) -> tuple[JobId | tuple[After, ...] | None, ...]:
+        """The job that must end before each job counts as submitted, if any; or conditions."""
+        return cast("tuple[JobId | tuple[After, ...] | None, ...]", self._column("after"))
 
     @property
     def has_dependencies(self) -> bool:
@@ -516,6 +599,10 @@ class Workload:
             )
         return self.think if name == "think" else self._column(name)
 
+    def columns(self) -> dict[str, list[object]]:
+        """Return the jobs as columns: those that are known of some job; see `from_columns`."""
+        return {name: list(column) for name, column in self._columns.items()}
+
     def __len__(self) -> int:
         return len(self._columns["id"])
 
@@ -544,14 +631,25 @@ class Workload:
 
     # Workloads derived from this one
 
-    def on(self, *, nodes: int, per_node: int = 1) -> Workload:
+    def on(self, *, nodes: int | Iterable[NodeInfo], per_node: int = 1) -> Workload:
         """Return the same jobs on another machine.
 
+        Args:
+            nodes: How many equal nodes, or the nodes: jobs of processors are then tasks of one
+                cpu each, and nodes are numbered in order of name.
+            per_node: The processors of each, if they are equal.
+
         Raises:
-            WorkloadError: `nodes` or `per_node` is not a whole number, 1 or more.
+            WorkloadError: `nodes` or `per_node` is not a whole number, 1 or more; or the nodes
+                are invalid.
         """
         changed = Workload.__new__(Workload)
-        changed._machine = Machine(nodes, per_node)
+        if is_collection(nodes):
+            changed._machine = Machine.of(cast("Iterable[NodeInfo]", nodes))
+        else:
+            changed._machine = Machine(cast("int", nodes), per_node)
+        changed._sizes = self._sizes
+        changed._tasks = self._tasks
         changed._header = self._header
         changed._columns = self._columns
         return changed
@@ -628,6 +726,14 @@ class Workload:
         time = self.submits[-1] - self.submits[0] if len(self) else 0
         work = sum(run * size for run, size in zip(self.runs, self.processors, strict=True))
         return work / (self.machine.processors * time) if time else 0.0
+
+
+def _known_after(after: object, known: Collection[object]) -> object:
+    """Return the conditions of a job that name known jobs."""
+    if not isinstance(after, tuple):
+        return after if after in known else None
+    left = tuple(each for each in cast("tuple[After, ...]", after) if each.job in known)
+    return left or None
 
 
 NO_MACHINE = Fault(

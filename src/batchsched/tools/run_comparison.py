@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from attrs import field, frozen
 
 from batchsched.model.serialisation import JsonValue
+from batchsched.simulation.checks import JobId
 from batchsched.simulation.record import state_at
 from batchsched.simulation.run import Run
-from batchsched.simulation.workload import JobId
 from batchsched.tools.causes import Parting
 from batchsched.tools.changes import counted
 from batchsched.tools.report import (

@@ -1,4 +1,4 @@
-"""The base class of policies, the settings that they get, and the outcome that they return.
+"""The settings of a simulation, the order of ties, and the outcome.
 
 An engine is anything that takes a workload, the run times to use and the settings, and returns an
 `Outcome`; all results, metrics, explanations, comparisons and plots are computed from that alone.
@@ -6,9 +6,8 @@ An engine is anything that takes a workload, the run times to use and the settin
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, cast, get_args
 
 from attrs import field, frozen
 
@@ -20,7 +19,10 @@ from batchsched.model.validation.values import (
     items_in,
     shown,
 )
-from batchsched.simulation.workload import SimulationError, Workload
+from batchsched.simulation.checks import SimulationError, is_number
+from batchsched.simulation.incidents import Incident, Reservation
+from batchsched.simulation.work import Checkpoint, faults_of_checkpoint
+from batchsched.simulation.workload import Workload
 
 EVENTS: Final = ("correction", "arrival", "end", "promise")
 
@@ -31,7 +33,7 @@ class Ties:
 
     Results depend on it: on the log KTH-SP2 the mean bounded slowdown of EASY varies by some
     percent with this alone; see `Run.tie_sensitivity`. The default is the order of the published
-    results. Incidents (see `Scheduled.incidents`) come before all events named here.
+    results. Incidents come before all events named here.
 
     >>> print(Ties())
     jobs that end as expected release first; correction, arrival, end, promise; then in order of id
@@ -73,6 +75,7 @@ class Ties:
 
 
 Passes = Literal["event", "instant"]
+Engines = Literal["auto", "fast", "general"]
 Progress = Callable[[int, int], object]
 """Called now and then with the number of ended jobs and the number of all jobs."""
 
@@ -82,36 +85,86 @@ class Settings:
     """The arguments of `simulate` other than the workload and the policy."""
 
     ties: Ties = field(factory=Ties)
-    passes: Passes = "event"
-    """Whether the policy decides after each event, or once after all events of an instant."""
+    passes: Passes | None = None
+    """Whether the policy decides after each event, or once after all events of an instant. None:
+    as the policy says, or else after each event."""
     end_at_request: bool = True
     """Whether jobs are stopped when they have run for their requested time."""
     progress: Progress | None = field(default=None, eq=False, repr=False)
+    incidents: tuple[Incident, ...] = ()
+    """Incidents: nodes fail, are drained or come back; jobs are cancelled or fail; queues
+    change."""
+    reservations: tuple[Reservation, ...] = ()
+    """Nodes that are for some jobs alone for a time."""
+    checkpoint: Checkpoint | None = None
+    """When jobs save their work that do not say so themselves. None: as the policy says, or else
+    never."""
+    resubmit_failed: bool = False
+    """Whether a failed job waits again; if not, it has ended."""
+    round_ends: float | None = None
+    """Ends and expected ends are rounded up to a multiple of it."""
+    engine: Engines = "auto"
+    """Which engine simulates; see `simulate`."""
 
     def __attrs_post_init__(self) -> None:
         faults: list[Fault] = []
         if not is_of(self.ties, Ties):
             faults.append(Fault("ties", f"expected Ties(...), got {shown(self.ties)}"))
-        if not is_text(self.passes) or self.passes not in ("event", "instant"):
-            faults.append(
-                Fault("passes", f"expected 'event' or 'instant', got {shown(self.passes)}")
-            )
-        if type(self.end_at_request) is not bool:
-            message = f"expected True or False, got {shown(self.end_at_request)}"
-            faults.append(Fault("end_at_request", message))
+        for name, value, known in (
+            ("passes", "event" if self.passes is None else self.passes, get_args(Passes)),
+            ("engine", self.engine, get_args(Engines)),
+        ):
+            if not is_text(value) or value not in known:
+                names = " or ".join(map(repr, known))
+                faults.append(Fault(name, f"expected {names}, got {shown(value)}"))
+        for name, switch in (
+            ("end_at_request", cast("object", self.end_at_request)),
+            ("resubmit_failed", cast("object", self.resubmit_failed)),
+        ):
+            if type(switch) is not bool:
+                faults.append(Fault(name, f"expected True or False, got {shown(switch)}"))
         if self.progress is not None and not callable(self.progress):
             message = f"expected a function of two numbers, or None, got {shown(self.progress)}"
             faults.append(Fault("progress", message))
+        for name, given, what in (
+            ("incidents", self.incidents, "incidents"),
+            ("reservations", self.reservations, "reservations"),
+        ):
+            if not is_of(given, tuple):
+                message = f"expected a collection of {what}, got {shown(given)}; use a list"
+                faults.append(Fault(name, message))
+        if self.checkpoint is not None:
+            faults += faults_of_checkpoint("checkpoint", self.checkpoint)
+        if self.round_ends is not None and not is_number(self.round_ends, least=0, above=True):
+            message = f"expected seconds above 0, or None, got {shown(self.round_ends)}"
+            faults.append(Fault("round_ends", message))
         if faults:
             raise SimulationError(faults)
 
     def __str__(self) -> str:
-        after = "each event" if self.passes == "event" else "all events of an instant"
+        after = "all events of an instant" if self.passes == "instant" else "each event"
         return f"one pass after {after}; at one instant: {self.ties}"
 
 
 Interval = tuple[int, float, float]
-"""An interval in which a job held its processors: index of the job, start, end."""
+"""An interval in which a job held resources: index of the job, start, end."""
+Piece = tuple[int, float, float, int, int, tuple[int, ...]]
+"""What a job held on a node: index of the job, start, end, index of the node, tasks, amounts."""
+
+
+@frozen(kw_only=True)
+class NodesOfRun:
+    """The nodes of a simulation, and what jobs held there."""
+
+    names: tuple[str, ...]
+    dimensions: tuple[str, ...]
+    """The names of the dimensions that some node offers: cpu, memory, then scalars by name."""
+    capacity: tuple[tuple[int, ...], ...]
+    """By node: what it offers in each dimension."""
+    pieces: Sequence[Piece] = field(repr=False)
+    """What jobs held, in order of start, job and node."""
+    down: Sequence[tuple[int, float, float]] = ()
+    """When nodes were out of service: index of the node, start, end (infinity: for ever)."""
 
 
 @frozen(kw_only=True)
@@ -138,10 +191,22 @@ class Outcome:
     """When jobs held their processors, if not from start to end."""
     parents: Mapping[str, str] = field(factory=dict[str, str])
     """Queue to its parent, where queues form a tree; as of the end of the simulation."""
+    resizes: Sequence[int] | None = None
+    """How often each job got more or fewer tasks."""
+    moves: Sequence[int] | None = None
+    """How often each job got as many tasks in other places."""
+    lost_work: Sequence[float] | None = None
+    """The work of each job that was lost when it was stopped, in seconds at speed 1."""
+    overhead: Sequence[float] | None = None
+    """For how long each job held what it needs without working: starts, saving, resizes."""
+    nodes: NodesOfRun | None = None
+    """The nodes, if the engine knows them."""
+    engine: str = "own"
+    """The engine: `fast`, `general`, or another that the policy brings along."""
 
 
 class Engine(Protocol):
-    """A simulation engine: a pool of processors, jobs on nodes, or a cluster with a scheduler."""
+    """A simulation engine: anything that runs a workload and says what came of it."""
 
     def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
         """Simulate a workload whose jobs run for the given times.
@@ -149,18 +214,3 @@ class Engine(Protocol):
         It must end even if jobs wait that can never start; `Outcome.unfinished` lists those.
         """
         ...
-
-
-class Policy(ABC):
-    """Decides which jobs start when. To write your own, see `DecidingPolicy`.
-
-    Policies hold their parameters, and no state of a simulation: one policy may be used in many
-    simulations, and in other processes.
-    """
-
-    @abstractmethod
-    def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
-        """Simulate a workload whose jobs run for the given times."""
-
-    def __str__(self) -> str:
-        return type(self).__name__

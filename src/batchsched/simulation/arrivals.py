@@ -1,0 +1,93 @@
+"""When jobs arrive: as the log says, and when what they come after has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from batchsched.simulation.work import After, On
+from batchsched.simulation.workload import Workload
+
+
+class Arrivals:
+    """Passes arrivals on one instant at a time, so that the queue of events stays short.
+
+    Args:
+        workload: The jobs; they are identified by their index.
+        push: Called with the time of each arrival and the job. Arrivals of the log come in order.
+    """
+
+    def __init__(self, workload: Workload, push: Callable[[float, int], object]) -> None:
+        self._workload = workload
+        self._submit = workload.submits
+        self._push = push
+        self._next = 0
+        self._last = -1
+        self.eligible: list[float | None] | None = None
+        """When each job counted as submitted, if any job depends on another."""
+        self._left = dict[int, list[tuple[int, On, float]]]()
+        """The conditions of each job that do not hold yet: index of the other job, what must
+        happen to it, and the seconds from then."""
+        self._followers = dict[int, list[int]]()
+        self._from = dict[int, float]()
+        self._happened = dict[int, set[On]]()
+        if workload.has_dependencies:
+            self.eligible = list(workload.submits)
+            places = {each: index for index, each in enumerate(workload.ids)}
+            for job, (after, think) in enumerate(zip(workload.after, workload.think, strict=True)):
+                if after is None:
+                    continue
+                conditions = after if isinstance(after, tuple) else (After(after, think=think),)
+                self._left[job] = [(places[one.job], one.on, one.think) for one in conditions]
+                for other in dict.fromkeys(other for other, _, _ in self._left[job]):
+                    self._followers.setdefault(other, []).append(job)
+                self.eligible[job] = None
+        self._depends = frozenset(self._left)
+
+    def push_next(self) -> None:
+        """Push all arrivals of the next instant. Call this again once the last is processed."""
+        submit, depends = self._submit, self._depends
+        place = self._next
+        count = len(submit)
+        instant = None
+        while place < count and (instant is None or submit[place] == instant):
+            if place not in depends:
+                instant = submit[place]
+                self._push(instant, place)
+                self._last = place
+            place += 1
+        self._next = place
+
+    def is_last_known(self, job: int) -> bool:
+        """Return whether this job is the last of the log whose arrival was pushed."""
+        return job == self._last
+
+    def happened(self, job: int, now: float, *what: On) -> None:
+        """Push the arrivals of the jobs that wait for what has happened to this one."""
+        if self.eligible is None or job not in self._followers:
+            return
+        self._happened.setdefault(job, set()).update(what)
+        for follower in self._followers[job]:
+            left = self._left[follower]
+            met = [each for each in left if each[0] == job and each[1] in what]
+            if not met:
+                continue
+            left[:] = [each for each in left if each not in met]
+            latest = max(now + think for _, _, think in met)
+            time = self._from[follower] = max(self._from.get(follower, latest), latest)
+            if not left:
+                time = max(self._submit[follower], time)
+                self.eligible[follower] = time
+                self._push(time, follower)
+
+    def why_never(self, job: int) -> str | None:
+        """Return why a job has never arrived; None if it has."""
+        if self.eligible is None or self.eligible[job] is not None:
+            return None
+        return "it depends on " + "; ".join(self._conditions(job))
+
+    def _conditions(self, job: int) -> Iterator[str]:
+        ids = self._workload.ids
+        for other, on, _ in self._left[job]:
+            has_ended = "ended" in self._happened.get(other, ())
+            never = "has ended and will never have" if has_ended else "has not"
+            yield f"job {ids[other]!r}, which {never} {on}"

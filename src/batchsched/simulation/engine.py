@@ -1,0 +1,757 @@
+"""The general engine: jobs on nodes, stopped, resized and resumed, under any policy."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from math import inf
+from typing import Final, Protocol, cast
+
+from batchsched.errors import Fault
+from batchsched.model.cluster import JobInfo
+from batchsched.model.validation.values import is_of, is_text, shown
+from batchsched.simulation.arrivals import Arrivals
+from batchsched.simulation.books import Holding, books_of_machine
+from batchsched.simulation.checks import (
+    JobId,
+    PolicyError,
+    SimulationError,
+    faults_of_part,
+    is_number,
+)
+from batchsched.simulation.decisions import Decision, Resize, Start, Stop, WaitingJob, Wake
+from batchsched.simulation.incidents import (
+    Incident,
+    JobCancelled,
+    JobFailed,
+    NodeDown,
+    NodeDrained,
+    NodeUp,
+    QueueSet,
+    faults_of_incidents,
+)
+from batchsched.simulation.nodes import Placement
+from batchsched.simulation.predictors import Corrector, Prediction, Predictor
+from batchsched.simulation.progress import Job, at_or_after, exact
+from batchsched.simulation.randomness import RandomNumbers
+from batchsched.simulation.settings import NodesOfRun, Outcome, Passes, Settings
+from batchsched.simulation.state import SimulationState
+from batchsched.simulation.view import View
+from batchsched.simulation.work import Checkpoint
+from batchsched.simulation.workload import Workload
+
+
+class Decides(Protocol):
+    """Decides in one simulation."""
+
+    def decide(self, view: View, /) -> Iterable[Decision]:
+        """Return what to do now."""
+        ...
+
+
+class Deciding(Protocol):
+    """What the engine asks of a policy; see `Policy`."""
+
+    @property
+    def predictor(self) -> Predictor | None: ...  # noqa: D102
+
+    @property
+    def corrector(self) -> Corrector | None: ...  # noqa: D102
+
+    @property
+    def order(self) -> Callable[[WaitingJob, float], object] | None: ...  # noqa: D102
+
+    @property
+    def passes(self) -> Passes | None: ...  # noqa: D102
+
+    @property
+    def checkpoint(self) -> Checkpoint | None: ...  # noqa: D102
+
+    @property
+    def placement(self) -> Placement | None: ...  # noqa: D102
+
+    @property
+    def is_scheduler(self) -> bool: ...  # noqa: D102
+
+    def begin(self, workload: Workload, /) -> Decides: ...  # noqa: D102
+
+    def faults_of(self, workload: Workload, settings: Settings, /) -> Iterable[Fault]: ...  # noqa: D102
+
+
+_RESERVATION: Final = 0
+_INCIDENT: Final = 1
+_DUE: Final = 2
+_CORRECTION: Final = 3
+_ARRIVAL: Final = 4
+_END: Final = 5
+_WAKE: Final = 6
+_KINDS: Final = {"correction": _CORRECTION, "arrival": _ARRIVAL, "end": _END, "promise": _WAKE}
+_FIRST: Final = {_RESERVATION: -3, _INCIDENT: -2, _DUE: -1}
+_MOST_PASSES: Final = 100
+"""The most passes in a row that a policy may ask for at once."""
+_MOST_IDLE: Final = 1000
+"""The most passes in a row that a policy may ask for while nothing runs or will arrive."""
+_REPORT_EVERY: Final = 1000
+"""The number of jobs that end between two calls of `progress`."""
+_MOST_FAULTS: Final = 20
+"""The most faults that a message lists."""
+
+
+def run_on_nodes(
+    workload: Workload, runs: Sequence[float], settings: Settings, policy: Deciding
+) -> Outcome:
+    """Simulate a workload under any policy.
+
+    Cost: an event is logarithmic in the number of events to come, plus the cost of the pass that
+    follows it.
+
+    Args:
+        workload: The jobs and the machine.
+        runs: The work of each job, in seconds at speed 1.
+        settings: How to simulate.
+        policy: The policy that decides.
+    """
+    return _Simulation(workload, runs, settings, policy).run()
+
+
+class _Watched:
+    """The running jobs, for predictions: always current."""
+
+    def __init__(self, state: SimulationState) -> None:
+        self._state = state
+
+    @property
+    def now(self) -> float:
+        return self._state.now
+
+    @property
+    def running(self) -> Mapping[int, float]:
+        return self._state.unended
+
+
+class _Simulation:
+    def __init__(
+        self, workload: Workload, runs: Sequence[float], settings: Settings, policy: Deciding
+    ) -> None:
+        assert workload.machine is not None
+        self._workload = workload
+        self._settings = settings
+        self._policy = policy
+        self._runs = runs
+        names_nodes = bool(settings.reservations) or any(
+            is_of(each, kind)
+            for each in settings.incidents
+            for kind in (NodeDown, NodeDrained, NodeUp)
+        )
+        as_pool = policy.placement is None and not names_nodes and not policy.is_scheduler
+        faults: list[Fault] = []
+        if policy.placement is not None:
+            faults += faults_of_part("placement", policy.placement, "begin", "FirstFit()")
+            if not workload.machine.is_equal:
+                message = "expected equal nodes, got others; use a policy without a placement"
+                faults.append(Fault("placement", message))
+        self._state = state = SimulationState(
+            workload,
+            runs,
+            settings,
+            books_of_machine(workload.machine, as_pool=as_pool),
+            None if faults else policy.placement,
+            policy.checkpoint,
+            is_scheduler=policy.is_scheduler,
+        )
+        named = state.books.named
+        self._node_of: dict[int | str, int] = {}
+        for name, at in named.items():
+            self._node_of |= {name: at, at: at}
+        self._check(faults)
+        self._who = str(policy)
+        self._reserve()
+        count = len(workload)
+        self._ends: list[float | None] = [None] * count
+        self._endings = dict[int, str]()
+        self._down_since = dict[int, float]()
+        self._down: list[tuple[int, float, float]] = []
+        self._events: list[tuple[float, int, int, int, int, int]] = []
+        self._sequence = count
+        seed = settings.ties.seed
+        self._due_first = settings.ties.due_first and seed is None
+        self._random = None if seed is None else RandomNumbers(seed).bits
+        self._ranks = _FIRST | {
+            _KINDS[kind]: place for place, kind in enumerate(settings.ties.order)
+        }
+        self._wakes_at: float = inf
+        self._again = False
+        self._ended = 0
+        self._arrivals = Arrivals(
+            workload, lambda time, job: self._push(time, _ARRIVAL, job, sequence=job)
+        )
+        self._prediction = self._begin_prediction()
+        self._decider = policy.begin(workload)
+
+    def _begin_prediction(self) -> Prediction | None:
+        predictor = self._policy.predictor
+        if predictor is None:
+            return None
+        prediction = predictor.begin(self._workload, self._runs)
+        watch = getattr(prediction, "watch", None)
+        if watch is not None:
+            watch(_Watched(self._state))
+        return prediction
+
+    # What is wrong
+
+    def _check(self, faults: list[Fault]) -> None:
+        workload, settings, policy = self._workload, self._settings, self._policy
+        if policy.predictor is not None:
+            faults += faults_of_part("predictor", policy.predictor, "begin", "Requested()")
+        if policy.corrector is not None:
+            faults += faults_of_part("corrector", policy.corrector, "correct", "Doubling()")
+        faults += faults_of_incidents(
+            settings.incidents, settings.reservations, self._node_of, workload.ids
+        )
+        faults += policy.faults_of(workload, settings)
+        of_jobs = list(self._faults_of_jobs())
+        faults += of_jobs[:_MOST_FAULTS]
+        if len(of_jobs) > _MOST_FAULTS:
+            faults.append(Fault("jobs", f"{len(of_jobs) - _MOST_FAULTS:,} more faults"))
+        if faults:
+            raise SimulationError(faults)
+
+    def _faults_of_jobs(self) -> Iterator[Fault]:
+        state, columns = self._state, self._state.columns
+        known = dict[object, str | None]()
+        labels = {label for node in state.books.nodes for label in node.info.labels}
+        for index, each in enumerate(state.ids):
+            info, speed = columns.infos[index], columns.speeds[index]
+            if speed is not None and speed.label and speed.label not in labels:
+                message = f"expected a label of some node, got {speed.label!r}"
+                yield Fault(f"jobs[{each!r}].speed.label", message)
+            tasks = self._workload.tasks(index)
+            key = (columns.sizes[index] if tasks is None else -1 - tasks.number, speed)
+            if key not in known:
+                known[key] = self._problem_of(index, info)
+            problem = known[key]
+            if problem is not None:
+                what = "processors" if info is None else "info"
+                yield Fault(f"jobs[{each!r}].{what}", problem)
+
+    def _problem_of(self, index: int, info: JobInfo | None) -> str | None:
+        state, policy = self._state, self._policy
+        if info is not None and not policy.is_scheduler:
+            if policy.placement is not None:
+                return f"expected processors, which the placement {policy.placement} needs"
+            if any(task.host_ports or task.pod_affinity or task.pod_anti_affinity
+                   for task in info.tasks):  # fmt: skip
+                return "host ports and affinity to other tasks need the policy Scheduled"
+        shape, speed = state.shape_of(index), state.columns.speeds[index]
+        if shape is None:
+            return "it needs something that no node offers"
+        if speed is not None and not speed.of_tasks(shape.need):
+            return f"expected a speed of the {shape.need} tasks that it needs, got none"
+        if policy.is_scheduler or policy.placement is not None:
+            return None
+        empty = {node.index: (node.capacity, 0) for node in state.books.nodes}
+        if state.first_fit(shape, shape.need, dict(empty), lambda _: True) is None:
+            return (
+                "it does not fit on the machine, even if nothing else runs; leave it out with "
+                "workload.where(...), or use a larger machine"
+            )
+        return None
+
+    def _reserve(self) -> None:
+        """Tell the nodes their reservations."""
+        for one in self._settings.reservations:
+            jobs = frozenset(self._state.index_of[job] for job in one.jobs)
+            for node in one.nodes:
+                book = self._state.books.nodes[self._node_of[node]]
+                book.reservations.append((one.start, one.end, jobs))
+
+    # The loop
+
+    def run(self) -> Outcome:
+        state, progress = self._state, self._settings.progress
+        passes = self._settings.passes or self._policy.passes
+        once_an_instant = passes == "instant"
+        events, arrivals = self._events, self._arrivals
+        for number, one in enumerate(self._settings.reservations):
+            self._push(one.start, _RESERVATION, number, version=1)
+            self._push(one.end, _RESERVATION, number, version=0)
+        for number, incident in enumerate(self._settings.incidents):
+            self._push(incident.at, _INCIDENT, number)
+        arrivals.push_next()
+        pending, idle = False, 0
+        while events:
+            now, _, _, kind, which, version = heappop(events)
+            state.now = now
+            if kind == _ARRIVAL:
+                if arrivals.is_last_known(which):
+                    arrivals.push_next()
+                pending |= self._arrive(which)
+            elif kind == _END:
+                pending |= self._end(which, version)
+            elif kind == _DUE:
+                job = state.jobs[which]
+                if job is not None and job.version == version:
+                    self._release(job)
+            elif kind == _CORRECTION:
+                self._correct(which, version)
+            elif kind == _WAKE:
+                if now == self._wakes_at:
+                    self._wakes_at = inf
+                    state.cause("wake")
+                    pending = True
+            elif kind == _INCIDENT:
+                pending |= self._apply(self._settings.incidents[which])
+            else:
+                pending |= self._set_reservation(which, starts=version == 1)
+            if pending and not (once_an_instant and events and events[0][0] == now):
+                pending = False
+                self._decide()
+            if self._again and not (events and events[0][0] == now):
+                self._decide_again()
+            is_idle = kind == _WAKE and not state.running and self._wakes_at < inf
+            idle = idle + 1 if is_idle and len(events) == 1 else 0
+            if idle > _MOST_IDLE:
+                break
+        if progress is not None:
+            progress(self._ended, len(self._workload))
+        return self._outcome()
+
+    def _push(
+        self,
+        time: float,
+        kind: int,
+        which: int,
+        *,
+        version: int = 0,
+        sequence: int | None = None,
+    ) -> None:
+        if sequence is None:
+            self._sequence = sequence = self._sequence + 1
+        if self._random is None or kind in (_RESERVATION, _INCIDENT):
+            rank = self._ranks[kind]
+        else:
+            rank = self._random()
+        heappush(self._events, (time, rank, sequence, kind, which, version))
+
+    # Events
+
+    def _arrive(self, index: int) -> bool:
+        if index in self._endings:
+            return False
+        estimate = None
+        if self._prediction is not None:
+            estimate = self._prediction.predict(index)
+            if not estimate >= 0:
+                message = f"expected a predicted run time of 0 s or more, got {shown(estimate)}"
+                raise SimulationError.at(f"jobs[{self._state.ids[index]!r}]", message)
+        self._state.arrive(index, estimate)
+        self._state.cause("arrival", self._state.ids[index])
+        return True
+
+    def _end(self, index: int, version: int) -> bool:
+        job = self._state.jobs[index]
+        if job is None or version not in (job.version, job.released):
+            return False
+        if not job.released:
+            self._release(job)
+        self._finish(job)
+        return True
+
+    def _release(self, job: Job) -> None:
+        """Let a job release what it holds; its end may be processed later at the same instant."""
+        early = job.expected > self._state.now
+        version = job.version
+        self._let_go(job)
+        job.released = version
+        self._state.cause("end", job.id, early=early)
+
+    def _finish(self, job: Job) -> None:
+        now, progress = self._state.now, self._settings.progress
+        self._ends[job.index] = now
+        job.released = 0
+        job.version += 1
+        self._state.unended.pop(job.index, None)
+        if self._prediction is not None:
+            self._prediction.ended(job.index, self._runs[job.index])
+        self._arrivals.happened(job.index, now, "started", "ended", "succeeded")
+        self._ended += 1
+        if progress is not None and self._ended % _REPORT_EVERY == 0:
+            progress(self._ended, len(self._workload))
+
+    def _let_go(self, job: Job) -> None:
+        holding = job.holding
+        assert holding is not None
+        self._state.change_holding(job, None)
+        self._state.give_back(job, holding, None)
+
+    def _correct(self, index: int, version: int) -> None:
+        state, job, corrector = self._state, self._state.jobs[index], self._policy.corrector
+        if job is None or job.version != version or corrector is None:
+            return
+        last = job.estimate
+        requested = state.columns.requested[index] or 0
+        estimate = corrector.correct(job.first_estimate, last, job.corrections, requested)
+        if not estimate > last:
+            raise PolicyError(
+                f"expected the corrector {corrector} to return more than the {last!r} s that "
+                f"the job has run, got {shown(estimate)} s"
+            )
+        job.corrections += 1
+        job.estimate = estimate
+        job.seen = None
+        del state.running[bisect_left(state.running, (job.expected, index))]
+        job.advance(exact(state.now))
+        end = state.expect(job)
+        self._push_expected(job, end)
+
+    def _push_expected(self, job: Job, end: float, sequence: int | None = None) -> None:
+        """Push what happens when a job is expected to end."""
+        if job.expected == inf:
+            return
+        if self._policy.corrector is not None and end > job.expected:
+            self._push(job.expected, _CORRECTION, job.index, version=job.version)
+        elif end == job.expected and self._due_first:
+            self._push(job.expected, _DUE, job.index, version=job.version, sequence=sequence)
+
+    def _push_end(self, job: Job) -> None:
+        """Push the end of a job that holds something, if it works."""
+        end = self._state.expect(job)
+        if end < inf:
+            self._sequence = sequence = self._sequence + 1
+            self._push(end, _END, job.index, version=job.version, sequence=sequence)
+            self._push_expected(job, end, sequence)
+
+    # Incidents and reservations
+
+    def _apply(self, incident: Incident) -> bool:
+        """Apply an incident; return whether anything has happened."""
+        state = self._state
+        match incident:
+            case NodeDown() | NodeDrained() | NodeUp():
+                return self._set_node(incident)
+            case QueueSet():
+                state.queues_set[incident.queue.name] = incident
+                state.cause("queue", incident.queue.name)
+                return True
+            case JobCancelled():
+                index = state.index_of[incident.job]
+                if self._ends[index] is not None or index in self._endings:
+                    return False
+                return self._leave(index, "cancelled")
+            case JobFailed():
+                index = state.index_of[incident.job]
+                job = state.jobs[index]
+                if job is None or job.holding is None or not job.began:
+                    return False
+                if not self._settings.resubmit_failed:
+                    return self._leave(index, "failed")
+                self._stop(job, told=True)
+                return True
+
+    def _leave(self, index: int, ending: str) -> bool:
+        """Remove a job that has not ended; return whether it had arrived."""
+        state, job = self._state, self._state.jobs[index]
+        self._endings[index] = ending
+        if job is not None:
+            early = job.holding is not None and job.expected > state.now
+            if job.holding is not None:
+                self._let_go(job)
+            else:
+                self._unqueue(job)
+            job.version += 1
+            state.unended.pop(index, None)
+            state.cause("failed" if ending == "failed" else "cancelled", job.id, early=early)
+            if state.starts[index] is not None:
+                self._ends[index] = state.now
+        self._arrivals.happened(index, state.now, "started", "ended", "failed")
+        return job is not None
+
+    def _set_node(self, incident: NodeDown | NodeDrained | NodeUp) -> bool:
+        state, index = self._state, self._node_of[incident.node]
+        node, name, now = state.books.nodes[index], state.books.nodes[index].info.name, state.now
+        if isinstance(incident, NodeUp):
+            if node.in_service and not node.drained:
+                return False
+            if not node.in_service:
+                self._down.append((index, self._down_since.pop(index), now))
+            node.in_service, node.drained = True, False
+            state.cause("up", name, early=True)
+            return True
+        if not node.in_service or (node.drained and isinstance(incident, NodeDrained)):
+            return False
+        if isinstance(incident, NodeDrained):
+            node.drained = True
+            state.cause("drained", name)
+            return True
+        self._stop_all_on(index, frozenset())
+        node.in_service, node.drained = False, False
+        self._down_since[index] = now
+        state.cause("down", name)
+        return True
+
+    def _stop_all_on(self, node: int, spared: frozenset[int]) -> None:
+        for index in list(self._state.books.nodes[node].held):
+            job = self._state.jobs[index]
+            if job is not None and index not in spared:
+                self._stop(job, told=True)
+
+    def _set_reservation(self, number: int, *, starts: bool) -> bool:
+        state, one = self._state, self._settings.reservations[number]
+        jobs = frozenset(state.index_of[job] for job in one.jobs)
+        for node in dict.fromkeys(self._node_of[node] for node in one.nodes):
+            if starts:
+                self._stop_all_on(node, jobs)
+            state.books.nodes[node].reserved = (one, jobs) if starts else None
+        state.cause("reserved" if starts else "unreserved", one.name)
+        return True
+
+    # Stops, and the queue
+
+    def _unqueue(self, job: Job) -> None:
+        queue = self._state.queue
+        place = bisect_left(queue, job.queued, key=lambda each: each.queued)
+        assert queue[place] is job
+        del queue[place]
+
+    def _stop(self, job: Job, *, told: bool = False) -> None:
+        """Stop a job: it waits again with what it kept, or has ended, if that is all."""
+        state = self._state
+        job.advance(exact(state.now))
+        began = job.began
+        if began:
+            job.kept = job.saved()
+            state.lost[job.index] += job.done - job.kept
+            job.done = job.kept
+        early = job.expected > state.now
+        self._let_go(job)
+        state.unended.pop(job.index, None)
+        if began and job.kept >= job.run:
+            state.cause("end", job.id, early=early)
+            self._finish(job)
+            return
+        if began:
+            job.stops += 1
+        job.seen = None
+        insort(state.queue, job, key=lambda each: each.queued)
+        if told:
+            state.cause("stop", job.id, early=True)
+
+    # Decisions
+
+    def _decide_again(self) -> None:
+        count = 0
+        while self._again:
+            self._again = False
+            count += 1
+            if count > _MOST_PASSES:
+                raise PolicyError(
+                    f"{self._who}, at {self._state.now:,} s: asked for more than {_MOST_PASSES} "
+                    "passes in a row; it never settles"
+                )
+            self._state.cause("wake")
+            self._decide()
+
+    def _decide(self) -> None:
+        state = self._state
+        causes, state.causes = tuple(state.causes), []
+        view = View(state, self._who, self._policy.order, causes)
+        given = self._decider.decide(view)
+        try:
+            decisions = list(given)
+        except TypeError as cause:
+            if is_of(given, Iterable):  # type: ignore[type-abstract]
+                raise
+            message = f"expected decisions, got {shown(given)}; return a list, or yield them"
+            raise PolicyError(f"{self._who}, at {state.now:,} s: {message}") from cause
+        if decisions:
+            self._carry_out(decisions)
+
+    def _carry_out(self, decisions: Iterable[Decision]) -> None:
+        """Carry out decisions as one step: first what is given back, then what is taken."""
+        state, who = self._state, self._who
+        taking: list[tuple[Start | Resize, Job, Holding | None]] = []
+        touched = dict[int, str]()
+        for each in decisions:
+            if isinstance(each, Wake):
+                self._wake(each.at)
+                continue
+            if isinstance(each, Start | Stop | Resize):
+                decision: Start | Stop | Resize = each
+            else:
+                decision = Start(each)
+            if not isinstance(decision, Stop):
+                faults = decision.cost is not None and not is_number(decision.cost, least=0)
+                if faults:
+                    raise state.error(who, decision.job, f"was given the cost {decision.cost!r}")
+            job = self._job_of(decision, touched)
+            if isinstance(decision, Stop):
+                self._stop(job)
+            elif isinstance(decision, Resize):
+                after = state.holding_of(job, decision.places, who)
+                assert job.holding is not None
+                if after.counts != job.holding.counts:
+                    state.give_back(job, job.holding, after)
+                taking.append((decision, job, after))
+            else:
+                taking.append((decision, job, None))
+        for decision, job, holding in taking:
+            if isinstance(decision, Resize):
+                assert holding is not None
+                self._resize(decision, job, holding)
+            elif self._ends[job.index] is None:
+                self._start(decision, job)
+
+    def _job_of(self, decision: Start | Stop | Resize, touched: dict[int, str]) -> Job:
+        """Return the job of a decision.
+
+        Raises:
+            PolicyError: It does not wait, or does not run, or is decided on twice.
+        """
+        state, who = self._state, self._who
+        each = decision.job
+        index = state.index_of.get(each) if is_of(each, int) or is_text(each) else None
+        job = None if index is None else state.jobs[index]
+        if job is None or index is None:
+            raise state.error(who, each, "does not wait: there is no such job yet")
+        before = touched.get(index, "holds" if job.holding is not None else "waits")
+        if job.holding is None and before == "waits" and self._has_gone(job):
+            before = "has ended"
+        wanted = "waits" if isinstance(decision, Start) else "holds"
+        if before != wanted:
+            what = "does not wait" if wanted == "waits" else "does not run"
+            raise state.error(who, job, what)
+        touched[index] = "waits" if isinstance(decision, Stop) else "was decided on"
+        return job
+
+    def _has_gone(self, job: Job) -> bool:
+        return bool(self._ends[job.index] is not None or job.index in self._endings or job.released)
+
+    def _wake(self, at: float) -> None:
+        now = self._state.now
+        if not (is_number(at, least=now) or at == inf):
+            raise PolicyError(f"{self._who}, at {now:,} s: asked to wake at {at!r}, in the past")
+        if at == now:
+            self._again = True
+        elif at != self._wakes_at:
+            self._wakes_at = at
+            if at < inf:
+                self._push(at, _WAKE, -1)
+
+    def _start(self, decision: Start, job: Job) -> None:
+        state, who = self._state, self._who
+        if decision.places is None:
+            holding = state.usual_places(job, who)
+        else:
+            holding = state.holding_of(job, decision.places, who)
+        cost = state.restart_cost(job) if decision.cost is None else exact(decision.cost)
+        state.take(job, holding, None, who)
+        self._unqueue(job)
+        state.change_holding(job, holding)
+        job.owed = cost
+        self._begun(job)
+
+    def _resize(self, decision: Resize, job: Job, after: Holding) -> None:
+        state, who = self._state, self._who
+        before = job.holding
+        assert before is not None
+        is_same = before.counts == after.counts
+        began = job.began
+        cost = 0 if decision.cost is None else exact(decision.cost)
+        if decision.cost is None and began and not is_same:
+            cost = exact(job.checkpoint.resize)
+        if is_same and not cost:
+            return
+        if not is_same:
+            state.take(job, after, before, who)
+            if began and before.tasks == after.tasks:
+                state.moves[job.index] += 1
+            elif began:
+                state.resizes[job.index] += 1
+        state.change_holding(job, after)
+        job.owed += cost
+        self._begun(job)
+
+    def _begun(self, job: Job) -> None:
+        """Push the end of a job that was given places."""
+        state = self._state
+        if job.start is not None and not job.began:
+            job.began = True
+            self._arrivals.happened(job.index, state.now, "started")
+        self._push_end(job)
+
+    # The outcome
+
+    def _outcome(self) -> Outcome:
+        state = self._state
+        count = len(self._workload)
+        held: list[float] = [0] * count
+        for _, index in state.running:  # jobs that hold resources for ever
+            job = state.jobs[index]
+            assert job is not None
+            state.intervals.append((index, job.interval_since, state.now))
+        for index, start, end in state.intervals:
+            held[index] += end - start
+        jobs = [job for job in state.jobs if job is not None]
+        overhead: list[float] = [0] * count
+        predicted: list[float] = [0] * count
+        stops = [0] * count
+        for job in jobs:
+            overhead[job.index] = at_or_after(job.overhead)
+            predicted[job.index] = job.first_estimate
+            stops[job.index] = job.stops
+        down = [*self._down, *((node, since, inf) for node, since in self._down_since.items())]
+        books = state.books
+        parents = getattr(self._decider, "queue_parents", dict[str, str])
+        return Outcome(
+            starts=state.starts,
+            ends=self._ends,
+            eligible=self._arrivals.eligible,
+            unfinished=dict(self._unfinished()),
+            endings=self._endings,
+            predicted=predicted if self._prediction is not None else None,
+            held=held,
+            preemptions=stops,
+            intervals=sorted(state.intervals),
+            parents=parents(),
+            resizes=state.resizes,
+            moves=state.moves,
+            lost_work=[at_or_after(each) for each in state.lost],
+            overhead=overhead,
+            nodes=NodesOfRun(
+                names=tuple(node.info.name for node in books.nodes),
+                dimensions=books.dimensions,
+                capacity=tuple(node.capacity for node in books.nodes),
+                pieces=sorted(state.pieces, key=lambda each: (each[1], each[0], each[3], each[2])),
+                down=sorted(down),
+            ),
+            engine="general",
+        )
+
+    def _unfinished(self) -> Iterator[tuple[int, str]]:
+        left = [index for index, end in enumerate(self._ends) if end is None]
+        why_waiting = cast(
+            "Callable[[Sequence[JobId]], Mapping[JobId, str]] | None",
+            getattr(self._decider, "why_waiting", None),
+        )
+        reasons: Mapping[JobId, str] = {}
+        if left and why_waiting is not None:
+            reasons = why_waiting([self._state.ids[index] for index in left])
+        for index in left:
+            each, job = self._state.ids[index], self._state.jobs[index]
+            if index in self._endings:
+                yield index, f"it was {self._endings[index]} before it started"
+            elif job is None:
+                why = self._arrivals.why_never(index)
+                yield index, why or "it never arrived"
+            elif each in reasons:
+                yield index, reasons[each]
+            elif job.holding is not None:
+                has = f"{job.holding.tasks} of the {job.shape.need} tasks that it needs"
+                yield index, f"it holds {has}, and nothing else will happen"
+            else:
+                size = self._workload.processors[index]
+                free = self._state.books.free_processors()
+                why = f"{self._who} did not start it, with {free} processors free for its {size}"
+                yield index, f"{why}, and nothing else will happen"

@@ -1,0 +1,441 @@
+"""Policies: the base class of all, in order, and with backfilling."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf, nextafter
+from typing import Literal
+
+from attrs import field, frozen
+
+from batchsched.errors import Fault
+from batchsched.model.validation.values import is_text, shown
+from batchsched.simulation.books import Pairs
+from batchsched.simulation.checks import JobId, SimulationError, faults_of_count
+from batchsched.simulation.decisions import Decision, Start, WaitingJob, Wake
+from batchsched.simulation.engine import Decides, run_on_nodes
+from batchsched.simulation.nodes import Nodes, Placement, take_open
+from batchsched.simulation.pool import (
+    ConservativeScheduler,
+    EasyScheduler,
+    InOrder,
+    Pool,
+    PoolScheduler,
+    run_on_pool,
+)
+from batchsched.simulation.predictors import Corrector, Predictor, Requested
+from batchsched.simulation.settings import Outcome, Passes, Settings
+from batchsched.simulation.view import View
+from batchsched.simulation.work import Checkpoint
+from batchsched.simulation.workload import Workload
+
+Order = Callable[[WaitingJob, float], object]
+"""Returns the key of a waiting job at a time; jobs with smaller keys come first."""
+
+
+class Policy(ABC):
+    """Decides which jobs start when and where, and which are stopped or resized.
+
+    To write your own, implement `decide`:
+
+    >>> from batchsched.simulation import Job, Workload, simulate
+    >>> class WidestFirst(Policy):
+    ...     def order(self, job, now):
+    ...         return -job.processors
+    ...     def decide(self, view):
+    ...         for job in view.waiting:
+    ...             places = view.place(job)
+    ...             if places is not None:
+    ...                 yield Start(job.id, places)
+    >>> jobs = [Job(id=n, submit=0, run=60, processors=n) for n in (1, 2, 3)]
+    >>> simulate(Workload(jobs).on(nodes=4), WidestFirst(), passes="instant").jobs["start"]
+    [0, 60, 0]
+
+    Policies hold their parameters, and no state of a simulation: one policy may be used in many
+    simulations, and in other processes. What a policy remembers belongs into the object that
+    `begin` returns. A policy of an engine of its own overrides `run`.
+    """
+
+    predictor: Predictor | None = None
+    """Predicts run times, if the policy uses predictions."""
+    corrector: Corrector | None = None
+    """Corrects the predictions of jobs that run longer. (No pass follows a correction.)"""
+    order: Order | None = None
+    """A method `(job, now)`: the key by which waiting jobs are sorted at each pass, equal ones by
+    arrival. None: all by arrival."""
+    placement: Placement | None = None
+    """Chooses equal nodes for jobs that are started without places. None: the first that fit."""
+    passes: Passes | None = None
+    """When it decides, unless `simulate` says so. None: after each event."""
+    checkpoint: Checkpoint | None = None
+    """When jobs save their work, unless they or `simulate` say so. None: never."""
+    is_scheduler: bool = False
+    """Whether the library's own scheduler decides, which asks the predicates of its plugins."""
+
+    def begin(self, workload: Workload, /) -> Decides:  # noqa: ARG002
+        """Return what decides in a new simulation: an object with the method `decide`."""
+        return self
+
+    @abstractmethod
+    def decide(self, view: View, /) -> Iterable[Decision]:
+        """Return what to do now: `Start`, `Stop`, `Resize`, `Wake`, or ids of jobs to start.
+
+        Called after each event, or once an instant; see `passes`. All that is returned is one
+        step: first jobs give back what they lose, then they take what they get, in this order. If
+        nothing starts while nothing runs and nothing will happen, the simulation ends and lists
+        the jobs that are left.
+        """
+
+    def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
+        """Simulate a workload whose jobs have the given work, in seconds at speed 1."""
+        fast = self.fast_scheduler(workload)
+        why_not = list(why_not_fast(self, workload, settings, has_one=fast is not None))
+        if settings.engine == "fast" and why_not:
+            message = f"expected 'auto' or 'general', since {'; '.join(why_not)}"
+            raise SimulationError.at("engine", message)
+        if fast is None or why_not or settings.engine == "general":
+            return run_on_nodes(workload, runs, settings, self)
+        return run_on_pool(
+            workload,
+            runs,
+            fast,
+            settings,
+            predictor=self.predictor,
+            corrector=self.corrector,
+        )
+
+    def fast_scheduler(self, workload: Workload) -> Callable[[Pool], PoolScheduler] | None:  # noqa: ARG002
+        """Return what makes the policy's scheduler of the fast engine; None: it has none."""
+        return None
+
+    def faults_of(self, workload: Workload, settings: Settings) -> Iterable[Fault]:  # noqa: ARG002
+        """Yield what keeps the policy from simulating a workload."""
+        return ()
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+
+def why_not_fast(
+    policy: Policy, workload: Workload, settings: Settings, *, has_one: bool
+) -> Iterator[str]:
+    """Yield why the fast engine cannot simulate this."""
+    machine = workload.machine
+    if not has_one:
+        yield "it does not know this policy, or not with these arguments"
+    if machine is not None and machine.infos:
+        yield "it knows processors alone, not nodes"
+    for name in ("info", "speed"):
+        if any(value is not None for value in workload.column(name)):
+            yield f"it knows no {name} of jobs"
+    checkpoints = [settings.checkpoint, policy.checkpoint, *workload.column("checkpoint")]
+    if any(isinstance(each, Checkpoint) and each.has_costs for each in checkpoints):
+        yield "it knows no costs"
+    if any(isinstance(after, tuple) for after in workload.after):
+        yield "it knows no conditions but the end of one other job"
+    if settings.incidents or settings.reservations:
+        yield "it knows no incidents and no reservations"
+    if settings.round_ends is not None:
+        yield "it does not round ends"
+
+
+# In order: the first that does not fit blocks the rest
+
+
+class _Ordered(Policy):
+    """Starts jobs in order while the first one fits."""
+
+    def begin(self, workload: Workload, /) -> Decides:
+        """Return what decides in a new simulation."""
+        if self.placement is None:
+            return self
+        assert workload.machine is not None
+        return _Placing(self.placement.begin(workload.machine))
+
+    def decide(self, view: View, /) -> Iterator[Decision]:
+        """Start the first jobs that fit."""
+        for job in view.waiting:
+            places = view.place(job)
+            if places is None:
+                return
+            yield Start(job.id, places)
+
+
+class _Placing:
+    """Starts jobs in order while a placement finds nodes for the first one."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._taken = dict[JobId, Sequence[tuple[int, int]]]()
+
+    def decide(self, view: View, /) -> Iterator[Decision]:
+        for cause in view.causes:
+            if cause.kind in ("end", "stop", "failed", "cancelled") and cause.what in self._taken:
+                self._nodes.give_back(self._taken.pop(cause.what))
+        for job in view.waiting:
+            taken = None
+            if job.processors <= view.free:
+                taken = take_open(self._nodes, job.processors, view.open_nodes(job))
+            if taken is None:
+                return
+            self._taken[job.id] = taken
+            yield Start(job.id, view.named(taken))
+
+
+@frozen(kw_only=True)
+class Fcfs(_Ordered):
+    """First come, first served, without backfilling.
+
+    Cost of a pass: linear in the number of jobs that start.
+    """
+
+    placement: Placement | None = None
+    """How nodes are chosen. None: the first that fit."""
+    order: Order | None = None
+    """The key of a waiting job at a time; jobs with smaller keys come first. None: by arrival."""
+
+    def fast_scheduler(self, workload: Workload) -> Callable[[Pool], PoolScheduler] | None:
+        """Return what makes the policy's scheduler of the fast engine."""
+        if self.order is not None:
+            return None
+        return lambda pool: InOrder(pool, workload, self.placement, by_estimate=False)
+
+    def __str__(self) -> str:
+        return "FCFS" if self.placement is None else f"FCFS ({self.placement})"
+
+
+def _estimate_of(job: WaitingJob, now: float) -> float:  # noqa: ARG001
+    return inf if job.estimate is None else job.estimate
+
+
+@frozen(kw_only=True)
+class ShortestFirst(_Ordered):
+    """Shortest job first (SJF), without backfilling. Among equals: first come, first served.
+
+    Cost of a pass: linear in the number of jobs that start; of an arrival: logarithmic in the
+    queue.
+    """
+
+    predictor: Predictor | None = field(factory=Requested)
+    """Predicts run times."""
+    placement: Placement | None = None
+    """How nodes are chosen. None: the first that fit."""
+
+    order: Order | None = field(init=False, default=_estimate_of, repr=False)
+
+    def fast_scheduler(self, workload: Workload) -> Callable[[Pool], PoolScheduler]:
+        """Return what makes the policy's scheduler of the fast engine."""
+        return lambda pool: InOrder(pool, workload, self.placement, by_estimate=True)
+
+    def __str__(self) -> str:
+        where = "" if self.placement is None else f", {self.placement}"
+        return f"SJF ({self.predictor}{where})"
+
+
+# EASY backfilling
+
+
+@frozen(kw_only=True)
+class Easy(Policy):
+    """EASY backfilling: first come, first served; later jobs may start if the first is not delayed.
+
+    The first job that does not fit gets a reservation: at the shadow time enough processors will be
+    free if all jobs end when expected. The processors beyond those that it needs then are extra.
+    A later job starts now if it fits, and is expected to end by the shadow time or needs no more
+    than the extra processors. Jobs that run longer than expected are assumed to end now.
+
+    Source: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS
+    12(6), 2001. With `backfill="shortest"`, `predictor=LastTwo()` and a corrector it is EASY++ of
+    Tsafrir, Etsion and Feitelson, IEEE TPDS 18(6), 2007.
+
+    With `depth` more than one the next jobs are promised a start, too (Maui's RESERVATIONDEPTH).
+
+    Cost of a pass: linear in the running jobs (to find the shadow time) and the waiting ones; of an
+    arrival that cannot be first: constant.
+    """
+
+    predictor: Predictor | None = field(factory=Requested)
+    """What is believed of run times."""
+    corrector: Corrector | None = None
+    """Corrects the predictions of jobs that run longer. (No pass follows a correction.)"""
+    backfill: Literal["arrival", "shortest"] | Order = "arrival"
+    """The order in which jobs are tried for backfilling: as they wait (`arrival`), by expected run
+    time (`shortest`: SJBF), or by a key; equal ones as they wait."""
+    on_arrival: Literal["always", "if-it-fits"] = "always"
+    """Whether a pass follows every arrival, or only if the new job fits. Both give the same result
+    unless predictions were corrected since the last pass."""
+    order: Order | None = None
+    """The key of a waiting job at a time; jobs with smaller keys come first. None: by arrival."""
+    depth: int = 1
+    """How many jobs that do not fit are promised a start."""
+
+    def __attrs_post_init__(self) -> None:
+        faults = [
+            Fault(f"Easy.{name}", f"expected {known[0]!r} or {known[1]!r}, got {shown(value)}")
+            for name, value, known in (
+                ("backfill", self.backfill, ("arrival", "shortest")),
+                ("on_arrival", self.on_arrival, ("always", "if-it-fits")),
+            )
+            if not (callable(value) and name == "backfill")
+            and (not is_text(value) or value not in known)
+        ]
+        faults += faults_of_count("Easy.depth", self.depth, 0)
+        if faults:
+            raise SimulationError(faults)
+
+    def fast_scheduler(self, workload: Workload) -> Callable[[Pool], PoolScheduler] | None:  # noqa: ARG002
+        """Return what makes the policy's scheduler of the fast engine."""
+        if self.order is not None or callable(self.backfill) or self.depth != 1:
+            return None
+        return lambda pool: EasyScheduler(
+            pool,
+            shortest_first=self.backfill == "shortest",
+            only_if_it_fits=self.on_arrival == "if-it-fits",
+        )
+
+    def decide(self, view: View, /) -> Iterator[Decision]:
+        """Start what fits now and delays no promised start."""
+        waiting = view.waiting
+        if not waiting or (self.on_arrival == "if-it-fits" and self._only_others_came(view)):
+            return
+        profile = view.profile()
+        promised = tried = 0
+        for job in waiting:
+            if promised >= self.depth:
+                break
+            tried += 1
+            places = profile.place(job)
+            if places is not None:
+                yield Start(job.id, places)
+            elif profile.earliest(job) is not None:
+                promised += 1
+        rest = waiting[tried:]
+        for job in self._backfill_order(rest, view.now):
+            if job.info is None and job.processors > profile.free:
+                continue
+            places = profile.place(job)
+            if places is not None:
+                yield Start(job.id, places)
+
+    def _backfill_order(self, jobs: Sequence[WaitingJob], now: float) -> Sequence[WaitingJob]:
+        if self.backfill == "arrival":
+            return jobs
+        if self.backfill == "shortest":
+            return sorted(jobs, key=lambda job: job.duration)
+        key = self.backfill
+        assert callable(key)
+        return sorted(jobs, key=lambda job: key(job, now))  # type: ignore[arg-type,return-value]
+
+    def _only_others_came(self, view: View) -> bool:
+        """Return whether nothing has happened but arrivals of jobs that do not fit."""
+        for cause in view.causes:
+            if cause.kind != "arrival":
+                return False
+            places = view.place(cause.what)
+            if places is not None:
+                view.give(cause.what, places)
+                return False
+        return True
+
+    def __str__(self) -> str:
+        names = {"arrival": "EASY", "shortest": "EASY-SJBF"}
+        name = "EASY" if callable(self.backfill) else names[self.backfill]
+        beliefs = f"{self.predictor}"
+        if self.corrector is not None:
+            beliefs += f", corrected by {self.corrector}"
+        if self.depth != 1:
+            beliefs += f", depth {self.depth}"
+        return f"{name} ({beliefs})"
+
+
+@frozen(kw_only=True)
+class Conservative(Policy):
+    """Conservative backfilling: every job is promised a start when it arrives.
+
+    The promise is the first time at which the job fits for its whole expected run time, given the
+    running jobs and all earlier promises. When a job ends earlier than expected, the promises are
+    checked in order of arrival, and each is moved to the earliest time that is now possible; none
+    moves later. (This is called compression.)
+
+    If predictions are too short, promises cannot be kept: jobs that run longer than expected are
+    assumed to end at once, or at the time of the corrector, and all promises are computed anew.
+
+    Source: Mu'alem and Feitelson, IEEE TPDS 12(6), 2001.
+
+    Cost: an arrival is linear in the number of promises and running jobs; an end is linear for each
+    promise, so quadratic in the worst case.
+    """
+
+    predictor: Predictor | None = field(factory=Requested)
+    """Predicts run times."""
+    corrector: Corrector | None = None
+    """Corrects the predictions of jobs that run longer; None: they are assumed to end at once."""
+
+    order: Order | None = None
+    """The key of a waiting job at a time; jobs with smaller keys come first. None: by arrival."""
+
+    def fast_scheduler(self, workload: Workload) -> Callable[[Pool], PoolScheduler] | None:  # noqa: ARG002
+        """Return what makes the policy's scheduler of the fast engine."""
+        return None if self.order is not None else ConservativeScheduler
+
+    def begin(self, workload: Workload, /) -> Decides:  # noqa: ARG002
+        """Return what decides in a new simulation: it keeps the promises."""
+        return _Promising()
+
+    def decide(self, view: View, /) -> Iterable[Decision]:
+        """Start what fits now if nothing was promised before."""
+        return _Promising().decide(view)
+
+    def __str__(self) -> str:
+        beliefs = f"{self.predictor}"
+        if self.corrector is not None:
+            beliefs += f", corrected by {self.corrector}"
+        return f"conservative ({beliefs})"
+
+
+class _Promising:
+    """The promises of conservative backfilling on nodes."""
+
+    def __init__(self) -> None:
+        self._promises = dict[JobId, tuple[float, Pairs]]()
+
+    def decide(self, view: View, /) -> Iterator[Decision]:
+        waiting = view.waiting
+        if not waiting:
+            self._promises.clear()
+            return
+        now, profile = view.now, view.profile()
+        known = {job.id for job in waiting}
+        at_once = nextafter(now, inf)
+        for each, (start, places) in list(self._promises.items()):
+            # Who is promised to start at once starts as soon as those have gone who end at once.
+            moments = (start,) if start > at_once else (now, at_once)
+            fitting = (time for time in moments if profile.take(each, time, places))
+            time = next(fitting, None) if each in known else None
+            if time is None:
+                del self._promises[each]
+            else:
+                self._promises[each] = (time, places)
+        early = any(cause.early for cause in view.causes)
+        for job in waiting:
+            before = self._promises.get(job.id)
+            if before is None:
+                found = profile.earliest(job)
+                if found is not None:
+                    self._promises[job.id] = found
+            elif early and before[0] > now:
+                profile.give(job, *before)
+                found = profile.earliest(job)
+                if found is not None and found[0] < before[0]:
+                    self._promises[job.id] = found
+                else:
+                    if found is not None:
+                        profile.give(job, *found)
+                    profile.take(job, *before)
+        for job in waiting:
+            start, places = self._promises.get(job.id, (inf, ()))
+            if start <= now:
+                del self._promises[job.id]
+                yield Start(job.id, places)
+        yield Wake(min((at for at, _ in self._promises.values() if at > at_once), default=inf))

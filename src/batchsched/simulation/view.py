@@ -1,0 +1,272 @@
+"""What a policy sees when it decides: the waiting and running jobs, the nodes, and the profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cached_property
+from math import inf
+
+from batchsched.model.cluster import JobInfo, Queue
+from batchsched.model.validation.values import shown
+from batchsched.simulation.books import Pairs, Timeline
+from batchsched.simulation.checks import JobId, PolicyError
+from batchsched.simulation.decisions import Cause, NodeView, RunningJob, WaitingJob
+from batchsched.simulation.incidents import Reservation
+from batchsched.simulation.progress import Job
+from batchsched.simulation.state import Scratch, SimulationState
+from batchsched.simulation.tasks import CPU
+
+AnyJob = JobId | WaitingJob | RunningJob
+"""A job, or its id."""
+
+
+class View:
+    """The state that a policy decides on: jobs, nodes, and what has happened since the last pass.
+
+    It is valid during the pass alone, and shows the state before what the policy decides in it.
+    Lists are made when they are asked for.
+    """
+
+    def __init__(
+        self,
+        state: SimulationState,
+        who: str,
+        order: Callable[[WaitingJob, float], object] | None,
+        causes: tuple[Cause, ...],
+    ) -> None:
+        self.now = state.now
+        """The time, in seconds on the clock of the workload."""
+        self.causes = causes
+        """What has happened since the last pass, in order."""
+        self._state = state
+        self._who = who
+        self._order = order
+        self._scratch: Scratch = {}
+        self._placed: list[tuple[int, Pairs]] = []
+
+    @cached_property
+    def waiting(self) -> tuple[WaitingJob, ...]:
+        """The waiting jobs: in the order of the policy, equal ones in order of arrival."""
+        seen = self._state.seen
+        jobs = [seen(job) for job in self._state.queue]
+        order = self._order
+        if order is not None:
+            now = self.now
+            jobs.sort(key=lambda job: order(job, now))  # type: ignore[arg-type,return-value]
+        return tuple(jobs)
+
+    @cached_property
+    def running(self) -> tuple[RunningJob, ...]:
+        """The jobs that hold resources, in order of their expected ends, unknown ones last."""
+        state = self._state
+        return tuple(
+            [state.seen_running(job) for _, index in state.running if (job := state.jobs[index])]
+        )
+
+    @property
+    def nodes(self) -> tuple[NodeView, ...]:
+        """The nodes in order of name."""
+        books = self._state.books
+        return tuple(
+            NodeView(
+                name=node.info.name,
+                info=node.info,
+                free=books.resource(node.free),
+                in_service=node.in_service,
+                drained=node.drained,
+            )
+            for node in books.nodes
+        )
+
+    @property
+    def reservations(self) -> tuple[Reservation, ...]:
+        """All reservations of the simulation."""
+        return self._state.reservations
+
+    @property
+    def queues(self) -> Mapping[str, Queue]:
+        """The queues that were set by `QueueSet` so far, by name."""
+        return {name: each.queue for name, each in self._state.queues_set.items()}
+
+    @property
+    def processors(self) -> int:
+        """The number of processors of the machine."""
+        return self._state.machine.processors
+
+    @property
+    def free(self) -> int:
+        """The number of free processors, or whole free cpus, of the nodes that take jobs."""
+        return self._state.books.free_processors()
+
+    def free_at(self, processors: int) -> tuple[float, int]:
+        """Return when `processors` will be free if nothing else starts, and how many more then.
+
+        In terms of EASY: the shadow time and the extra processors. Jobs that run longer than
+        expected are assumed to end now.
+
+        Raises:
+            PolicyError: The machine has fewer processors, or expected ends are unknown.
+        """
+        free = self.free
+        if processors <= free:
+            return self.now, free - processors
+        when: float | None = None
+        for job in self.running:
+            if job.expected_end is None:
+                raise PolicyError("free_at needs expected ends: give the policy a predictor")
+            at = max(job.expected_end, self.now)
+            if when is not None and at > when:
+                break
+            free += job.processors
+            if when is None and free >= processors:
+                when = at
+        if when is None:
+            raise PolicyError(
+                f"expected at most {self.processors} processors, the machine's, got {processors}"
+            )
+        return when, free - processors
+
+    def job(self, each: JobId) -> WaitingJob:
+        """Return what is known of a job that has arrived, by its id."""
+        return self._state.seen(self._job(each))
+
+    def info(self, job: AnyJob) -> JobInfo:
+        """Return a job as the scheduler sees it, with the simulator's names and UIDs."""
+        return self._state.info_of(self._job(job))
+
+    def is_enough(self, job: AnyJob, uids: Collection[str]) -> bool:
+        """Return whether these tasks are all that a job needs to run, by their UIDs."""
+        return self._state.is_enough(self._job(job), uids)
+
+    def place(self, job: AnyJob, tasks: int | None = None) -> Pairs | None:
+        """Take free places for a job, the first that fit in order of the nodes' names.
+
+        A second call sees what the first took; `nodes` and `free` do not change. Nodes that a
+        reservation needs before the job is expected to end are passed by.
+
+        Args:
+            job: The job, or its id.
+            tasks: How many tasks. None: as many as it needs.
+
+        Returns:
+            Pairs of a node and a number of tasks; None if not all of them fit.
+        """
+        state, record = self._state, self._job(job)
+        end = self.now + state.seen(record).duration
+        count = record.shape.need if tasks is None else tasks
+        is_open = state.is_open_until(record, end)
+        found = state.first_fit(record.shape, count, self._scratch, is_open)
+        return None if found is None else state.pairs(found)
+
+    def give(self, job: AnyJob, places: Pairs) -> None:
+        """Offer places to the next calls of `place`: undo one, or offer what a job holds."""
+        state, record = self._state, self._job(job)
+        holding = record.holding
+        if holding is not None and holding.mapping is not None and places == holding.places:
+            counted = [(node, kind, count) for (node, kind), count in holding.counts.items()]
+        else:
+            counted = state.counted(record, places, self._who)
+        state.give(record.shape, counted, self._scratch)
+
+    def take(self, job: AnyJob, places: Pairs) -> bool:
+        """Take these places, if all of them are free for the job; return whether they were."""
+        state, record = self._state, self._job(job)
+        counted = state.counted(record, places, self._who)
+        end = self.now + state.seen(record).duration
+        is_open, before = state.is_open_until(record, end), dict(self._scratch)
+        for index, kind_index, count in counted:
+            node, kind = state.books.nodes[index], record.shape.kinds[kind_index]
+            free, tasks = self._scratch.get(index) or (node.free, node.tasks)
+            if not is_open(node) or node.room(kind, free, tasks, count) < count:
+                self._scratch = before
+                return False
+            state.give(record.shape, [(index, kind_index, -count)], self._scratch)
+        return True
+
+    def open_nodes(self, job: AnyJob) -> tuple[bool, ...]:
+        """Return whether each node takes the job from now until its expected end."""
+        record = self._job(job)
+        is_open = self._state.is_open_until(record, self.now + record.duration)
+        return tuple([is_open(node) for node in self._state.books.nodes])
+
+    def named(self, places: Iterable[tuple[int, int]]) -> Pairs:
+        """Return places with the names of nodes instead of their numbers."""
+        nodes = self._state.books.nodes
+        return tuple([(nodes[node].info.name, count) for node, count in places])
+
+    def profile(self) -> Profile:
+        """Return what is free over time, if jobs end when expected. O(running jobs)."""
+        return Profile(self._state, self._who)
+
+    def _job(self, job: AnyJob) -> Job:
+        return _job_of(self._state, job)
+
+
+class Profile:
+    """What is free on nodes over time, less what was taken for jobs.
+
+    Nodes that are down or drained are left out, and those in a reservation closed to other jobs. A
+    job that has run longer than expected ends *at once*: directly after now.
+    """
+
+    def __init__(self, state: SimulationState, who: str) -> None:
+        self._state = state
+        self._who = who
+        jobs = state.jobs
+
+        def expected(index: int) -> float:
+            job = jobs[index]
+            return inf if job is None else job.expected
+
+        self._timeline = Timeline(state.books, state.now, expected)
+
+    @property
+    def free(self) -> int:
+        """The processors that are free now, less what was taken from now on."""
+        return self._timeline.free_now // CPU
+
+    def place(self, job: AnyJob, start: float | None = None) -> Pairs | None:
+        """Take places where all tasks that a job needs fit from a time until its expected end.
+
+        What starts now rather goes where it could not stay for ever, what starts later rather
+        where it does not fit from now on; among equals, to the first node by name.
+
+        Args:
+            job: The job, or its id.
+            start: The time; None: now.
+        """
+        record = _job_of(self._state, job)
+        found = self._timeline.place(record, self._state.now if start is None else start)
+        return None if found is None else self._state.pairs(found)
+
+    def earliest(self, job: AnyJob) -> tuple[float, Pairs] | None:
+        """Take places at the first moment at which there are any; None: there are never.
+
+        Returns:
+            The moment, and the places.
+        """
+        found = self._timeline.earliest(_job_of(self._state, job))
+        return None if found is None else (found[0], self._state.pairs(found[1]))
+
+    def take(self, job: AnyJob, start: float, places: Pairs) -> bool:
+        """Take these places from a time on, if all of them are free; return whether they were."""
+        record = _job_of(self._state, job)
+        counted = self._state.counted(record, places, self._who)
+        return self._timeline.take_again(record, counted, start)
+
+    def give(self, job: AnyJob, start: float, places: Pairs) -> None:
+        """Undo `place`, `earliest` or `take`."""
+        record = _job_of(self._state, job)
+        counted = self._state.counted(record, places, self._who)
+        self._timeline.put_back(record, counted, start)
+
+
+def _job_of(state: SimulationState, job: AnyJob) -> Job:
+    each = job if isinstance(job, int | str) else job.id
+    index = state.index_of.get(each)
+    record = None if index is None else state.jobs[index]
+    if record is None:
+        raise PolicyError(f"expected a job that has arrived, got {shown(each)}")
+    if record.seen is None:
+        state.seen(record)
+    return record

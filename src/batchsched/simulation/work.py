@@ -1,0 +1,194 @@
+"""What a job's work is: its speed, its checkpoints, its costs, and the jobs that it comes after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, Protocol, get_args
+
+from attrs import field, frozen
+
+from batchsched.errors import Fault
+from batchsched.model.immutable import kept_map
+from batchsched.model.validation.values import is_mapping, is_of, is_text, items_of, shown
+from batchsched.simulation.checks import JobId, faults_of_part, is_number
+
+On = Literal["ended", "succeeded", "failed", "started"]
+
+
+@frozen
+class After:
+    """A condition of a job: something that happens to another job must have happened.
+
+    >>> After("prepare", on="succeeded", think=60)
+    After(job='prepare', on='succeeded', think=60)
+    """
+
+    job: JobId
+    """The id of the other job."""
+    on: On = "ended"
+    """What must have happened to it. A cancelled job has failed; who ends has started."""
+    think: float = 0
+    """The seconds from then until the condition holds."""
+
+
+def _by_count(content: Mapping[int, float], /) -> Mapping[int, float]:
+    return kept_map(content)
+
+
+def _by_value(content: Mapping[str, float], /) -> Mapping[str, float]:
+    return kept_map(content)
+
+
+@frozen
+class Speed:
+    """How fast a job works, by the number of its running tasks and by its nodes.
+
+    >>> speed = Speed(tasks={1: 1, 2: 1.5, 4: 2})
+    >>> speed.of_tasks(3), speed.of_tasks(8), speed.of_tasks(0)
+    (1.5, 2, 0)
+    """
+
+    tasks: Mapping[int, float] = field(factory=dict[int, float], converter=_by_count)
+    """Seconds of work in a second, by number of tasks: the entry of the largest number that is not
+    above that of the tasks which run, 0 without any. Empty: always 1."""
+    label: str = ""
+    """The label of nodes that decides how fast they are."""
+    nodes: Mapping[str, float] = field(factory=dict[str, float], converter=_by_value)
+    """By value of that label: a factor, of which the least of the job's nodes holds. Others: 1."""
+
+    def of_tasks(self, count: int) -> float:
+        """Return the speed of this many tasks on nodes of speed 1. O(entries)."""
+        if not self.tasks:
+            return 1
+        least = max((each for each in self.tasks if each <= count), default=None)
+        return 0 if least is None else self.tasks[least]
+
+
+class Cost(Protocol):
+    """The seconds of work that a job loses."""
+
+    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:
+        """Return the seconds lost by a job, given its size, the size of a node, and its labels."""
+        ...
+
+
+@frozen
+class Checkpoint:
+    """When a job saves its work, and what starting again costs."""
+
+    every: float | None = None
+    """It saves when its work reaches a multiple of this many seconds. 0: all is kept always;
+    None: nothing is."""
+    cost: float = 0
+    """The seconds for which it saves without working; then that work is kept."""
+    restart: float | Cost = 0
+    """The seconds that a start after a stop takes before it works."""
+    resize: float = 0
+    """The seconds that a resize takes."""
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether anything takes time."""
+        return bool(self.cost or self.resize or self.restart != 0)
+
+
+NEVER_SAVED = Checkpoint()
+
+
+def faults_of_checkpoint(path: str, given: object) -> Iterator[Fault]:
+    """Yield what is wrong with checkpoints."""
+    if not is_of(given, Checkpoint):
+        yield Fault(path, f"expected Checkpoint(...) or None, got {shown(given)}")
+        return
+    if given.every is not None and not is_number(given.every, least=0):
+        message = f"expected seconds, 0 or more, or None, got {shown(given.every)}"
+        yield Fault(f"{path}.every", message)
+    restart: object = given.restart
+    if type(restart) not in (int, float):
+        yield from faults_of_part(f"{path}.restart", restart, "seconds", "ByDistance()")
+        restart = 0
+    for name, seconds in (("cost", given.cost), ("restart", restart), ("resize", given.resize)):
+        if not is_number(seconds, least=0):
+            yield Fault(f"{path}.{name}", f"expected seconds, 0 or more, got {shown(seconds)}")
+    if given.every == 0 and given.cost:
+        message = f"expected 0 where all work is kept always, got {shown(given.cost)}"
+        yield Fault(f"{path}.cost", message)
+
+
+def faults_of_speed(path: str, given: object) -> Iterator[Fault]:
+    """Yield what is wrong with a speed."""
+    if not is_of(given, Speed):
+        yield Fault(path, f"expected Speed(...) or None, got {shown(given)}")
+        return
+    for name, table in (("tasks", given.tasks), ("nodes", given.nodes)):
+        if not is_mapping(table):
+            yield Fault(f"{path}.{name}", f"expected a mapping, got {shown(table)}")
+            continue
+        for key, speed in items_of(table):
+            where = f"{path}.{name}[{shown(key)}]"
+            if name == "tasks" and (type(key) is not int or key < 1):
+                message = f"expected a number of tasks, 1 or more, got {shown(key)}"
+                yield Fault(where, message)
+            if not is_number(speed, least=0, above=True):
+                yield Fault(where, f"expected a speed above 0, got {shown(speed)}")
+    if not is_text(given.label):
+        yield Fault(f"{path}.label", f"expected the name of a label, got {shown(given.label)}")
+
+
+def faults_of_after(path: str, given: object) -> Iterator[Fault]:
+    """Yield what is wrong with a condition, but for the job that it names."""
+    if not is_of(given, After):
+        yield Fault(path, f"expected After(...), got {shown(given)}")
+        return
+    if given.on not in get_args(On):
+        yield Fault(f"{path}.on", f"expected one of {get_args(On)}, got {shown(given.on)}")
+    if not is_number(given.think, least=0):
+        message = f"expected a time in seconds, 0 or more, got {shown(given.think)}"
+        yield Fault(f"{path}.think", message)
+
+
+# Costs
+
+
+@frozen
+class NoCost:
+    """Nothing is lost."""
+
+    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
+        """Return 0."""
+        return 0
+
+
+@frozen
+class ByDistance:
+    """A cost that depends on the extent of the job: one processor, one node, or several nodes.
+
+    The defaults are those of the simulator of Helios (SC 2021).
+    """
+
+    processor: float = 7
+    node: float = 30
+    nodes: float = 60
+
+    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
+        """Return the seconds lost by a job of this size."""
+        if processors == 1:
+            return self.processor
+        return self.node if processors <= per_node else self.nodes
+
+
+@frozen
+class ByModel:
+    """The cost measured for the model that the job trains (label `model`), by processors.
+
+    >>> ByModel({"bert": {1: 10, 2: 12}}).seconds(2, 8, {"model": "bert"})
+    12
+    """
+
+    table: Mapping[str, Mapping[int, float]] = field(repr=False)
+    otherwise: float = 10
+    """The cost for models and sizes that are not in the table."""
+
+    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
+        """Return the seconds lost by this job."""
+        return self.table.get(labels.get("model", ""), {}).get(processors, self.otherwise)

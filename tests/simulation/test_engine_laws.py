@@ -1,0 +1,438 @@
+"""Laws of the general engine; each test is named after its law."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batchsched import JobInfo, NodeInfo, Resource, SchedulerConfig, TaskInfo
+from batchsched.simulation import (
+    After,
+    Checkpoint,
+    Conservative,
+    Consolidated,
+    Decision,
+    Doubling,
+    Easy,
+    Fcfs,
+    FirstFit,
+    Incident,
+    Increments,
+    Job,
+    JobCancelled,
+    JobFailed,
+    JobId,
+    LastTwo,
+    LeastAttainedService,
+    NodeDown,
+    NodeDrained,
+    NodeUp,
+    Perfect,
+    Policy,
+    Reservation,
+    Run,
+    Scaled,
+    Scheduled,
+    Seconds,
+    ShortestFirst,
+    Speed,
+    Srsf,
+    Srtf,
+    Ties,
+    ToRequest,
+    View,
+    Workload,
+    failures,
+    simulate,
+)
+
+from .workloads import workloads
+
+pytestmark = pytest.mark.slow
+
+few = settings(max_examples=25)
+GANGS = SchedulerConfig.from_mapping(
+    {
+        "actions": [{"name": "allocate", "arguments": {"unready": "discard"}}],
+        "tiers": [{"plugins": [{"name": "gang"}, {"name": "predicates"}]}],
+    }
+)
+
+
+def cpus(count: int) -> Resource:
+    return Resource(milli_cpu=1000 * count)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[Workload, dict[str, Any]]:
+    """Draw unlike nodes, jobs of all kinds, and what happens to them."""
+    number = st.integers(0, 12)
+    nodes = [
+        NodeInfo(
+            name=f"n{index}",
+            allocatable=cpus(draw(st.integers(2, 3))),
+            labels={"age": draw(st.sampled_from(["old", "new"]))},
+        )
+        for index in range(draw(st.integers(2, 3)))
+    ]
+    speeds = [None, Speed(label="age", nodes={"old": 0.5}), Speed(tasks={1: 1, 2: 1.5})]
+    checkpoints = [
+        None,
+        Checkpoint(every=0, restart=2),
+        Checkpoint(every=3),
+        Checkpoint(every=3, cost=1, restart=2, resize=1),
+    ]
+    jobs: list[Job] = []
+    for each in range(draw(st.integers(1, 9))):
+        needs: dict[str, Any] = {"processors": draw(st.integers(1, 4))}
+        if draw(st.booleans()):
+            least = draw(st.integers(1, 2))
+            tasks = [
+                TaskInfo(uid=f"t{n}", name=f"t{n}", resreq=cpus(draw(st.integers(1, 2))))
+                for n in range(draw(st.integers(least, 2)))
+            ]
+            needs = {"info": JobInfo(name="j", queue="q", min_available=least, tasks=tasks)}
+        run = draw(number)
+        jobs.append(
+            Job(
+                id=each,
+                submit=draw(number),
+                run=run,
+                requested=max(1, run + draw(st.integers(0, 4))),
+                speed=draw(st.sampled_from(speeds)),
+                checkpoint=draw(st.sampled_from(checkpoints)),
+                deadline=draw(st.sampled_from([None, 20])),
+                after=draw(st.sampled_from([None, (After(each - 1, "started"),)]))
+                if each
+                else None,
+                **needs,
+            )
+        )
+    incidents: list[Incident] = []
+    for _ in range(draw(st.integers(0, 3))):
+        down, name = draw(number), draw(st.sampled_from([node.name for node in nodes]))
+        kind = draw(st.sampled_from([NodeDown, NodeDrained]))
+        up = NodeUp(at=down + draw(st.integers(1, 9)), node=name)
+        incidents += [kind(at=down, node=name), up]
+    some = st.sampled_from(range(len(jobs)))
+    if draw(st.booleans()):
+        incidents += [JobFailed(at=draw(number), job=draw(some))]
+        incidents += [JobCancelled(at=draw(number), job=draw(some))]
+    reservations: list[Reservation] = []
+    if draw(st.booleans()):
+        start = draw(number)
+        one = Reservation(
+            name="r", start=start, end=start + 5, nodes=[nodes[0].name], jobs=[draw(some)]
+        )
+        reservations.append(one)
+    given = {
+        "incidents": incidents,
+        "reservations": reservations,
+        "resubmit_failed": draw(st.booleans()),
+        "passes": draw(st.sampled_from([None, "event", "instant"])),
+        "round_ends": draw(st.sampled_from([None, 1, 2.5])),
+    }
+    return Workload(jobs).on(nodes=nodes), given
+
+
+POLICIES: list[Policy] = [
+    Fcfs(),
+    ShortestFirst(),
+    Easy(),
+    Easy(depth=3, backfill="shortest", predictor=Perfect()),
+    Easy(predictor=Scaled(0.5), corrector=Doubling()),
+    Conservative(),
+    Srtf(placement=None),
+    Srsf(placement=None, stay=True),
+    LeastAttainedService(limits=(3, 9)),
+    Scheduled(GANGS),
+]
+any_policy = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: str(policy)[:40])
+
+
+def holdings(run: Run) -> Iterator[tuple[Any, ...]]:
+    assert run.outcome.nodes is not None
+    yield from run.outcome.nodes.pieces
+
+
+@any_policy
+@few
+@given(world=worlds())
+def test_no_node_holds_more_than_it_has_or_while_it_is_down_or_for_others(
+    policy: Policy, world: tuple[Workload, dict[str, Any]]
+) -> None:
+    workload, given_ = world
+    run = simulate(workload, policy, **given_)
+    nodes = run.outcome.nodes
+    assert nodes is not None
+    for index, capacity in enumerate(nodes.capacity):
+        here = [piece for piece in nodes.pieces if piece[3] == index]
+        for time in {start for _, start, *_ in here}:
+            held = [piece[5][0] for piece in here if piece[1] <= time < piece[2]]
+            assert sum(held) <= capacity[0]
+        for job, start, end, *_ in here:
+            for node, since, until in nodes.down:
+                assert node != index or end <= since or start >= until
+            for one in given_["reservations"]:
+                if nodes.names[index] in one.nodes and workload.ids[job] not in one.jobs:
+                    assert end <= one.start or start >= one.end
+    for job, held_for in enumerate(run.held):
+        assert sum(end - start for one, start, end in run.intervals if one == job) == held_for
+
+
+@any_policy
+@few
+@given(world=worlds())
+def test_work_is_done_while_a_job_holds_what_it_needs(
+    policy: Policy, world: tuple[Workload, dict[str, Any]]
+) -> None:
+    """Held time less overhead and rounding, x speed, is the work and what of it was lost."""
+    workload, given_ = world
+    alike = [evolve(each, speed=None) for each in workload]
+    run = simulate(
+        Workload(alike, machine=workload.machine), policy, **given_ | {"round_ends": None}
+    )
+    outcome = run.outcome
+    assert outcome.lost_work is not None
+    assert outcome.overhead is not None
+    for job, end in enumerate(outcome.ends):
+        if end is None or job in outcome.endings:
+            continue
+        tasks = workload.tasks(job)
+        if isinstance(policy, Scheduled) and tasks is not None and tasks.need > 1:
+            continue  # it may hold a part of what it needs for a while
+        worked = Fraction(run.held[job]) - Fraction(outcome.overhead[job])
+        assert worked == Fraction(run.runs[job]) + Fraction(outcome.lost_work[job])
+
+
+LISTED: list[Policy] = [
+    Fcfs(),
+    Fcfs(placement=Consolidated()),
+    ShortestFirst(placement=FirstFit()),
+    ShortestFirst(predictor=Perfect()),
+    Easy(),
+    Easy(backfill="shortest"),
+    Easy(predictor=Scaled(0.5)),
+    Easy(predictor=LastTwo(), corrector=Doubling(), backfill="shortest"),
+    Easy(predictor=LastTwo(), corrector=ToRequest(), on_arrival="if-it-fits"),
+    Easy(predictor=LastTwo(), corrector=Increments()),
+    Conservative(predictor=Perfect()),
+    Srtf(),
+    Srsf(placement=None),
+    LeastAttainedService(limits=(2, 9)),
+    LeastAttainedService(limits=(2, 9), demoted="ahead"),
+]
+
+
+@pytest.mark.parametrize("policy", LISTED, ids=str)
+@few
+@given(
+    workload=workloads(bounds=False),
+    ties=st.sampled_from(
+        [Ties(), Ties(due_first=False), Ties(order=("end", "arrival", "correction", "promise"))]
+    ),
+    passes=st.sampled_from([None, "instant"]),
+    per_node=st.integers(1, 2),
+)
+def test_the_fast_engine_starts_and_ends_what_the_general_one_does(
+    policy: Policy, workload: Workload, ties: Ties, passes: Any, per_node: int
+) -> None:
+    assert workload.machine is not None
+    workload = workload.on(nodes=workload.machine.nodes, per_node=per_node)
+    if isinstance(policy, Conservative):
+        # What takes no time cannot be planned for, and promises of an instant are made at once.
+        workload, passes = workload.where(lambda job: job.run > 0), None
+    given_: dict[str, Any] = {"ties": ties, "passes": passes}
+    fast, general = (
+        simulate(workload, policy, engine=engine, **given_)  # type: ignore[arg-type]
+        for engine in ("fast", "general")
+    )
+    assert (fast.engine, general.engine) == ("fast", "general")
+    for name in ("start", "end", "submit", "outcome"):
+        assert fast.jobs[name] == general.jobs[name]
+    if per_node == 1:  # otherwise the first fit holds whole nodes
+        assert fast.metrics()["utilisation"] == pytest.approx(general.metrics()["utilisation"])
+
+
+@pytest.mark.parametrize("policy", [*LISTED[4:10], Fcfs(), Easy(depth=2)], ids=str)
+@few
+@given(workload=workloads(bounds=False))
+def test_a_pool_is_as_good_as_nodes_of_one_processor(policy: Policy, workload: Workload) -> None:
+    assert workload.machine is not None
+    nodes = [
+        NodeInfo(name=f"n{index}", allocatable=cpus(1)) for index in range(workload.machine.nodes)
+    ]
+    pool = simulate(workload, policy, engine="general")
+    assert simulate(workload.on(nodes=nodes), policy).jobs == pool.jobs
+
+
+@any_policy
+@few
+@given(world=worlds())
+def test_nobody_starts_before_its_conditions_hold(
+    policy: Policy, world: tuple[Workload, dict[str, Any]]
+) -> None:
+    workload, given_ = world
+    run = simulate(workload, policy, **given_)
+    starts, ends = run.outcome.starts, run.outcome.ends
+    for job, after in enumerate(workload.after):
+        start = starts[job]
+        if start is None:
+            continue
+        assert start >= workload.submits[job]
+        for one in after if isinstance(after, tuple) else ():
+            other = workload.ids.index(one.job)
+            first = starts[other] if starts[other] is not None else ends[other]
+            assert first is None or first <= start
+
+
+@any_policy
+@few
+@given(world=worlds(), data=st.data())
+def test_the_order_of_the_input_does_not_matter(
+    policy: Policy, world: tuple[Workload, dict[str, Any]], data: st.DataObject
+) -> None:
+    workload, given_ = world
+    assert workload.machine is not None
+    nodes = data.draw(st.permutations(workload.machine.infos))
+    shuffled = Workload(data.draw(st.permutations(list(workload)))).on(nodes=nodes)
+    assert simulate(shuffled, policy, **given_).jobs == simulate(workload, policy, **given_).jobs
+
+
+@few
+@given(workload=workloads())
+def test_the_head_of_easy_starts_no_later_than_first_promised(workload: Workload) -> None:
+    promised: dict[JobId, float] = {}
+
+    class Watched(Easy):
+        def decide(self, view: View, /) -> Iterator[Decision]:
+            profile = view.profile()
+            for job in view.waiting:
+                if profile.place(job) is None:
+                    found = profile.earliest(job)
+                    assert found is not None
+                    promised.setdefault(job.id, found[0])
+                    break
+            yield from super().decide(view)
+
+    run = simulate(workload, Watched(), engine="general")
+    assert all(run.starts_by_id()[job] <= time for job, time in promised.items())
+
+
+@any_policy
+@few
+@given(world=worlds(), cut=st.integers(1, 20))
+def test_held_time_adds_up_over_windows_and_nodes(
+    policy: Policy, world: tuple[Workload, dict[str, Any]], cut: int
+) -> None:
+    workload, given_ = world
+    run = simulate(workload, policy, **given_)
+    whole = run.metrics()
+    assert run.outcome.nodes is not None
+    total = sum(run.outcome.nodes.capacity[node][0] for node in range(workload.machine.nodes))  # type: ignore[union-attr]
+    nodes = run.nodes()
+    held = sum(nodes["held[cpu]"])  # type: ignore[arg-type]
+    served = sum(
+        time * capacity[0]
+        for time, capacity in zip(nodes["in_service"], run.outcome.nodes.capacity, strict=True)  # type: ignore[operator]
+    )
+    assert whole["utilisation"] * served == pytest.approx(held)
+    if given_["incidents"] or cut >= whole["makespan"]:
+        return
+    late = run.metrics(warm_up=Seconds(cut))
+    early = run.metrics(cool_down=Seconds(whole["makespan"] - cut))
+    parts = early["utilisation"] * cut + late["utilisation"] * (whole["makespan"] - cut)
+    assert parts * total == pytest.approx(held)
+
+
+@pytest.mark.parametrize(
+    "policy", [Srtf(), Srsf(), LeastAttainedService(limits=(2, 9)), Easy()], ids=str
+)
+@few
+@given(workload=workloads(), at=st.integers(0, 20))
+def test_where_all_is_kept_and_nothing_costs_held_time_is_work(
+    policy: Policy, workload: Workload, at: int
+) -> None:
+    incidents = [NodeDown(at=at, node=0), NodeUp(at=at + 3, node=0)]
+    run = simulate(workload, policy, incidents=incidents, checkpoint=Checkpoint(every=0))
+    assert run.held == list(run.runs)
+    assert run.unfinished == {}
+
+
+@few
+@given(seed=st.integers(0, 99), others=st.integers(0, 4))
+def test_failures_of_a_node_do_not_change_with_other_nodes(seed: int, others: int) -> None:
+    names = [f"m{number}" for number in range(others)]
+    found = failures(["n", *names], mtbf=50, repair=9, until=500, seed=seed)
+    alone = failures(["n"], mtbf=50, repair=9, until=500, seed=seed)
+    assert [each for each in found if each.node == "n"] == list(alone)  # type: ignore[union-attr]
+
+
+@few
+@given(workload=workloads(bounds=False))
+def test_one_task_of_some_cpus_is_as_many_processors_on_one_node(workload: Workload) -> None:
+    assert workload.machine is not None
+    given_ = [
+        evolve(
+            job,
+            processors=None,
+            info=JobInfo(
+                name="x",
+                queue=str(job.queue),
+                user=str(job.user),
+                tasks=[TaskInfo(uid="t", name="t", resreq=cpus(job.processors or 0))],
+            ),
+        )
+        for job in workload
+    ]
+    size = workload.machine.processors
+    one = [NodeInfo(name="n", allocatable=cpus(size))]
+    infos = simulate(Workload(given_).on(nodes=one), Scheduled(GANGS))
+    plain = simulate(workload.on(nodes=1, per_node=size), Scheduled(GANGS))
+    assert infos.jobs["start"] == plain.jobs["start"]
+
+
+@settings(max_examples=15)
+@given(workload=workloads(bounds=False), depth=st.integers(1, 3))
+def test_easy_on_nodes_of_one_processor_is_the_action_plan(workload: Workload, depth: int) -> None:
+    plan = {"name": "plan", "arguments": {"depth": depth, "keep": False}}
+    config = SchedulerConfig.from_mapping(
+        {"actions": [plan], "tiers": [{"plugins": ["gang", "predicates"]}]}
+    )
+    columns = {
+        name: workload.column(name) for name in ("id", "submit", "run", "processors", "requested")
+    }
+    same = Workload.from_columns(columns, machine=workload.machine)
+    planned = simulate(same, Scheduled(config))
+    assert (
+        simulate(same, Easy(depth=depth), engine="general").jobs["start"] == planned.jobs["start"]
+    )
+
+
+class Newest(Policy):
+    """Starts the jobs that came last first, and moves one that runs."""
+
+    def order(self, job: Any, now: float) -> Any:
+        return (-job.submit, job.id)
+
+    def decide(self, view: View, /) -> Iterable[Decision]:
+        for job in view.waiting:
+            places = view.place(job)
+            if places is not None:
+                yield job.id
+
+
+@few
+@given(workload=workloads())
+def test_a_policy_decides_the_same_on_a_pool_as_on_its_nodes(workload: Workload) -> None:
+    assert workload.machine is not None
+    nodes = [
+        NodeInfo(name=f"n{index}", allocatable=cpus(1)) for index in range(workload.machine.nodes)
+    ]
+    assert simulate(workload, Newest()).jobs == simulate(workload.on(nodes=nodes), Newest()).jobs
