@@ -28,6 +28,7 @@ from batchsched import (
     SchedulerConfig,
     Session,
     Snapshot,
+    TaskGroup,
     TaskInfo,
     TaskStatus,
 )
@@ -452,6 +453,19 @@ def test_a_minimum_that_the_share_does_not_reach_leaves_it_to_others() -> None:
     of.evict(gang[4], claimant=claimant)
     of.evict(gang[3], claimant=claimant)  # three are left, which are 6 cpu
     assert alone(plugin, claimant, [*gang[:3], *low]) == [X] * 3 + [V] * 2
+
+
+def test_a_minimum_of_groups_that_the_share_does_not_reach_leaves_their_surplus_out() -> None:
+    workers = job("workers", "3C0G@n1", "1C0G@n1", minimum=0)
+    tasks = [evolve(task, group="worker") for task in workers.tasks]
+    workers = evolve(workers, tasks=tasks, groups=[TaskGroup(name="worker", min=1)])
+    of = opened(
+        cluster([node("n1", "4C0G")], workers, job("b", *["1C0G"] * 2, queue="r"), queues="qr"),
+        ["proportion"],
+    )
+    plugin = plugin_object(of, "proportion")
+    victims = [of.task("workers-2"), of.task("workers-1")]
+    assert alone(plugin, of.task("b-1"), victims) == [V] * 2
 
 
 @given(snapshots(constraints=False, always=["running"]), st.lists(st.integers(0, 99), max_size=8))

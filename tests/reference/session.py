@@ -389,11 +389,11 @@ class Session:
         return False
 
     def promises_hold(self, before: Saved) -> bool:
-        """Return whether nodes accept what was promised since then, all else in place."""
+        """Return whether nodes accept what was placed or promised since then, all in place."""
         return "P2" not in self.rules or all(
             self._holds(task)
             for uid, task in self.state.tasks.items()
-            if self.state.status(task) is TaskStatus.PIPELINED
+            if self.state.status(task) in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
             and self.state.places[uid] != before.places[uid]
         )
 

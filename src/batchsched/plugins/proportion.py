@@ -566,8 +566,8 @@ def _queue_of(task: TaskState) -> QueueState:
     return task.job.queue
 
 
-_SURPLUS = 2
-"""The kind of units of one task each, on which nothing else depends; see `EvictionUnit.value`."""
+_CORE, _REPLICA, _SURPLUS = range(3)
+"""Kinds of units, the most valuable first; a surplus is one task on which nothing depends."""
 
 
 class _Step(NamedTuple):
@@ -647,7 +647,7 @@ class _Coverage:
                 yield _Step(job, kind, tasks, used, is_covered)
                 if is_covered:
                     used = plus(used, size)
-                is_exposed |= kind == 0 and not is_covered
+                is_exposed |= kind == _CORE and not is_covered
 
     def _jobs(self) -> Sequence[JobState]:
         return sorted(self._queue.jobs, key=_value)
@@ -659,11 +659,14 @@ class _Coverage:
             return []
         if job.groups is None:
             least, more = held[: job.min_available], held[job.min_available :]
-            return [(0, least), *((_SURPLUS, [task]) for task in more)]
+            return [(_CORE, least), *((_SURPLUS, [task]) for task in more)]
         units: dict[EvictionUnit, list[TaskState]] = {}
         for task in held:
             units.setdefault(self._view.unit_of(task), []).append(task)
-        return [(unit.value[0], units[unit]) for unit in sorted(units, key=_value_of_unit)]
+        return [
+            (_CORE if unit.is_core else _SURPLUS if unit.is_surplus else _REPLICA, units[unit])
+            for unit in sorted(units, key=_value_of_unit)
+        ]
 
     def _held_by(self, job: JobState) -> list[TaskState]:
         """Return the tasks of a job that hold resources, in task order."""
