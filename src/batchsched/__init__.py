@@ -80,6 +80,7 @@ from batchsched.model.resources import EPSILON, Resource, ResourceLimit, decayed
 from batchsched.model.result import (
     Bind,
     CycleResult,
+    DroppedPromise,
     Eviction,
     JobOutcome,
     Promise,
@@ -141,6 +142,7 @@ __all__ = [
     "ConfigError",
     "CycleResult",
     "Dependency",
+    "DroppedPromise",
     "EventError",
     "Eviction",
     "EvictionReport",

@@ -16,6 +16,7 @@ from batchsched import (
     Bind,
     ConditionReason,
     CycleResult,
+    DroppedPromise,
     Eviction,
     JobCondition,
     JobOutcome,
@@ -34,9 +35,16 @@ from batchsched import (
     WhyPending,
 )
 
-TALLY = NodeTally(
-    total=5, available=0, unfit={Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="cpu"): 5}
-)
+LACKS_CPU = Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="cpu")
+LACKS_CPU_AS_DICT = {
+    "reason": "InsufficientResource",
+    "plugin": "",
+    "detail": "cpu",
+    "queue": "",
+    "excess": None,
+    "beyond_deserved": None,
+}
+TALLY = NodeTally(total=5, available=0, unfit={LACKS_CPU: 5})
 INVALID = JobCondition(ConditionReason.NOT_ENOUGH_TASKS, "1 of 2 tasks", plugin="gang")
 UNSCHEDULABLE = JobCondition(ConditionReason.NOT_ENOUGH_RESOURCES, "1/2 tasks", plugin="gang")
 NO_QUEUE = JobCondition(ConditionReason.QUEUE_UNKNOWN, "'x' is not a queue")
@@ -51,9 +59,9 @@ FULL = {
     "pipelined": (Promise(task_uid="u2", node_name="n3"),),
     "conditional": (Promise(task_uid="u3", node_name="n4"),),
     "reserved": (Promise(task_uid="u4", node_name="n5"),),
-    "dropped_reservations": (Promise(task_uid="u5", node_name="n6"),),
+    "dropped_reservations": (DroppedPromise(task_uid="u5", node_name="n6", for_task_uid="u2"),),
     "kept_promises": (Promise(task_uid="u2", node_name="n3"),),
-    "dropped_promises": (Promise(task_uid="u6", node_name="n7"),),
+    "dropped_promises": (DroppedPromise(task_uid="u6", node_name="n7", reason=LACKS_CPU),),
     "tasks": {
         "u1": TaskOutcome(status=TaskStatus.BINDING, node_name="n2"),
         "u0": TaskOutcome(status=TaskStatus.BINDING, node_name="n1", is_backfill=True),
@@ -213,14 +221,7 @@ class TestToDict:
                 "available": 0,
                 "unfit": [
                     [
-                        {
-                            "reason": "InsufficientResource",
-                            "plugin": "",
-                            "detail": "cpu",
-                            "queue": "",
-                            "excess": None,
-                            "beyond_deserved": None,
-                        },
+                        LACKS_CPU_AS_DICT,
                         5,
                     ],
                 ],
@@ -244,9 +245,18 @@ class TestToDict:
             "pipelined": [{"task_uid": "u2", "node_name": "n3"}],
             "conditional": [{"task_uid": "u3", "node_name": "n4"}],
             "reserved": [{"task_uid": "u4", "node_name": "n5"}],
-            "dropped_reservations": [{"task_uid": "u5", "node_name": "n6"}],
+            "dropped_reservations": [
+                {"task_uid": "u5", "node_name": "n6", "reason": None, "for_task_uid": "u2"}
+            ],
             "kept_promises": [{"task_uid": "u2", "node_name": "n3"}],
-            "dropped_promises": [{"task_uid": "u6", "node_name": "n7"}],
+            "dropped_promises": [
+                {
+                    "task_uid": "u6",
+                    "node_name": "n7",
+                    "reason": LACKS_CPU_AS_DICT,
+                    "for_task_uid": None,
+                }
+            ],
             "tasks": {
                 "u0": {"status": "Binding", "node_name": "n1", "is_backfill": True},
                 "u1": {"status": "Binding", "node_name": "n2", "is_backfill": False},
@@ -336,8 +346,8 @@ class TestPrinting:
             "  pipeline: u2 -> n3",
             "  promise: u3 -> n4",
             "  reserve: u4 -> n5",
-            "  give up: u5 -> n6",
-            "  give up: u6 -> n7",
+            "  give up: u5 -> n6 (for u2)",
+            "  give up: u6 -> n7 (which lacks free cpu)",
             "  plan: a/m at 1400",
             "  plan: a/k at 1410",
             "  pending: 2 x 0/5 nodes are available: 5 lack free cpu",

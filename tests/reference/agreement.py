@@ -65,9 +65,9 @@ def _lists(result: CycleResult) -> dict[str, object]:
         "pipelined": result.pipelined,
         "conditional": result.conditional,
         "reserved": result.reserved,
-        "dropped reservations": result.dropped_reservations,
+        "dropped reservations": [(p.task_uid, p.node_name) for p in result.dropped_reservations],
         "kept promises": result.kept_promises,
-        "dropped promises": result.dropped_promises,
+        "dropped promises": [(p.task_uid, p.node_name) for p in result.dropped_promises],
         "late": result.late,
     }
 

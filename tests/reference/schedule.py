@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from batchsched import (
     CycleResult,
+    DroppedPromise,
     JobInfo,
     JobOutcome,
     JobPhase,
@@ -103,7 +104,7 @@ def _result(session: Session) -> CycleResult:
         conditional=_promises(outcomes, TaskStatus.CONDITIONAL),
         reserved=_promises(outcomes, TaskStatus.RESERVED),
         dropped_reservations=tuple(
-            Promise(task_uid=uid, node_name=session.state.tasks[uid].node_name or "")
+            DroppedPromise(task_uid=uid, node_name=session.state.tasks[uid].node_name or "")
             for uid in sorted(session.state.dropped_reservations)
             if not _is_used_after_all(session.state.tasks[uid], outcomes[uid])
         ),
@@ -112,7 +113,7 @@ def _result(session: Session) -> CycleResult:
             for task in sorted(places_to_keep(session), key=lambda task: task.uid)
         ),
         dropped_promises=tuple(
-            Promise(task_uid=uid, node_name=task.node_name or "")
+            DroppedPromise(task_uid=uid, node_name=task.node_name or "")
             for uid, task in sorted(session.state.tasks.items())
             if task.status is TaskStatus.PIPELINED and not _is_used_after_all(task, outcomes[uid])
         ),

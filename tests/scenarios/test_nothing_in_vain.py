@@ -23,6 +23,7 @@ from batchsched import (
     SchedulerConfig,
     Snapshot,
     TaskStatus,
+    UnfitReason,
 )
 
 CPU = "1C0G"
@@ -251,3 +252,35 @@ def test_v9_a_gang_waits_for_what_is_guaranteed_to_others(action: str, plain: bo
         assert "queue 'q' would hold 4 cpu, 3 more than what it deserves beside unused" in texts
     one = evolve(start, jobs=[job("h", CPU)])
     assert places(shared("allocate", plain=plain).schedule(one)) == {"h-1": "Binding n1"}
+
+
+@each_way
+def test_a_promise_beside_a_task_that_has_gone_ends(action: str, named: bool, plain: bool) -> None:
+    """What it waited for has left, and so has the only one that it must be near."""
+    nodes = in_zones("a")
+    waiting = labelled(job("g", "1C0G~n1", priority=100), pod_affinity=terms("lo"))
+    using = scheduler(action, named=named, plain=plain)
+    beside = labelled(job("lo", "0.5C0G!n1"), "lo")
+    kept = using.schedule(world(nodes, beside, waiting, action=action))
+    assert [each.task_uid for each in kept.kept_promises] == ["g-1"]
+    (ended,) = using.schedule(world(nodes, waiting, action=action)).dropped_promises
+    assert ended.reason is not None
+    assert ended.reason.reason is UnfitReason.POD_AFFINITY
+
+
+@each_way
+def test_tasks_of_a_gang_that_wait_for_each_other_keep_their_promises(
+    action: str, named: bool, plain: bool
+) -> None:
+    """g-2 must be near g-1, which waits for what is leaving: until then n2 refuses it as it is."""
+    nodes = in_zones("aa")
+    waiting = labelled(job("g", "1C0G~n1", "1C0G~n2", priority=100))
+    near = PodAffinity(required=[terms("leader").required[0]])
+    leader, worker = waiting.tasks
+    tasks = [evolve(leader, labels={"app": "leader"}), evolve(worker, pod_affinity=near)]
+    jobs = evolve(waiting, tasks=tasks), labelled(job("lo", "1C0G!n1"), "lo")
+    result = scheduler(action, named=named, plain=plain).schedule(
+        world(nodes, *jobs, action=action)
+    )
+    assert not result.dropped_promises
+    assert [each.task_uid for each in result.kept_promises] == ["g-1", "g-2"]

@@ -18,6 +18,7 @@ from batchsched import (
     Snapshot,
     Taint,
     TaintEffect,
+    UnfitReason,
 )
 
 PLUGINS = ("priority", "gang", "predicates", "nodeorder")
@@ -31,14 +32,19 @@ def decide(snapshot: Snapshot, *actions: Any, plugins: tuple[str, ...] = PLUGINS
     }
     result = Scheduler(SchedulerConfig.from_mapping(mapping)).schedule(snapshot)
     expected = reference_schedule(snapshot, mapping)
-    for name in ("binds", "evictions", "pipelined", "kept_promises", "dropped_promises"):
+    for name in ("binds", "evictions", "pipelined", "kept_promises"):
         assert getattr(result, name) == getattr(expected, name)
     assert dict(result.tasks) == dict(expected.tasks)
+    assert dropped(result) == dropped(expected)
     return result
 
 
 def promise(uid: str, node_name: str) -> Promise:
     return Promise(task_uid=uid, node_name=node_name)
+
+
+def dropped(result: CycleResult) -> list[Promise]:
+    return [promise(each.task_uid, each.node_name) for each in result.dropped_promises]
 
 
 # Opening
@@ -70,7 +76,7 @@ def test_a_promise_is_kept_while_the_evicted_task_leaves() -> None:
 def test_a_promise_ends_at_open_where_it_cannot_be_kept(nodes: list[NodeInfo], why: str) -> None:
     result = decide(cluster(nodes, job("a", "2C2G~n1")), "backfill")
     assert places(result) == {"a-1": "Pending"}, why
-    assert result.dropped_promises == (promise("a-1", "n1"),)
+    assert dropped(result) == [promise("a-1", "n1")]
     assert not result.kept_promises
 
 
@@ -82,7 +88,7 @@ def test_promises_that_are_not_enough_for_a_gang_all_end() -> None:
     )
     result = decide(snapshot, "backfill")
     assert places(result, "a") == {"a-1": "Pending", "a-2": "Pending"}
-    assert result.dropped_promises == (promise("a-1", "n1"), promise("a-2", "n9"))
+    assert dropped(result) == [promise("a-1", "n1"), promise("a-2", "n9")]
 
 
 def test_a_gang_keeps_promises_that_are_enough_for_it() -> None:
@@ -114,7 +120,7 @@ def test_jobs_that_are_not_in_the_session_lose_their_promises() -> None:
     )
     result = decide(snapshot, "allocate")
     assert set(result.left_out) == {"default/a", "default/b"}
-    assert result.dropped_promises == (promise("a-1", "n1"), promise("b-1", "n1"))
+    assert dropped(result) == [promise("a-1", "n1"), promise("b-1", "n1")]
     assert set(result.pending) == {"a-1", "b-1"}
 
 
@@ -202,7 +208,7 @@ def test_a_promise_ends_at_close_where_nothing_leaves_and_the_task_still_cannot_
     leaves = decide(cluster(nodes, waiting, job("b", "1C1G!n1")), "backfill")
     assert leaves.kept_promises == (promise("a-1", "n1"),)
     stays = decide(cluster(nodes, waiting, job("b", "1C1G@n1")), "backfill")
-    assert stays.dropped_promises == (promise("a-1", "n1"),)
+    assert dropped(stays) == [promise("a-1", "n1")]
     assert places(stays, "a") == {"a-1": "Pending"}
     assert set(stays.pending) == {"a-1"}
 
@@ -213,7 +219,7 @@ def test_with_the_promise_of_one_task_those_of_its_gang_end() -> None:
         [node("n1", "2C2G"), tainted], job("b", "2C2G!n1"), job("a", "2C2G~n1", "2C2G~n2")
     )
     result = decide(snapshot, "backfill")
-    assert result.dropped_promises == (promise("a-1", "n1"), promise("a-2", "n2"))
+    assert dropped(result) == [promise("a-1", "n1"), promise("a-2", "n2")]
 
 
 def test_only_places_of_jobs_for_which_tasks_were_evicted_are_kept() -> None:
@@ -310,3 +316,14 @@ def test_v12_the_claimant_starts_when_the_victim_has_left_and_nobody_else_in_bet
         assert places(result, "c") == {"c-1": "Pipelined n1"}
     simulation.step()
     assert bound(simulation.cycle()) == {"c-1": "n1"}
+
+
+def test_a_promise_ends_with_the_reason_that_its_node_gives() -> None:
+    waiting = job("a", "2C2G~n1")
+    stays = decide(cluster([node("n1", "2C2G")], waiting, job("b", "1C1G!n1")), "backfill")
+    assert not stays.dropped_promises
+    tainted = node("n1", "2C2G", taints=[Taint(key="k", effect=TaintEffect.NO_SCHEDULE)])
+    (ended,) = decide(cluster([tainted], waiting), "backfill").dropped_promises
+    assert ended.reason is not None
+    assert ended.reason.reason is UnfitReason.UNTOLERATED_TAINT
+    assert ended.for_task_uid is None

@@ -27,7 +27,10 @@ def promises(cycle: Cycle) -> Iterator[str]:
         )
         if listed != expected:
             yield f"{name} must list the tasks that are {status.value}: {list(expected)}"
-    dropped = set(result.dropped_reservations)
+    dropped = {
+        Promise(task_uid=each.task_uid, node_name=each.node_name)
+        for each in result.dropped_reservations
+    }
     for uid, task in sorted(cycle.tasks.items()):
         if task.status is TaskStatus.RESERVED:
             promise = Promise(task_uid=uid, node_name=task.node_name or "")
@@ -78,14 +81,14 @@ def _kept_promises(cycle: Cycle) -> Iterator[str]:
 
 
 def _dropped_promises(cycle: Cycle) -> Iterator[str]:
-    expected: list[Promise] = []
+    expected: list[tuple[str, str | None]] = []
     for uid, task in sorted(cycle.tasks.items()):
         if task.status is TaskStatus.PIPELINED:
             after = cycle.after[uid]
             is_there = after.node_name == task.node_name
             if not (is_there and after.status in (TaskStatus.BINDING, TaskStatus.PIPELINED)):
-                expected.append(Promise(task_uid=uid, node_name=task.node_name or ""))
-    if list(cycle.result.dropped_promises) != expected:
+                expected.append((uid, task.node_name))
+    if [(each.task_uid, each.node_name) for each in cycle.result.dropped_promises] != expected:
         yield f"dropped_promises must list the promises that ended unused: {expected}"
 
 

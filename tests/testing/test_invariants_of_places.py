@@ -21,6 +21,7 @@ from tests.support.invariants import check_cycle
 from batchsched import (
     ConditionReason,
     CycleResult,
+    DroppedPromise,
     HostPort,
     JobCondition,
     LabelSelector,
@@ -29,7 +30,6 @@ from batchsched import (
     Operator,
     PodAffinity,
     PodAffinityTerm,
-    Promise,
     Requirement,
     Scheduler,
     Taint,
@@ -90,7 +90,7 @@ class TestDecisions:
             ),
             (
                 lambda r: evolve(
-                    r, dropped_reservations=(Promise(task_uid="a-1", node_name="n1"),)
+                    r, dropped_reservations=(DroppedPromise(task_uid="a-1", node_name="n1"),)
                 ),
                 "which the snapshot does not have",
             ),

@@ -16,7 +16,7 @@ from batchsched.model.immutable import (
     is_frozen_map,
     kept_map,
 )
-from batchsched.model.reasons import JobCondition, PendingReason
+from batchsched.model.reasons import JobCondition, PendingReason, Unfit
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.texts import html_table, shown_amount
@@ -188,6 +188,18 @@ class Promise:
 
 
 @frozen(kw_only=True)
+class DroppedPromise:
+    """A node that was promised to a task or reserved for it, and why it is no more."""
+
+    task_uid: str
+    node_name: str
+    reason: Unfit | None = None
+    """Why the node refused the task although nothing was leaving there any more, if that is why."""
+    for_task_uid: str | None = None
+    """The task for which it gave way, if it did."""
+
+
+@frozen(kw_only=True)
 class TaskOutcome:
     """The state of a task at the end of a cycle."""
 
@@ -232,13 +244,13 @@ class CycleResult:
     """Tasks that were promised resources which backfill tasks hold; in order of task UID."""
     reserved: tuple[Promise, ...] = ()
     """Tasks for which a node is reserved; in order of task UID."""
-    dropped_reservations: tuple[Promise, ...] = ()
+    dropped_reservations: tuple[DroppedPromise, ...] = ()
     """Reservations of the snapshot that were neither used nor renewed in this cycle."""
     kept_promises: tuple[Promise, ...] = ()
     """Nodes that stay promised in the next cycle, because tasks were evicted for these jobs.
 
     The tasks are Pipelined or Allocated now, and will be Pipelined; in order of task UID."""
-    dropped_promises: tuple[Promise, ...] = ()
+    dropped_promises: tuple[DroppedPromise, ...] = ()
     """Promises of the snapshot that ended unused in this cycle; in order of task UID."""
     tasks: Mapping[str, TaskOutcome] = EMPTY
     """The outcomes of all tasks of the jobs in the session, by task UID."""
@@ -378,11 +390,18 @@ class CycleResult:
     def _name(self, uid: str) -> str:
         return self.names.get(uid, uid)
 
-    def _promises(self) -> Iterator[tuple[str, tuple[Promise, ...]]]:
-        yield "pipeline", self.pipelined
-        yield "promise", self.conditional
-        yield "reserve", self.reserved
-        yield "give up", (*self.dropped_reservations, *self.dropped_promises)
+    def _promises(self) -> Iterator[tuple[str, Promise | DroppedPromise, str]]:
+        for word, promises in (
+            ("pipeline", self.pipelined),
+            ("promise", self.conditional),
+            ("reserve", self.reserved),
+        ):
+            yield from ((word, promise, "") for promise in promises)
+        for dropped in (*self.dropped_reservations, *self.dropped_promises):
+            why = "" if dropped.reason is None else f"which {dropped.reason.text}"
+            if dropped.for_task_uid is not None:
+                why = f"for {self._name(dropped.for_task_uid)}"
+            yield "give up", dropped, why
 
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:
         for bind in self.binds:
@@ -394,9 +413,8 @@ class CycleResult:
         for taken in self.taken_back:
             why = f"{taken.action} for {self._name(taken.for_task_uid)}"
             yield "take back", self._name(taken.task_uid), taken.node_name, why
-        for word, promises in self._promises():
-            for promise in promises:
-                yield word, self._name(promise.task_uid), promise.node_name, ""
+        for word, promise, why in self._promises():
+            yield word, self._name(promise.task_uid), promise.node_name, why
         for uid, reason in self.pending.items():
             yield "pending", self._name(uid), "", reason.text
 
@@ -413,9 +431,12 @@ class CycleResult:
                     for e in from_nodes
                 ],
             )
-        for word, promises in self._promises():
-            places = [f"{name(p.task_uid)} -> {p.node_name}" for p in promises]
-            yield from _first_lines(word, places)
+        places: dict[str, list[str]] = {}
+        for word, promise, why in self._promises():
+            place = f"{name(promise.task_uid)} -> {promise.node_name}"
+            places.setdefault(word, []).append(f"{place} ({why})" if why else place)
+        for word, lines in places.items():
+            yield from _first_lines(word, lines)
         plans = sorted(self.planned.items(), key=lambda item: (item[1].start, item[0]))
         yield from _first_lines("plan", [f"{uid} at {plan.start:g}" for uid, plan in plans])
         counts = Counter(reason.text for reason in self.pending.values())

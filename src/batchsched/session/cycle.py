@@ -27,9 +27,21 @@ from sortedcontainers import SortedDict
 from batchsched.causes import ConditionReason
 from batchsched.errors import BatchschedError, ConfigError, Fault, InvariantError, problem_of
 from batchsched.model.cluster import JobInfo, JobPhase, TaskStatus
-from batchsched.model.immutable import LazyMap
-from batchsched.model.reasons import JobCondition, PendingReason, queue_not_leaf, queue_unknown
-from batchsched.model.result import CycleResult, JobOutcome, Promise, TaskOutcome
+from batchsched.model.immutable import EMPTY, LazyMap
+from batchsched.model.reasons import (
+    JobCondition,
+    PendingReason,
+    Unfit,
+    queue_not_leaf,
+    queue_unknown,
+)
+from batchsched.model.result import (
+    CycleResult,
+    DroppedPromise,
+    JobOutcome,
+    Promise,
+    TaskOutcome,
+)
 from batchsched.model.rules import Unmet, out_of_service, unmet_dependencies
 from batchsched.model.validation.values import shown
 from batchsched.placement import FollowsNodes, Placement
@@ -38,6 +50,7 @@ from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.attempts import try_in_order
 from batchsched.session.known_failures import FailedTurns
+from batchsched.session.outlook import refusal_ahead
 from batchsched.session.plugins import ConfiguredPlugin, PluginSet
 from batchsched.session.reasons import PendingReasons
 from batchsched.session.session import Session, Statement
@@ -480,6 +493,25 @@ def _start_promised_jobs(session: Session) -> None:
             try_in_order(session, promised, partial(_starts_as_promised, session, statement))
             if session.job_ready(job):
                 statement.commit(fulfils=True)
+        for task in job.having(TaskStatus.PIPELINED):
+            refusal = _cannot_be_kept(session, task)
+            if refusal is not None:
+                session.reports.broken_promises[task.uid] = refusal
+
+
+def _cannot_be_kept(session: Session, task: TaskState) -> Unfit | None:
+    """Return why a node where nothing is leaving any more refuses a task that is promised it."""
+    node = task.node
+    assert node is not None
+    if any(other.status is TaskStatus.RELEASING for other in node.tasks.values()):
+        return None
+    refusal = refusal_ahead(session, task)
+    if refusal is not None:
+        return refusal
+    with session.statement(is_trial=True) as statement:
+        statement.unallocate(task)
+        evaluator = Evaluator((), (), session.dimensions)
+        return next(iter(evaluator.lacking(task.init_resreq, node)), None)
 
 
 def _starts_as_promised(session: Session, statement: Statement, task: TaskState) -> bool:
@@ -494,13 +526,12 @@ def _starts_as_promised(session: Session, statement: Statement, task: TaskState)
 
 
 def _end_promises(session: Session) -> None:
-    """End the promises of the last cycle that can no longer be fulfilled.
+    """End the promises of the last cycle that cannot be kept; see `_cannot_be_kept`.
 
-    These are promises on nodes without Releasing tasks, where the task still cannot start. If
-    the other promises are not enough for a job, all of its promises end.
+    If the other promises are not enough for a job, all of its promises end.
     """
     kept = _kept(session)
-    over = [task for task in kept if _is_over(session, task)]
+    over = [task for task in kept if task.uid in session.reports.broken_promises]
     for task in over:
         _end(session, task)
     for job in {task.job: None for task in over}:
@@ -533,15 +564,6 @@ def _kept(session: Session) -> list[TaskState]:
         and task.node is not None
         and task.node.name == node_name
     ]
-
-
-def _is_over(session: Session, task: TaskState) -> bool:
-    node = task.node
-    assert node is not None
-    if any(other.status is TaskStatus.RELEASING for other in node.tasks.values()):
-        return False
-    with session.statement(is_trial=True) as statement:
-        return not _fits_without_its_promise(session, statement, task, node)
 
 
 def _fits_without_its_promise(
@@ -620,14 +642,19 @@ def close(
     conditional = _places_of(_having(session, TaskStatus.CONDITIONAL))
     reserved = _places_of(_having(session, TaskStatus.RESERVED))
     dropped = _dropped(session.initial_reservations, TaskStatus.RESERVED)
-    broken = _dropped([task for task, _ in session.ledger.initial_promises], TaskStatus.PIPELINED)
+    broken = _dropped(
+        [task for task, _ in session.ledger.initial_promises],
+        TaskStatus.PIPELINED,
+        session.reports.broken_promises,
+    )
     mentioned = [bind.task_uid for bind in session.binds]
     for evicted in session.evictions:
         mentioned += (evicted.task_uid, evicted.for_task_uid)
     for taken in session.taken_back:
         mentioned += (taken.task_uid, taken.for_task_uid)
-    for each in (*pipelined, *conditional, *reserved, *dropped, *broken):
-        mentioned.append(each.task_uid)
+    mentioned += [each.task_uid for each in (*pipelined, *conditional, *reserved)]
+    for each in (*dropped, *broken):
+        mentioned += filter(None, (each.task_uid, each.for_task_uid))
     return CycleResult(
         binds=tuple(session.binds),
         evictions=tuple(session.evictions),
@@ -723,18 +750,22 @@ def _names(session: Session, uids: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _dropped(tasks: Iterable[TaskState], status: TaskStatus) -> tuple[Promise, ...]:
+def _dropped(
+    tasks: Iterable[TaskState], status: TaskStatus, why: Mapping[str, Unfit] = EMPTY
+) -> tuple[DroppedPromise, ...]:
     """Return the promises or reservations of the snapshot that were neither used nor kept.
 
     Only the final state counts: in between, a reservation may have been dropped and made again.
     """
-    dropped: list[Promise] = []
+    dropped: list[DroppedPromise] = []
     for task in sorted(tasks, key=_uid):
         before = task.info.node_name
         assert before is not None
         is_there = task.node is not None and task.node.name == before
         if not (is_there and task.status in (TaskStatus.BINDING, status)):
-            dropped.append(Promise(task_uid=task.uid, node_name=before))
+            dropped.append(
+                DroppedPromise(task_uid=task.uid, node_name=before, reason=why.get(task.uid))
+            )
     return tuple(dropped)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from operator import attrgetter
 
@@ -124,32 +124,43 @@ def accepts_without(
     return accepts_without_each(session, task, node, [tuple(gone)])[0]
 
 
+def _as_it_will_be(
+    session: Session, task: TaskState, node: NodeState
+) -> AbstractContextManager[None]:
+    """Move, for a time, all that leaves or comes and may make a difference to a task on a node."""
+    if looks_ahead(session, task):
+        return _moved(session, [*_gone(_leaving(session)), *_coming(session, task)])
+    leaving = (other for other in node.tasks.values() if other.status is TaskStatus.RELEASING)
+    return _moved(session, _gone(leaving))
+
+
 def accepts_without_each(
     session: Session, task: TaskState, node: NodeState, units: Iterable[Sequence[TaskState]]
 ) -> list[bool]:
     """Return for each of some units whether a node will accept a task once it has left, too."""
-    if looks_ahead(session, task):
-        moves = [*_gone(_leaving(session)), *_coming(session, task)]
-    else:
-        moves = _gone(t for t in node.tasks.values() if t.status is TaskStatus.RELEASING)
     accepts: list[bool] = []
-    with _moved(session, moves):
+    with _as_it_will_be(session, task, node):
         for unit in units:
             with _moved(session, _gone(unit)):
                 accepts.append(session.placement.refusal(task, node) is None)
     return accepts
 
 
+def refusal_ahead(session: Session, task: TaskState) -> Unfit | None:
+    """Return why the node of a placed or promised task will refuse it, or None."""
+    node = task.node
+    assert node is not None
+    with _as_it_will_be(session, task, node), _moved(session, _gone([task])):
+        return session.placement.refusal(task, node)
+
+
 def promises_stand(session: Session, placed: Iterable[TaskState]) -> bool:
     """Return whether the nodes of placed and promised tasks will accept each of them."""
-    watched = [
-        (task, task.node)
+    return all(
+        refusal_ahead(session, task) is None
         for task in placed
         if task.status in (TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
         and looks_ahead(session, task)
-    ]
-    return all(
-        node is not None and accepts_without(session, task, node, (task,)) for task, node in watched
     )
 
 

@@ -76,6 +76,8 @@ class CycleReports:
 
     With what each deserved and had when it was first skipped, if a plugin knows.
     """
+    broken_promises: dict[str, Unfit] = field(factory=dict[str, Unfit])
+    """Why promises of the last cycle end with this one, by UID of the task."""
     eviction_searches: dict[tuple[str, str], EvictionSearch] = field(
         factory=dict[tuple[str, str], EvictionSearch]
     )

@@ -157,8 +157,8 @@ def part_of_result(
     """Add the tasks and nodes that a cycle names; return it with only their jobs' outcomes."""
     for decided in (cycle.binds, cycle.evictions, cycle.pipelined, cycle.conditional):
         _note(decided, named, nodes)
-    for decided in (cycle.reserved, cycle.dropped_reservations, cycle.kept_promises):
-        _note(decided, named, nodes)
+    for promised in (cycle.reserved, cycle.dropped_reservations, cycle.kept_promises):
+        _note(promised, named, nodes)
     outcomes = cycle.tasks
     if is_mapping(outcomes):
         jobs = {content.owner[uid] for uid in named if uid in content.owner}
