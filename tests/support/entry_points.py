@@ -197,6 +197,7 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
         "Record.from_dict": lambda: {"given": _recorder().record.to_dict()},
         "DeviceRequest": lambda: {"name": "r"},
         "EvictionReport": lambda: {"action": "preempt", "nodes": 1, "candidates": 0},
+        "Reconciler": lambda: {"cluster": Cluster(snapshot()), "give_up_after": 5.0},
         "Recorder": lambda: {"snapshot": snapshot()},
         "Recorder.apply": lambda: {"events": NodeAdded(NodeInfo(name="n9"))},
         "Registry.register_action": lambda: {"name": "mine", "factory": lambda _: None},

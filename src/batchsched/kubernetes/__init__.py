@@ -88,12 +88,14 @@ from batchsched.kubernetes.decisions import (
 from batchsched.kubernetes.dump import read_dump
 from batchsched.kubernetes.facts import Dump, JobFacts, Told
 from batchsched.kubernetes.snapshots import read_objects, snapshot_from_objects
+from batchsched.kubernetes.watch import Watch
 from batchsched.model.quantities import parse_quantity
 
 __all__ = [
     "Dump",
     "JobFacts",
     "Told",
+    "Watch",
     "binding_objects",
     "eviction_objects",
     "nomination_patches",

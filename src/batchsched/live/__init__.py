@@ -10,6 +10,14 @@ from batchsched.live.attached import AttachedScheduler
 
 if TYPE_CHECKING:
     from batchsched.live.cluster import Cluster
+    from batchsched.live.reconciler import (
+        Correction,
+        CorrectionKind,
+        Deleted,
+        InFlight,
+        Reconciler,
+        Seen,
+    )
     from batchsched.transition.events import (
         NO_LIMIT,
         BindRefused,
@@ -49,6 +57,10 @@ else:
             from batchsched.live.cluster import Cluster  # noqa: PLC0415
 
             return Cluster
+        if name in _OF_RECONCILER:
+            from batchsched.live import reconciler  # noqa: PLC0415
+
+            return getattr(reconciler, name)
         from batchsched.transition import events  # noqa: PLC0415
 
         return getattr(events, name)
@@ -57,14 +69,20 @@ else:
         return sorted(__all__)
 
 
+_OF_RECONCILER = ("Correction", "CorrectionKind", "Deleted", "InFlight", "Reconciler", "Seen")
+
 __all__ = [
     "NO_LIMIT",
     "AttachedScheduler",
     "BindRefused",
     "Cluster",
+    "Correction",
+    "CorrectionKind",
+    "Deleted",
     "EndedJobsRemoved",
     "Event",
     "EvictionRefused",
+    "InFlight",
     "JobArrived",
     "JobChanged",
     "JobEnded",
@@ -77,6 +95,8 @@ __all__ = [
     "QueueAdded",
     "QueueChanged",
     "QueueRemoved",
+    "Reconciler",
+    "Seen",
     "TaskChanged",
     "TaskFailed",
     "TaskFound",

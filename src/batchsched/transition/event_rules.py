@@ -34,6 +34,8 @@ from batchsched.transition.content import Content
 
 TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 """The statuses of tasks that are on their nodes and have yet to start."""
+FOUND = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.RELEASING)
+"""The statuses in which a task can be found on a node."""
 
 _in_place = copier(TaskInfo, "status", "node_name", "is_backfill", "start_time")
 _with_service = copier(TaskInfo, "attained_service", "start_time")
@@ -647,15 +649,18 @@ class _Applied:
             event.node_name, content.nodes, "node"
         ):
             return
-        task = content.tasks[uid]
-        if task.status.ended:
+        task, status = content.tasks[uid], event.status
+        if status not in FOUND:
+            known = ", ".join(each.value for each in FOUND)
+            self._refuse(f"expected one of {known}, got {shown(status)}", "status")
+        elif task.status.ended:
             self._refuse(f"task {uid!r}: the task is {task.status.value}; it cannot run again")
         elif task.status.holds and task.node_name == event.node_name:
-            content.put("tasks", uid, placed(task, TaskStatus.RUNNING, task.node_name))
+            content.put("tasks", uid, placed(task, status, task.node_name))
         else:
             task = with_run_added(task, content.now)
             found = running(task, event.node_name, is_backfill=task.is_backfill, now=content.now)
-            content.put("tasks", uid, found)
+            content.put("tasks", uid, placed(found, status, event.node_name))
             owner = content.owner.get(uid)
             if owner is not None:
                 self._let_start(owner)

@@ -12,7 +12,7 @@ from enum import Enum
 
 from attrs import field, frozen
 
-from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.immutable import kept_text_map, kept_tuple
 
 
@@ -115,10 +115,12 @@ class TaskChanged:
 
 @frozen
 class TaskFound:
-    """A task was found running on a node, whatever was known of it before."""
+    """A task was found on a node, whatever was known of it before: running, or as `status` says."""
 
     uid: str
     node_name: str
+    status: TaskStatus = field(default=TaskStatus.RUNNING, kw_only=True)
+    """Bound, Running or Releasing."""
 
 
 @frozen
