@@ -36,10 +36,9 @@ from batchsched.model.reasons import PendingReason
 from batchsched.model.resources import EPSILON
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.plugins.proportion import water_fill
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, fits, minus, plus, total_of
 from batchsched.tools.amounts import raised_limit
 from batchsched.tools.changes import Change, Released, describe_changes
@@ -60,8 +59,8 @@ _MOST_TASKS = 32
 """The most tasks for which a higher limit is tried one by one."""
 _LEAVES = 5
 """The most leaf queues that are tried."""
-_ONE_BY_ONE = 8
-"""The number of weights that are tried one by one; then each is twice the one before."""
+_WEIGHT_STEPS = 32
+"""The weight up to which each may be tried; then in steps of this part of the one before."""
 _HEAVIEST = 1 << 10
 """The largest factor by which the weight of a queue is multiplied, and the most tasks for which a
 higher limit is tried."""
@@ -394,60 +393,12 @@ def _weights(waiting: Waiting) -> Iterator[Candidate]:
     if queue is None or len(session.queues) <= 1:
         return
     # A changed weight resets all kept state, so such a trial is slower than others.
-    is_overused = session.overused(queue)
-    if not is_overused and not session.plugin_set.names_on("queue_order_key"):
+    if not session.overused(queue) and not session.plugin_set.names_on("queue_order_key"):
         return
-    now = queue.info.weight
-    weights = [now + more for more in range(1, _ONE_BY_ONE + 1)]
-    while weights[-1] < _HEAVIEST * max(1, now):
-        weights.append(2 * weights[-1])
-    if is_overused:
-        enough = _weight_to_deserve_more(session, queue, weights)
-        weights = [weight for weight in weights if weight > enough]
-        weights.insert(0, enough)
-    for weight in weights:
+    weight, heaviest = queue.info.weight, _HEAVIEST * max(1, queue.info.weight)
+    while weight < heaviest:
+        weight += max(1, weight // _WEIGHT_STEPS)
         yield Candidate((QueueChanged(evolve(queue.info, weight=weight)),))
-
-
-def _weight_to_deserve_more(session: Session, queue: QueueState, weights: Sequence[int]) -> int:
-    """Return the smallest weight with which a queue deserves more than it holds.
-
-    It is computed as plugin proportion does, so it is only a guess if another plugin computes
-    shares; it is tried in any case.
-    """
-    zero = session.ledger.dimensions.zero
-    use = {q.name: _use(q.jobs, zero) for q in session.ledger.queues.values() if q.jobs}
-    asked = {name: both[1] for name, both in use.items()}
-    held = use[queue.name][0]
-
-    def deserves_more(weight: int) -> bool:
-        by_name = {name: session.ledger.queues[name].info.weight for name in use}
-        shares = water_fill(session.ledger.cluster, {**by_name, queue.name: weight}, asked)
-        return not fits(shares[queue.name], held)
-
-    low = queue.info.weight
-    high = next((weight for weight in weights if deserves_more(weight)), None)
-    if high is None:
-        return low + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if deserves_more(middle) else (middle, high)
-    return high
-
-
-def _use(jobs: Iterable[JobState], zero: Vector) -> tuple[Vector, Vector]:
-    """Return what jobs hold, and the sum of what they hold and request."""
-    held, asked = list(zero), list(zero)
-    for job in jobs:
-        for task in job.tasks:
-            waits = task.status in (TaskStatus.PENDING, TaskStatus.RESERVED)
-            if task.is_backfill or not (waits or task.status.occupies):
-                continue
-            for at, amount in enumerate(task.resreq):
-                asked[at] += amount
-                if not waits:
-                    held[at] += amount
-    return tuple(held), tuple(asked)
 
 
 _CHANGES = {
