@@ -19,7 +19,14 @@ from batchsched import (
     shrink,
     what_if,
 )
-from batchsched.tools import Comparison, Finding, JobStanding, JobStatus, not_modelled, standings
+from batchsched.tools import (
+    CycleComparison,
+    Finding,
+    JobStanding,
+    JobStatus,
+    not_modelled,
+    standings,
+)
 from batchsched_cli.arguments import UsageError, did_you_mean
 from batchsched_cli.changes import changes_of, replaced
 from batchsched_cli.cluster_answers import state_named
@@ -65,7 +72,7 @@ def compare_answer(question: Question) -> Answer:
     return Answer(int(_decides_otherwise(found)), blocks, data)
 
 
-def _decides_otherwise(found: Comparison) -> bool:
+def _decides_otherwise(found: CycleComparison) -> bool:
     return any(change.kind not in _NO_DECISIONS for change in found.changes)
 
 

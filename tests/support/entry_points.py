@@ -56,7 +56,8 @@ EXEMPT: Mapping[str, str] = {
     "plugin_error": "makes the error of a plugin that raised",
     "problem_of": "describes an exception that was raised",
     **dict.fromkeys(
-        ("Cheapest", "Comparison", "Explanation", "RunComparison", "WhatIf"), "an answer of a tool"
+        ("Cheapest", "CycleComparison", "Explanation", "RunComparison", "WhatIf"),
+        "an answer of a tool",
     ),
 }
 METHODS: Mapping[str, tuple[str, ...]] = {

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from batchsched.causes import About, JobStatus, Remedy
 from batchsched.tools.causes import Parting
 from batchsched.tools.changes import CycleRun, Released, describe_changes, duration
-from batchsched.tools.comparison import Comparison, TaskChange, compare
+from batchsched.tools.comparison import CycleComparison, TaskChange, compare
 from batchsched.tools.config_check import Finding, check_config, not_modelled
 from batchsched.tools.explainer import explain
 from batchsched.tools.explanation import Explanation
@@ -39,7 +39,7 @@ __all__ = [
     "About",
     "Blocker",
     "Cheapest",
-    "Comparison",
+    "CycleComparison",
     "CycleRun",
     "EventLog",
     "Explanation",

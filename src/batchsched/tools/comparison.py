@@ -98,7 +98,7 @@ class TaskChange:
 
 
 @frozen(kw_only=True)
-class Comparison(Report):
+class CycleComparison(Report):
     """The differences between two results. Prints as text; a notebook shows tables."""
 
     changes: tuple[TaskChange, ...]
@@ -220,7 +220,7 @@ def compare(
     *,
     after_snapshot: Snapshot | None = None,
     registry: Registry | None = None,
-) -> Comparison: ...
+) -> CycleComparison: ...
 
 
 def compare(
@@ -230,7 +230,7 @@ def compare(
     *,
     after_snapshot: Snapshot | None = None,
     registry: Registry | None = None,
-) -> Comparison | RunComparison:
+) -> CycleComparison | RunComparison:
     """Compare two results or configurations on a snapshot, or two simulation runs.
 
     Reports the tasks that start, wait, are evicted or move in one but not in the other, by queue,
@@ -303,7 +303,7 @@ def compare(
     else:
         results = (_result_of(before, snapshot, registry), _result_of(after, second, registry))
     uses = _use_of(snapshot, results[0]), _use_of(second, results[1])
-    return Comparison(
+    return CycleComparison(
         changes=tuple(_changes(snapshot, second, *results)),
         utilisation=side_by_side(*(use.of_dimension for use in uses)),
         shares=side_by_side(*(use.of_queue for use in uses)),

@@ -17,7 +17,7 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.scheduler import Scheduler
 from batchsched.tools.causes import decisions
-from batchsched.tools.comparison import Comparison, compare
+from batchsched.tools.comparison import CycleComparison, compare
 
 
 def _events(items: Iterable[Event], /) -> tuple[Event, ...]:
@@ -165,7 +165,7 @@ class Replay:
     """The number of cycles replayed: all, or up to the first that differs."""
     differs_at: int | None
     """The first cycle whose decisions differ, counted from 0; None: none does."""
-    difference: Comparison | None
+    difference: CycleComparison | None
     """The differences of that cycle."""
 
     def __str__(self) -> str:

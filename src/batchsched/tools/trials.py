@@ -29,7 +29,7 @@ from batchsched.model.validation.values import is_of, is_text, shown
 from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
 from batchsched.tools.changes import CHANGE_KINDS, Change, CycleRun, Released, describe_changes
-from batchsched.tools.comparison import Comparison, compare
+from batchsched.tools.comparison import CycleComparison, compare
 from batchsched.tools.report import Report, Section
 
 
@@ -45,7 +45,7 @@ class WhatIf(Report):
     """The cluster with the changes."""
     result: CycleResult
     """The result of the cycle after the changes."""
-    difference: Comparison
+    difference: CycleComparison
     """The differences from the cycle without the changes."""
 
     def sections(self) -> Iterator[Section]:
