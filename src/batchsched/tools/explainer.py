@@ -30,7 +30,7 @@ from batchsched.tools.explanation import (
     QueueStanding,
 )
 from batchsched.tools.helpful_changes import (
-    Waiting,
+    ExplainedJob,
     plan_of_trials,
     release,
     what_helps,
@@ -162,7 +162,7 @@ def explain(
             fits = fits_of(session, task)
         if not try_changes:
             return explanation
-        waiting = Waiting(
+        waiting = ExplainedJob(
             session=session,
             result=result,
             explanation=explanation,

@@ -78,7 +78,7 @@ class Candidate:
 
 
 @frozen
-class Kind:
+class ChangesOfKind:
     """Changes of one kind; the first one that is enough is searched for."""
 
     candidates: tuple[Candidate, ...]
@@ -87,7 +87,7 @@ class Kind:
 
 
 @frozen(kw_only=True)
-class Waiting:
+class ExplainedJob:
     """A job that waits, and what is known of it."""
 
     session: Session
@@ -111,10 +111,10 @@ class Waiting:
 
 
 @frozen(kw_only=True)
-class Plan:
+class PlanOfTrials:
     """What is to be tried for a job."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ChangesOfKind, ...]
     job: JobInfo
     runs: bool
     """Whether some of its tasks hold resources, and might be evicted in a trial."""
@@ -122,10 +122,10 @@ class Plan:
     """What the changes refer to, and no more: they are told with regard to it."""
 
 
-def plan_of_trials(waiting: Waiting) -> Plan:
+def plan_of_trials(waiting: ExplainedJob) -> PlanOfTrials:
     """Return the changes that may help, by kind. O(nodes + running tasks)."""
     queues = waiting.session.ledger.queues.values()
-    return Plan(
+    return PlanOfTrials(
         kinds=tuple(kind for kind in _kinds(waiting) if kind.candidates),
         job=waiting.state.info,
         runs=any(task.status.holds for task in waiting.state.tasks),
@@ -137,7 +137,7 @@ def plan_of_trials(waiting: Waiting) -> Plan:
     )
 
 
-def _kinds(waiting: Waiting) -> Iterator[Kind]:
+def _kinds(waiting: ExplainedJob) -> Iterator[ChangesOfKind]:
     why, reason = waiting.explanation.why, waiting.reason
     remedies = OF_ROOM if why is None else why.remedies
     lacks_tasks = reason is not None and reason.out_of_reach is not None
@@ -146,15 +146,17 @@ def _kinds(waiting: Waiting) -> Iterator[Kind]:
     for remedy in remedies:
         if remedy is Remedy.LIMIT:
             for queue in _path(waiting.session, waiting.state.info.queue):
-                yield Kind(tuple(_higher_limits(queue, waiting.result, waiting.task)))
+                yield ChangesOfKind(tuple(_higher_limits(queue, waiting.result, waiting.task)))
         else:
-            yield Kind(tuple(_CHANGES[remedy](waiting)), grows=remedy not in _EACH_BY_ITSELF)
+            yield ChangesOfKind(
+                tuple(_CHANGES[remedy](waiting)), grows=remedy not in _EACH_BY_ITSELF
+            )
 
 
 # Room
 
 
-def _larger_node(waiting: Waiting) -> Iterator[Candidate]:
+def _larger_node(waiting: ExplainedJob) -> Iterator[Candidate]:
     """Yield the growth of the nearest node by what it lacks, unless it would exceed the largest."""
     near = next((near for near in waiting.explanation.nearest if not near.refusal), None)
     if near is None or waiting.needed > 1:
@@ -168,7 +170,7 @@ def _larger_node(waiting: Waiting) -> Iterator[Candidate]:
         yield Candidate((NodeChanged(evolve(node.info, allocatable=allocatable)),))
 
 
-def _more_nodes(waiting: Waiting) -> Iterator[Candidate]:
+def _more_nodes(waiting: ExplainedJob) -> Iterator[Candidate]:
     """Yield one more node of a kind that is there, two more, and so on.
 
     Of the kind of which the fewest nodes are enough for the task; of the smallest of these.
@@ -192,7 +194,7 @@ def _more_nodes(waiting: Waiting) -> Iterator[Candidate]:
         yield Candidate(tuple(added[:count]))
 
 
-def _largest_request(waiting: Waiting) -> Vector:
+def _largest_request(waiting: ExplainedJob) -> Vector:
     """Return the most that any waiting task of the job requests, by dimension."""
     requests = {task.init_resreq for task in waiting.state.having(TaskStatus.PENDING)}
     return tuple(map(max, zip(waiting.task.init_resreq, *requests, strict=True)))
@@ -235,15 +237,15 @@ def ended(job: JobState) -> Candidate:
     return Candidate(tuple(changes), f"end job {job.uid}")
 
 
-def _ended_on_nodes(waiting: Waiting) -> Iterator[Candidate]:
+def _ended_on_nodes(waiting: ExplainedJob) -> Iterator[Candidate]:
     return _smallest_ended(waiting, _holders_of_room(waiting))
 
 
-def _ended_in_queue(waiting: Waiting) -> Iterator[Candidate]:
+def _ended_in_queue(waiting: ExplainedJob) -> Iterator[Candidate]:
     return _smallest_ended(waiting, _holders_of_quota(waiting))
 
 
-def _smallest_ended(waiting: Waiting, holders: Iterable[JobState]) -> Iterator[Candidate]:
+def _smallest_ended(waiting: ExplainedJob, holders: Iterable[JobState]) -> Iterator[Candidate]:
     """Return ends of the smallest jobs that hold enough of what the job lacks."""
     cluster, zero = waiting.session.ledger.cluster, waiting.session.ledger.dimensions.zero
 
@@ -257,7 +259,7 @@ def _held(job: JobState, zero: Vector) -> Vector:
     return total_of([task.resreq for task in job.tasks if task.status.holds], zero)
 
 
-def _holders_of_room(waiting: Waiting) -> Iterator[JobState]:
+def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState]:
     """Yield the jobs without which enough of its tasks would have room. O(running tasks)."""
     request, needed = waiting.task.init_resreq, waiting.needed
     taken = taken_by(waiting.session, waiting.result)
@@ -287,7 +289,7 @@ def _holders_of_room(waiting: Waiting) -> Iterator[JobState]:
             yield job
 
 
-def _holders_of_quota(waiting: Waiting) -> Iterator[JobState]:
+def _holders_of_quota(waiting: ExplainedJob) -> Iterator[JobState]:
     """Yield the jobs without which the queue that may not take the task would hold enough less."""
     session, refusal = waiting.session, None
     if waiting.reason is not None:
@@ -307,7 +309,7 @@ def _holders_of_quota(waiting: Waiting) -> Iterator[JobState]:
                 yield job
 
 
-def _ended_dependencies(waiting: Waiting) -> Iterator[Candidate]:
+def _ended_dependencies(waiting: ExplainedJob) -> Iterator[Candidate]:
     """Yield the end of all jobs that a job depends on and that have not ended."""
     jobs = waiting.session.ledger.jobs
     others = [jobs.get(each.job) for each in waiting.state.info.depends_on]
@@ -322,7 +324,7 @@ def _ended_dependencies(waiting: Waiting) -> Iterator[Candidate]:
 # The job itself
 
 
-def _smaller_gangs(waiting: Waiting) -> Iterator[Candidate]:
+def _smaller_gangs(waiting: ExplainedJob) -> Iterator[Candidate]:
     state, explanation = waiting.state, waiting.explanation
     most = state.min_available - 1
     if state.in_session:
@@ -333,14 +335,14 @@ def _smaller_gangs(waiting: Waiting) -> Iterator[Candidate]:
         yield Candidate((JobChanged(state.uid, min_available=least),))
 
 
-def _higher_maxima(waiting: Waiting) -> Iterator[Candidate]:
+def _higher_maxima(waiting: ExplainedJob) -> Iterator[Candidate]:
     state = waiting.state
     most = state.info.max_available
     if most is not None and most < len(state.tasks):
         yield Candidate((JobChanged(state.uid, max_available=most + 1),))
 
 
-def _priorities(waiting: Waiting) -> Iterator[Candidate]:
+def _priorities(waiting: ExplainedJob) -> Iterator[Candidate]:
     """Yield a priority above that of each job before it, the lowest first."""
     state = waiting.state
     of_priority = {job.info.priority: job.uid for job in waiting.before}
@@ -354,7 +356,7 @@ def _priorities(waiting: Waiting) -> Iterator[Candidate]:
             yield Candidate((JobChanged(state.uid, priority=priority + 1),), text)
 
 
-def _leaves(waiting: Waiting) -> Iterator[Candidate]:
+def _leaves(waiting: ExplainedJob) -> Iterator[Candidate]:
     for leaf in waiting.explanation.queue.leaves[:_LEAVES]:
         yield Candidate((JobChanged(waiting.state.uid, queue=leaf),))
 
@@ -388,7 +390,7 @@ def _higher_limits(queue: Queue, result: CycleResult, task: TaskState) -> Iterat
             yield Candidate((QueueChanged(evolve(queue, limit=limit)),))
 
 
-def _weights(waiting: Waiting) -> Iterator[Candidate]:
+def _weights(waiting: ExplainedJob) -> Iterator[Candidate]:
     session, queue = waiting.session, waiting.state.queue
     if queue is None or len(session.queues) <= 1:
         return
@@ -424,7 +426,7 @@ _EACH_BY_ITSELF = (
 # What holds it
 
 
-def release(waiting: Waiting) -> Candidate | None:
+def release(waiting: ExplainedJob) -> Candidate | None:
     """Return the change by which nothing holds a job any more; None: that would not help it."""
     job = waiting.state.info
     # In a queue that is not there, it would not start with nothing in its way either.
@@ -508,7 +510,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def what_helps(
-    trials: Trials, plan: Plan, wanted: frozenset[str]
+    trials: Trials, plan: PlanOfTrials, wanted: frozenset[str]
 ) -> tuple[tuple[TriedChange, ...], int]:
     """Return the changes with which the job starts, and any of `wanted`; and how many were tried.
 
@@ -571,7 +573,7 @@ def without_evictions(config: SchedulerConfig) -> SchedulerConfig:
     return evolve(config, actions=actions) if actions else config
 
 
-def _first_that_works(kind: Kind, begin: int, works: Callable[[int], bool]) -> int | None:
+def _first_that_works(kind: ChangesOfKind, begin: int, works: Callable[[int], bool]) -> int | None:
     """Return the position of the first change that is enough; by bisection if they grow."""
     count = len(kind.candidates)
     if not kind.grows:
