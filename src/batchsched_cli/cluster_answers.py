@@ -25,8 +25,8 @@ from batchsched_cli.text import (
 )
 
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
-_LAST = (JobStatus.RUNNING, JobStatus.ENDING, JobStatus.DONE)
-"""The states of jobs that are shown only if all are asked for."""
+_SETTLED = ("runs", "quiet")
+"""The tones of jobs that are shown only if all are asked for."""
 _JUST_NOW = "just now"
 _ADMISSION_GATE = "kueue.x-k8s.io/admission"
 _WITHOUT_QUOTA = (
@@ -164,7 +164,7 @@ def jobs(question: Question) -> Answer:
         if question.namespace not in ("", job.namespace) or (queues and job.queue not in queues):
             continue
         if state in states or (
-            not states and (question.arguments.has("--all") or state not in _LAST)
+            not states and (question.arguments.has("--all") or state.tone not in _SETTLED)
         ):
             chosen.append(job)
     answer = _table_of(question, shown, chosen)
@@ -273,7 +273,7 @@ def _rank(standing: JobStanding) -> int:
     """Return the place of a state: what waits, what is below its minimum, what starts, the rest."""
     if standing.state is JobStatus.BELOW_MINIMUM:
         return 1
-    return 0 if standing.waits else 3 if standing.state in _LAST else 2
+    return 0 if standing.waits else 3 if standing.state.tone in _SETTLED else 2
 
 
 def _sentence(told: Sequence[JobStanding]) -> str:
@@ -290,7 +290,7 @@ def _sentence(told: Sequence[JobStanding]) -> str:
 
 def _counts(told: Sequence[JobStanding]) -> str:
     counts = Counter(each.state for each in told)
-    ranked = sorted(counts, key=lambda state: (state in _LAST, state.place))
+    ranked = sorted(counts, key=lambda state: (state.tone in _SETTLED, state.place))
     return "; ".join(f"{state.words}: {counts[state]:,}" for state in ranked)
 
 

@@ -534,7 +534,7 @@ def roles(size: int, **more: object) -> Snapshot:
 
 def test_groups_that_must_start_together_are_told() -> None:
     explanation = explained(roles(2), "default/spark")
-    assert [(g.name, g.ready, g.needed) for g in explanation.groups] == [
+    assert [(g.group, g.has, g.needs) for g in explanation.groups] == [
         ("driver", 0, 1),
         ("worker", 0, 2),
     ]

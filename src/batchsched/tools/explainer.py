@@ -12,6 +12,7 @@ from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError
 from batchsched.kubernetes.facts import JobFacts
 from batchsched.model.cluster import JobInfo, TaskStatus
+from batchsched.model.reasons import MemberCount
 from batchsched.model.resources import Resource
 from batchsched.model.result import CycleResult, QueueOutcome
 from batchsched.model.snapshot import Snapshot
@@ -26,7 +27,6 @@ from batchsched.state.vectors import total_of
 from batchsched.tools.explanation import (
     AboveShare,
     Explanation,
-    GroupStanding,
     QueueStanding,
 )
 from batchsched.tools.helpful_changes import (
@@ -253,19 +253,12 @@ def _at_once(session: Session, state: JobState, waiting: Sequence[TaskState]) ->
     return count
 
 
-def _groups(state: JobState) -> tuple[GroupStanding, ...]:
-    if state.groups is None:
-        return ()
+def _groups(state: JobState) -> tuple[MemberCount, ...]:
+    groups = () if state.groups is None else state.groups.groups
     return tuple(
-        GroupStanding(
-            name=group.name,
-            of_groups=bool(group.children),
-            ready=group.counts[Counting.READY],
-            needed=group.minimum,
-            maximum=group.maximum,
-            is_ready=group.is_satisfied(Counting.READY),
-        )
-        for group in state.groups.groups
+        group.member_count(Counting.READY)
+        for group in groups
+        if not group.is_satisfied(Counting.READY)
     )
 
 

@@ -12,7 +12,7 @@ from batchsched.kubernetes.facts import Told
 from batchsched.kubernetes.objects import time_text
 from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import Notice, NoticeCode
-from batchsched.model.reasons import PendingReason
+from batchsched.model.reasons import MemberCount, PendingReason
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.texts import amount_text
@@ -79,21 +79,6 @@ class AboveShare:
 
 
 @frozen(kw_only=True)
-class GroupStanding:
-    """The state of a group of the job's tasks before the cycle."""
-
-    name: str
-    of_groups: bool
-    """Whether it consists of other groups, which are then counted instead of tasks."""
-    ready: int
-    """The number of its tasks that hold resources or have succeeded, or of ready groups."""
-    needed: int
-    """The number that must start together."""
-    maximum: int | None
-    is_ready: bool
-
-
-@frozen(kw_only=True)
 class TriedChange:
     """A single change with which the task or job started in a trial cycle."""
 
@@ -151,8 +136,9 @@ class Explanation(Report):
     at_once: int
     """The number of its waiting tasks that would fit now if it were first, and that its queue may
     hold."""
-    groups: tuple[GroupStanding, ...] = ()
-    """The state of the groups of its tasks, in the order of the job."""
+    groups: tuple[MemberCount, ...] = ()
+    """What its groups that were not ready before the cycle had of what they need, in the order of
+    the job."""
     nodes: int
     tells_nodes: bool = False
     """Whether nodes are in its way: not if something holds it, or if it could not start whatever
@@ -300,9 +286,8 @@ class Explanation(Report):
                 text += f"; if it were first, {fit} of {self.lacking} more would fit now"
             yield text
         for group in self.groups:
-            if not group.is_ready:
-                what = "groups in it" if group.of_groups else "tasks"
-                yield f"group {group.name} has {group.ready} of {group.needed} {what} that it needs"
+            what = "groups in it" if group.of_groups else "tasks"
+            yield f"group {group.group} has {group.has} of {group.needs} {what} that it needs"
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the explanation as dicts, lists, strings and numbers only, ready for JSON."""
