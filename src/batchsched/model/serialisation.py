@@ -194,7 +194,7 @@ class RecordField:
         """The default value, for comparison; if a factory makes it, one value that it returned."""
 
 
-class Record:
+class ClassShape:
     """An attrs class, written as an object with its fields."""
 
     __slots__ = (
@@ -336,7 +336,7 @@ class Items:
         if not is_list(given):
             reading.refuse(path, expected("a list", given))
             return NOTHING
-        label = self.item.label if isinstance(self.item, Record) else None
+        label = self.item.label if isinstance(self.item, ClassShape) else None
         items: list[object] = []
         for position, item in enumerate(items_in(given)):
             name = None if label is None else label(item)
@@ -463,20 +463,20 @@ class Either:
     def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
         for shape in self.shapes:
-            if isinstance(shape, Record) and isinstance(value, shape.kind):
+            if isinstance(shape, ClassShape) and isinstance(value, shape.kind):
                 written = shape.write(value, derived=derived)
                 if self._records() > 1 and isinstance(written, dict):
                     return {"type": shape.kind.__name__, **written}
                 return written
         if value is None or isinstance(value, (str, int, float)):
             return value
-        other = next(shape for shape in self.shapes if not isinstance(shape, (Record, Scalars)))
+        other = next(shape for shape in self.shapes if not isinstance(shape, (ClassShape, Scalars)))
         return other.write(value, derived=derived)
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
         """Return the value that plain data represents; see `Shape`."""
         if self._records() > 1 and is_mapping(given):
-            records = {s.kind.__name__: s for s in self.shapes if isinstance(s, Record)}
+            records = {s.kind.__name__: s for s in self.shapes if isinstance(s, ClassShape)}
             kind = given.get("type")
             if not isinstance(kind, str) or kind not in records:
                 wanted = f"one of {', '.join(records)}"
@@ -495,7 +495,7 @@ class Either:
         return any(shape.is_read_from(given) for shape in self.shapes)
 
     def _records(self) -> int:
-        return sum(isinstance(shape, Record) for shape in self.shapes)
+        return sum(isinstance(shape, ClassShape) for shape in self.shapes)
 
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
         """Return a JSON Schema; see `Shape`."""
@@ -503,7 +503,7 @@ class Either:
         return {
             "anyOf": [
                 shape.named(definitions)
-                if needs_type and isinstance(shape, Record)
+                if needs_type and isinstance(shape, ClassShape)
                 else shape.schema(definitions)
                 for shape in self.shapes
             ]
@@ -526,7 +526,7 @@ def _field_of(attribute: Attribute[object], kind: type, hints: Mapping[str, obje
 
 
 @cache
-def record_of(kind: type[AttrsInstance]) -> Record:
+def record_of(kind: type[AttrsInstance]) -> ClassShape:
     """Return the shape of an attrs class.
 
     Raises:
@@ -535,7 +535,7 @@ def record_of(kind: type[AttrsInstance]) -> Record:
     """
     hints: dict[str, object] = get_type_hints(kind)
     attributes: tuple[Attribute[object], ...] = fields(kind)
-    return Record(kind, tuple(_field_of(a, kind, hints) for a in attributes if a.init))
+    return ClassShape(kind, tuple(_field_of(a, kind, hints) for a in attributes if a.init))
 
 
 def shape_of(annotation: object) -> Shape:
@@ -569,7 +569,7 @@ def _union_of(arguments: Sequence[object]) -> Shape:
     others = [shape_of(each) for each in arguments if all(each is not kind for kind in plain)]
     if not others:
         return Scalars(plain)
-    if sum(not isinstance(shape, (Record, Member)) for shape in others) > 1:
+    if sum(not isinstance(shape, (ClassShape, Member)) for shape in others) > 1:
         raise TypeError(f"expected types with distinct plain data, got {arguments}")
     return Either((*others, Scalars(plain)) if plain else tuple(others))
 

@@ -110,7 +110,7 @@ def describe_changes(snapshot: Snapshot, changes: Sequence[Change]) -> tuple[str
     ('2 more nodes like gpu-1', 'cordon gpu-1', 'a cycle runs, and 1 min 30 s pass')
 
     """
-    words = _Words(snapshot)
+    words = _Telling(snapshot)
     lines: list[str] = []
     for kind, group in groupby(map(words.told, changes), key=lambda each: each.kind):
         texts = [each.text for each in group]
@@ -166,7 +166,7 @@ _OF_TASKS: Mapping[type[_OfTask], tuple[str, str]] = {
 """What happens to a task, before and after its name."""
 
 
-class _Words:
+class _Telling:
     """Puts changes into words, and follows what they leave."""
 
     def __init__(self, snapshot: Snapshot) -> None:

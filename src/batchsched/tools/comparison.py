@@ -419,7 +419,7 @@ def _kind_of_change(before: Fate, after: Fate) -> str:
 
 
 @frozen
-class Use:
+class ClusterUse:
     """The use of a cluster, as shares of the whole."""
 
     of_dimension: dict[str, float]
@@ -459,7 +459,7 @@ def _fates(snapshot: Snapshot, result: CycleResult) -> dict[str, Fate]:
     return found
 
 
-def _use_of(snapshot: Snapshot, result: CycleResult | None) -> Use:
+def _use_of(snapshot: Snapshot, result: CycleResult | None) -> ClusterUse:
     """Return the use after a cycle; without a result, the use before it. O(tasks)."""
     starts = set[str]() if result is None else {bind.task_uid for bind in result.binds}
     gone = set[str]() if result is None else {e.task_uid for e in result.evictions}
@@ -476,7 +476,7 @@ def _use_of(snapshot: Snapshot, result: CycleResult | None) -> Use:
         by_queue[job.queue] = by_queue.get(job.queue, Resource()) + held
     others = sum_resources(task.resreq for task in snapshot.other_tasks if holds(task))
     used = sum_resources([others, *by_queue.values()])
-    return Use(
+    return ClusterUse(
         {name: _share(used.get(name), amount) for name, amount in total.dimensions() if amount},
         {
             name: max((_share(held.get(d), a) for d, a in total.dimensions() if a), default=0.0)

@@ -578,7 +578,7 @@ def neutral_names(snapshot: Snapshot) -> Snapshot:
     names["job uid"] = {
         job.uid: f"{names['namespace'][job.namespace]}/{names['job'][job.name]}" for job in jobs
     }
-    words = _Words(names)
+    words = _Renaming(names)
     return cast("Snapshot", words.renamed(snapshot))
 
 
@@ -606,7 +606,7 @@ _NAMED = {
 """The fields that have such a name, by class."""
 
 
-class _Words:
+class _Renaming:
     """Renames all strings of a value, depending on the field that holds them."""
 
     def __init__(self, names: Mapping[str, Mapping[str, str]]) -> None:

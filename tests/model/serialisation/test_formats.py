@@ -35,6 +35,7 @@ from batchsched.model import cluster, constraints, notice, reasons, resources
 from batchsched.model import result as result_module
 from batchsched.model import snapshot as snapshot_module
 from batchsched.model.serialisation import (
+    ClassShape,
     Either,
     Format,
     Items,
@@ -42,7 +43,6 @@ from batchsched.model.serialisation import (
     Named,
     Pairs,
     Reading,
-    Record,
     Scalars,
     Shape,
     record_of,
@@ -212,7 +212,7 @@ SCALARS: dict[type, st.SearchStrategy[Any]] = {
 def values_of(shape: Shape) -> st.SearchStrategy[Any]:
     """Draw values of a shape, whatever they mean."""
     match shape:
-        case Record(kind=kind, content=content):
+        case ClassShape(kind=kind, content=content):
             parts = {item.name: values_of(item.shape) for item in content}
             return st.builds(kind, **parts)
         case Scalars(kinds=kinds):
