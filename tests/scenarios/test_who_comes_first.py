@@ -15,6 +15,8 @@ from batchsched import (
     NodeInfo,
     PodAffinity,
     PodAffinityTerm,
+    Queue,
+    ResourceLimit,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -312,3 +314,53 @@ class TestWhatThisCycleBound:
             ("lo-1", "n1", "Pending"),
             ("g-1", "n1", "Allocated"),
         ]
+
+
+class TestWhatCanNeverBeHad:
+    """A task that alone exceeds a limit, or what there is, keeps no others waiting."""
+
+    @pytest.mark.parametrize("plain", [False, True])
+    @pytest.mark.parametrize("shares", ["capacity", "proportion"])
+    @pytest.mark.parametrize("action", ["allocate", "preempt", "reclaim", "plan"])
+    def test_n13_the_tasks_that_a_limit_allows_start(
+        self, action: str, shares: str, plain: bool
+    ) -> None:
+        snapshot = limited(node("n1", "8C8G"), 2, job("j", "3C1G", ONE, ONE, minimum=1))
+        result = deciding(action, shares=shares, plain=plain).schedule(snapshot)
+        assert [bind.task_uid for bind in result.binds] == ["j-2", "j-3"]
+        if action == "allocate":
+            reason = "3 cpu exceed the limit of 2 of queue 'q'"
+            assert result.pending["j-1"].text.startswith(reason)
+
+    @pytest.mark.parametrize("action", ["allocate", "plan"])
+    def test_n14_the_tasks_that_there_is_room_for_start(self, action: str) -> None:
+        held = job("held", "6C1G@n1", queue="other")
+        snapshot = cluster(
+            nodes(1, "8C8G"), held, job("j", "3C1G", ONE, minimum=1), queues=("other", "q")
+        )
+        result = deciding(action, shares="capacity").schedule(snapshot)
+        assert [bind.task_uid for bind in result.binds] == ["j-2"]
+
+    @pytest.mark.parametrize(("sizes", "starts"), [((3, 2, 2), []), ((2, 2, 3), ["j-1", "j-2"])])
+    def test_what_may_be_had_together_is_found_greedily(
+        self, sizes: tuple[int, ...], starts: list[str]
+    ) -> None:
+        tasks = [f"{size}C1G" for size in sizes]
+        snapshot = limited(node("n1", "8C8G"), 4, job("j", *tasks, minimum=2))
+        result = deciding("allocate", shares="capacity").schedule(snapshot)
+        assert [bind.task_uid for bind in result.binds] == starts
+
+    @pytest.mark.parametrize("shares", ["capacity", "proportion"])
+    def test_n15_nobody_is_evicted_for_what_a_limit_never_allows(self, shares: str) -> None:
+        jobs = [job("old", f"{ONE}@n1", f"{ONE}@n1", minimum=1), job("new", "2C1G", priority=9)]
+        snapshot = limited(node("n1", "2C2G"), 1, *jobs)
+        result = deciding("allocate", "preempt", shares=shares).schedule(snapshot)
+        assert evicted(result) == []
+        assert "2 cpu exceed the limit of 1 of queue 'q'" in result.pending["new-1"].text
+
+
+def limited(where: NodeInfo, limit: int, *jobs: JobInfo) -> Snapshot:
+    """A cluster of one node, and of one queue with a limit in cpus."""
+    snapshot = cluster([where], *jobs)
+    most = Queue(name="q", limit=ResourceLimit(milli_cpu=limit * 1000))
+    return evolve(snapshot, queues=[most])

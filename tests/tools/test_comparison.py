@@ -155,7 +155,7 @@ def test_a_limit_above_the_queue_is_the_cause_where_only_one_plugin_reads_it() -
     assert comparison.by_job()["default/y"] == {"no longer starts": 3}
     parting = comparison.parting
     assert parting is not None
-    limit = "queue 'research' would hold 4 cpu, 2 more than its limit"
+    limit = "3 cpu exceed the limit of 2 of queue 'research'"
     assert parting.why == (
         "before: plugin 'capacity', which refuses it, is not configured",
         f"after: capacity refuses it: {limit}",

@@ -24,8 +24,8 @@ from batchsched.model.cluster import Plan
 from batchsched.model.reasons import PendingReason, PlannedWait, waits_by_plan
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session, Statement
-from batchsched.session.turns import Turn, Turns, tasks_to_place
-from batchsched.state.needs import Need, need_of_job
+from batchsched.session.turns import Turn, Turns, allowed_together, need_of, tasks_to_place
+from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 
 
@@ -115,7 +115,7 @@ class _Planner:
     def _old_places(self, job: JobState) -> Places | None:
         """Return the places of the old plan; None if it lacks a node for any needed task."""
         plan = job.info.plan
-        need = need_of_job(job, tasks_to_place(self._session, job))
+        need = need_of(self._session, job, tasks_to_place(self._session, job))
         if plan is None or need is None:
             return None
         node_named = self._session.node_named
@@ -153,6 +153,10 @@ class _Planner:
         self._forget(job)
         assert job.queue is not None
         refusal = session.allocatable(job.queue, need)
+        if refusal is not None:
+            together = allowed_together(session, job, turn.left)
+            if together is not None:
+                need, refusal = together, None
         if session.record_limit(need, refusal):
             return False
         if refusal is None:

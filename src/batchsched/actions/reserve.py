@@ -17,10 +17,9 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
 from batchsched.session.session import Session, Statement
-from batchsched.session.turns import has_task_to_place, tasks_to_place
+from batchsched.session.turns import has_task_to_place, need_of, tasks_to_place
 from batchsched.state.groups import Counting
 from batchsched.state.memory import Reads, Remembered
-from batchsched.state.needs import need_of_job, needed_tasks
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 
@@ -234,7 +233,7 @@ def _is_enough(session: Session, job: JobState) -> bool:
 
 def _is_limited(session: Session, job: JobState) -> bool:
     """Return whether the limits of the job's queue forbid what it needs, whichever tasks leave."""
-    need = need_of_job(job, tasks_to_place(session, job))
+    need = need_of(session, job, tasks_to_place(session, job))
     if need is None:
         return False
     assert job.queue is not None
@@ -253,8 +252,10 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
         return False
     with session.statement(is_trial=True) as statement:
         if job.groups is not None:
-            goal = needed_tasks(job.groups, tasks)
-            return bool(goal) and all(place(session, statement, task, NOW) for task in goal)
+            need = need_of(session, job, tasks)
+            return need is not None and all(
+                place(session, statement, task, NOW) for task in need.tasks
+            )
         for left, task in zip(reversed(range(len(tasks))), tasks, strict=True):
             if place(session, statement, task, NOW):
                 if session.job_ready(job):

@@ -179,9 +179,16 @@ class Unfit:
         return self.reason.words.format(detail=detail, plugin=self.plugin)
 
 
-def over_limit(excess: QueueExcess, plugin: str) -> Unfit:
-    """Return the refusal of a queue that would exceed its limit, or what guarantees leave."""
+def over_limit(excess: QueueExcess, plugin: str, alone: int = 0) -> Unfit:
+    """Return the refusal of a queue that would exceed its limit, or what guarantees leave.
+
+    `alone`: what is asked for, without what the queue has.
+    """
     detail = excess.text("its limit" if excess.queue else "there is")
+    if excess.queue and alone > excess.most:
+        asked = counted_amount(excess.dimension, alone)
+        most = shown_amount(excess.dimension, excess.most)
+        detail = f"{asked} exceed the limit of {most} of queue {excess.queue!r}"
     return Unfit(UnfitReason.QUEUE_LIMIT, plugin, detail, excess.queue, excess)
 
 

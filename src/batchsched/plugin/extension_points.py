@@ -341,6 +341,20 @@ class Allocatable(Protocol):
 
 
 @runtime_checkable
+class MostAllocatable(Protocol):
+    """Says what queues may have at most, so that nobody waits for what can never be had."""
+
+    def most_allocatable(self, queue: QueueState, /) -> Sequence[float] | None:
+        """Return the most that the queue may have, by dimension, whatever leaves; None: any amount.
+
+        A task that asks for more is no part of its job's need, if enough other tasks are left.
+        `allocatable` must refuse it, whatever `Need.leaving` has. Only the first plugin that gives
+        an answer counts.
+        """
+        ...
+
+
+@runtime_checkable
 class Claims(Protocol):
     """Determines what queues may reclaim from others; replaces `Reclaimable`."""
 
@@ -640,6 +654,8 @@ class ExtensionPoints:
     """Report jobs that could not be scheduled; see `batchsched.plugin.SessionClose`."""
     allocatable: Callable[[QueueState, Need], Unfit | None] | None = None
     """Return why a queue may not allocate a need; see `batchsched.plugin.Allocatable`."""
+    most_allocatable: Callable[[QueueState], Sequence[float] | None] | None = None
+    """Return the most that a queue may have; see `batchsched.plugin.MostAllocatable`."""
     claim: Callable[[Need, ClaimTerms], Claim | Unfit] | None = None
     """Return what may be reclaimed for a need; see `batchsched.plugin.Claims`."""
     queue_outcomes: (

@@ -585,6 +585,9 @@ class _Step(NamedTuple):
 class _BoundedProportion(_Proportion):
     """Where queues have limits or guarantees: a queue may not hold more than these leave it."""
 
+    def most_allocatable(self, queue: QueueState, /) -> Sequence[float] | None:
+        return self._limits.get(queue.name)
+
     def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
         limit = self._limits.get(queue.name)
         if limit is None and not self._guarantees:
@@ -593,9 +596,11 @@ class _BoundedProportion(_Proportion):
         gone = sum_of_requests(leaving, self._view.dimensions.zero)
         account = self._accounts[queue.name]
         for dimension in need.dimensions:
-            if need.request[dimension] <= gone[dimension]:
+            asked = need.request[dimension]
+            is_too_much = limit is not None and asked > limit[dimension]
+            if asked <= gone[dimension] and not is_too_much:
                 continue  # it would hold no more than now
-            would_hold = account.allocated[dimension] - gone[dimension] + need.request[dimension]
+            would_hold = account.allocated[dimension] - gone[dimension] + asked
             excess = QueueExcess(
                 dimension=self._view.dimensions.names[dimension],
                 would_hold=would_hold,
@@ -603,7 +608,8 @@ class _BoundedProportion(_Proportion):
                 queue=queue.name,
             )
             if limit is not None and would_hold > limit[dimension]:
-                return over_limit(evolve(excess, most=int(limit[dimension])), "proportion")
+                over = evolve(excess, most=int(limit[dimension]))
+                return over_limit(over, "proportion", asked)
             beyond = would_hold - account.deserved[dimension] >= EPSILON
             if beyond and self._is_kept(dimension, but=queue.name):
                 return over_guarantees(excess, "proportion")

@@ -24,15 +24,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from attrs import define, field
 
 from batchsched.session.known_failures import FailedTurns, foreseen_failure
 from batchsched.session.session import Session
-from batchsched.session.turns import Turn, tasks_to_place
+from batchsched.session.turns import Turn, need_of, tasks_to_place
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting, GroupState
-from batchsched.state.needs import TasksByGroup, TasksInOrder, needed_tasks
+from batchsched.state.needs import Need, TasksByGroup, TasksInOrder
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import dominant_share
 
@@ -52,7 +53,11 @@ def tasks_needed(
 
     """
     tasks = tasks_to_place(session, job)
-    return tasks if job.groups is None else list(needed_tasks(job.groups, tasks, counting))
+    return tasks if job.groups is None else list(_tasks_of(need_of(session, job, tasks, counting)))
+
+
+def _tasks_of(need: Need | None) -> Sequence[TaskState]:
+    return () if need is None else need.tasks
 
 
 def waits_for_company(session: Session, task: TaskState) -> bool:
@@ -300,7 +305,20 @@ class Attempts:
             return ()
         if self._foresees and self._lacks_room(job, left):
             return ()
+        if not self.substitutes:
+            self._pass_over(job, left)
         return self._goals_in_order(job, left)
+
+    def _pass_over(self, job: JobState, left: TasksInOrder) -> None:
+        """Drop tasks that the job does not need, because its queue can never have them."""
+        needed = _tasks_of(need_of(self.session, job, left))
+        if not needed or left[len(needed) - 1] is needed[-1]:
+            return
+        before = list(takewhile(lambda task: task is not needed[-1], left))
+        passed_over = [task for task in before if task not in needed]
+        for task in passed_over:
+            self.session.may_take_task(task)  # which says why not
+        left.take_out(passed_over)
 
     def _goals_in_order(self, job: JobState, left: TasksInOrder) -> Iterator[Goal]:
         """Yield all tasks in task order; then, if they were rolled back, the largest first."""
@@ -321,7 +339,7 @@ class Attempts:
         """Yield what the job needs next, each time without the tasks that found no place before."""
         session = self.session
         while True:
-            tasks = needed_tasks(left.groups, left)
+            tasks = _tasks_of(need_of(session, job, left))
             if not tasks or (self.asks_queue and not session.may_take(job, left)):
                 if left:
                     session.reports.asked_in_part.add(job.uid)
@@ -350,7 +368,7 @@ class Attempts:
         """Yield what a job with groups lacks, counting what is reserved for it."""
         assert job.groups is not None
         left = TasksByGroup(job.groups, tasks_to_place(self.session, job))
-        tasks = needed_tasks(job.groups, left, Counting.RESERVED)
+        tasks = _tasks_of(need_of(self.session, job, left, Counting.RESERVED))
         if tasks and self.session.may_take(job, left, counting=Counting.RESERVED):
             yield PartGoal(self, job, left, tasks)
 
@@ -395,5 +413,11 @@ class Attempts:
         ):
             return
         self._failed_turns.remember(
-            job, session.placement, tasks=to_place, failed=failed, undone=placed, slots=slots
+            job,
+            session.placement,
+            tasks=to_place,
+            failed=failed,
+            undone=placed,
+            slots=slots,
+            need=need_of(session, job, to_place),
         )

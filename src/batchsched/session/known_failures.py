@@ -25,7 +25,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.placement import CountsRoom, Placement
 from batchsched.state.groups import Counting
 from batchsched.state.live_ledger import LiveLedger
-from batchsched.state.needs import Need, need_of_job
+from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, fits
 
@@ -153,6 +153,7 @@ class FailedTurns:
         failed: Sequence[TaskState],
         undone: Sequence[TaskState],
         slots: Collection[int],
+        need: Need | None,
     ) -> None:
         """Record that a job's turn failed, if a repetition would fail too.
 
@@ -171,7 +172,6 @@ class FailedTurns:
         at = len(self._changed)
         for kind in kinds:
             self._openings.setdefault(kind, _Openings(at))
-        need = need_of_job(job, tasks)
         needed = frozenset[TaskState](() if need is None else need.tasks)
         beyond = {task for task in failed if task not in needed or task.is_backfill}
         self._turns[job] = FailedTurn(tasks, failed, undone, kinds, slots, at, need, beyond)

@@ -122,6 +122,11 @@ def _wrong_weights(answer: object, siblings: Sequence[QueueState], _dimension: i
     return f"{len(siblings)} integers, 0 or more, one for each queue", answer
 
 
+def _are_numbers(answer: object) -> bool:
+    items = _items(answer)
+    return items is not None and all(isinstance(item, Real) for item in items)
+
+
 def _items(answer: object) -> Sequence[object] | None:
     return cast("Sequence[object]", answer) if isinstance(answer, Sequence) else None
 
@@ -340,6 +345,7 @@ RULES: Mapping[str, Rule] = {
     # Queues
     "overused": Rule(_any, _must_be("a bool", lambda answer: answer in (True, False))),
     "allocatable": Rule(_first, _must_be("an Unfit or None", _never), sound=Unfit),
+    "most_allocatable": Rule(_first, _must_be("a sequence of numbers, or None", _are_numbers)),
     "queue_share": Rule(_first, _wrong_share),
     "queue_outcomes": Rule(_of_first_plugin, _wrong_outcomes),
     "surplus_weights": Rule(_of_first_plugin, _wrong_weights),
@@ -656,6 +662,10 @@ class PluginSet:
         """Whether any plugin limits what queues may allocate."""
         self.allocatable: Callable[[QueueState, Need], Unfit | None] = asking("allocatable")
         """Returns why a queue may not allocate a need, or None."""
+        self.most_allocatable: Callable[[QueueState], Sequence[float] | None] = asking(
+            "most_allocatable"
+        )
+        """Returns the most that a queue may have, whatever leaves, or None."""
         self.queue_share: Callable[[QueueState], tuple[Sequence[float], Sequence[float]] | None] = (
             asking("queue_share")
         )

@@ -25,13 +25,13 @@ from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
 from batchsched.session.known_failures import FailedTurn
 from batchsched.session.tracing import telling_best, telling_first
-from batchsched.session.turns import LiveQueue, PlainOrder
+from batchsched.session.turns import LiveQueue, PlainOrder, allowed_together, need_of
 from batchsched.session.victims import EvictionScope, EvictionSearch, may_leave
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting
 from batchsched.state.ledger import audit
 from batchsched.state.memory import Remembered
-from batchsched.state.needs import Need, need_of_job, need_of_task
+from batchsched.state.needs import Need, need_of_task
 from batchsched.state.records import (
     JobState,
     NodeState,
@@ -614,8 +614,8 @@ class Session:
     ) -> bool:
         """Return whether the queue of a job that is not ready may allocate everything it lacks.
 
-        If not, this is recorded for pending reasons. So a gang does not hold resources that its
-        queue's limit makes useless.
+        Or as much of its other tasks. If not, this is recorded for pending reasons. So a gang does
+        not hold resources that its queue's limit makes useless.
 
         Args:
             job: the job.
@@ -627,12 +627,15 @@ class Session:
         if not self.plugin_set.limits_queues or self.job_ready(job):
             return True
         if need is None:
-            need = need_of_job(job, tasks, counting)
+            need = need_of(self, job, tasks, counting)
         assert job.queue is not None
         refusal = None if need is None else self.plugin_set.allocatable(job.queue, need)
         if need is None or refusal is None:
             if Door.ATTEMPTS not in self.plain:
                 self._accepted_tasks.replace(() if need is None else need.tasks)
+            return True
+        if allowed_together(self, job, tasks, counting) is not None:
+            self._accepted_tasks.replace(())
             return True
         self._record_refused(job.queue, need, refusal)
         return False
@@ -656,10 +659,10 @@ class Session:
         if need is not None and self.plugin_set.limits_queues and not self.job_ready(job):
             assert job.queue is not None
             refusal = self.plugin_set.allocatable(job.queue, need)
-            if refusal is not None:
+            if refusal is not None and allowed_together(self, job, turn.tasks) is None:
                 self._record_refused(job.queue, need, refusal)
                 return
-            accepts_need = True
+            accepts_need = refusal is None
         for task in turn.failed:
             # What a queue may take together it may take one after the other.
             if (accepts_need and task not in turn.beyond_need) or self.may_take_task(task):

@@ -12,13 +12,22 @@ that may have changed: the ledger tells them what has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
+from operator import le
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.state.doors import Door
-from batchsched.state.needs import Need, TasksByGroup, TasksInOrder, TasksLeft, need_of_job
+from batchsched.state.groups import Counting
+from batchsched.state.needs import (
+    Need,
+    TasksByGroup,
+    TasksInOrder,
+    TasksLeft,
+    need_of_job,
+    need_of_tasks,
+)
 from batchsched.state.records import JobState, QueueState, Reorders, SortKey, TaskState
 from batchsched.state.vectors import Vector
 
@@ -55,6 +64,58 @@ def has_task_to_place(job: JobState) -> bool:
     return bool(job.count(TaskStatus.PENDING)) and any(
         task.status is TaskStatus.PENDING and not task.is_best_effort and not task.is_held
         for task in job.tasks
+    )
+
+
+def need_of(
+    session: Session,
+    job: JobState,
+    tasks: Collection[TaskState],
+    counting: Counting = Counting.HOPED,
+) -> Need | None:
+    """Return what a job needs next, of its tasks to place in task order; None: nothing.
+
+    What alone exceeds what its queue may have at most is passed over, if enough others are left.
+    """
+    need = need_of_job(job, tasks, counting)
+    if need is None or not session.plugin_set.limits_queues:
+        return need
+    assert job.queue is not None
+    most = session.plugin_set.most_allocatable(job.queue)
+    if most is None or _within(need.request, most):
+        return need
+    possible = [task for task in tasks if task.is_backfill or _within(task.resreq, most)]
+    others = need_of_job(job, possible, counting) if len(possible) < len(tasks) else None
+    if others is None or (job.groups is None and len(others.tasks) < len(need.tasks)):
+        return need
+    return others
+
+
+def allowed_together(
+    session: Session,
+    job: JobState,
+    tasks: Collection[TaskState],
+    counting: Counting = Counting.HOPED,
+) -> Need | None:
+    """Return the first tasks that a job's queue may have together, if these are all it needs.
+
+    They are taken greedily, in task order. None: they are too few.
+    """
+    assert job.queue is not None
+    together: list[TaskState] = []
+    for task in tasks:
+        part = need_of_tasks(job, (*together, task))
+        if session.plugin_set.allocatable(job.queue, part) is None:
+            together.append(task)
+    need = need_of_job(job, together, counting)
+    if need is None or (job.groups is None and len(need.tasks) < job.lacks(Counting.PROMISED)):
+        return None
+    return need
+
+
+def _within(request: Vector, most: Sequence[float]) -> bool:
+    return all(map(le, request, most)) or all(
+        amount <= limit for amount, limit in zip(request, most, strict=True) if amount > 0
     )
 
 
@@ -336,7 +397,7 @@ class Turns:
             need = failed_turns.need_of(job)
             if need is not None:
                 return need
-        return need_of_job(job, self.left_of(job))
+        return need_of(self._session, job, self.left_of(job))
 
     def _offer(self, queue: QueueState) -> Need | None:
         job = self._waiting[queue].first()

@@ -308,6 +308,11 @@ def need_of_task(task: TaskState, /, *, leaving: Iterable[TaskState] = ()) -> Ne
     return _need(task.job, (task,), tuple(leaving))
 
 
+def need_of_tasks(job: JobState, tasks: tuple[TaskState, ...], /) -> Need:
+    """Return the need of some tasks of a job, at least one."""
+    return _need(job, tasks)
+
+
 def _need(job: JobState, tasks: tuple[TaskState, ...], leaving: tuple[TaskState, ...] = ()) -> Need:
     first = tasks[0]
     if len(tasks) == 1 and not first.is_backfill:

@@ -19,9 +19,9 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.placement import Fit
 from batchsched.session.session import Session
-from batchsched.session.turns import tasks_left
+from batchsched.session.turns import need_of, tasks_left
 from batchsched.state.groups import Counting
-from batchsched.state.needs import need_of_job, need_of_task
+from batchsched.state.needs import need_of_task
 from batchsched.state.records import JobState, QueueState, SortKey, TaskState
 from batchsched.state.vectors import total_of
 from batchsched.tools.explanation import (
@@ -209,7 +209,7 @@ def _place_in_queue(
     def need_key(job: JobState) -> SortKey:
         if not plugins.orders_jobs_by_need:
             return ()
-        return plugins.need_key(need_of_job(job, tasks_left(session, job)))
+        return plugins.need_key(need_of(session, job, tasks_left(session, job)))
 
     keys = {
         job.uid: ((need_key(job), session.job_order_key(job)), job)

@@ -144,7 +144,7 @@ def test_nobody_leaves_if_the_limit_would_still_be_exceeded(plain: bool) -> None
     gone, where, why = decided(snapshot, plain=plain)
     assert not gone
     assert where == {"high-1": "Pending"}
-    assert "queue 'q' would hold 4 cpu, 2 more than its limit" in why
+    assert "3 cpu exceed the limit of 2 of queue 'q'" in why
 
 
 @both

@@ -205,9 +205,7 @@ class TestLimits:
             [node("n1", 20)], self.QUEUES, [job("x1", 6, minimum=6), job("x2", 1)]
         )
         assert counts == {"x1": 0, "x2": 1}
-        assert result.pending["of-x1-00"].text == (
-            "queue 'x1' would hold 6 cpu, 2 more than its limit"
-        )
+        assert result.pending["of-x1-00"].text == ("6 cpu exceed the limit of 4 of queue 'x1'")
 
     def test_a_limit_counts_only_for_what_is_asked_for(self) -> None:
         queues = [Queue(name="a", limit=ResourceLimit(milli_cpu=0, memory=1))]
@@ -353,7 +351,7 @@ class TestGangsForWhichThereIsNotEnough:
         assert condition is not None
         assert condition.message == (
             "0 of the 2 tasks that must start together are ready; "
-            "queue 'a' would hold 2 cpu, 1 more than its limit"
+            "2 cpu exceed the limit of 1 of queue 'a'"
         )
 
     def test_a_limit_is_told_before_what_others_hold(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from enum import Enum
 from functools import partial
 from itertools import repeat
+from math import inf
 
 from batchsched.model.cluster import QueueStatus, TaskStatus
 from batchsched.plugin.queues import QueueTree, Use, sum_of_requests
@@ -167,6 +168,7 @@ class Accounts:
             "_basis",
             "_granted",
             "_kept_at_top",
+            "_least_limits",
             "kept_below",
             "_met",
             "_nominal",
@@ -233,6 +235,8 @@ class Accounts:
         self._granted: list[Entitlements] = []
         self._nominal: list[list[int]] | None = None
         self._met: list[list[int]] | None = None
+        self._least_limits: dict[int, list[float]] = {}
+        """By leaf, the least limit on its path in each dimension."""
         self._room: RoomOfQueues = room or (lambda _: total)
         self._roomy: set[tuple[int, Vector]] = set()
         """Leaves and requests for which there is room, as long as nothing is charged."""
@@ -429,6 +433,16 @@ class Accounts:
         """Return whether queues may hold less together once some tasks have left lost devices."""
         return self._room(tasks) != self._room(())
 
+    def most(self, leaf: int) -> Sequence[float]:
+        """Return the most that a leaf may hold, by the limits on its path and the room of all."""
+        least = self._least_limits.get(leaf)
+        if least is None:
+            path = self.tree.path(leaf)
+            limits = [[of_all[position] for position in path] for of_all in self.limit]
+            least = [min((one for one in of if one is not None), default=inf) for of in limits]
+            self._least_limits[leaf] = least
+        return tuple(map(min, least, self._room(())))
+
     def excesses(
         self,
         leaf: int,
@@ -439,7 +453,8 @@ class Accounts:
         """Yield all limits that would be exceeded if a leaf held a request in addition.
 
         By dimension: of the queues on its path, upward, and then the room of all together, in
-        which a guarantee counts as held. What is exceeded no more than now is left out.
+        which a guarantee counts as held. What is exceeded no more than now is left out, unless the
+        request alone exceeds a limit.
 
         Args:
             leaf: its position.
@@ -461,7 +476,8 @@ class Accounts:
                 change = {leaf: request[dimension]}
                 for other, vector in departure.held:
                     change[other] = change.get(other, 0) - vector[dimension]
-                yield from self._excesses_in(dimension, path, change, departure.room[dimension])
+                room_then = departure.room[dimension]
+                yield from self._excesses_in(dimension, path, change, room_then, request[dimension])
 
     def _excesses_alone(
         self, dimension: int, path: Sequence[int], amount: int, room: int
@@ -486,15 +502,23 @@ class Accounts:
             yield ROOT, dimension, now, room
 
     def _excesses_in(
-        self, dimension: int, path: Sequence[int], change: Mapping[int, int], room: int
+        self,
+        dimension: int,
+        path: Sequence[int],
+        change: Mapping[int, int],
+        room: int,
+        alone: int,
     ) -> Iterator[Excess]:
-        """Yield the limits that queues on a path would exceed if leaves held more or less."""
+        """Yield the limits that queues on a path would exceed if leaves held more or less.
+
+        `alone`: what is asked for; a limit that is less can never be kept with it.
+        """
         kept, limits = self.kept[dimension], self.limit[dimension]
         changes = dict(self._kept_changes(dimension, change))
         for position in path:
             limit, more = limits[position], changes.get(position, 0)
             now = kept[position] + more
-            if limit is not None and more > 0 and now > limit:
+            if limit is not None and now > limit and (more > 0 or alone > limit):
                 yield position, dimension, now, limit
         before = self._kept_at_top[dimension] - self._room(())[dimension]
         then = self._kept_at_top[dimension] + changes.get(ROOT, 0)

@@ -301,6 +301,9 @@ class _Capacity:
                 break  # a limit applies whatever becomes free
         return refusal
 
+    def most_allocatable(self, queue: QueueState, /) -> Sequence[float]:
+        return self.accounts.most(self._tree.position[queue.name])
+
     def _over_limit(self, excess: Excess, need: Need) -> Unfit:
         position, dimension, wanted, most = excess
         name = self._dimensions[dimension]
@@ -311,7 +314,7 @@ class _Capacity:
                 return Unfit(UnfitReason.INSUFFICIENT_RESOURCE, plugin="capacity", detail=name)
         queue = "" if position == ROOT else self._tree.names[position]
         over = QueueExcess(dimension=name, would_hold=wanted, most=most, queue=queue)
-        return over_limit(over, "capacity")
+        return over_limit(over, "capacity", need.request[dimension])
 
     # Claims
 
