@@ -55,6 +55,14 @@ def begin_with_a_comment(
         lines[:0] = ["..", ""]
 
 
+def without_fields(
+    _app: Sphinx, what: str, _name: str, _obj: object, _options: object, lines: list[str]
+) -> None:
+    """Leave out of docstrings of classes the fields that `help` shows: each has its own entry."""
+    if what == "class" and "Fields:" in lines:
+        del lines[lines.index("Fields:") :]
+
+
 def without_arguments(
     _app: Sphinx, what: str, _name: str, obj: object, _options: object, *_given: str | None
 ) -> tuple[str, None] | None:
@@ -97,4 +105,5 @@ def setup(app: Sphinx) -> None:
     app.connect("build-finished", write_schemas)
     app.connect("doctree-resolved", label_cells)
     app.connect("autodoc-process-docstring", begin_with_a_comment, priority=400)
+    app.connect("autodoc-process-docstring", without_fields, priority=400)
     app.connect("autodoc-process-signature", without_arguments)

@@ -24,6 +24,7 @@ IMPORTABLE = {
     "__future__",
     "abc",
     "array",
+    "ast",
     "bisect",
     "collections",
     "contextlib",

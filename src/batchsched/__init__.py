@@ -63,6 +63,7 @@ from batchsched.model.constraints import (
     TolerationOperator,
     WeightedPodTerm,
 )
+from batchsched.model.described import describe
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.reasons import (
     EvictionReport,
@@ -94,6 +95,16 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin
 from batchsched.scheduler import Scheduler, schedule
 from batchsched.session.session import Session, Statement
+
+describe(
+    *(ActionOption, Bind, CycleResult, Dependency, Eviction, EvictionReport, Fault, Hold, HostPort),
+    *(JobCondition, JobInfo, JobOutcome, LabelSelector, MemberCount, NodeAffinity, NodeInfo),
+    *(NodeSelectorTerm, NodeTally, Notice, PendingReason, PlacementFailure, Plan, PlannedWait),
+    *(PluginOption, PodAffinity, PodAffinityTerm, PreferredNodeTerm, Promise, Queue, QueueExcess),
+    *(QueueOutcome, QueueShare, Requirement, Resource, ResourceLimit, SchedulerConfig),
+    *(ScoringRequest, Snapshot, Taint, TaskGroup, TaskInfo, TaskOutcome, Tier, Toleration, Unfit),
+    *(WeightedPodTerm,),
+)
 
 if TYPE_CHECKING:
     from batchsched.tools import cheapest, check_config, compare, explain, shrink, what_if

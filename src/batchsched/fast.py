@@ -16,7 +16,7 @@ try:
     import numpy as _numpy
 except ImportError as error:
     raise ImportError(
-        "batchsched.fast needs NumPy, which comes with the extra: pip install 'batchsched[fast]'"
+        "batchsched.fast needs NumPy, which comes with the extra fast: pip install numpy"
     ) from error
 
 from batchsched.placement.indexed import IndexedPlacement

@@ -199,6 +199,9 @@ predicates, priority, proportion, sjf, sla, usage
         """
         return self.run(self._open(snapshot, Teller(trace, rivals_at)))
 
+    def __repr__(self) -> str:
+        return f"<Scheduler: {self._config}>"
+
     def run(
         self, session: Session, /, *, reasons: bool = True, unchanged: Unchanged | None = None
     ) -> CycleResult:

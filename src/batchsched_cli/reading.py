@@ -112,11 +112,7 @@ class Configuration(NamedTuple):
     @property
     def text(self) -> str:
         """The configuration in one line: ``default (allocate; priority, gang | drf)``."""
-        actions = ", ".join(action.name for action in self.config.actions)
-        tiers = " | ".join(
-            ", ".join(plugin.name for plugin in tier.plugins) for tier in self.config.tiers
-        )
-        return f"{self.name} ({actions}; {tiers})"
+        return f"{self.name} ({self.config})"
 
 
 class Question:
@@ -531,7 +527,7 @@ def _after_space(text: str, position: int) -> int:
     return position
 
 
-_WITHOUT_YAML = "to read YAML, install PyYAML (pip install 'batchsched[yaml]'), or give JSON"
+_WITHOUT_YAML = "to read YAML, install PyYAML (pip install pyyaml), or give JSON"
 
 
 def _yaml(text: str) -> Iterator[object]:

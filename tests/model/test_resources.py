@@ -11,7 +11,14 @@ from attrs.exceptions import FrozenInstanceError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from batchsched import EPSILON, BatchschedError, Resource, ResourceError, sum_resources
+from batchsched import (
+    EPSILON,
+    ArgumentError,
+    BatchschedError,
+    Resource,
+    ResourceError,
+    sum_resources,
+)
 
 NAMES = ("a.com/x", "nvidia.com/gpu", "z.com/y")
 
@@ -339,6 +346,20 @@ class TestValue:
         for made in (a + b, a * 2, a.max_with(b), a.min_with(b), sum_resources([a, b])):
             with pytest.raises(TypeError, match="cannot be changed"):
                 made.scalars["gpu"] = 1  # type: ignore[index]
+
+    def test_whole_units_are_counted_in_thousandths_and_bytes(self) -> None:
+        made = Resource.of(cpu="1500m", memory=0.5, gpu=2, **{"example.com/license": "1"})
+        scalars = {"nvidia.com/gpu": 2000, "example.com/license": 1000}
+        assert made == Resource(milli_cpu=1500, memory=1, scalars=scalars)
+        assert Resource.of() == Resource()
+        assert Resource.of(**{"nvidia.com/gpu": 1}) == Resource.of(gpu=1)
+
+    def test_every_amount_that_cannot_be_is_told(self) -> None:
+        with pytest.raises(ArgumentError) as caught:
+            Resource.of(cpu="two", memory=-1, gpus=1, gpu=1, **{"nvidia.com/gpu": 1})
+        assert [fault.path for fault in caught.value.faults] == [
+            *("cpu", "memory", "gpus", "nvidia.com/gpu")
+        ]
 
     def test_positional_arguments_are_refused_because_units_need_names(self) -> None:
         with pytest.raises(TypeError):

@@ -49,6 +49,16 @@ class SchedulerConfig:
     notices: tuple[Notice, ...] = field(default=(), eq=False, repr=False)
     """What was ignored when the configuration was read with ``unknown="notice"``."""
 
+    def __str__(self) -> str:
+        """Return the names of the actions and, tier by tier, of the plugins, in one line.
+
+        >>> print(SchedulerConfig())
+        allocate, backfill; priority, gang, conformance | drf, predicates, capacity, nodeorder
+        """
+        actions = ", ".join(action.name for action in self.actions)
+        tiers = " | ".join(", ".join(one.name for one in tier.plugins) for tier in self.tiers)
+        return f"{actions}; {tiers}"
+
     @classmethod
     def from_mapping(
         cls,

@@ -89,7 +89,10 @@ from batchsched.kubernetes.dump import read_dump
 from batchsched.kubernetes.facts import Dump, JobFacts, Told
 from batchsched.kubernetes.snapshots import read_objects, snapshot_from_objects
 from batchsched.kubernetes.watch import Watch
+from batchsched.model.described import describe
 from batchsched.model.quantities import parse_quantity
+
+describe(Dump, JobFacts, Told)
 
 __all__ = [
     "Dump",

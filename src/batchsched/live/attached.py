@@ -418,6 +418,9 @@ class AttachedScheduler:
             kept_state.end()
             self._kept_state = kept_state
 
+    def __repr__(self) -> str:
+        return f"<AttachedScheduler of {self._policy!r} to {self._cluster!r}>"
+
     @property
     def cluster(self) -> Cluster:
         """The cluster that it schedules."""

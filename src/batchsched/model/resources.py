@@ -15,12 +15,13 @@ from sys import float_info
 
 from attrs import field, frozen
 
-from batchsched.errors import ArgumentError, Fault, ResourceError
+from batchsched.errors import ArgumentError, Fault, QuantityError, ResourceError
 from batchsched.model.immutable import EMPTY, kept_map
 
 Amount = int | float
 """A quantity of one dimension, in its unit: whole, except for past use and computed shares."""
 
+_GPU = "nvidia.com/gpu"
 EPSILON = 0.1
 """Two amounts that differ by less than this, in a dimension's unit, are the same amount."""
 
@@ -61,6 +62,62 @@ class Resource:
     """Bytes."""
     scalars: Mapping[str, Amount] = field(default=EMPTY, converter=_kept_amounts)
     """Thousandths of each named scalar resource."""
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        cpu: str | float = 0,
+        memory: str | float = 0,
+        gpu: str | float = 0,
+        **scalars: str | float,
+    ) -> Resource:
+        """Return amounts that are given in whole units: cpus, bytes, devices.
+
+        Each may be a number, or a Kubernetes quantity such as ``"250m"`` or ``"8Gi"``; what is no
+        whole number of thousandths (of memory: of bytes) is rounded up. `gpu` stands for
+        ``nvidia.com/gpu``; other scalars are given under their own names.
+
+        Raises:
+            ArgumentError: an amount is negative or no quantity, or a scalar has a name without
+                ``/`` or ``-``, such as ``gpus``; it lists every fault.
+
+        >>> Resource.of(cpu=2, memory="8Gi", gpu=1, **{"example.com/license": 3})
+        Resource(milli_cpu=2000, memory=8589934592, scalars={'example.com/license': 3000, \
+'nvidia.com/gpu': 1000})
+        >>> Resource.of(cpus=4)
+        Traceback (most recent call last):
+        ...
+        batchsched.errors.ArgumentError: cpus: expected cpu, memory, gpu or the full name of a \
+resource, such as example.com/license
+
+        """
+        # Imported here, since that module's errors show resources.
+        from batchsched.model.quantities import milli_value, value  # noqa: PLC0415
+
+        faults: list[Fault] = []
+        amounts: dict[str, int] = {}
+        for name, given in {"cpu": cpu, "memory": memory, "gpu": gpu, **scalars}.items():
+            if name in scalars and not ("/" in name or "-" in name):
+                message = "expected cpu, memory, gpu or the full name of a resource, such as "
+                faults.append(Fault(name, f"{message}example.com/license"))
+                continue
+            try:
+                amount = value(given) if name == "memory" else milli_value(given)
+            except QuantityError as error:
+                faults.append(Fault(name, str(error)))
+                continue
+            if amount < 0:
+                faults.append(Fault(name, f"expected 0 or more, got {given}"))
+            full_name = _GPU if name == "gpu" else name
+            if amounts.get(full_name):
+                faults.append(Fault(full_name, "expected it once: gpu stands for it too"))
+            amounts[full_name] = amount
+        if faults:
+            raise ArgumentError(faults)
+        milli_cpu, of_memory = amounts.pop("cpu"), amounts.pop("memory")
+        named = {name: amount for name, amount in amounts.items() if amount}
+        return cls(milli_cpu=milli_cpu, memory=of_memory, scalars=named)
 
     def dimensions(self) -> Iterator[tuple[str, Amount]]:
         """Yield every dimension's name and amount: ``cpu``, ``memory``, then scalars by name."""

@@ -24,8 +24,8 @@ try:
     from matplotlib.figure import Figure
 except ImportError as error:
     raise ImportError(
-        "batchsched.simulation.plots requires matplotlib; install the extra: "
-        "pip install 'batchsched[plots]'"
+        "batchsched.simulation.plots needs matplotlib, which comes with the extra plots: "
+        "pip install matplotlib"
     ) from error
 
 from batchsched.simulation.metrics import confidence_interval, mean, quantile

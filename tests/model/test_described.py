@@ -1,0 +1,52 @@
+"""`help` tells what the fields of a class mean, and in which units they are."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+
+import batchsched
+from batchsched import CycleResult, JobInfo, Resource, Scheduler, Snapshot
+from batchsched.kubernetes import Dump
+from batchsched.live import Cluster
+from batchsched.model.described import describe
+
+
+def test_help_shows_fields_with_units_and_meanings() -> None:
+    text = pydoc.render_doc(JobInfo, renderer=pydoc.plaintext)
+    for line in (
+        "Fields:",
+        "    priority: int",
+        "        Jobs with a higher priority come first.",
+        "        The estimate for tasks without their own `TaskInfo.estimate`, in seconds.",
+    ):
+        assert line in text
+    assert "Thousandths of a cpu." in (inspect.getdoc(Resource) or "")
+    assert "binds: " in (inspect.getdoc(CycleResult) or "")
+    assert "notices: " in (inspect.getdoc(Dump) or "")
+    assert "_index" not in (inspect.getdoc(Dump) or "")
+
+
+def test_all_classes_with_fields_that_the_package_exports_are_described() -> None:
+    exported = [getattr(batchsched, name) for name in batchsched.__all__]
+    with_fields = [each for each in exported if isinstance(each, type) and _has_told_fields(each)]
+    assert [each.__name__ for each in with_fields if "Fields:" not in (each.__doc__ or "")] == []
+
+
+def _has_told_fields(given: type) -> bool:
+    return bool(getattr(given, "__attrs_attrs__", ())) and '    """' in inspect.getsource(given)
+
+
+def test_a_class_without_a_source_keeps_its_docstring() -> None:
+    made = type("Made", (), {"__doc__": "Something.", "__annotations__": {"x": int}})
+    describe(made)
+    assert made.__doc__ == "Something."
+
+
+def test_schedulers_are_shown_with_what_they_are_configured_with() -> None:
+    scheduler = Scheduler()
+    told = "allocate, backfill; priority, gang, conformance | drf, predicates, capacity, nodeorder"
+    assert repr(scheduler) == f"<Scheduler: {told}>"
+    attached = repr(scheduler.attach(Cluster(Snapshot())))
+    assert told in attached
+    assert "0 nodes" in attached
