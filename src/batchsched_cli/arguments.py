@@ -5,8 +5,9 @@ Nothing of the library is imported here, so that ``--help`` is there at once.
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn, cast
 
 MOST_SUGGESTIONS = 3
 _HELP_WIDTH = 80
@@ -166,6 +167,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {', '.join(close)}?" if close else ""
 
 
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Raise what is told of all mistakes."""
+        raise UsageError(message.removeprefix("argument "))
+
+
 def parsed(words: Sequence[str], commands: Mapping[str, Command]) -> Arguments:
     """Return what words say. Options may stand anywhere; after ``--`` there are none.
 
@@ -173,73 +180,42 @@ def parsed(words: Sequence[str], commands: Mapping[str, Command]) -> Arguments:
         UsageError: they say nothing that is known; one line for each fault.
 
     """
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("words", nargs="*")
+    of_commands = (option for command in commands.values() for option in command.options)
+    for option in {each.name: each for each in (*of_commands, *OPTIONS)}.values():
+        names = filter(None, (option.short, option.name))
+        if option.metavar:
+            parser.add_argument(*names, dest=option.name, action="append", nargs="?")
+        else:
+            parser.add_argument(*names, dest=option.name, action="append_const", const="")
+    end = list(words).index("--") if "--" in words else len(words)
+    found, not_known = parser.parse_known_intermixed_args(words[:end])
+    given: dict[str, list[str | None] | None] = vars(found)
+    name, *positional = [*cast("list[str]", given.pop("words")), *words[end + 1 :]] or [""]
     faults: list[str] = []
-    positional: list[str] = []
-    given: list[tuple[str, str | None]] = []
-    known = _options_by_name(commands)
-    waiting = list(reversed(words))
-    only_words = False
-    while waiting:
-        word = waiting.pop()
-        if only_words or word == "-" or not word.startswith("-"):
-            positional.append(word)
-        elif word == "--":
-            only_words = True
-        else:
-            name, value = _split(word)
-            option = known.get(name)
-            if option is not None and option.metavar and value is None:
-                is_option = bool(waiting) and waiting[-1] in known
-                value = waiting.pop() if waiting and not is_option else None
-            given.append((name, value))
-    command = commands.get(positional[0]) if positional else None
-    if positional and command is None:
-        faults.append(
-            f"no command is called {positional[0]}{did_you_mean(positional[0], commands)}"
-        )
-    values = _values(given, OPTIONS if command is None else (*OPTIONS, *command.options), faults)
-    # What stands behind an option that is not known may be its value, and no argument.
-    if command is not None and "--help" not in values and not faults:
-        count = len(positional) - 1
-        if not command.takes(count):
-            got = f"got {count or 'none'}"
-            faults.append(f"{command.name}: expected `{command.usage}`, {got}")
+    command = commands.get(name)
+    if name and command is None:
+        faults.append(f"no command is called {name}{did_you_mean(name, commands)}")
+    options = {each.name: each for each in (*OPTIONS, *(command.options if command else ()))}
+    known = [*options, *(each.short for each in OPTIONS if each.short)]
+    values = {key: texts for key, texts in given.items() if texts is not None}
+    not_known = [word for word in not_known if word.startswith("-")]  # others may be their values
+    for word in (*not_known, *(key for key in values if key not in options)):
+        told = word.partition("=")[0]
+        faults.append(f"no option is called {told}{did_you_mean(told, known)}")
+    for key, about in options.items():
+        for text in values.get(key, ()):
+            if text is None:
+                faults.append(f"{key}: expected {about.metavar} after it")
+            elif about.choices and text not in about.choices:
+                faults.append(f"{key}: expected {about.metavar}, got {text!r}")
+    count = len(positional)
+    if command and "--help" not in values and not faults and not command.takes(count):
+        faults.append(f"{name}: expected `{command.usage}`, got {count or 'none'}")
     if faults:
-        raise UsageError(*faults)
-    return Arguments(command.name if command else "", positional[1:], values)
-
-
-def _split(word: str) -> tuple[str, str | None]:
-    """Return the name of an option, and the value that is written in the same word."""
-    if word.startswith("--"):
-        name, sign, value = word.partition("=")
-        return name, value if sign else None
-    return word[:2], word[2:].removeprefix("=") or None
-
-
-def _options_by_name(commands: Mapping[str, Command]) -> dict[str, Option]:
-    options = [option for command in commands.values() for option in command.options]
-    return {name: option for option in (*options, *OPTIONS) for name in (option.name, option.short)}
-
-
-def _values(
-    given: Sequence[tuple[str, str | None]], options: Sequence[Option], faults: list[str]
-) -> dict[str, list[str]]:
-    known = {name: option for option in options for name in (option.short, option.name) if name}
-    values: dict[str, list[str]] = {}
-    for name, value in given:
-        option = known.get(name)
-        if option is None:
-            faults.append(f"no option is called {name}{did_you_mean(name, known)}")
-        elif not option.metavar and value is not None:
-            faults.append(f"{option.name}: expected no value, got {value!r}")
-        elif option.metavar and value is None:
-            faults.append(f"{option.name}: expected {option.metavar} after it")
-        elif option.choices and value not in option.choices:
-            faults.append(f"{option.name}: expected {option.metavar}, got {value!r}")
-        else:
-            values.setdefault(option.name, []).append(value or "")
-    return values
+        raise UsageError(*dict.fromkeys(faults))
+    return Arguments(name, positional, cast("dict[str, list[str]]", values))
 
 
 def program_help(commands: Mapping[str, Command]) -> str:
