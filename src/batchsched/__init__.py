@@ -8,6 +8,7 @@ same result.
 
 from typing import TYPE_CHECKING
 
+import batchsched as _itself
 from batchsched.actions.action import Action
 from batchsched.causes import ConditionReason, HoldKind, UnfitReason, WhyPending
 from batchsched.config.options import ActionOption, PluginOption, Tier
@@ -95,16 +96,6 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin
 from batchsched.scheduler import Scheduler, schedule
 from batchsched.session.session import Session, Statement
-
-describe(
-    *(ActionOption, Bind, CycleResult, Dependency, Eviction, EvictionReport, Fault, Hold, HostPort),
-    *(JobCondition, JobInfo, JobOutcome, LabelSelector, MemberCount, NodeAffinity, NodeInfo),
-    *(NodeSelectorTerm, NodeTally, Notice, PendingReason, PlacementFailure, Plan, PlannedWait),
-    *(PluginOption, PodAffinity, PodAffinityTerm, PreferredNodeTerm, Promise, Queue, QueueExcess),
-    *(QueueOutcome, QueueShare, Requirement, Resource, ResourceLimit, SchedulerConfig),
-    *(ScoringRequest, Snapshot, Taint, TaskGroup, TaskInfo, TaskOutcome, Tier, Toleration, Unfit),
-    *(WeightedPodTerm,),
-)
 
 if TYPE_CHECKING:
     from batchsched.tools import cheapest, check_config, compare, explain, shrink, what_if
@@ -240,3 +231,6 @@ __all__ = [
     "sum_resources",
     "what_if",
 ]
+
+_names = _itself.__dict__
+describe(*(each for name in __all__ if isinstance(each := _names.get(name), type)))

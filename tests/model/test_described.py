@@ -38,7 +38,7 @@ def _has_told_fields(given: type) -> bool:
 
 
 def test_a_class_without_a_source_keeps_its_docstring() -> None:
-    made = type("Made", (), {"__doc__": "Something.", "__annotations__": {"x": int}})
+    made = type("Made", (), {"__doc__": "Something.", "__attrs_attrs__": ()})
     describe(made)
     assert made.__doc__ == "Something."
 

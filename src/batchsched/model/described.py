@@ -8,7 +8,8 @@ from inspect import cleandoc, getsource
 def describe(*classes: type) -> None:
     """Add the fields of classes to their docstrings, when somebody reads these."""
     for one in classes:
-        type.__setattr__(one, "__doc__", _Described(one.__doc__ or ""))
+        if hasattr(one, "__attrs_attrs__"):
+            type.__setattr__(one, "__doc__", _Described(one.__doc__ or ""))
 
 
 class _Described:
