@@ -80,15 +80,7 @@ from batchsched.simulation.scheduled import Scheduled
 from batchsched.simulation.settings import Engine, Interval, NodesOfRun, Outcome, Ties
 from batchsched.simulation.sweeps import Executor, Pair, Row, SweepTable, sweep
 from batchsched.simulation.view import Profile, View
-from batchsched.simulation.work import (
-    After,
-    ByDistance,
-    ByModel,
-    Checkpoint,
-    Cost,
-    NoCost,
-    Speed,
-)
+from batchsched.simulation.work import After, ByDistance, ByModel, Checkpoint, Cost, NoCost, Speed
 from batchsched.simulation.workload import Job, Machine, Workload
 
 __all__ = [

@@ -319,13 +319,7 @@ class _Simulation:
         return self._outcome()
 
     def _push(
-        self,
-        time: float,
-        kind: int,
-        which: int,
-        *,
-        version: int = 0,
-        sequence: int | None = None,
+        self, time: float, kind: int, which: int, *, version: int = 0, sequence: int | None = None
     ) -> None:
         if sequence is None:
             self._sequence = sequence = self._sequence + 1

@@ -181,11 +181,7 @@ def resampled_by_weeks(workload: Workload, *, weeks: int, seed: int) -> Workload
     >>> resampled_by_weeks(log, weeks=3, seed=2).submits[-1] < 3 * 7 * 86400
     True
     """
-    faults = [
-        *_faults_of_log(workload),
-        *faults_of_count("weeks", weeks, 1),
-        *faults_of_seed(seed),
-    ]
+    faults = [*_faults_of_log(workload), *faults_of_count("weeks", weeks, 1), *faults_of_seed(seed)]
     if faults:
         raise WorkloadError(faults)
     whole = _weeks(workload)

@@ -104,13 +104,7 @@ class Reservation:
 
 @checks_arguments(SimulationError)
 def failures(
-    nodes: Iterable[str],
-    *,
-    mtbf: float,
-    repair: float,
-    until: float,
-    seed: int,
-    shape: float = 1,
+    nodes: Iterable[str], *, mtbf: float, repair: float, until: float, seed: int, shape: float = 1
 ) -> tuple[Incident, ...]:
     """Return incidents: nodes that fail and come back, drawn at random.
 

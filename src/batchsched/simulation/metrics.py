@@ -9,11 +9,7 @@ from typing import Literal, cast, final, get_args
 from attrs import evolve, frozen
 
 from batchsched.errors import Fault, UnknownNameError
-from batchsched.model.validation.values import (
-    is_of,
-    is_text,
-    shown,
-)
+from batchsched.model.validation.values import is_of, is_text, shown
 from batchsched.simulation.checks import (
     JobId,
     SimulationError,
@@ -695,10 +691,7 @@ _MOST_ORDERS = 1_000_000
 
 def sensitivity_of(run: Record, orders: int, seed: int, metrics: Sequence[str]) -> TieSensitivity:
     """Simulate again with random orders of ties, and collect the metrics."""
-    faults = [
-        *faults_of_count("orders", orders, 1, most=_MOST_ORDERS),
-        *faults_of_seed(seed),
-    ]
+    faults = [*faults_of_count("orders", orders, 1, most=_MOST_ORDERS), *faults_of_seed(seed)]
     if faults:
         raise SimulationError(faults)
     here = metrics_of(run)

@@ -97,12 +97,7 @@ class Policy(ABC):
         if fast is None or why_not or settings.engine == "general":
             return run_on_nodes(workload, runs, settings, self)
         return run_on_pool(
-            workload,
-            runs,
-            fast,
-            settings,
-            predictor=self.predictor,
-            corrector=self.corrector,
+            workload, runs, fast, settings, predictor=self.predictor, corrector=self.corrector
         )
 
     def fast_scheduler(self, workload: Workload) -> Callable[[Pool], PoolScheduler] | None:  # noqa: ARG002

@@ -10,13 +10,7 @@ from typing import NoReturn
 from attrs import field, frozen
 
 from batchsched.errors import Fault, UnknownNameError
-from batchsched.model.validation.values import (
-    is_integer,
-    is_mapping,
-    is_text,
-    items_of,
-    shown,
-)
+from batchsched.model.validation.values import is_integer, is_mapping, is_text, items_of, shown
 from batchsched.simulation.checks import JobId, SimulationError, is_number
 from batchsched.simulation.policies import Policy
 from batchsched.simulation.settings import Interval, NodesOfRun, Outcome, Settings

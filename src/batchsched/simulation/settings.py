@@ -12,13 +12,7 @@ from typing import Final, Literal, Protocol, cast, get_args
 from attrs import field, frozen
 
 from batchsched.errors import Fault
-from batchsched.model.validation.values import (
-    is_of,
-    is_text,
-    is_tuple,
-    items_in,
-    shown,
-)
+from batchsched.model.validation.values import is_of, is_text, is_tuple, items_in, shown
 from batchsched.simulation.checks import SimulationError, is_number
 from batchsched.simulation.incidents import Incident, Reservation
 from batchsched.simulation.work import Checkpoint, faults_of_checkpoint

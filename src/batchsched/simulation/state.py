@@ -13,13 +13,7 @@ from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus
 from batchsched.model.constraints import Toleration, TolerationOperator
 from batchsched.model.resources import Resource
 from batchsched.model.validation.values import is_mapping, is_of, shown
-from batchsched.simulation.books import (
-    Books,
-    Holding,
-    NodeBook,
-    Pairs,
-    Shape,
-)
+from batchsched.simulation.books import Books, Holding, NodeBook, Pairs, Shape
 from batchsched.simulation.checks import JobId, PolicyError
 from batchsched.simulation.decisions import Cause, CauseKind, Places, RunningJob, WaitingJob
 from batchsched.simulation.incidents import QueueSet
@@ -277,11 +271,7 @@ class SimulationState:
         )
 
     def first_fit(
-        self,
-        shape: Shape,
-        count: int,
-        scratch: Scratch,
-        is_open: Callable[[NodeBook], bool],
+        self, shape: Shape, count: int, scratch: Scratch, is_open: Callable[[NodeBook], bool]
     ) -> tuple[tuple[int, int, int], ...] | None:
         """Return node, kind and number of the first `count` tasks, and take them from `scratch`.
 
