@@ -3,10 +3,12 @@
     python examples/reproduce.py kth-sp2 FOLDER
     python examples/reproduce.py helios FOLDER
     python examples/reproduce.py muri FOLDER
+    python examples/reproduce.py elasticflow FOLDER
 
 `FOLDER` has the files as their sources have them, packed with gzip or not: for `kth-sp2`
-`KTH-SP2_log.swf` (also known as `KTH-SP2-filtered-28481.swf`), for the others `trace1.csv` to
-`trace4.csv`. "Results you can reproduce" in the documentation says where to get each.
+`KTH-SP2_log.swf` (also known as `KTH-SP2-filtered-28481.swf`), for `helios` and `muri`
+`trace1.csv` to `trace4.csv`, for `elasticflow` `jobs.csv` and `speeds.csv`. "Results you can
+reproduce" in the documentation says where to get each.
 """
 
 from __future__ import annotations
@@ -15,29 +17,45 @@ import argparse
 import csv
 import gzip
 import sys
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from math import ceil, log2
 from pathlib import Path
 
+from batchsched import JobInfo, NodeInfo, Resource, TaskInfo
 from batchsched.simulation import (
     MURI_START_COSTS,
     ByModel,
+    Checkpoint,
     Conservative,
     Consolidated,
+    Decides,
+    Decision,
     Doubling,
     Easy,
     Fcfs,
     Increments,
+    Job,
+    JobId,
     LastTwo,
     LeastAttainedService,
     Perfect,
     Policy,
+    Resize,
+    RunningJob,
     Scaled,
     ShortestFirst,
+    Speed,
     Srsf,
     Srtf,
     SrtfInRounds,
+    Start,
+    Stop,
     ToRequest,
+    View,
+    WaitingJob,
+    Wake,
     Workload,
     read_muri,
     read_swf,
@@ -86,6 +104,10 @@ KTH_SP2: list[tuple[str, Policy, float, float]] = [
     ("EASY, learned, requested time", learned(ToRequest()), 65.7235894400489, 14647.1387942839),
     ("EASY, learned, increments", learned(Increments()), 85.4429055860284, 16041.5189424529),
 ]
+SCHEDULES: dict[str, Policy] = {
+    "pyss_schedule_EASY_reqtime.swf": Easy(),
+    "pyss_schedule_EASY_2x_perfect.swf": Easy(predictor=Scaled(2, of=Perfect())),
+}
 # Mean response ("JCT") and mean pending time ("queue"): Hu et al., SC 2021.
 HELIOS = {
     "7f04ca": ((133826, 1412), (133271, 857), (132980, 565)),
@@ -109,7 +131,7 @@ MURI = {
 }
 
 
-def lines_of(folder: Path, *names: str) -> Iterator[str]:
+def lines_of(folder: Path, *names: str, may_lack: bool = False) -> Iterator[str]:
     """Yield the lines of the first file that exists, packed or not."""
     for name in names:
         packed = folder / f"{name}.gz"
@@ -120,6 +142,8 @@ def lines_of(folder: Path, *names: str) -> Iterator[str]:
         if (folder / name).exists():
             yield from (folder / name).read_text(encoding="utf-8").splitlines()
             return
+    if may_lack:
+        return
     sys.exit(f"{folder} has none of {', '.join(names)}, packed or not")
 
 
@@ -139,6 +163,14 @@ def kth_sp2(folder: Path) -> None:
     figures = simulate(workload.on(nodes=100), Conservative()).metrics(tau=10)
     show("conservative, requested time: bsld", figures["bsld"], 88.99727497)
     show("conservative, requested time: wait", figures["wait"], 7310.55)
+    for name, policy in SCHEDULES.items():
+        starts = dict[JobId, float]()
+        for line in lines_of(folder, name, may_lack=True):
+            if not line.startswith(";"):
+                job, submit, wait, *_ = map(int, line.split())
+                starts[job] = submit + wait
+        if starts:
+            print(f"{name}: {simulate(workload.on(nodes=100), policy).compare(starts)}")
 
 
 def helios(folder: Path) -> None:
@@ -186,7 +218,231 @@ def seconds(year: int, month: int, day: int, hour: int, minute: int) -> float:
     return (datetime(year, month, day, hour, minute) - datetime(2017, 1, 1)).total_seconds()
 
 
-RESULTS = {"kth-sp2": kth_sp2, "helios": helios, "muri": muri}
+# ElasticFlow, figure 10: 128 GPUs, sizes chosen from tables of speeds (Gu et al., ASPLOS 2023).
+
+GPUS, GAP, LARGEST, NEVER = 128, 240, 64, float("inf")
+"""The GPUs, the least seconds between two decisions, and the largest size of a job."""
+
+
+class Apart(ABC):
+    """Decides at most each `GAP` seconds; what comes earlier waits for the next decision."""
+
+    last = -float(GAP)
+    has_waited = False
+
+    def decide(self, view: View, /) -> list[Decision]:
+        """Decide, or wait until it may."""
+        if not self.is_due(view):
+            return []
+        self.has_waited = view.now - self.last < GAP
+        if self.has_waited:
+            return [Wake(self.last + GAP)]
+        self.last = view.now
+        return self.change(view)
+
+    def is_due(self, view: View) -> bool:  # noqa: ARG002
+        """Return whether anything has happened that needs a decision."""
+        return True
+
+    @abstractmethod
+    def change(self, view: View) -> list[Decision]:
+        """Return who runs from now on."""
+
+
+class LargestFirst(Apart):
+    """In order of deadline each job takes the largest size of its table that is left."""
+
+    def change(self, view: View) -> list[Decision]:
+        """Return the sizes of all jobs."""
+        free, decided = GPUS, list[Decision]()
+        places = {job.id: job.places for job in view.running}
+        jobs = [*view.waiting, *(job.job for job in view.running)]
+        for job in sorted(jobs, key=lambda job: (job.deadline or 0, job.id)):
+            assert job.speed is not None
+            most = min(LARGEST, int(job.labels["batch"]), free)
+            size = max((each for each in job.speed.tasks if each <= most), default=0)
+            free -= size
+            if size and job.id not in places:
+                decided.append(Start(job.id, [("gpus", size)]))
+            elif size and places[job.id] != (("gpus", size),):
+                decided.append(Resize(job.id, [("gpus", size)]))
+            elif not size and job.id in places:
+                decided.append(Stop(job.id))
+        return decided
+
+
+class Deadlines(Policy):
+    """ElasticFlow's EDF."""
+
+    checkpoint = Checkpoint(every=0)
+    passes = "instant"
+
+    def begin(self, workload: Workload, /) -> Decides:  # noqa: ARG002
+        """Return what decides in a new simulation."""
+        return LargestFirst()
+
+    def decide(self, view: View, /) -> list[Decision]:
+        """Decide at a first pass."""
+        return LargestFirst().decide(view)
+
+
+class Tiresias(Policy):
+    """Tiresias as ElasticFlow's simulator has it."""
+
+    predictor = Perfect()
+    passes = "instant"
+
+    def begin(self, workload: Workload, /) -> Decides:  # noqa: ARG002
+        """Return what decides in a new simulation."""
+        return Queues()
+
+    def decide(self, view: View, /) -> list[Decision]:
+        """Decide at a first pass."""
+        return Queues().decide(view)
+
+
+class Queues(Apart):
+    """Three queues by attained service; starts cost, and each 240th decision starts all again."""
+
+    limits = (3250, 7200)
+    every = 240
+
+    def __init__(self) -> None:
+        self.decisions = 2  # the count of the published log is two ahead
+        self.level = dict[JobId, int]()
+        self.sizes = dict[JobId, int]()
+        self.untold: list[tuple[float, int]] = []
+        """Times and sizes of jobs that have ended, of which decisions have not been told."""
+        self.unpaid = dict[JobId, float]()
+        """The cost of the job that would end first, which pays it only if it is decided again."""
+        self.looks_again = NEVER
+
+    def is_due(self, view: View) -> bool:
+        """Return whether a job came or ended, or reached the limit of its queue."""
+        for cause in view.causes:
+            if cause.kind == "end":
+                self.untold.append((view.now, self.sizes.pop(cause.what)))
+        came = any(cause.kind == "arrival" for cause in view.causes)
+        return came or bool(self.untold) or self.has_waited or view.now >= self.looks_again
+
+    def change(self, view: View) -> list[Decision]:
+        """Return who starts, and who pays."""
+        self.decisions += 1
+        # It is told the ends of one second; other jobs that have ended hold their GPUs meanwhile.
+        first = min((time for time, _ in self.untold), default=0)
+        self.untold = [each for each in self.untold if each[0] != first]
+        free = GPUS - sum(size for _, size in self.untold)
+        running = {job.id: job for job in view.running}
+        jobs = [*view.waiting, *(job.job for job in view.running)]
+        for job in jobs:
+            level = self.level.get(job.id, 0)
+            done = running[job.id].done if job.id in running else 0
+            while level < len(self.limits) and done * job.need >= self.limits[level]:
+                level += 1
+            self.level[job.id] = level
+        jobs.sort(key=lambda job: (self.level[job.id], job.id not in running, job.submit, job.id))
+        chosen: list[WaitingJob] = []
+        for job in jobs:
+            if job.need <= free:
+                free -= job.need
+                chosen.append(job)
+        return [*self.starts(chosen, running), Wake(self.next_look(view.now, chosen, running))]
+
+    def starts(
+        self, chosen: Sequence[WaitingJob], running: Mapping[JobId, RunningJob]
+    ) -> list[Decision]:
+        """Return the starts of jobs, and what those that run have to pay."""
+        again = self.decisions % self.every == 0
+        owed = {job.id: self.unpaid.pop(job.id, 0.0) for job in chosen}
+        self.unpaid.clear()
+        left = {
+            job.id: (job.estimate or 0) - (running[job.id].done if job.id in running else 0)
+            for job in chosen
+        }
+        ends_first = min(left, key=lambda each: left[each] + owed[each], default=None)
+        decided = list[Decision]()
+        for job in chosen:
+            cost = 0.0
+            if again or job.id not in running:
+                cost = 2 + 2 * (1 + log2(job.need)) + (27 if again else 0)
+            if job.id == ends_first and not again:
+                self.unpaid[job.id], cost = cost, 0.0
+            self.sizes[job.id] = job.need
+            places, cost = [("gpus", job.need)], cost + owed[job.id]
+            if job.id not in running:
+                decided.append(Start(job.id, places, cost))
+            elif cost:
+                decided.append(Resize(job.id, places, cost))
+        return decided
+
+    def next_look(
+        self, now: float, chosen: Sequence[WaitingJob], running: Mapping[JobId, RunningJob]
+    ) -> float:
+        """Return when the next job may reach the limit of its queue."""
+        self.looks_again = NEVER
+        for job in chosen:
+            level = self.level[job.id]
+            if level < len(self.limits):
+                done = running[job.id].done if job.id in running else 0
+                # The published one takes seconds from GPU-seconds here.
+                seconds = ceil((self.limits[level] - done) / job.need)
+                self.looks_again = min(self.looks_again, now + seconds)
+        self.has_waited = bool(self.untold)
+        return now + GAP if self.untold else self.looks_again
+
+
+def elasticflow_jobs(folder: Path, *, elastic: bool) -> tuple[Workload, list[dict[str, str]]]:
+    """Return the jobs of ElasticFlow's figure 10, and the rows of their file.
+
+    Args:
+        folder: Where the files are.
+        elastic: Whether they take any size of their table; or that which was asked for.
+    """
+    speeds: dict[tuple[str, str], dict[int, float]] = {}
+    for row in csv.DictReader(lines_of(folder, "speeds.csv")):
+        table = speeds.setdefault((row["model"], row["batch"]), {})
+        table[int(row["gpus"])] = float(row["iterations_per_second"])
+    one = Resource(milli_cpu=1000)
+    tasks = [TaskInfo(uid=f"{n:02}", name=f"{n:02}", resreq=one) for n in range(LARGEST)]
+    rows = list(csv.DictReader(lines_of(folder, "jobs.csv")))
+    jobs = [
+        Job(
+            id=int(row["job"]),
+            submit=int(row["submit"]),
+            run=int(row["iterations" if elastic else "length"]),
+            deadline=int(row["deadline"]),
+            speed=Speed(tasks=speeds[row["model"], row["batch"]]) if elastic else None,
+            info=JobInfo(
+                name="job",
+                queue="default",
+                min_available=1 if elastic else int(row["gpus"]),
+                tasks=tasks if elastic else tasks[: int(row["gpus"])],
+                labels={"batch": row["batch"]},
+            ),
+        )
+        for row in rows
+    ]
+    gpus = NodeInfo(name="gpus", allocatable=Resource(milli_cpu=1000 * GPUS))
+    return Workload(jobs).on(nodes=[gpus]), rows
+
+
+def elasticflow(folder: Path) -> None:
+    """Print ElasticFlow's figure 10: means, and how many starts and ends are equal."""
+    for name, policy, published in (
+        ("edf", Deadlines(), 63318.75),
+        ("tiresias", Tiresias(), 51045.95),
+    ):
+        workload, rows = elasticflow_jobs(folder, elastic=name == "edf")
+        run = simulate(workload, policy, round_ends=1)
+        show(f"{name}: response", run.metrics()["response"], published)
+        logged = {(row["job"], row[f"{name}_start"], row[f"{name}_end"]) for row in rows}
+        here = zip(*(map(str, run.jobs[column]) for column in ("id", "start", "end")), strict=True)
+        equal = len(logged & set(here))
+        on_time = len(rows) - int(run.metrics()["late"])
+        print(f"{name}: {equal} of {len(rows)} starts and ends are equal, {on_time} jobs on time")
+
+
+RESULTS = {"kth-sp2": kth_sp2, "helios": helios, "muri": muri, "elasticflow": elasticflow}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -96,6 +96,19 @@ def test_differences_from_published_rows_are_shown(capsys: pytest.CaptureFixture
     assert max(abs(float(line.split()[-1])) for line in printed) < 0.02
 
 
+def test_elasticflow_chooses_the_published_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    """All starts and ends of its figure 10, under deadlines and under Tiresias."""
+    assert reproduce.main(["elasticflow", str(trace("elasticflow/jobs.csv").parent)]) == 0
+    printed = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[2:4] for line in printed[::2]] == [
+        ["63318.750000", "63318.750000"], ["51045.950000", "51045.950000"]
+    ]  # fmt: skip
+    assert printed[1::2] == [
+        "edf: 100 of 100 starts and ends are equal, 92 jobs on time",
+        "tiresias: 100 of 100 starts and ends are equal, 100 jobs on time",
+    ]
+
+
 def test_the_notebook_prints_what_is_kept_in_it(capsys: pytest.CaptureFixture[str]) -> None:
     notebook = json.loads((EXAMPLES / "simulation.ipynb").read_text(encoding="utf-8"))
     names: dict[str, object] = {}

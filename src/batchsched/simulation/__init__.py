@@ -29,6 +29,7 @@ from batchsched.simulation.decisions import (
     WaitingJob,
     Wake,
 )
+from batchsched.simulation.engine import Decides
 from batchsched.simulation.files import (
     MURI_START_COSTS,
     read_helios,
@@ -95,6 +96,7 @@ __all__ = [
     "Consolidated",
     "Corrector",
     "Cost",
+    "Decides",
     "Decision",
     "Difference",
     "Doubling",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from attrs import field, frozen
@@ -13,7 +13,7 @@ from batchsched.simulation.books import Pairs
 from batchsched.simulation.checks import JobId
 from batchsched.simulation.work import Speed
 
-Places = tuple[tuple[str, int], ...] | Mapping[str, str]
+Places = Sequence[tuple[str, int]] | Mapping[str, str]
 """Pairs of a node and a number of tasks, which are counted in order: those that the job needs
 first; or the node of each task by its UID."""
 
