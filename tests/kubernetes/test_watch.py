@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from batchsched import KubernetesObjectError
-from batchsched.kubernetes import Watch, read_dump
+from batchsched.kubernetes import WatchedObjects, read_dump
 from batchsched.live import Cluster, Reconciler
 
 
@@ -49,12 +49,12 @@ def said(kind: str, content: dict[str, object]) -> dict[str, object]:
     return {"type": kind, "object": content}
 
 
-def names(watch: Watch) -> list[str]:
+def names(watch: WatchedObjects) -> list[str]:
     return sorted(each["metadata"]["name"] for each in watch.objects())  # type: ignore[index]
 
 
 def test_objects_come_change_and_go():
-    watch = Watch()
+    watch = WatchedObjects()
     watch.relist(listed("Node", 5, node("a", 1), node("b", 2)))
     watch.apply(said("ADDED", node("c", 6)), said("MODIFIED", node("a", 7, cpu="4")))
     watch.apply(said("DELETED", node("b", 8)))
@@ -66,7 +66,7 @@ def test_objects_come_change_and_go():
 
 
 def test_what_is_late_or_doubled_changes_nothing():
-    watch = Watch()
+    watch = WatchedObjects()
     watch.apply(said("ADDED", node("a", 10, cpu="4")), said("MODIFIED", node("a", 9, cpu="1")))
     watch.apply(said("ADDED", node("a", 10, cpu="1")))
     assert watch.dump().snapshot.node("a").allocatable.milli_cpu == 4000
@@ -78,7 +78,7 @@ def test_what_is_late_or_doubled_changes_nothing():
 
 
 def test_versions_that_are_no_numbers_count_as_they_come():
-    watch = Watch()
+    watch = WatchedObjects()
     for version in ("x", "a", "a"):
         content = node("n", 0)
         content["metadata"] = {"name": "n", "resourceVersion": version}
@@ -87,14 +87,14 @@ def test_versions_that_are_no_numbers_count_as_they_come():
 
 
 def test_a_bookmark_says_only_how_far_the_watch_is():
-    watch = Watch()
+    watch = WatchedObjects()
     bookmark = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"resourceVersion": "77"}}
     watch.apply(said("BOOKMARK", bookmark))
     assert (watch.versions, watch.objects()) == ({"batch/Job": "77"}, [])
 
 
 def test_an_expired_watch_is_mended_by_a_list():
-    watch = Watch()
+    watch = WatchedObjects()
     watch.apply(said("ADDED", node("a", 1)), said("ADDED", pod("p", 2)))
     expired = {"kind": "Status", "code": 410, "message": "too old resource version"}
     with pytest.raises(KubernetesObjectError, match=r"events\[1\]: the watch has expired \(410\)"):
@@ -110,7 +110,7 @@ def test_an_expired_watch_is_mended_by_a_list():
 
 
 def test_all_that_cannot_be_read_is_told_at_once():
-    watch = Watch()
+    watch = WatchedObjects()
     with pytest.raises(KubernetesObjectError) as told:
         watch.apply(
             said("CHANGED", node("a", 1)),
@@ -133,7 +133,7 @@ def test_all_that_cannot_be_read_is_told_at_once():
 @pytest.mark.parametrize("seed", range(3))
 def test_a_reconciled_cluster_is_what_a_dump_of_all_objects_says(seed):
     random = Random(seed)
-    watch, kept = Watch(), Reconciler(Cluster())
+    watch, kept = WatchedObjects(), Reconciler(Cluster())
     there: dict[str, dict[str, object]] = {}
     for version in range(1, 60):
         name = random.choice("abcdef")

@@ -88,7 +88,7 @@ from batchsched.kubernetes.decisions import (
 from batchsched.kubernetes.dump import read_dump
 from batchsched.kubernetes.facts import Dump, JobFacts, Told
 from batchsched.kubernetes.snapshots import read_objects, snapshot_from_objects
-from batchsched.kubernetes.watch import Watch
+from batchsched.kubernetes.watch import WatchedObjects
 from batchsched.model.described import describe
 from batchsched.model.quantities import parse_quantity
 
@@ -98,7 +98,7 @@ __all__ = [
     "Dump",
     "JobFacts",
     "Told",
-    "Watch",
+    "WatchedObjects",
     "binding_objects",
     "eviction_objects",
     "nomination_patches",

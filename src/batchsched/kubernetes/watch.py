@@ -20,7 +20,7 @@ _Key = tuple[str, str, str]
 """Kind (with its API group), namespace and name."""
 
 
-class Watch:
+class WatchedObjects:
     """The objects of a cluster, of any kinds, kept up to date by watch events.
 
     It talks to no cluster: the caller lists and watches each kind, and hands on what comes. Events
@@ -28,7 +28,7 @@ class Watch:
     nothing. `dump` reads everything that is there, as `read_dump` does.
 
     >>> from batchsched.live import Cluster, Reconciler
-    >>> watch = Watch()
+    >>> watch = WatchedObjects()
     >>> watch.relist({"apiVersion": "v1", "kind": "NodeList", "metadata": {"resourceVersion": "5"},
     ...     "items": [{"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "8"}}}]})
     >>> watch.apply({"type": "MODIFIED", "object": {"apiVersion": "v1", "kind": "Node",
