@@ -194,6 +194,7 @@ class TestValue:
 
 NO_CAUSE = {
     "held_by": [],
+    "held_on": "",
     "share": None,
     "evictions": [],
     "behind_task": "",

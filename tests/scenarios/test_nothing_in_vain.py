@@ -22,9 +22,12 @@ from batchsched import (
     Scheduler,
     SchedulerConfig,
     Snapshot,
+    TaskGroup,
     TaskStatus,
     UnfitReason,
 )
+from batchsched.testing import check_cycle
+from batchsched.tools import check_config
 
 CPU = "1C0G"
 SHARES = {"preempt": (), "reclaim": ("capacity",)}
@@ -284,3 +287,83 @@ def test_tasks_of_a_gang_that_wait_for_each_other_keep_their_promises(
     )
     assert not result.dropped_promises
     assert [each.task_uid for each in result.kept_promises] == ["g-1", "g-2"]
+
+
+def hold_what_the_other_needs(**more: Any) -> Snapshot:
+    """g1 runs on L1 and needs L2, where g2 runs, which needs L1."""
+    nodes = [node(name, CPU, labels={"is": name}) for name in ("L1", "L2")]
+    jobs = []
+    for name, (there, wanted) in {"g1": ("L1", "L2"), "g2": ("L2", "L1")}.items():
+        runs, waits = job(name, f"1C0G@{there}", CPU, **more.get(name, {})).tasks
+        tasks = [runs, evolve(waits, node_selector={"is": wanted})]
+        jobs.append(evolve(job(name, CPU, CPU, **more.get(name, {})), tasks=tasks))
+    return cluster(nodes, *jobs, queues=("q", "r"))
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("queue", ["q", "r"])
+def test_v7_of_two_broken_gangs_that_hold_what_each_other_needs_one_runs(
+    queue: str, plain: bool
+) -> None:
+    start = hold_what_the_other_needs(g2={"queue": queue})
+    using = Scheduler(SchedulerConfig.from_mapping({"actions": "allocate, preempt"}), plain=plain)
+    check_cycle(start, using.schedule(start), using.config)
+    gone, living = lived(using, start)
+    assert gone == ["g2-1"]
+    assert sorted(on(living, "g1")) == ["L1", "L2"]
+    assert on(living, "g2") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more"),
+    [
+        ({"unblock": False}, {}),
+        ({"maxEvictions": 0}, {}),
+        ({"unblock": True}, {"g2": {"namespace": "kube-system"}}),
+    ],
+)
+def test_v7_broken_gangs_stay_where_nobody_may_evict(
+    arguments: dict[str, Any], more: dict[str, Any]
+) -> None:
+    actions = ["allocate", {"name": "preempt", "arguments": arguments}]
+    using = Scheduler(SchedulerConfig.from_mapping({"actions": actions}))
+    gone, living = lived(using, hold_what_the_other_needs(**more), cycles=4)
+    assert gone == []
+    pending = living.cycle().pending
+    assert {uid: reason.held_by for uid, reason in pending.items()} == {
+        "g1-2": (f"{more.get('g2', {}).get('namespace', 'default')}/g2",),
+        "g2-2": ("default/g1",),
+    }
+    says = "it needs room on L2, where that job runs; its own job is incomplete too"
+    assert says in pending["g1-2"].text
+
+
+@pytest.mark.parametrize("actions", ["allocate", "allocate, preempt"])
+def test_check_config_names_broken_jobs_that_wait_for_each_other(actions: str) -> None:
+    tiers = [{"plugins": ["priority", "gang", "predicates", "nodeorder"]}]
+    checked = SchedulerConfig.from_mapping({"actions": actions, "tiers": tiers})
+    start = hold_what_the_other_needs()
+    (finding,) = (f for f in check_config(checked, start) if f.code.startswith("Broken"))
+    assert finding.place == "jobs['default/g1']"
+    assert finding.instead is not None
+    assert evicted(Scheduler(finding.instead).schedule(start)) == ["g2-1"]
+    assert not [f for f in check_config(finding.instead, start) if f.code.startswith("Broken")]
+
+
+def test_optional_groups_that_hold_what_each_other_needs_are_completed_one_by_one() -> None:
+    """Each job runs its core on C, and one task of an optional group of two."""
+    start = hold_what_the_other_needs()
+    nodes = [*start.nodes, node("C", "2C0G")]
+    jobs = []
+    for one in start.jobs:
+        (core,) = job(f"{one.name}-core", "1C0G@C").tasks
+        core = evolve(core, group="core")
+        replica = [evolve(task, group="replica") for task in one.tasks]
+        groups = [TaskGroup("core", min=1), TaskGroup("replica", min=2)]
+        more = {"groups": groups, "min_groups": 1, "min_available": 1}
+        jobs.append(evolve(one, tasks=[core, *replica], **more))
+    using = Scheduler(SchedulerConfig.from_mapping({"actions": "allocate, preempt"}))
+    gone, living = lived(using, evolve(start, nodes=nodes, jobs=jobs))
+    assert gone == ["g2-1"]
+    assert sorted(on(living, "g1")) == ["C", "L1", "L2"]
+    assert on(living, "g2") == ["C"]

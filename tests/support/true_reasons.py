@@ -197,7 +197,11 @@ def _held_by_gang(cycle: Cycle, job: JobInfo, reason: PendingReason) -> Iterator
             yield "that is its own job"
         elif cycle.policy.knows_plugins and cycle.is_gang_ready(other):
             yield f"job {uid!r} is ready"
-        elif not any(cycle.after[task.uid].status in _HOLDING for task in other.tasks):
+        elif not any(
+            cycle.after[task.uid].status in _HOLDING
+            or (reason.held_on and cycle.after[task.uid].status in OCCUPYING)  # both are broken
+            for task in other.tasks
+        ):
             yield f"job {uid!r} holds nothing"
 
 

@@ -9,6 +9,7 @@ from batchsched.actions.eviction.make_room import (
     EvictionRules,
     make_room,
 )
+from batchsched.actions.eviction.unblock import unblock
 from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
@@ -25,11 +26,19 @@ class PreemptAction:
 
     rules: EvictionRules = DEFAULT_RULES
     """Limits on evictions that hold whatever plugins say."""
+    unblock: bool = False
+    """Whether broken jobs may evict other broken ones, which do no work; see `unblock`.
+
+    By default, only in configurations that name no tiers.
+    """
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> PreemptAction:
-        """Read ``maxEvictions``, ``minRuntime`` and ``curable``."""
-        return cls(rules=EvictionRules.from_arguments(arguments))
+        """Read ``maxEvictions``, ``minRuntime``, ``curable`` and ``unblock``."""
+        return cls(
+            rules=EvictionRules.from_arguments(arguments),
+            unblock=arguments.boolean("unblock", default=arguments.has_default_tiers),
+        )
 
     @property
     def evicts_to_cure(self) -> bool:
@@ -47,6 +56,8 @@ class PreemptAction:
                     turns.put_back(turn)
             for job in turns.jobs[queue]:
                 self._serve_within(session, job)
+        if self.unblock:
+            unblock(session, self.rules)
 
     def _serve(self, session: Session, attempts: Attempts, turn: Turn) -> bool:
         """Place what a job needs next, evicting other jobs; return whether anything was placed."""

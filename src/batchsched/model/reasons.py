@@ -363,6 +363,8 @@ class PendingReason:
     """An explanation, where the tally is not the reason; the fields below have its facts."""
     held_by: tuple[str, ...] = ()
     """UIDs of jobs that are not ready and hold, or were promised, resources that it needs."""
+    held_on: str = ""
+    """The node where a broken job runs that holds the room, if the task's own job is broken too."""
     share: QueueShare | None = None
     """What its queue deserves and has, where that is the reason."""
     evictions: tuple[EvictionReport, ...] = ()
@@ -413,6 +415,12 @@ def not_reached(task: str, uid: str) -> PendingReason:
     """Return the reason of tasks behind one of their job, given its name, that found no node."""
     detail = f"task {task!r} of its job could not be placed before it"
     return PendingReason(WhyPending.NOT_REACHED, detail=detail, behind_task=uid)
+
+
+def held_by_broken(job: str, node: str, tally: NodeTally) -> PendingReason:
+    """Return the reason of a task of a broken job that needs the room of another broken job."""
+    detail = f"it needs room on {node}, where that job runs; its own job is incomplete too"
+    return PendingReason(WhyPending.HELD_BY_GANG, tally, detail, held_by=(job,), held_on=node)
 
 
 def taken_back(job: str) -> PendingReason:

@@ -746,7 +746,7 @@ class PluginSet:
 
         The first one stands for the claimant, of which such protection must not depend.
         """
-        return self.judges["reclaimable"].protects_any(tasks, but=GANG)
+        return self.judges["reclaimable"].protects_any(tasks, tasks[0], but=(GANG,))
 
     def claim(self, need: Need, recent: RecentStarts | None = None) -> Claim | Unfit:
         """Return what may be reclaimed for a need, without `recent`, or why nothing may."""

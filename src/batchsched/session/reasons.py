@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from operator import attrgetter
 
 from attrs import evolve
@@ -32,6 +33,7 @@ from batchsched.model.reasons import (
     gang_incomplete,
     group_incomplete,
     held,
+    held_by_broken,
     kept_below_minimum,
     maxima_too_low,
     not_reached,
@@ -45,10 +47,11 @@ from batchsched.model.reasons import (
     too_large,
 )
 from batchsched.session.eviction_reports import add_eviction_reports
+from batchsched.session.outlook import accepts_without
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-from batchsched.state.vectors import Vector, fits, plus
+from batchsched.state.vectors import Vector, fits, plus, total_of
 
 
 class WaitingJob:
@@ -360,13 +363,15 @@ class PendingReasons:
         if tally.available:
             return self._unplaced_beside_room(job, task, tally)
         # Tasks of one kind get the same tally, and so the same reason.
-        key = (kind, job.uid if self._held.is_held_by(job) else "")
+        key = (kind, job.uid if job.is_broken or self._held.is_held_by(job) else "")
         known = self._of_kind.get(key)
         if known is None:
             if not self._session.node_room.large_enough(task.init_resreq):
                 known = too_large(tally)
             elif held_by := self._held.holders(task):
                 known = PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=held_by)
+            elif (blocking := self._held.broken_holder(task)) is not None:
+                known = held_by_broken(*blocking, tally)
             else:
                 known = PendingReason(WhyPending.NO_NODE, tally)
             self._of_kind[key] = known
@@ -511,6 +516,9 @@ def _not_asked_for(
 
 # Resources that other jobs hold without being ready
 
+MOST_BROKEN = 100
+"""The most broken jobs that are looked at as those that others wait for."""
+
 _HOLDING = (
     TaskStatus.ALLOCATED,
     TaskStatus.PIPELINED,
@@ -526,6 +534,8 @@ class _HeldResources:
         self._session = session
         self._on_node: dict[str, tuple[NodeState, dict[str, list[TaskState]]]] = {}
         """By node and job, the tasks that hold or were promised resources."""
+        self._broken: list[JobState] | None = None
+        """Jobs that have lost tasks that they need; None: not looked for yet."""
         self._jobs: set[str] = set()
         self._jobs_of: dict[QueueState, list[JobState]] = {}
         """These jobs by queue, in order of UID."""
@@ -576,6 +586,36 @@ class _HeldResources:
                     return (uid,)
             first = first or tuple(jobs)
         return first
+
+    def broken_holder(self, task: TaskState) -> tuple[str, str] | None:
+        """Return the broken job without which a task of another one could start, and the node.
+
+        Neither does any work as long as it waits for the other. O(nodes where broken jobs run), for
+        at most `MOST_BROKEN` of them.
+        """
+        session = self._session
+        assert task.job is not None
+        if not self._is_stuck(task.job):
+            return None
+        if self._broken is None:
+            stuck = (job for _, job in sorted(session.ledger.jobs_short.items()))
+            self._broken = list(islice(filter(self._is_stuck, stuck), MOST_BROKEN))
+        for job in self._broken:
+            by_node: dict[NodeState, list[TaskState]] = {}
+            for other in job.tasks if job is not task.job else ():
+                if other.node is not None and other.status.occupies:
+                    by_node.setdefault(other.node, []).append(other)
+            for node, there in sorted(by_node.items(), key=lambda item: item[0].index):
+                freed = total_of([other.resreq for other in there], session.dimensions.zero)
+                if fits(task.init_resreq, plus(node.future_idle, freed)) and accepts_without(
+                    session, task, node, there
+                ):
+                    return job.uid, node.name
+        return None
+
+    def _is_stuck(self, job: JobState) -> bool:
+        """Return whether a job is broken, and not promised enough to run again."""
+        return job.in_session and job.is_broken and not self._session.job_pipelined(job)
 
     def share_holders(
         self, job: JobState, queue: QueueState, share: QueueShare | None

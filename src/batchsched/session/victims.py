@@ -13,7 +13,7 @@ The rule, for some candidates in victim order:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -406,12 +406,14 @@ class Judges:
                 return judge.name
         return None
 
-    def protects_any(self, tasks: Sequence[TaskState], *, but: str) -> bool:
-        """Return whether any plugin but one protects any of some tasks, asked about it alone."""
+    def protects_any(
+        self, tasks: Sequence[TaskState], claimant: TaskState, *, but: Collection[str]
+    ) -> bool:
+        """Return whether any plugin but some protects any of some tasks, asked about it alone."""
         return any(
-            _PROTECTED in self._of_each(judge, tasks[0], tasks)
+            _PROTECTED in self._of_each(judge, claimant, tasks)
             for judge in self._judges
-            if judge.name != but
+            if judge.name not in but
         )
 
     def kept_and_free(

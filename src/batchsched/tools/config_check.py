@@ -188,6 +188,34 @@ def _findings(
     for name, rule, suspect in of_snapshot(of, snapshot):
         clusters = small_queue_trees()[name]
         yield from _shown(rule, suspect, clusters, trial, registry, snapshot)
+    yield from _broken_that_wait(of, scheduler, snapshot)
+
+
+def _broken_that_wait(of: Parts, scheduler: Scheduler, snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield a finding if broken jobs of a snapshot wait for the room of each other."""
+    waits_for: dict[str, set[str]] = {}
+    reasons = scheduler.schedule(snapshot).pending
+    of_task = {task.uid: job.uid for job in snapshot.jobs for task in job.tasks}
+    for uid, reason in reasons.items():
+        if reason.held_on:
+            waits_for.setdefault(of_task[uid], set()).update(reason.held_by)
+    for one, others in sorted(waits_for.items()):
+        for other in sorted(others):
+            if one in waits_for.get(other, ()):
+                yield Finding(
+                    code="BrokenWaitForEachOther",
+                    place=f"jobs[{one!r}]",
+                    consequence=(
+                        f"both it and job {other!r} are incomplete, and each holds the room that "
+                        "the other needs: neither does any work"
+                    ),
+                    advice="let action 'preempt' complete one of them: 'unblock: true'",
+                    shows="decides otherwise",
+                    snapshot=small_queue_trees()["BrokenWaitForEachOther"][0],
+                    instead=of.with_unblock(),
+                    shows_on_yours=True,
+                )
+                return
 
 
 def _shown(

@@ -83,6 +83,21 @@ class Parts:
         tiers[tier] = evolve(tiers[tier], plugins=(*tiers[tier].plugins, option))
         return evolve(self.config, tiers=tiers)
 
+    def with_unblock(self) -> SchedulerConfig:
+        """Let preempt complete broken jobs; add it if it is not there."""
+        option = ActionOption(name="preempt", arguments={"unblock": True})
+        if "preempt" not in self.actions:
+            return evolve(self.config, actions=(*self.config.actions, option))
+        return evolve(
+            self.config,
+            actions=[
+                evolve(action, arguments={**action.arguments, "unblock": True})
+                if action.name == "preempt"
+                else action
+                for action in self.config.actions
+            ],
+        )
+
     def with_capacity(self) -> SchedulerConfig:
         """Add plugin capacity, in place of proportion if that is there."""
         if "proportion" not in self.plugins:

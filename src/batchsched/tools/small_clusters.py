@@ -174,5 +174,8 @@ def small_queue_trees() -> Mapping[str, tuple[Snapshot, ...]]:
         "CountsNodesOutOfService": (
             evolve(_queues("a", "b", jobs=two_of_each), nodes=half_cordoned),
         ),
+        "BrokenWaitForEachOther": (
+            _cluster("2", "a @n1 +1 least=2", "b @n1 +1 least=2 created=1"),
+        ),
         "NoShare": (_queues("a weight=0", "b"),),
     }

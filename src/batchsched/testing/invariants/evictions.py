@@ -76,6 +76,8 @@ def _protected(
     policy = cycle.policy
     if action not in ("preempt", "reclaim") or action not in policy.known_actions:
         return
+    if is_of_blocked(cycle, eviction):
+        return
     for tier in policy.tiers_asked(action):
         # gang, drf, proportion and custom plugins may name any task a victim.
         refuse = {
@@ -92,7 +94,8 @@ def claims(cycle: Cycle) -> Iterator[str]:
     """Tasks are evicted only for a task that is then promised their place.
 
     The claimant requests resources and is Pipelined to the victim's node. Both belong to jobs of
-    the session: of the same queue for preempt, of different queues for reclaim; for allocate the
+    the session: of the same queue for preempt (but that broken jobs of others may go with
+    `unblock`), of different queues for reclaim; for allocate the
     victim is a backfill task. Other built-in actions never evict. Custom actions may evict any task
     of the session, and may leave the claimant waiting. The same of binds that are taken back, but
     that their claimants may have lost their places since.
@@ -107,6 +110,17 @@ def claims(cycle: Cycle) -> Iterator[str]:
             yield f"{what}, but it does not belong to a job of the session"
         elif eviction.action in cycle.policy.known_actions:
             yield from _claim(cycle, eviction, what)
+
+
+def is_of_blocked(cycle: Cycle, eviction: Eviction | TakenBack) -> bool:
+    """Return whether a task did no work: its job, or a group of it, was broken before."""
+    if eviction.action != "preempt" or not cycle.policy.unblocks:
+        return False
+    before = cycle.ready_groups(cycle.job_of[eviction.task_uid], before=True)
+    group = cycle.tasks[eviction.task_uid].group
+    return not before.can_start() or (
+        group is not None and not all(before.has(name) for name in before.path(group))
+    )
 
 
 def _is_of_session(cycle: Cycle, uid: str) -> bool:
@@ -152,7 +166,8 @@ _PROMISED_BY_CAPACITY = (TaskStatus.PIPELINED, TaskStatus.ALLOCATED, TaskStatus.
 
 def _goes_with_its_job(cycle: Cycle, eviction: Eviction, place: Place) -> bool:
     """Return whether a task is evicted as part of a whole job that left the claimant's node."""
-    return cycle.policy.evicts_whole_jobs and any(
+    policy = cycle.policy
+    return (policy.evicts_whole_jobs or policy.unblocks) and any(
         other.node_name == place.node_name
         and other.for_task_uid == eviction.for_task_uid
         and cycle.job_of.get(other.task_uid) is cycle.job_of[eviction.task_uid]
@@ -164,7 +179,7 @@ def _relation(cycle: Cycle, eviction: Eviction | TakenBack, what: str) -> Iterat
     theirs, mine = cycle.job_of[eviction.task_uid], cycle.job_of[eviction.for_task_uid]
     match eviction.action:
         case "preempt":
-            if theirs.queue != mine.queue:
+            if theirs.queue != mine.queue and not is_of_blocked(cycle, eviction):
                 yield f"{what} for {eviction.for_task_uid!r}, which is of another queue"
         case "reclaim":
             if theirs.queue == mine.queue:

@@ -212,6 +212,12 @@ class Policy:
         return any(map(_is_true, chain(*curable)))
 
     @property
+    def unblocks(self) -> bool:
+        """Whether preempt may evict broken jobs and groups for others that are broken."""
+        default = self.config.tiers == DEFAULT_TIERS
+        return any(map(_is_true, self.given("preempt", "unblock", default)))
+
+    @property
     def undoes(self) -> bool:
         """Whether any action may undo placements, at once or later."""
         return self.takes_back or any(

@@ -1,0 +1,217 @@
+"""Let broken gangs that hold what each other needs run one after the other.
+
+Two gangs that each lost a task may each hold the only place of the other's: both would wait for
+ever, and do no work. So each broken job, in the order of turns, claims once from the broken jobs
+that come after it; then each optional group that runs something, but less than its minimum, does
+the same. What comes later never takes from what comes before, and who has claimed is broken no
+more: it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import define, frozen
+
+from batchsched.actions.eviction.make_room import Claimant, EvictionRules, RoomOn, find_room
+from batchsched.actions.placing import NOW_OR_LATER, place, take_room
+from batchsched.model.cluster import TaskStatus
+from batchsched.session.attempts import Attempts
+from batchsched.session.plugins import GANG
+from batchsched.session.session import Session, Statement
+from batchsched.session.turns import Turns, has_task_to_place
+from batchsched.session.victims import EvictionScope, Victims, may_leave
+from batchsched.state.groups import Counting, GroupState
+from batchsched.state.needs import tasks_lacking
+from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.units import EvictionUnit
+
+_SCOPE = EvictionScope.ANY_OTHER_JOB
+
+
+@frozen(eq=False)
+class Blocked:
+    """A job or optional group of which something runs, but too little to do any work."""
+
+    job: JobState
+    group: GroupState | None = None
+    """The group; None: the job itself is broken."""
+
+    def is_still(self, session: Session) -> bool:
+        """Return whether it is still so, and not promised enough to run again."""
+        job, group = self.job, self.group
+        if not job.in_session:
+            return False
+        if group is None:
+            return job.is_broken and not session.job_pipelined(job)
+        return job.has_minimum() and not group.is_satisfied(Counting.PROMISED) and any(self.tasks())
+
+    def tasks(self) -> list[TaskState]:
+        """Return its tasks that occupy nodes, in order of UID."""
+        there = [task for task in self.job.tasks if task.status.occupies]
+        groups, group = self.job.groups, self.group
+        if groups is None or group is None:
+            return there
+        return [task for task in there if group in groups.leaf_of(task).path()]
+
+
+def unblock(session: Session, rules: EvictionRules) -> None:
+    """Let each that is blocked claim once from those that come later."""
+    order = blocked(session)
+    attempts = Attempts(session=session, is_enough=session.job_pipelined, tries_all=True)
+    for position, one in enumerate(order):
+        later = [other for other in reversed(order[position + 1 :]) if other.is_still(session)]
+        if later and one.is_still(session) and has_task_to_place(one.job):
+            serve = _serve_job if one.group is None else _serve_group
+            serve(session, rules, attempts, one, later)
+
+
+def blocked(session: Session) -> list[Blocked]:
+    """Return the broken jobs in the order of turns, and then optional groups in that order.
+
+    Jobs that have nothing to place come after the others.
+    """
+    some_run = session.jobs_having(TaskStatus.RUNNING, TaskStatus.BINDING, TaskStatus.BOUND)
+    found = {
+        job: each
+        for job in some_run
+        if (each := [one for one in _blocked_of(job) if one.is_still(session)])
+    }
+    if len(found) <= 1:
+        return [one for each in found.values() for one in each]
+    waiting = sorted(filter(has_task_to_place, found), key=session.job_order_key)
+    in_turn = [turn.job for _, turns in Turns(session, waiting).by_queue() for turn in turns]
+    jobs = [*in_turn, *(job for job in found if job not in waiting)]
+    return sorted(
+        (one for job in jobs for one in found[job]), key=lambda one: one.group is not None
+    )
+
+
+def _blocked_of(job: JobState) -> list[Blocked]:
+    """Return the job, or its optional groups of which less runs than they need."""
+    if not job.has_minimum() or job.groups is None:
+        return [Blocked(job)]
+    leaves = {job.groups.leaf_of(task): None for task in job.tasks if task.status.occupies}
+    entered = [leaf.entered(Counting.READY) for leaf in leaves]
+    return [Blocked(job, group) for group in dict.fromkeys(entered) if group is not None]
+
+
+def _serve_job(
+    session: Session,
+    rules: EvictionRules,
+    attempts: Attempts,
+    one: Blocked,
+    later: Sequence[Blocked],
+) -> None:
+    """Place all that a job lacks, evicting others completely, or nothing."""
+    for turn in Turns(session, [one.job]):
+        for goal in attempts.goals(turn):
+            with session.statement() as statement:
+                for task in goal:
+                    if _place(session, statement, task, rules, later):
+                        goal.found_place(task)
+                    elif not goal.found_none(task):
+                        break
+                if (
+                    goal.is_complete
+                    and session.job_pipelined(one.job)
+                    and rules.allow(session, statement)
+                ):
+                    statement.commit()
+                    goal.is_kept = True
+
+
+def _serve_group(
+    session: Session,
+    rules: EvictionRules,
+    _attempts: Attempts,
+    one: Blocked,
+    later: Sequence[Blocked],
+) -> None:
+    """Place all that an optional group lacks, evicting others completely, or nothing."""
+    groups, group = one.job.groups, one.group
+    assert groups is not None
+    assert group is not None
+    pending = session.in_task_order(one.job.having(TaskStatus.PENDING))
+    tasks = tasks_lacking(group, groups, [task for task in pending if not task.is_best_effort])
+    with session.statement() as statement:
+        if (
+            tasks
+            and all(_place(session, statement, task, rules, later) for task in tasks)
+            and rules.allow(session, statement)
+        ):
+            statement.commit()
+
+
+def _place(
+    session: Session,
+    statement: Statement,
+    task: TaskState,
+    rules: EvictionRules,
+    later: Sequence[Blocked],
+) -> bool:
+    """Place a task, if need be where others leave, as few as possible."""
+    if place(session, statement, task, NOW_OR_LATER):
+        return True
+    claimant = _BlockedClaimant(
+        session=session,
+        task=task,
+        scope=_SCOPE,
+        judges=session.plugin_set.judges[_SCOPE.point],
+        may_use_idle=True,
+        recent=rules.recent(session),
+        curable=rules.curable,
+        whole_jobs=None,
+        limit=session.limit_on(task),
+        units=[
+            EvictionUnit(each.job, tasks, tasks, (0, ()))
+            for each in later
+            if (tasks := each.tasks()) and _may_go(session, rules, task, tasks)
+        ],
+    )
+    room = find_room(claimant, RoomOn(claimant, claimant.feasible()))
+    if room is None or not session.may_take_task(task, leaving=room.victims):
+        return False
+    take_room(session, statement, task, room.node, room.victims)
+    return True
+
+
+def _may_go(
+    session: Session, rules: EvictionRules, claimant: TaskState, tasks: Sequence[TaskState]
+) -> bool:
+    """Return whether tasks that do no work may be evicted: neither shares nor gang protect them."""
+    plugins, recent = session.plugin_set, rules.recent(session)
+    judges = plugins.judges[_SCOPE.point]
+    return (
+        all(may_leave(task, claimant, by_priority=judges.by_priority) for task in tasks)
+        and not (recent is not None and any(task in recent for task in tasks))
+        and not judges.protects_any(tasks, claimant, but={GANG, *plugins.names_on("claim")})
+    )
+
+
+@define(kw_only=True, eq=False)
+class _BlockedClaimant(Claimant):
+    """A claimant that may evict certain units, and nobody else."""
+
+    units: Sequence[EvictionUnit]
+    """The first to go first."""
+
+    def candidates_for(self, node: NodeState, *, refuses: bool) -> Sequence[TaskState]:  # noqa: ARG002
+        """Return nobody: no task goes alone."""
+        return ()
+
+    def victims_among(
+        self,
+        candidates: Sequence[TaskState],  # noqa: ARG002
+        node: NodeState,
+        *,
+        refuses: bool = False,  # noqa: ARG002
+    ) -> Victims:
+        """Return the units that run on a node; all of them, if only limits forbid the place."""
+        anywhere = self.limit is not None and self.fits_on(node)
+        there = [
+            unit
+            for unit in self.units
+            if anywhere or any(task.node is node for task in unit.victims)
+        ]
+        return Victims(replicas=there)
