@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import inspect
 import pydoc
+from types import ModuleType
+
+import pytest
+from attrs import frozen
 
 import batchsched
-from batchsched import CycleResult, JobInfo, Resource, Scheduler, Snapshot
+from batchsched import (
+    CycleResult,
+    JobInfo,
+    Resource,
+    Scheduler,
+    Snapshot,
+    plugin,
+    simulation,
+)
 from batchsched.kubernetes import Dump
 from batchsched.live import Cluster
 from batchsched.model.described import describe
@@ -27,8 +39,9 @@ def test_help_shows_fields_with_units_and_meanings() -> None:
     assert "_index" not in (inspect.getdoc(Dump) or "")
 
 
-def test_all_classes_with_fields_that_the_package_exports_are_described() -> None:
-    exported = [getattr(batchsched, name) for name in batchsched.__all__]
+@pytest.mark.parametrize("package", [batchsched, plugin, simulation])
+def test_all_classes_with_fields_that_a_package_exports_are_described(package: ModuleType) -> None:
+    exported = [getattr(package, name) for name in package.__all__]
     with_fields = [each for each in exported if isinstance(each, type) and _has_told_fields(each)]
     assert [each.__name__ for each in with_fields if "Fields:" not in (each.__doc__ or "")] == []
 
@@ -41,6 +54,21 @@ def test_a_class_without_a_source_keeps_its_docstring() -> None:
     made = type("Made", (), {"__doc__": "Something.", "__attrs_attrs__": ()})
     describe(made)
     assert made.__doc__ == "Something."
+
+
+def test_fields_of_bases_are_shown_too() -> None:
+    @frozen
+    class Base:
+        """Something."""
+
+        size: int
+        """How large, in bytes."""
+
+    class Derived(Base):
+        pass
+
+    describe(Derived)
+    assert Derived.__doc__ == "\n\nFields:\n    size: int\n        How large, in bytes."
 
 
 def test_schedulers_are_shown_with_what_they_are_configured_with() -> None:

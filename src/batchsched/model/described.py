@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from inspect import cleandoc, getsource
 
 
 def describe(*classes: type) -> None:
     """Add the fields of classes to their docstrings, when somebody reads these."""
     for one in classes:
-        if hasattr(one, "__attrs_attrs__"):
+        if _has_fields(one):
             type.__setattr__(one, "__doc__", _Described(one.__doc__ or ""))
+
+
+def _has_fields(given: type) -> bool:
+    return hasattr(given, "__attrs_attrs__")
 
 
 class _Described:
@@ -21,25 +26,26 @@ class _Described:
 
     def __get__(self, _instance: object, owner: type) -> str:
         if self._whole is None:
-            self._whole = cleandoc(self._text) + _fields(owner)
+            fields = [line for each in reversed(owner.__mro__) for line in _fields(each)]
+            self._whole = "\n".join([cleandoc(self._text), *(["", "Fields:"] if fields else [])])
+            self._whole += "".join(f"\n    {line}".rstrip(" ") for line in fields)
         return self._whole
 
 
-def _fields(owner: type) -> str:
+def _fields(owner: type) -> Iterator[str]:
+    """Yield the lines that tell the fields that a class has besides those of its bases."""
     import ast  # noqa: PLC0415 - only for help
-    from textwrap import dedent, indent  # noqa: PLC0415
+    from textwrap import dedent  # noqa: PLC0415
 
     try:
-        (defined,) = ast.parse(dedent(getsource(owner))).body
-    except (OSError, TypeError, SyntaxError):  # there is no source where it runs
-        return ""
-    assert isinstance(defined, ast.ClassDef)
-    told: list[str] = []
-    for one, after in zip(defined.body, [*defined.body[1:], None], strict=True):
+        source = getsource(owner) if _has_fields(owner) else ""
+    except (OSError, TypeError):  # there is no source where it runs
+        source = ""
+    body = [each for one in ast.parse(dedent(source)).body for each in getattr(one, "body", ())]
+    for one, after in zip(body, [*body[1:], None], strict=False):
         if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
-            name = one.target.id
-            if not name.startswith("_"):
-                told.append(f"{name}: {ast.unparse(one.annotation)}")
-                if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-                    told.append(indent(cleandoc(str(after.value.value)), "    "))
-    return "\n\n" + "\n".join(["Fields:", *(indent(each, "    ") for each in told)]) if told else ""
+            if one.target.id.startswith("_"):
+                continue
+            yield f"{one.target.id}: {ast.unparse(one.annotation)}"
+            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                yield from (f"    {line}" for line in cleandoc(str(after.value.value)).split("\n"))

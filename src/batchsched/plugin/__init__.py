@@ -5,6 +5,8 @@ object implements any combination of the extension points: it has the methods of
 here. It is discarded after the cycle, so that no state leaks into the next one.
 """
 
+import batchsched.plugin as _itself
+from batchsched.model.described import describe
 from batchsched.plugin.extension_points import (
     Allocatable,
     AllocateEvents,
@@ -122,3 +124,6 @@ __all__ = [
     "Vote",
     "Watch",
 ]
+
+_names = _itself.__dict__
+describe(*(each for name in __all__ if isinstance(each := _names.get(name), type)))

@@ -17,6 +17,8 @@ Run a log of jobs under a policy, and read off the results:
 1.33
 """
 
+import batchsched.simulation as _itself
+from batchsched.model.described import describe
 from batchsched.simulation.checks import JobId, PolicyError, Problem, SimulationError, WorkloadError
 from batchsched.simulation.decisions import (
     Cause,
@@ -177,3 +179,6 @@ __all__ = [
     "simulate",
     "sweep",
 ]
+
+_names = _itself.__dict__
+describe(*(each for name in __all__ if isinstance(each := _names.get(name), type)))
