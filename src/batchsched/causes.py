@@ -263,6 +263,11 @@ class HoldKind(Enum):
         *("the check {} has not passed", "the check {}has passed"),
     )
     """A check of its admission has not passed."""
+    DEPENDENCIES = (
+        *("Dependencies", JobStatus.DEPENDS, "what it depends on cannot be told"),
+        *("its annotation {} cannot be followed", "its annotation {}can be followed"),
+    )
+    """What it depends on cannot be read, or depends on it in turn."""
     GATE = (
         *("Gate", JobStatus.GATED, "it waits for a scheduling gate"),
         *("it waits for the gate {}", "the gate {}is removed"),
@@ -296,7 +301,7 @@ class HoldKind(Enum):
     @property
     def has_to_be_made(self) -> bool:
         """Whether nobody can lift it: something has to be made, or changed, first."""
-        return self in (HoldKind.GROUP_MISSING, HoldKind.NO_QUEUE)
+        return self in (HoldKind.GROUP_MISSING, HoldKind.NO_QUEUE, HoldKind.DEPENDENCIES)
 
 
 class UnfitReason(Enum):

@@ -176,7 +176,7 @@ def _accounts(snapshot: Snapshot, shown: ShownJobs) -> dict[str, _Account]:
         holds = sum_resources(task.resreq for task in job.tasks if task.status.occupies)
         has_quota = shown.has_quota(job)
         wants = sum_resources(task.resreq for task in job.tasks if has_quota and _goes_on(task))
-        runs = any(task.status.holds for task in job.tasks)
+        runs = any(task.status.occupies for task in job.tasks)
         name: str | None = job.queue
         while name is not None and name in held:
             held[name].append(holds)

@@ -450,6 +450,23 @@ def test_a_placement_on_its_way_counts_as_placed():
     assert (task.status, task.node_name) == (TaskStatus.BOUND, "n2")
 
 
+@pytest.mark.parametrize("key", ["gpu-fraction", "gpu-memory"])
+def test_a_part_of_a_gpu_that_cannot_be_read_is_a_whole_one(key):
+    objects = dumps.kai_shared()
+    more = next(each for each in objects if each["metadata"]["name"] == "more-p0")
+    more["metadata"]["annotations"] |= {"gpu-fraction": "half", "gpu-fraction-num-devices": "two"}
+    if key == "gpu-memory":
+        del more["metadata"]["annotations"]["gpu-fraction"]
+        more["metadata"]["annotations"][key] = "80GB"
+    dump = read_dump(objects)
+    (task,) = dump.snapshot.job("team/more").tasks
+    assert task.resreq.get(GPU) == 1000
+    ignored = {notice.field for notice in dump.notices if notice.code is NoticeCode.FIELD_IGNORED}
+    assert ignored >= {
+        *(f"metadata.annotations[{name!r}]" for name in (key, "gpu-fraction-num-devices"))
+    }
+
+
 def test_a_part_of_a_shared_gpu_that_is_on_its_way_is_taken_from_its_reservation():
     objects = dumps.kai_shared()
     spec = {"podName": "more-p0", "selectedNode": "n1", "selectedGPUGroups": ["g-1"]}

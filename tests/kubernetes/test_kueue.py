@@ -55,6 +55,14 @@ def test_admission_checks_that_are_not_ready_hold():
     )
 
 
+def test_a_total_count_that_is_no_number_is_ignored_with_a_notice():
+    objects = dumps.kueue_pod_group()
+    objects[0]["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] = "two"
+    dump = read_dump(objects)
+    assert only_job(dump).min_available == 0
+    assert "ignored: expected a number of pods, got 'two'" in str(dump.notices)
+
+
 def test_a_pod_group_without_a_workload_needs_its_total_count():
     job = only_job(read_dump(dumps.kueue_pod_group()))
     assert (job.uid, job.queue, job.min_available) == ("team/parts", "research", 2)

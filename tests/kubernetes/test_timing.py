@@ -1,8 +1,15 @@
 import pytest
 from tests.support.kubernetes_objects import node, pod, pod_group
 
-from batchsched import Dependency, JobEvent, KubernetesObjectError
-from batchsched.kubernetes import snapshot_from_objects
+from batchsched import (
+    Dependency,
+    Hold,
+    HoldKind,
+    JobEvent,
+    KubernetesObjectError,
+    schedule,
+)
+from batchsched.kubernetes import read_objects, snapshot_from_objects
 from batchsched.kubernetes.annotations import parse_duration
 
 
@@ -69,31 +76,65 @@ def test_a_pod_without_a_group_tells_of_its_own_job():
     assert (found.jobs[0].user, found.jobs[0].labels) == ("bob", labels)
 
 
-def test_what_cannot_be_read_is_told_at_once():
+def test_annotations_that_cannot_be_read_are_ignored_with_a_notice():
+    annotations = {
+        "batchsched/estimate": "soon",
+        "batchsched/deadline": "noon",
+        "sla-waiting-time": "1 hour",
+    }
+    job = read(pod(), **annotations)
+    assert (job.estimate, job.deadline, job.max_wait, job.holds) == (None, None, None, ())
+    group = pod_group()
+    group["metadata"]["annotations"] = annotations
     with pytest.raises(KubernetesObjectError) as caught:
-        read(
-            pod(),
-            **{
-                "batchsched/estimate": "soon",
-                "batchsched/deadline": "noon",
-                "batchsched/depends-on": "prepare",
-            },
+        snapshot_from_objects(
+            nodes=[],
+            pods=[],
+            pod_groups=[group],
+            queues=[{"metadata": {"name": "q"}}],
+            strict=True,
         )
-    assert [str(fault) for fault in caught.value.faults] == [
-        (
-            "pod_groups['a/g1'].metadata.annotations['batchsched/estimate']: "
-            "expected a duration such as 90 (seconds) or 1h30m, got 'soon'"
-        ),
-        (
-            "pod_groups['a/g1'].metadata.annotations['batchsched/deadline']: "
-            "expected an RFC 3339 time such as 2026-01-31T08:00:00Z, got 'noon'"
-        ),
-        (
-            "pod_groups['a/g1'].metadata.annotations['batchsched/depends-on']: "
-            "expected entries such as [namespace/]name=started|succeeded|ended|failed, "
-            "got 'prepare'"
-        ),
+    where, duration = "pod_groups['a/g1'].metadata.annotations", "a duration such as 90 (seconds)"
+    assert sorted(map(str, caught.value.faults)) == [
+        f"{where}[{key!r}]: ignored: expected {what}"
+        for key, what in (
+            (
+                "batchsched/deadline",
+                "an RFC 3339 time such as 2026-01-31T08:00:00Z, got 'noon'",
+            ),
+            ("batchsched/estimate", f"{duration} or 1h30m, got 'soon'"),
+            ("sla-waiting-time", f"{duration} or 1h30m, got '1 hour'"),
+        )
     ]
+
+
+@pytest.mark.parametrize("key", ["batchsched/depends-on", "batchsched/eligible-time"])
+def test_a_job_is_held_if_it_cannot_be_told_whether_it_is_its_turn(key):
+    job = read(pod(), **{key: "prepare"})
+    assert job.holds == (Hold(HoldKind.DEPENDENCIES, key, f"its annotation {key} cannot be read"),)
+
+
+def test_jobs_that_depend_on_each_other_are_held_and_others_are_read():
+    def group(name, on):
+        given = pod_group(name)
+        given["metadata"]["annotations"] = {"batchsched/depends-on": on}
+        return given
+
+    names = ("a", "b", "c", "d")
+    snapshot, notices = read_objects(
+        nodes=[node(cpu="9")],
+        pods=[pod(f"p-{name}", group=name) for name in names],
+        pod_groups=[
+            *(group("a", "b=ended"), group("b", "c=ended,d=ended?"), group("c", "a=ended")),
+            group("d", "e=succeeded?"),
+        ],
+        queues=[{"metadata": {"name": "q"}}],
+    )
+    chain = "its dependencies form a cycle: a/a -> a/b -> a/c -> a/a"
+    hold = Hold(HoldKind.DEPENDENCIES, "batchsched/depends-on", chain)
+    assert [job.holds for job in snapshot.jobs] == [(hold,), (hold,), (hold,), ()]
+    assert [(one.consequence, one.count) for one in notices] == [(f"ignored: {chain}", 3)]
+    assert [bind.task_uid for bind in schedule(snapshot).binds] == ["uid-p-d"]
 
 
 @pytest.mark.parametrize("text", ["", "-5", "1x", "h", "1h 2m", "5e3", "1h30", "9" * 50])

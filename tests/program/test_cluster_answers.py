@@ -372,6 +372,13 @@ def test_pods_that_leave_count_no_more_for_their_queue_as_why_says_too():
     assert "queue default-queue holds 1 cpu, 1 GiB, 2 GPUs" in run("why", "big", given=objects).out
 
 
+def test_a_job_in_an_unknown_state_neither_runs_nor_holds_anything_of_its_queue():
+    objects = [dumps.kai_group("lost", 1), *dumps.kai_pods("lost", 1, 1, on="n1", phase="Unknown")]
+    given = [*objects, *dumps.kai_queues(), dumps.node("n1", "4", 4)]
+    told = run("queues", "--json", given=given).data["queues"]
+    assert [(each["running"], each["holds"]) for each in told] == [(0, {}), (0, {})]
+
+
 def test_a_closed_queue_says_so():
     told = run("queues", "--json", given=dumps.volcano_closed()).data["queues"]
     assert [each["state"] for each in told] == ["closed"]

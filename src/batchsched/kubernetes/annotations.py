@@ -9,8 +9,9 @@ from typing import TypeVar
 
 from attrs import evolve
 
+from batchsched.causes import HoldKind
 from batchsched.kubernetes.objects import KubernetesObject, seconds_of
-from batchsched.model.cluster import Dependency, JobEvent, JobInfo, Plan, TaskInfo
+from batchsched.model.cluster import Dependency, Hold, JobEvent, JobInfo, Plan, TaskInfo
 from batchsched.model.validation.values import shown
 
 GROUP_NAMES = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
@@ -37,6 +38,7 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6,
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)", re.ASCII)
 _SECONDS = re.compile(r"\d+(\.\d*)?|\.\d+", re.ASCII)
 _LONGEST = 40
+_NOT_READ = "its annotation {} cannot be read"
 
 
 def parse_duration(text: str, /) -> float:
@@ -65,7 +67,7 @@ def parse_duration(text: str, /) -> float:
 def with_annotated_properties(job: JobInfo, found: KubernetesObject, /) -> JobInfo:
     """Return a job with what the labels and annotations of its pod group, or single pod, define."""
     annotations = _Annotations(found)
-    return evolve(
+    described = evolve(
         job,
         labels=found.metadata.text_map("labels"),
         user=annotations.texts.get(USER, ""),
@@ -78,6 +80,13 @@ def with_annotated_properties(job: JobInfo, found: KubernetesObject, /) -> JobIn
         )
         or (),
     )
+    # It might not be its turn yet.
+    unclear = [key for key in (DEPENDS_ON, ELIGIBLE_TIME) if key in annotations.not_read]
+    holds = (
+        *job.holds,
+        *(Hold(HoldKind.DEPENDENCIES, key, _NOT_READ.format(key)) for key in unclear),
+    )
+    return evolve(described, holds=holds)
 
 
 def pod_estimate(pod: KubernetesObject, /) -> float | None:
@@ -101,6 +110,8 @@ class _Annotations:
             template = found.reader.child("spec").child("template").child("metadata")
             self.texts = {**template.text_map("annotations"), **self.texts}
         self._found = found
+        self.not_read: set[str] = set()
+        """The annotations that are set and cannot be read."""
 
     def read(self, parse: Callable[[str], ValueT], *keys: str) -> ValueT | None:
         """Return the parsed value of the first of these annotations that is set, or None."""
@@ -110,7 +121,8 @@ class _Annotations:
                 try:
                     return parse(text)
                 except ValueError as error:
-                    self._found.metadata.fault(f".annotations[{key!r}]", str(error))
+                    self._found.ignore_annotation(key, f"ignored: {error}")
+                    self.not_read.add(key)
                     return None
         return None
 
@@ -160,6 +172,6 @@ def read_plan(pods: Iterable[tuple[KubernetesObject, TaskInfo]], /) -> Plan | No
             starts.append(start)
             nodes[task.uid] = node
         else:
-            message = f"expected a time in seconds, got {shown(text)}"
-            pod.metadata.fault(f".annotations[{PLANNED_START!r}]", message)
+            message = f"ignored: expected a time in seconds, got {shown(text)}"
+            pod.ignore_annotation(PLANNED_START, message)
     return Plan(start=max(starts), nodes=nodes) if starts else None

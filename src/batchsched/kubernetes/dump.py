@@ -11,6 +11,7 @@ from attrs import define, evolve, field
 
 from batchsched.causes import HoldKind
 from batchsched.errors import Fault, KubernetesObjectError
+from batchsched.kubernetes.annotations import DEPENDS_ON
 from batchsched.kubernetes.batch_groups import (
     KAI_DEFAULT_PRIORITY,
     KAI_DEFAULT_QUEUE,
@@ -84,6 +85,7 @@ from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.rules import out_of_service
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.tasks import dependency_cycles
 from batchsched.model.validation.values import (
     cycles_of_parents,
     is_collection,
@@ -726,6 +728,22 @@ class ObjectsReader:
                     f"queue {queue!r} was not given: the job is left out of every cycle",
                 )
             jobs.append(draft.job(queue))
+        return self._without_cycles(jobs)
+
+    def _without_cycles(self, jobs: list[JobInfo]) -> list[JobInfo]:
+        """Hold the jobs that depend on each other, which no annotation can be refused for."""
+        chains = {
+            uid: " -> ".join((*cycle, cycle[0]))
+            for cycle in dependency_cycles(jobs)
+            for uid in cycle
+        }
+        for position, (draft, job) in enumerate(zip(self.drafts, jobs, strict=True)):
+            if job.uid in chains:
+                message = f"its dependencies form a cycle: {chains[job.uid]}"
+                hold = Hold(HoldKind.DEPENDENCIES, DEPENDS_ON, message)
+                jobs[position] = evolve(job, depends_on=(), holds=(*job.holds, hold))
+                if draft.main is not None:
+                    draft.main.ignore_annotation(DEPENDS_ON, f"ignored: {message}")
         return jobs
 
     def _queue_of(self, draft: JobDraft, kueue: Kueue) -> str | None:

@@ -206,7 +206,7 @@ class JobDraft:
             job = evolve(job, estimate=self.estimate)
         return evolve(
             with_tasks(job, tasks),
-            holds=tuple(self.holds),
+            holds=(*self.holds, *job.holds),
             plan=read_plan(each for each in waiting if each[1].status is TaskStatus.PENDING),
         )
 

@@ -180,8 +180,8 @@ class Kueue:
             if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS:
                 draft.min_available = max(draft.min_available or 0, int(text))
             else:
-                message = f"expected a number of pods, got {text!r}"
-                pod.object.metadata.fault(f".annotations[{TOTAL_COUNT!r}]", message)
+                message = f"ignored: expected a number of pods, got {text!r}"
+                pod.object.ignore_annotation(TOTAL_COUNT, message)
         draft.local_queue = draft.local_queue or pod.task.labels.get(QUEUE_LABEL, "")
         return draft
 

@@ -430,6 +430,10 @@ class KubernetesObject:
         """Return the creation time of the object in seconds; 0.0 if it is not given."""
         return self.metadata.time("creationTimestamp") or 0.0
 
+    def ignore_annotation(self, key: str, consequence: str) -> None:
+        """Record that an annotation cannot be read: nobody checks them when objects are made."""
+        self.note(NoticeCode.FIELD_IGNORED, f"metadata.annotations[{key!r}]", consequence)
+
     def note(self, code: NoticeCode, field: str, consequence: str) -> None:
         """Record that a field of the object is not supported, and the consequence."""
         reading, path = self.reader.reading, self.reader.path

@@ -135,8 +135,8 @@ def _part(
         if number < 0:
             raise QuantityError(f"expected 0 or more, got {annotations[key]!r}")
     except QuantityError as error:
-        given.metadata.fault(f".annotations[{key!r}]", str(error))
-        return Fraction(0), 0
+        given.ignore_annotation(key, f"read as one whole GPU: {error}")
+        return Fraction(1), 0
     if key == FRACTION:
         return number, 0
     enough = min((memory for memory in memories if memory >= number), default=None)
@@ -147,7 +147,7 @@ def _count(given: KubernetesObject, annotations: Mapping[str, str]) -> int:
     text = annotations.get(DEVICES, "1")
     if _is_number(text):
         return int(text)
-    given.metadata.fault(f".annotations[{DEVICES!r}]", f"expected a number of GPUs, got {text!r}")
+    given.ignore_annotation(DEVICES, f"read as 1: expected a number of GPUs, got {text!r}")
     return 1
 
 

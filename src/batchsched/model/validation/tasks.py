@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 from batchsched.causes import HoldKind
 from batchsched.errors import Fault
@@ -317,10 +317,19 @@ def job_timing_problems(job: JobInfo) -> Problems:
         yield from under("plan", plan_problems(job.plan))
 
 
-def dependency_cycle_faults(jobs: Sequence[JobInfo]) -> list[Fault]:
-    """Return a fault for each cycle of dependencies of jobs that are not known to be eligible.
+def dependency_cycle_faults(jobs: Sequence[JobInfo]) -> Iterator[Fault]:
+    """Yield a fault for each cycle of dependencies of jobs that are not known to be eligible."""
+    for cycle in dependency_cycles(jobs):
+        chain = " -> ".join(repr(name) for name in (*cycle, cycle[0]))
+        message = f"expected dependencies without a cycle, got {chain}"
+        yield Fault(f"jobs[{cycle[0]!r}].depends_on", message)
 
-    O(jobs + dependencies). Invalid dependencies are skipped; they are reported elsewhere.
+
+def dependency_cycles(jobs: Iterable[JobInfo]) -> Iterator[Sequence[str]]:
+    """Yield cycles of dependencies of jobs not known to be eligible, the first by UID first.
+
+    Every cycle has a job of one of these. O(jobs + dependencies). Invalid dependencies are skipped;
+    they are reported elsewhere.
     """
     waits_for: dict[str, list[str]] = {}
     for job in jobs:
@@ -329,17 +338,11 @@ def dependency_cycle_faults(jobs: Sequence[JobInfo]) -> list[Fault]:
             waits_for[job.uid] = sorted(
                 {d.job for d in given if isinstance(d, Dependency) and is_text(d.job)}
             )
-    if not waits_for:
-        return []
-    faults: list[Fault] = []
     done: set[str] = set()
     for uid in sorted(waits_for):
         for cycle in _cycles_from(uid, waits_for, done):
             first = cycle.index(min(cycle))
-            chain = " -> ".join(repr(name) for name in [*cycle[first:], *cycle[:first], min(cycle)])
-            message = f"expected dependencies without a cycle, got {chain}"
-            faults.append(Fault(f"jobs[{min(cycle)!r}].depends_on", message))
-    return faults
+            yield cycle[first:] + cycle[:first]
 
 
 def _cycles_from(
