@@ -184,6 +184,15 @@ def test_fields_of_pod_groups_that_change_scheduling_are_noticed(spec, field):
             },
             "metadata.annotations['volcano.sh/hierarchy-weights']",
         ),
+        (
+            {
+                "annotations": {
+                    "volcano.sh/hierarchy": "root/q",
+                    "volcano.sh/hierarchy-weights": "1/" + 5000 * "9",
+                }
+            },
+            "metadata.annotations['volcano.sh/hierarchy-weights']",
+        ),
     ],
 )
 def test_fields_of_queues_that_change_scheduling_are_noticed(spec, field):

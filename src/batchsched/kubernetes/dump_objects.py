@@ -12,11 +12,14 @@ from batchsched.kubernetes.objects import (
     Objects,
     Reader,
     Reading,
+    api_group_of,
     is_mapping,
     is_sequence,
     look_up,
     mappings_in,
     named_objects,
+    text_at,
+    whole_number,
 )
 from batchsched.model.validation.values import is_collection, shown
 
@@ -55,9 +58,6 @@ _KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     (KUEUE, "WorkloadPriorityClass"): ("workloadpriorityclasses.kueue.x-k8s.io", False),
 }
 """API group and kind to the name in paths, and whether objects have a namespace."""
-
-
-_MOST_DIGITS = 40
 
 
 @frozen
@@ -187,13 +187,9 @@ def owners_of(given: KubernetesObject) -> list[Owner]:
 def _owners_in(metadata: object) -> list[Owner]:
     found: list[Owner] = []
     for reference in mappings_in(look_up(metadata, "ownerReferences")):
-        texts = {key: look_up(reference, key) for key in ("apiVersion", "kind", "name", "uid")}
-        kind, name, version, uid = (
-            text if isinstance(text := texts[key], str) else ""
-            for key in ("kind", "name", "apiVersion", "uid")
-        )
+        kind, name, uid = (text_at(reference, key) for key in ("kind", "name", "uid"))
         if kind and name:
-            group = version.partition("/")[0] if "/" in version else ""
+            group = api_group_of(reference)
             found.append(Owner(group, kind, name, uid, look_up(reference, "controller") is True))
     found.sort(key=lambda owner: (not owner.controls, owner.kind, owner.name, owner.uid))
     return found
@@ -218,8 +214,9 @@ def sorted_objects(reading: Reading, given: Objects, /) -> DumpObjects:
             metadata = look_up(content, "metadata")
             owners = tuple(_owners_in(metadata))
             if owners:
-                texts = [look_up(metadata, key) for key in ("namespace", "name", "uid")]
-                namespace, name, uid = (text if isinstance(text, str) else "" for text in texts)
+                namespace, name, uid = (
+                    text_at(metadata, key) for key in ("namespace", "name", "uid")
+                )
                 links[Link(*kind, namespace or "default", name, uid, owners)] = None
     return DumpObjects(
         {
@@ -287,11 +284,8 @@ def _newer(one: Mapping[str, object], other: Mapping[str, object]) -> Mapping[st
 
 
 def _version(content: Mapping[str, object]) -> int:
-    text = look_up(look_up(content, "metadata"), "resourceVersion")
-    is_number = (
-        isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
-    )
-    return int(text) if is_number and isinstance(text, str) else -1
+    version = whole_number(text_at(look_up(content, "metadata"), "resourceVersion"))
+    return -1 if version is None else version
 
 
 def _canonical(content: object) -> str:

@@ -19,7 +19,7 @@ from batchsched.kubernetes.dump_objects import (
     DumpObjects,
 )
 from batchsched.kubernetes.facts import Told
-from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up, mappings_in
+from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up, mappings_in, text_at
 from batchsched.kubernetes.pods import WAITING, Namespaces, Pod, PriorityClasses, read_pod
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, JobInfo, TaskGroup, TaskInfo, TaskStatus
@@ -283,7 +283,7 @@ def _all_told(draft: JobDraft) -> Iterator[Told]:
         status = look_up(given.reader.content, "status")
         for key in ("conditions", "schedulingConditions"):
             for condition in mappings_in(look_up(status, key)):
-                if _text(condition, "type"):
+                if text_at(condition, "type"):
                     yield from _conditions(given, condition, who)
         yield from _said_otherwise(given, status, who)
         since = given.metadata.text_map("annotations").get("kai.scheduler/stale-podgroup-timestamp")
@@ -298,7 +298,7 @@ def _all_told(draft: JobDraft) -> Iterator[Told]:
     for pod, _ in draft.pods:
         if pod.task.status in WAITING:
             content = pod.object.reader.content
-            name = _text(look_up(content, "spec"), "schedulerName") or "default-scheduler"
+            name = text_at(look_up(content, "spec"), "schedulerName") or "default-scheduler"
             who = _SCHEDULERS.get(name, f"the scheduler {name}")
             for condition in mappings_in(look_up(look_up(content, "status"), "conditions")):
                 if look_up(condition, "type") == "PodScheduled":
@@ -315,18 +315,18 @@ def _said_otherwise(given: KubernetesObject, status: object, who: str) -> Iterat
             type=type_name,
             status=value,
             reason=reason,
-            message=_text(said, "message"),
+            message=text_at(said, "message"),
             who=who,
             time=_time(given, look_up(said, "lastTransitionTime")),
         )
 
     state = look_up(status, "state")
-    if _text(state, "phase"):
-        yield told(state, _text(state, "phase"), "True", _text(state, "reason"), who)
+    if text_at(state, "phase"):
+        yield told(state, text_at(state, "phase"), "True", text_at(state, "reason"), who)
     for check in mappings_in(look_up(status, "admissionChecks")):
-        name = _text(check, "name")
-        if _text(check, "state") in _FAILED_CHECKS:
-            yield told(check, name, "False", _text(check, "state"), f"the check {name}")
+        name = text_at(check, "name")
+        if text_at(check, "state") in _FAILED_CHECKS:
+            yield told(check, name, "False", text_at(check, "state"), f"the check {name}")
 
 
 def _conditions(
@@ -334,9 +334,9 @@ def _conditions(
 ) -> Iterator[Told]:
     """Yield a condition of an object; one of KAI Scheduler for each of its reasons."""
     time = _time(given, look_up(condition, "lastTransitionTime"))
-    own = _text(condition, "type"), _text(condition, "status")
+    own = text_at(condition, "type"), text_at(condition, "status")
     for said in list(mappings_in(look_up(condition, "reasons"))) or [condition]:
-        reason, message = _text(said, "reason"), _text(said, "message")
+        reason, message = text_at(said, "reason"), text_at(said, "message")
         yield Told(type=own[0], status=own[1], reason=reason, message=message, who=who, time=time)
 
 
@@ -345,11 +345,6 @@ def _time(given: KubernetesObject, time: object) -> float | None:
         return given.reader.reading.seconds(time)
     except ValueError:
         return None  # only a text that is told
-
-
-def _text(given: object, key: str) -> str:
-    found = look_up(given, key)
-    return found if isinstance(found, str) else ""
 
 
 def is_true(given: KubernetesObject, condition: str) -> bool:

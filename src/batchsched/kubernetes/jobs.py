@@ -6,6 +6,7 @@ from attrs import define, field
 
 from batchsched.kubernetes.dump_objects import BATCH, DumpObjects
 from batchsched.kubernetes.job_drafts import JobDraft
+from batchsched.kubernetes.objects import whole_number
 from batchsched.kubernetes.pods import Pod
 from batchsched.model.cluster import TaskGroup, TaskStatus
 from batchsched.model.notice import NoticeCode
@@ -15,7 +16,6 @@ _JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
 _SET_NAME = "leaderworkerset.sigs.k8s.io/name"
 _REPLICA = "leaderworkerset.sigs.k8s.io/group-index"
 _REPLICA_SIZE = "leaderworkerset.sigs.k8s.io/size"
-_MOST_DIGITS = 10
 
 
 @define(eq=False)
@@ -94,9 +94,9 @@ def _group(draft: JobDraft) -> None:
 def _replica_size(pods: list[Pod]) -> int:
     """Return the size of a replica: as annotated, or else the number of its pods."""
     for pod in pods:
-        size = pod.object.metadata.text_map("annotations").get(_REPLICA_SIZE, "")
-        if size.isascii() and size.isdigit() and len(size) < _MOST_DIGITS:
-            return int(size)
+        size = whole_number(pod.object.metadata.text_map("annotations").get(_REPLICA_SIZE, ""))
+        if size is not None:
+            return size
     pods[0].object.note(
         NoticeCode.FIELD_IGNORED,
         f"metadata.annotations[{_REPLICA_SIZE!r}]",

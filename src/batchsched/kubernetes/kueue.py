@@ -9,7 +9,13 @@ from attrs import define, field
 from batchsched.causes import HoldKind
 from batchsched.kubernetes.dump_objects import KUEUE, DumpObjects, owners_of
 from batchsched.kubernetes.job_drafts import JobDraft, Template, is_true
-from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up, mappings_in
+from batchsched.kubernetes.objects import (
+    KubernetesObject,
+    Reader,
+    look_up,
+    mappings_in,
+    whole_number,
+)
 from batchsched.kubernetes.pods import Pod, PriorityClasses
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold
@@ -23,7 +29,6 @@ _REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
 TOTAL_COUNT = "kueue.x-k8s.io/pod-group-total-count"
 _WORKLOAD = "kueue.x-k8s.io/workload"
-_MOST_DIGITS = 10
 _DEFAULT = "default"
 _HELD_THOUGH_ADMITTED = (
     "its queue is stopped: pods that wait are held here; Kueue holds only what it has not admitted"
@@ -177,8 +182,9 @@ class Kueue:
             self.groups[key] = draft
         text = pod.object.metadata.text_map("annotations").get(TOTAL_COUNT, "")
         if text:
-            if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS:
-                draft.min_available = max(draft.min_available or 0, int(text))
+            total = whole_number(text)
+            if total is not None:
+                draft.min_available = max(draft.min_available or 0, total)
             else:
                 message = f"ignored: expected a number of pods, got {text!r}"
                 pod.object.ignore_annotation(TOTAL_COUNT, message)

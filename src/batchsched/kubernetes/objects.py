@@ -194,6 +194,27 @@ def look_up(given: object, key: str, /) -> object:
     return found
 
 
+def text_at(given: object, key: str, /) -> str:
+    """Return the string of a mapping at `key`; empty: there is none."""
+    found = look_up(given, key)
+    return found if isinstance(found, str) else ""
+
+
+def api_group_of(given: object, /) -> str:
+    """Return the API group of an object, by its ``apiVersion``; empty: the core group, or none."""
+    group, slash, _ = text_at(given, "apiVersion").partition("/")
+    return group if slash else ""
+
+
+_MOST_DIGITS = 40
+
+
+def whole_number(text: str, /) -> int | None:
+    """Return the number that digits in a label or an annotation are; None: they are none."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) if is_number else None
+
+
 def names_of(key: str, /) -> tuple[str, str]:
     """Return a key of the API in both notations."""
     return key, _snake_case[key]

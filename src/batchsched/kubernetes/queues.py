@@ -9,7 +9,7 @@ from math import ceil, lcm
 from attrs import define, evolve, field, frozen
 
 from batchsched.errors import QuantityError
-from batchsched.kubernetes.objects import KubernetesObject, Reader
+from batchsched.kubernetes.objects import KubernetesObject, Reader, whole_number
 from batchsched.kubernetes.pods import amount_unit, read_amounts, resource_of
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Queue, QueueStatus
@@ -418,8 +418,9 @@ def _annotated_weights(given: KubernetesObject, count: int) -> Sequence[int] | N
     if not text:
         return None
     weights = text.split("/")[1:]  # the root's weight has no effect
-    if len(weights) == count and all(w.isascii() and w.isdecimal() and int(w) for w in weights):
-        return [int(weight) for weight in weights]
+    numbers = [number for each in weights if (number := whole_number(each))]
+    if len(numbers) == len(weights) == count:
+        return numbers
     given.note(
         NoticeCode.FIELD_IGNORED,
         f"metadata.annotations[{_WEIGHTS!r}]",

@@ -10,7 +10,7 @@ from math import ceil
 from attrs import evolve
 
 from batchsched.errors import QuantityError
-from batchsched.kubernetes.objects import KubernetesObject
+from batchsched.kubernetes.objects import KubernetesObject, whole_number
 from batchsched.kubernetes.pods import ENDED, Pod
 from batchsched.model.cluster import NodeInfo
 from batchsched.model.constraints import NodeAffinity, NodeSelectorTerm, Operator, Requirement
@@ -25,7 +25,6 @@ DEVICES = "gpu-fraction-num-devices"
 _MEMORY_LABEL = "nvidia.com/gpu.memory"
 _RESERVATION = "kai-resource-reservation"
 _GROUP = "runai-gpu-group"
-_MOST_DIGITS = 19
 
 
 def is_reservation(pod: Pod) -> bool:
@@ -40,15 +39,15 @@ def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo]) -> list[Pod]:
     counts as one whole.
     """
     memory = {node.name: node.labels.get(_MEMORY_LABEL, "") for node in nodes}
-    known = sorted({int(text) for text in memory.values() if _is_number(text)})
+    known = sorted({size for text in memory.values() if (size := whole_number(text))})
     held: defaultdict[tuple[str | None, str], int] = defaultdict(int)
     found: list[Pod] = []
     for pod in pods:
         annotations = pod.object.metadata.text_map("annotations")
         given = pod
         if FRACTION in annotations or MEMORY in annotations:
-            text = memory.get(pod.task.node_name or "", "")
-            on_node = [int(text)] if _is_number(text) else known
+            size = whole_number(memory.get(pod.task.node_name or "", ""))
+            on_node = [size] if size else known
             part, least = _part(pod.object, annotations, on_node)
             count = _count(pod.object, annotations)
             if part:
@@ -145,11 +144,8 @@ def _part(
 
 def _count(given: KubernetesObject, annotations: Mapping[str, str]) -> int:
     text = annotations.get(DEVICES, "1")
-    if _is_number(text):
-        return int(text)
+    count = whole_number(text)
+    if count:
+        return count
     given.ignore_annotation(DEVICES, f"read as 1: expected a number of GPUs, got {text!r}")
     return 1
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and 0 < len(text) < _MOST_DIGITS and int(text) > 0

@@ -18,7 +18,13 @@ from batchsched.kubernetes.dump_objects import (
     KUEUE,
     DumpObjects,
 )
-from batchsched.kubernetes.objects import KubernetesObject, Objects, Reading, named_objects
+from batchsched.kubernetes.objects import (
+    KubernetesObject,
+    Objects,
+    Reading,
+    api_group_of,
+    named_objects,
+)
 from batchsched.kubernetes.queues import QUEUE_KINDS, is_kai_queue
 from batchsched.model.notice import Notice
 from batchsched.model.snapshot import Snapshot
@@ -190,8 +196,7 @@ policy Never (team/p)
 
 def _api_group(given: KubernetesObject, usual: str) -> str:
     """Return the API group of an object, which may say none."""
-    version = given.reader.get("apiVersion")
-    group = version.partition("/")[0] if isinstance(version, str) else ""
+    group = api_group_of(given.reader.content)
     if given.kind == "PodGroup" and group in (KAI, KUBERNETES, *COSCHEDULING):
         return group
     if given.kind in ("ClusterQueue", "Cohort"):

@@ -8,13 +8,12 @@ from types import MappingProxyType
 from batchsched.errors import Fault, KubernetesObjectError
 from batchsched.kubernetes.dump import read_dump
 from batchsched.kubernetes.facts import Dump
-from batchsched.kubernetes.objects import is_mapping, is_sequence, look_up
+from batchsched.kubernetes.objects import is_mapping, is_sequence, look_up, text_at, whole_number
 from batchsched.model.validation.values import is_text, shown
 
 _CHANGES = ("ADDED", "MODIFIED")
 _TYPES = (*_CHANGES, "DELETED", "BOOKMARK", "ERROR")
 _GONE = 410
-_MOST_DIGITS = 40
 
 _Key = tuple[str, str, str]
 """Kind (with its API group), namespace and name."""
@@ -175,19 +174,15 @@ def _key_of(content: Mapping[str, object], *, is_bookmark: bool = False) -> _Key
 
 
 def _version_of(content: Mapping[str, object]) -> str:
-    version = look_up(look_up(content, "metadata"), "resourceVersion")
-    return version if is_text(version) else ""
+    return text_at(look_up(content, "metadata"), "resourceVersion")
 
 
 def _is_older(version: str, than: str) -> bool:
     """Return whether a version is older, or the same; False where that cannot be told."""
-    if not (_is_number(version) and _is_number(than)):
+    one, other = whole_number(version), whole_number(than)
+    if one is None or other is None:
         return bool(version) and version == than
-    return int(version) <= int(than)
-
-
-def _is_number(version: str) -> bool:
-    return version.isascii() and version.isdecimal() and len(version) <= _MOST_DIGITS
+    return one <= other
 
 
 def _error_text(status: Mapping[str, object]) -> str:
