@@ -92,7 +92,8 @@ class ContentAt:
 
         return LazyMap(changed, one, others)
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
+        """Look up what has changed since the last look-up. O(changes)."""
         while self._at.next is not None:
             for key, value in self._at.before.items():
                 self._before.setdefault(key, value)
@@ -100,7 +101,7 @@ class ContentAt:
 
     def _find(self, table: Table, uid: str) -> Any:
         """Return what a table had for a UID in this version; None: nothing."""
-        self._catch_up()
+        self.catch_up()
         key = table, uid
         return self._before[key] if key in self._before else self._content.find(table, uid)
 
@@ -119,7 +120,7 @@ class ContentAt:
         return evolve(job, tasks=[task for task in tasks if task is not None])
 
     def _jobs(self) -> list[str]:
-        self._catch_up()
+        self.catch_up()
         uids = set(self._content.jobs)
         for (table, uid), value in self._before.items():
             if table == "jobs":
@@ -141,6 +142,10 @@ class KeptState:
         """Open the plugins on the present content; `open_on` opens them on a ledger."""
         self._content = content
         self._open_on = open_on
+        self._results: dict[bool, CycleResult] = {}
+        """The results since the content last changed, with reasons and without."""
+        self._unchanged = ContentAt(content)
+        """The content since it last changed."""
         self._rebuild()
 
     def _rebuild(self) -> None:
@@ -150,6 +155,36 @@ class KeptState:
         self._policy_state = self._open_on(self._ledger)
         self._policy_state.live_on()
 
+    def schedule(self, policy: Policy, *, reasons: bool) -> CycleResult:
+        """Run one cycle, or return the result of the last where nothing has changed it.
+
+        A result is a function of the content. O(changes), if only time has passed since and
+        nothing has read the time.
+        """
+        if reasons in self._results and self._is_still():
+            return self._results[reasons]
+        session = self.session()
+        result = policy.run(session, reasons=reasons, unchanged=self._unchanged)
+        self.end()
+        self._results[reasons] = result
+        return result
+
+    def _is_still(self) -> bool:
+        """Return whether nothing that anything could read has changed since the last session."""
+        content = self._content
+        if self._version is not content.version:
+            before = content.changed_since(self._version)
+            time_passed = before.pop(("now", ""), content.now) != content.now
+            if time_passed and self._ledger.reads_time:
+                return False
+            if any(content.find(*key) is not value for key, value in before.items()):
+                return False
+            # So that neither the versions nor their differences pile up while time passes.
+            self._version = content.version
+            self._ledger.now = content.now
+            self._unchanged.catch_up()
+        return True
+
     def session(self) -> Session:
         """Open a session on the present state of the cluster. O(changes since the last one)."""
         # Binds that have taken effect need not be undone, and entered again.
@@ -158,7 +193,10 @@ class KeptState:
             # Plugins may read the time when they are opened again.
             self._ledger.now = self._content.now
             before = self._content.changed_since(self._version)
-            self._version = self._content.version
+            if self._version is not self._content.version:
+                self._version = self._content.version
+                self._results.clear()
+                self._unchanged = ContentAt(self._content)
             if not _Following(self._content, self._ledger, self._policy_state).follow(
                 before, undone
             ):
@@ -431,7 +469,8 @@ class AttachedScheduler:
 
         The cluster is not changed; `Cluster.carry_out` applies the decisions. The result equals
         ``scheduler.schedule(cluster.snapshot())``. The cost depends on what has changed since the
-        last cycle, or since `Scheduler.attach`, and on the waiting jobs.
+        last cycle, or since `Scheduler.attach`, and on the waiting jobs. If that is only the time,
+        and nothing has read the time, the result is the last one. O(1).
 
         Outcomes of tasks and jobs that the cycle did not change are computed when they are read.
         They show the state of the cluster in the cycle, even if it has changed since.
@@ -451,10 +490,7 @@ class AttachedScheduler:
         if not self._policy.keeps:
             return self._policy.run(self._policy.open(self._cluster.snapshot()), reasons=reasons)
         kept_state = self._take_kept_state()
-        result = self._policy.run(
-            kept_state.session(), reasons=reasons, unchanged=ContentAt(self._cluster.content)
-        )
-        kept_state.end()
+        result = kept_state.schedule(self._policy, reasons=reasons)
         self._kept_state = kept_state
         return result
 
@@ -501,10 +537,7 @@ class WarmCycles:
         else:
             last, content, kept_state = kept
             _follow(content, last, snapshot)
-        result = self._policy.run(
-            kept_state.session(), reasons=reasons, unchanged=ContentAt(content)
-        )
-        kept_state.end()
+        result = kept_state.schedule(self._policy, reasons=reasons)
         self._kept = snapshot, content, kept_state
         return result
 

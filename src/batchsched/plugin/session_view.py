@@ -29,7 +29,7 @@ class SessionView:
     __slots__ = (
         *("_ledger", "_pod_affinity", "_promises_repel"),
         *("_surplus", "_units", "cluster", "dimensions"),
-        *("jobs", "knows_past", "nodes", "now", "other_tasks", "past_use_key", "plain"),
+        *("jobs", "knows_past", "nodes", "other_tasks", "past_use_key", "plain"),
         *("protects_any", "queues", "task_order_key", "tasks"),
     )
 
@@ -52,8 +52,6 @@ class SessionView:
         self.plain = plain
         """The doors behind which only plain definitions decide; see `Door`."""
         self._ledger = ledger
-        self.now = ledger.now
-        """The time of the snapshot, in seconds."""
         self.nodes: Sequence[NodeState] = ledger.nodes
         """All nodes, in node order."""
         self.queues: Mapping[str, QueueState] = ledger.queues
@@ -87,6 +85,11 @@ class SessionView:
         """Ranks a queue among its siblings by past use; see `PastUse`."""
         self._units: dict[str, tuple[int, dict[str, EvictionUnit]]] = {}
         """By UID of job: its version, and the eviction unit of each of its tasks."""
+
+    @property
+    def now(self) -> float:
+        """The time of the snapshot, in seconds."""
+        return self._ledger.now
 
     @property
     def jobs_short(self) -> Sequence[JobState]:
@@ -159,7 +162,6 @@ class SessionView:
 
     def begin_cycle(self) -> None:
         """Follow the ledger to another cycle on a live cluster. The session calls this."""
-        self.now = self._ledger.now
         self.cluster = self._ledger.cluster
         self._units.clear()
 

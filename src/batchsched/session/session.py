@@ -169,8 +169,6 @@ class Session:
         if self.teller is not None:
             self.teller.session = self
         ledger = self.ledger = state.ledger
-        self.now = ledger.now
-        """The time of the snapshot, in seconds."""
         self.nodes: Sequence[NodeState] = ledger.nodes
         """All nodes, in node order."""
         self.queues: Mapping[str, QueueState] = ledger.queues
@@ -288,6 +286,11 @@ class Session:
         return html_table(repr(self).strip("<>"), header, rows, count=len(self.nodes))
 
     # The cluster
+
+    @property
+    def now(self) -> float:
+        """The time of the snapshot, in seconds."""
+        return self.ledger.now
 
     def jobs_having(self, *statuses: TaskStatus) -> list[JobState]:
         """Return the jobs of the session with a task in one of some statuses, in order of UID.

@@ -127,8 +127,9 @@ class Ledger:
         self.jobs: dict[str, JobState] = {}
         self.tasks: dict[str, TaskState] = {}
         """All tasks by UID, including those without a job."""
-        self.now = snapshot.now
-        """The time of the cycle, in seconds."""
+        self.reads_time = False
+        """Whether anything has read the time since the ledger was created."""
+        self._now = snapshot.now
         self.other_tasks: dict[str, TaskState] = {}
         """The tasks without a job, by UID."""
         self.jobs_having: tuple[dict[str, JobState], ...] = tuple({} for _ in TaskStatus)
@@ -168,6 +169,16 @@ class Ledger:
             self.other_tasks[task_info.uid] = self._enter(task_info, None)
         self.cluster: Vector = reduce(plus, (node.allocatable for node in self.nodes), zero)
         """The sum of the allocatable amounts of all nodes."""
+
+    @property
+    def now(self) -> float:
+        """The time of the cycle, in seconds."""
+        self.reads_time = True
+        return self._now
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self._now = now
 
     def _enter_job(self, info: JobInfo) -> JobState:
         """Add a job and its tasks, but not to its queue."""
