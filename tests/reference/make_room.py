@@ -149,7 +149,7 @@ def make_room(
             other
             for one in nodes
             for other in running_on(session, one, is_candidate)
-            if may_leave(other)
+            if may_leave(other) and keeps(node, [[other]])
         ]
         victims = victims_of(task, session.tiers.victims_in_order(candidates), may_leave)
         whole = whole_jobs(session, victims)

@@ -29,6 +29,11 @@ def make_promises_real(session: Session, job: JobInfo) -> None:
 
 
 def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
+    def keeps(taken: list[list[TaskInfo]]) -> bool:
+        """Return whether the node accepts the task once they have left."""
+        gone = members(taken)
+        return "P1" not in session.rules or session.accepts_without(task, node, gone)
+
     bound = {session.state.job_of[bind.task_uid].uid for bind in session.state.binds}
     candidates = running_on(
         session,
@@ -37,6 +42,7 @@ def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
             session.state.status(other) is TaskStatus.RUNNING
             and session.state.is_backfill(other)
             and session.job_of(other).uid not in bound
+            and keeps([[other]])
         ),
     )
     accounts = session.accounts(node)
@@ -54,11 +60,6 @@ def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
         return request.fits(
             accounts.future_idle + total_of(victim.resreq for victim in leaving)
         ) and request.fits(accounts.eventual + total_of(victim.resreq for victim in own))
-
-    def keeps(taken: list[list[TaskInfo]]) -> bool:
-        """Return whether the node accepts the task once they have left."""
-        gone = members(taken)
-        return "P1" not in session.rules or session.accepts_without(task, node, gone)
 
     if "P1" in session.rules and not session.tiers.accepted(task, [node], View.PROMISED):
         return False
