@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log
 from typing import Any
 from weakref import ref
@@ -12,8 +13,11 @@ from attrs import evolve
 from batchsched import (
     ActionError,
     BatchschedError,
+    CycleResult,
     Dependency,
     EventError,
+    Hold,
+    HoldKind,
     JobEvent,
     JobInfo,
     NodeInfo,
@@ -25,6 +29,7 @@ from batchsched import (
     SnapshotError,
     TaskInfo,
     TaskStatus,
+    as_new,
     default_registry,
     next_snapshot,
 )
@@ -517,3 +522,126 @@ def test_shares_are_dealt_anew_when_the_last_job_of_a_queue_leaves_after_the_fir
         assert share is not None
         assert share.deserved == Resource(milli_cpu=2000)
         assert session.queue_share(session.queues["r"]) is None
+
+
+def attached(cluster: Cluster, actions: object, *plugins: str) -> Callable[[], CycleResult]:
+    """Return what runs a cycle that goes on, and says that it is one from scratch."""
+    tiers = [{"plugins": list(plugins)}]
+    scheduler = Scheduler(SchedulerConfig.from_mapping({"actions": actions, "tiers": tiers}))
+    live = scheduler.attach(cluster)
+
+    def cycle() -> CycleResult:
+        result = live.schedule()
+        assert result == scheduler.schedule(cluster.snapshot())
+        return result
+
+    return cycle
+
+
+def cores(count: int) -> Resource:
+    return Resource(milli_cpu=1000 * count)
+
+
+def test_a_reserved_node_may_go_after_a_cycle_that_knew_of_the_reservation() -> None:
+    reserved = evolve(task("w", TaskStatus.RESERVED, "n2"), resreq=cores(2))
+    cluster = one_node(reserved)
+    cluster.apply(NodeAdded(NodeInfo(name="n2", allocatable=cores(1))))
+    cycle = attached(cluster, "reserve", "gang", "predicates")
+    cycle()
+    cluster.apply(NodeRemoved("n2"))
+    cycle()
+
+
+@pytest.mark.parametrize("goes", [TaskGone("t"), BindRefused("t")])
+def test_a_task_of_a_held_job_that_leaves_its_node_stays_away(goes: Event) -> None:
+    held = JobInfo(
+        name="j",
+        queue="q",
+        tasks=[task("t", TaskStatus.BOUND, "n1")],
+        holds=[Hold(HoldKind.NOT_ADMITTED, "team")],
+    )
+    cluster = one_node()
+    cluster.apply(JobRemoved("default/j"), JobArrived(held))
+    cycle = attached(cluster, "allocate", "gang", "predicates")
+    cycle()
+    cluster.apply(goes)
+    assert not cycle().binds
+
+
+def test_what_replaces_a_task_is_ordered_by_its_own_priority() -> None:
+    cluster = one_node(
+        evolve(task("a"), resreq=cores(2), priority=5), evolve(task("b"), resreq=cores(2))
+    )
+    cycle = attached(cluster, "allocate", "priority", "predicates")
+    cluster.carry_out(cycle(), at_once=True)
+    cluster.apply(TaskReleasing("a"), TaskReleasing("b"))
+    cluster.carry_out(
+        cycle(),
+        at_once=True,
+        replacement=lambda old: evolve(as_new(old), priority=5 if old.uid == "b" else 0),
+    )
+    cluster.apply(OtherTaskArrived(evolve(task("o", TaskStatus.RUNNING, "n1"), resreq=cores(2))))
+    assert [bind.task_uid for bind in cycle().binds] == ["b"]
+
+
+def test_ends_of_runs_are_those_of_tasks_that_left_and_came_back_between_two_cycles() -> None:
+    cluster = one_node()
+    for name in ("a", "b"):
+        whole = evolve(task(name), resreq=cores(4))
+        cluster.apply(JobArrived(JobInfo(name=name, queue="q", estimate=10, tasks=[whole])))
+    plan = [{"name": "plan", "arguments": {"keep": False}}]
+    one, other = (attached(cluster, plan, "gang", "predicates") for _ in range(2))
+    cluster.carry_out(one())
+    assert other().planned["default/b"].start == 10
+    cluster.apply(TaskGone("a"), TimePassed(5))
+    cluster.carry_out(one())
+    assert other().planned["default/b"].start == 15
+
+
+def test_shares_are_of_the_nodes_that_there_are_now() -> None:
+    # Of the first node, a has more memory than b has cpu; of both, it has less.
+    jobs = [
+        JobInfo(name="a", queue="q", tasks=[mixed("a1", 1, 3, "n1"), mixed("a2", 1, 1)]),
+        JobInfo(name="b", queue="q", tasks=[mixed("b1", 2, 1, "n1"), mixed("b2", 1, 1)]),
+    ]
+    node = NodeInfo(name="n1", allocatable=Resource(milli_cpu=4000, memory=5))
+    cluster = Cluster(nodes=[node], queues=[Queue(name="q")], jobs=jobs)
+    cycle = attached(cluster, "allocate", "drf", "predicates")
+    assert [bind.task_uid for bind in cycle().binds] == ["b2"]
+    more = NodeInfo(name="n2", allocatable=Resource(memory=100))
+    cluster.apply(NodeAdded(more))
+    assert [bind.task_uid for bind in cycle().binds] == ["a2"]
+
+
+def mixed(uid: str, cpu: int, memory: int, node: str | None = None) -> TaskInfo:
+    status = TaskStatus.RUNNING if node else TaskStatus.PENDING
+    request = Resource(milli_cpu=1000 * cpu, memory=memory)
+    return TaskInfo(uid=uid, name=uid, resreq=request, status=status, node_name=node)
+
+
+def test_what_no_node_has_any_more_counts_in_no_share() -> None:
+    with_gpu = Resource(milli_cpu=1000, scalars={"gpu": 1000})
+    node = NodeInfo(name="n1", allocatable=evolve(cores(4), scalars={"gpu": 1000}))
+    a1 = evolve(task("a1", TaskStatus.RUNNING, "n1"), resreq=with_gpu)
+    b1 = evolve(task("b1", TaskStatus.RUNNING, "n1"), resreq=cores(2))
+    jobs = [
+        JobInfo(name="a", queue="q", tasks=[a1, task("a2")]),
+        JobInfo(name="b", queue="q", tasks=[b1, task("b2")]),
+    ]
+    cluster = Cluster(nodes=[node], queues=[Queue(name="q")], jobs=jobs)
+    cycle = attached(cluster, "allocate", "drf", "predicates")
+    assert [bind.task_uid for bind in cycle().binds] == ["b2"]
+    cluster.apply(NodeChanged(evolve(node, allocatable=cores(4))))
+    assert [bind.task_uid for bind in cycle().binds] == ["a2"]
+
+
+def test_a_job_is_tried_again_when_a_task_of_it_has_left_for_a_node_that_takes_nobody() -> None:
+    left = evolve(task("a", TaskStatus.RUNNING, "n1"), resreq=CPU)
+    cluster = one_node(left, evolve(task("b"), resreq=cores(6)))
+    cluster.apply(NodeChanged(evolve(cluster.node("n1"), unschedulable=True)))
+    cluster.apply(NodeAdded(NodeInfo(name="n2", allocatable=cores(2))))
+    cycle = attached(cluster, "allocate", "gang", "predicates")
+    assert not cycle().binds
+    assert not cycle().binds
+    cluster.apply(TaskGone("a"))
+    assert [(bind.task_uid, bind.node_name) for bind in cycle().binds] == [("a", "n2")]
