@@ -273,3 +273,78 @@ def test_jobs_beyond_their_minimum_start_one_by_one() -> None:
 def test_wrong_arguments_are_told(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(Exception, match=message):
         scheduler(**arguments)
+
+
+def sized(name: str, *sizes: float, **more: Any) -> JobInfo:
+    """A job whose tasks ask for so much cpu."""
+    made = [
+        TaskInfo(uid=f"{name}{i}", name=f"{name}{i}", resreq=Resource(milli_cpu=int(1000 * size)))
+        for i, size in enumerate(sizes)
+    ]
+    return JobInfo(name=name, queue="q", tasks=made, **{"min_available": len(made), **more})
+
+
+def wide(**cpus: int) -> list[NodeInfo]:
+    return [
+        NodeInfo(name=name, allocatable=Resource(milli_cpu=1000 * cpu))
+        for name, cpu in cpus.items()
+    ]
+
+
+def test_an_old_plan_says_nothing_of_what_a_job_needs_after_it_has_started() -> None:
+    old = Plan(start=0, nodes={"a0": "n1"})
+    elastic = sized("a", 1, 3, min_available=1, estimate=5, plan=old)
+    result = scheduler().schedule(evolve(snapshot(elastic), nodes=wide(n1=2, n2=2)))
+    assert started(result) == {"a0": "n1"}
+
+
+def test_what_is_placed_in_vain_beside_a_promise_leaves_its_place_to_others() -> None:
+    # allocate holds n2 for a, which is too large, and what x leaves for g; backfill releases n2.
+    # There g finds a place for its other task, and cannot start before x has left.
+    leaving = evolve(running("x", ["n1"], 10).tasks[0], status=TaskStatus.RELEASING)
+    runs = running("h", ["n3"], None)
+    elastic = evolve(runs, tasks=[*runs.tasks, *j("h", 2, None).tasks[1:]])
+    jobs = [JobInfo(name="x", queue="q", tasks=[leaving]), sized("a", 1, 9), j("g", 2, None)]
+    config = scheduler(depth=0).config
+    holds = ActionOption(name="allocate", arguments={"unready": "hold"})
+    releases = ActionOption(name="backfill", arguments={"strategy": "release"})
+    before = evolve(config, actions=[holds, releases])
+    using = Scheduler(evolve(config, actions=[*before.actions, *config.actions]))
+    given = snapshot(*jobs, elastic, count=3)
+    assert not Scheduler(before).schedule(given).binds
+    result = using.schedule(given)
+    assert result.tasks["g0"].node_name == "n1"
+    assert started(result) == {"h1": "n2"}
+
+
+def test_what_was_reserved_and_starts_now_ends_after_its_estimate() -> None:
+    reserved = evolve(j("a", 1, 10).tasks[0], status=TaskStatus.RESERVED, node_name="n1")
+    given = snapshot(evolve(j("a", 1, 10), tasks=[reserved]), j("b", 1, 5), now=3, count=1)
+    config = scheduler().config
+    actions = [_action("allocate"), *config.actions]
+    result = Scheduler(evolve(config, actions=actions)).schedule(given)
+    assert started(result) == {"a0": "n1"}
+    assert starts(result) == {"b": 13}
+
+
+def test_a_plan_is_not_counted_beside_the_places_that_its_tasks_were_given_since() -> None:
+    # a is planned where r ends, and then preempts r; what is left is for those that come after.
+    r = evolve(running("r", ["n2"], 10), min_available=0)
+    r = evolve(r, tasks=[evolve(r.tasks[0], resreq=Resource(milli_cpu=2000))])
+    c = sized("c", 1, creation_time=1)
+    given = evolve(snapshot(r, sized("a", 1, 2, estimate=5, priority=9), c), nodes=wide(n1=2, n2=2))
+    actions = [ActionOption(name="plan", arguments={"maxJobs": 1}), ActionOption(name="preempt")]
+    plugins = [PluginOption(name=name) for name in ("priority", "gang", "predicates")]
+    config = SchedulerConfig(actions=[*actions, _action("allocate")], tiers=[Tier(plugins=plugins)])
+    result = Scheduler(config).schedule(given)
+    assert [eviction.task_uid for eviction in result.evictions] == ["r0"]
+    assert [promise.task_uid for promise in result.pipelined] == ["a1"]
+    assert started(result) == {"c0": "n1"}
+
+
+def test_plans_of_a_queue_that_is_overused_end() -> None:
+    queues = [Queue(name="q"), Queue(name="r")]
+    a = evolve(j("a", 1, 5), plan=Plan(start=10, nodes={"a0": "n1"}))
+    b = evolve(j("b", 1, 50), queue="r", creation_time=1)
+    given = evolve(snapshot(R, a, b, count=2), queues=queues)
+    assert starts(scheduler(shares=("proportion",)).schedule(given)) == {"b": 10}
