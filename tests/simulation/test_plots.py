@@ -11,12 +11,14 @@ from batchsched import Queue
 from batchsched.simulation import (
     Easy,
     Fcfs,
+    FirstFit,
     Job,
     Run,
     Scheduled,
     Srtf,
     Workload,
     generate,
+    nodes_needed,
     simulate,
     sweep,
 )
@@ -117,3 +119,13 @@ def test_of_a_tree_of_queues_the_shares_of_leaves_are_stacked() -> None:
     run = simulate(Workload(jobs).on(nodes=2), Scheduled(queues=queues))
     (axes,) = plots.shares(run, by="queue").axes
     assert [each.get_label() for each in axes.collections] == ["a", "b"]
+
+
+def test_jobs_are_drawn_by_node_and_waits_by_number_of_nodes() -> None:
+    log = generate(jobs=40, nodes=8, seed=1)
+    run = simulate(log.on(nodes=4, per_node=2), Fcfs(placement=FirstFit()), engine="general")
+    axes = plots.gantt(run, by="node").axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == [f"node-{n}" for n in range(4)]
+    assert axes.get_ylabel() == "nodes"
+    found = nodes_needed(log, Easy(), longest_wait=86400, most=30)
+    assert plots.nodes_needed(found).axes[0].get_xlabel() == "nodes"

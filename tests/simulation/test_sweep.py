@@ -9,14 +9,21 @@ from typing import Any
 
 import pytest
 
+from batchsched import NodeInfo, Resource
 from batchsched.simulation import (
     Conservative,
+    Decision,
     Easy,
     Fcfs,
+    JobCancelled,
+    Policy,
+    Row,
     SimulationError,
+    View,
     Workload,
     WorkloadError,
     generate,
+    nodes_needed,
     resampled_by_users,
     resampled_by_weeks,
     simulate,
@@ -79,6 +86,87 @@ def test_two_workers_of_a_dask_cluster_give_the_same_result(seeds: dict[str, Wor
         assert len(client.scheduler_info()["workers"]) == 2
         table = sweep(policies=POLICIES, variants=few, executor=client.get_executor())
     assert table.rows == sweep(policies=POLICIES, variants=few).rows
+
+
+def test_a_sweep_that_was_interrupted_and_resumed_gives_the_same_table(
+    seeds: dict[str, Workload],
+) -> None:
+    whole = sweep(policies=POLICIES, variants=seeds)
+    for stop in (0, 1, 7, 12):
+        rows: list[Row] = []
+
+        def keep(row: Row, rows: list[Row] = rows, stop: int = stop) -> None:
+            if len(rows) == stop:
+                raise KeyboardInterrupt
+            rows.append(row)
+
+        if stop < len(whole.rows):
+            with pytest.raises(KeyboardInterrupt):
+                sweep(policies=POLICIES, variants=seeds, on_row=keep)
+            assert len(rows) == stop
+        else:
+            sweep(policies=POLICIES, variants=seeds, on_row=keep)
+        told: list[Row] = []
+        with ThreadPoolExecutor(2) as threads:
+            table = sweep(
+                policies=POLICIES, variants=seeds, done=rows, on_row=told.append, executor=threads
+            )
+        assert table == whole
+        assert len(told) == len(whole.rows) - stop
+    # Rows of other settings are run again.
+    other = sweep(policies=POLICIES, variants=seeds, done=whole.rows, tau=60)
+    assert other.rows[0].metrics["bsld"] != whole.rows[0].metrics["bsld"]
+    assert other != whole
+
+
+class Broken(Policy):
+    def decide(self, view: View, /) -> list[Decision]:
+        if view.waiting and len(view.waiting) > 40:
+            raise RuntimeError("too many")
+        return []
+
+
+def test_a_run_that_fails_is_a_row_and_the_others_go_on(seeds: dict[str, Workload]) -> None:
+    few = {"short": seeds["seed 1"].first(30), "long": seeds["seed 2"]}
+    table = sweep(policies={"easy": Easy(), "broken": Broken()}, variants=few)
+    assert [row.error for row in table.rows] == [None, None, None, "RuntimeError: too many"]
+    assert table.columns()["error"][-1] == "RuntimeError: too many"
+    [pair] = table.paired("jobs", baseline="easy")
+    assert (len(pair.differences), pair.left_out) == (1, 1)
+    assert "1 left out" in str(pair)
+    assert str(table).endswith("failed: broken on long: RuntimeError: too many")
+
+
+def test_figures_and_settings_of_ones_own(seeds: dict[str, Workload]) -> None:
+    table = sweep(
+        seeds["seed 0"],
+        policies={"easy": Easy()},
+        settings={"incidents": [JobCancelled(at=0, job=1)]},
+        metrics=lambda run: {"cancelled": run.metrics()["cancelled"], "engine": len(run.engine)},
+    )
+    assert dict(table.rows[0].metrics) == {"cancelled": 1, "engine": len("general")}
+
+
+def test_the_fewest_nodes_are_found_by_trying() -> None:
+    log = generate(jobs=120, nodes=16, seed=1)
+    found = nodes_needed(log, Easy(), longest_wait=3600, most=100)
+    waits = found.waits
+    assert found.nodes is not None
+    assert list(waits) == list(range(max(log.processors), found.nodes + 1))
+    assert all(wait is not None and wait > 3600 for wait in list(waits.values())[:-1])
+    on_these = simulate(log.on(nodes=found.nodes), Easy()).metrics()["wait_max"]
+    assert waits[found.nodes] == on_these <= 3600
+    with ThreadPoolExecutor(2) as threads:
+        assert nodes_needed(log, Easy(), longest_wait=3600, executor=threads) == found
+    none = nodes_needed(log, Easy(), longest_wait=0, most=20)
+    assert none.nodes is None
+    assert str(none).endswith("nodes needed for 0 s: more than were tried")
+    shape = NodeInfo(name="n", allocatable=Resource(milli_cpu=2000))
+    wide = nodes_needed(log, Easy(), longest_wait=3600, shape=shape, most=60)
+    assert wide.nodes is not None
+    assert wide.nodes * 2 >= found.nodes - 1
+    with pytest.raises(SimulationError, match="longest_wait: expected seconds"):
+        nodes_needed(log, Easy(), longest_wait=-1)
 
 
 def test_rows_are_those_of_single_runs(seeds: dict[str, Workload]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched.simulation import Easy, Fcfs, Job, Machine, read_swf, simulate
+from batchsched.simulation import Easy, Fcfs, Job, Machine, generate, read_swf, simulate
 
 from .workloads import workloads
 
@@ -150,3 +150,18 @@ def test_a_run_written_as_a_log_reads_back_as_the_same_jobs(workload: object) ->
     for name in ("id", "submit", "processors", "requested", "user"):
         assert again.column(name) == run.workload.column(name)
     assert list(again.runs) == list(run.runs)
+
+
+def test_a_workload_written_as_a_log_reads_back_as_the_same_jobs() -> None:
+    log = generate(jobs=50, nodes=8, seed=1)
+    again, problems = read_swf(log.to_swf())
+    assert problems == []
+    for name in ("id", "submit", "run", "processors", "requested", "user"):
+        assert again.column(name) == log.column(name)
+    assert again.machine == log.machine
+
+
+def test_numbers_of_very_many_digits_are_problems() -> None:
+    digits = "9" * 100_000
+    _, problems = read_swf([f"; MaxProcs: {digits}", f"; MaxJobs: {digits}", f"{digits} " * 18])
+    assert [problem.line for problem in problems] == [1, 3]

@@ -75,13 +75,20 @@ from batchsched.simulation.predictors import (
     Scaled,
     ToRequest,
 )
-from batchsched.simulation.preemptive import LeastAttainedService, Srsf, Srtf
+from batchsched.simulation.preemptive import LeastAttainedService, Srsf, Srtf, SrtfInRounds
 from batchsched.simulation.record import Comparison, Difference, State
-from batchsched.simulation.rounds import SrtfInRounds
 from batchsched.simulation.run import Run, simulate
 from batchsched.simulation.scheduled import Scheduled
 from batchsched.simulation.settings import Engine, Interval, NodesOfRun, Outcome, Ties
-from batchsched.simulation.sweeps import Executor, Pair, Row, SweepTable, sweep
+from batchsched.simulation.sweeps import (
+    Executor,
+    NodesNeeded,
+    Pair,
+    Row,
+    SweepTable,
+    nodes_needed,
+    sweep,
+)
 from batchsched.simulation.view import Profile, View
 from batchsched.simulation.work import After, ByDistance, ByModel, Checkpoint, Cost, NoCost, Speed
 from batchsched.simulation.workload import Job, Machine, Workload
@@ -125,6 +132,7 @@ __all__ = [
     "NodeUp",
     "NodeView",
     "Nodes",
+    "NodesNeeded",
     "NodesOfRun",
     "Outcome",
     "Pair",
@@ -169,6 +177,7 @@ __all__ = [
     "WorkloadError",
     "failures",
     "generate",
+    "nodes_needed",
     "read_helios",
     "read_muri",
     "read_openb",

@@ -33,10 +33,9 @@ from batchsched.simulation.incidents import (
 )
 from batchsched.simulation.nodes import Placement
 from batchsched.simulation.predictors import Corrector, Prediction, Predictor
-from batchsched.simulation.progress import Job, at_or_after, exact
 from batchsched.simulation.randomness import RandomNumbers
 from batchsched.simulation.settings import NodesOfRun, Outcome, Passes, Settings
-from batchsched.simulation.state import SimulationState
+from batchsched.simulation.state import Job, SimulationState, at_or_after, exact
 from batchsched.simulation.view import View
 from batchsched.simulation.work import Checkpoint
 from batchsched.simulation.workload import Workload

@@ -30,7 +30,8 @@ except ImportError as error:
 
 from batchsched.simulation.metrics import confidence_interval, mean, quantile
 from batchsched.simulation.run import Run
-from batchsched.simulation.sweeps import SweepTable
+from batchsched.simulation.sweeps import NodesNeeded, SweepTable
+from batchsched.simulation.tasks import CPU
 
 DAY = 86400
 SHOWN = 8
@@ -59,46 +60,60 @@ def queue_and_utilisation(run: Run, *, step: float | None = None) -> Figure:
     return figure
 
 
-def gantt(run: Run, *, start: float | None = None, end: float | None = None) -> Figure:
-    """Plot the processors of each job over time.
+def gantt(
+    run: Run,
+    *,
+    start: float | None = None,
+    end: float | None = None,
+    by: Literal["processor", "node"] = "processor",
+) -> Figure:
+    """Plot the processors, or the nodes, of each job over time.
 
     The simulator only counts processors, so this function assigns them: each job gets the lowest
-    free ones. A job may appear in several pieces.
+    free ones, in its node if they are shown by node. A job may appear in several pieces.
 
     Args:
         run: The run.
         start: The first time shown, in seconds on the clock of the workload; None: the beginning.
         end: The last time shown; None: the last end.
+        by: What is shown: the processors of the machine, or those of each node by its name.
     """
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
-    free = list(range(run.machine.processors))
+    nodes = run.nodes_of_run
+    whole = by == "processor"
+    sizes = [int(capacity[0] // CPU) for capacity in nodes.capacity]
+    lows = [sum(sizes[:node]) for node in range(len(sizes))]
+    free = [list(range(sum(sizes)))] if whole else [list(range(size)) for size in sizes]
     events: list[tuple[float, int, int]] = []
-    for number, (_, begin, finish) in enumerate(run.intervals):
+    for number, (_, begin, finish, *_) in enumerate(nodes.pieces):
         # At equal times, ends are processed before starts, to free their processors.
         events += [(finish, 0, number), (begin, 1, number)] if finish > begin else []
     places: dict[int, list[int]] = {}
     for _, begins, number in sorted(events):
-        job, begin, finish = run.intervals[number]
+        job, begin, finish, node, _, amounts = nodes.pieces[number]
+        row, low = (0, 0) if whole else (node, lows[node])
         if not begins:
-            free = sorted(free + places.pop(number))
+            free[row] = sorted(free[row] + places.pop(number))
             continue
-        size = run.workload.processors[job]
-        places[number], free = free[:size], free[size:]
+        size = -(-amounts[0] // CPU)
+        places[number], free[row] = free[row][:size], free[row][size:]
         if (end is None or begin < end) and (start is None or finish > start):
-            colour = f"C{job % 10}"
-            for low, height in _pieces(places[number]):
+            for first, height in _pieces(places[number]):
                 axes.broken_barh(
                     [(begin / DAY, (finish - begin) / DAY)],
-                    (low, height),
-                    facecolors=colour,
+                    (low + first, height),
+                    facecolors=f"C{job % 10}",
                     edgecolor="white",
                     linewidth=0.3,
                 )
-    axes.set_ylim(0, run.machine.processors)
+    axes.set_ylim(0, sum(sizes))
     axes.set_xlim(None if start is None else start / DAY, None if end is None else end / DAY)
     axes.set_xlabel("days")
-    axes.set_ylabel("processors")
+    axes.set_ylabel("processors" if whole else "nodes")
+    if not whole:
+        middles = [low + size / 2 for low, size in zip(lows, sizes, strict=True)]
+        axes.set_yticks(middles, nodes.names)
     axes.set_title(str(run.policy))
     return figure
 
@@ -159,6 +174,21 @@ def shares(run: Run, *, by: Literal["user", "queue"] = "queue", step: float = DA
     axes.set_xlabel("days")
     axes.set_ylabel("share of the machine")
     axes.set_title(str(run.policy))
+    return figure
+
+
+def nodes_needed(found: NodesNeeded) -> Figure:
+    """Plot the longest wait by the number of nodes, and how long a job may wait."""
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    hours = {nodes: wait / 3600 for nodes, wait in found.waits.items() if wait is not None}
+    axes.plot(list(hours), list(hours.values()), ".-")
+    axes.axhline(found.longest_wait / 3600, color="0.5", linestyle="--", linewidth=1)
+    if found.nodes is not None:
+        axes.plot(found.nodes, hours[found.nodes], "o", color="C1")
+    axes.set_xlabel("nodes")
+    axes.set_ylabel("longest wait (hours)")
+    axes.set_ylim(bottom=0)
     return figure
 
 

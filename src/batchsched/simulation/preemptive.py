@@ -1,21 +1,21 @@
-"""Policies that stop jobs for others at every event."""
+"""Policies that stop jobs for others: at every event, or in rounds."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from math import ceil, inf
-from operator import itemgetter
-from typing import Literal
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from math import ceil, floor, inf
+from typing import Generic, Literal, TypeVar
 
 from attrs import evolve, field, frozen
 
 from batchsched.errors import Fault
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.validation.values import is_text, shown
+from batchsched.simulation.arrivals import Courses
 from batchsched.simulation.books import Pairs
-from batchsched.simulation.checks import JobId, SimulationError, are_rising
-from batchsched.simulation.courses import Courses
+from batchsched.simulation.checks import JobId, PolicyError, SimulationError, are_rising, is_number
 from batchsched.simulation.decisions import (
     Decision,
     Resize,
@@ -26,12 +26,12 @@ from batchsched.simulation.decisions import (
     Wake,
 )
 from batchsched.simulation.engine import Decides, run_on_nodes
-from batchsched.simulation.nodes import FirstFit, Placement, hold_places, take_open
+from batchsched.simulation.nodes import Consolidated, FirstFit, Placement, hold_places, take_open
 from batchsched.simulation.policies import Policy, why_not_fast
 from batchsched.simulation.predictors import Perfect, Predictor
 from batchsched.simulation.settings import Outcome, Passes, Settings
 from batchsched.simulation.view import View
-from batchsched.simulation.work import Checkpoint, Cost, NoCost
+from batchsched.simulation.work import ByDistance, Checkpoint, Cost, NoCost
 from batchsched.simulation.workload import Machine, Workload
 
 
@@ -80,12 +80,8 @@ class _Preemptive(Policy):
         return _Simulation(workload, runs, settings, self).run()
 
     @abstractmethod
-    def ranking(self, workload: Workload, jobs: _Progress) -> _Order:
-        """Return the order in which jobs are placed in the fast engine."""
-
-    @abstractmethod
-    def begin_order(self) -> _Anew:
-        """Return the order in which jobs are placed in the general engine."""
+    def ranking(self, facts: _Facts[KeyT]) -> _Order[KeyT]:
+        """Return the order in which jobs are placed."""
 
     def begin(self, workload: Workload, /) -> Decides:
         """Return what decides in a new simulation: it knows the order of the pass before."""
@@ -101,13 +97,9 @@ class _Preemptive(Policy):
 class Srtf(_Preemptive):
     """Shortest remaining time first."""
 
-    def ranking(self, workload: Workload, jobs: _Progress) -> _Order:  # noqa: ARG002
+    def ranking(self, facts: _Facts[KeyT]) -> _Order[KeyT]:
         """Return the order by remaining time."""
-        return _ByKey(jobs.remaining)
-
-    def begin_order(self) -> _Anew:
-        """Return the order by remaining time."""
-        return _BySeconds(by_size=False)
+        return _ByKey(facts.remaining)
 
     def __str__(self) -> str:
         return "SRTF"
@@ -117,13 +109,9 @@ class Srtf(_Preemptive):
 class Srsf(_Preemptive):
     """Shortest remaining service first: remaining time times processors."""
 
-    def ranking(self, workload: Workload, jobs: _Progress) -> _Order:
+    def ranking(self, facts: _Facts[KeyT]) -> _Order[KeyT]:
         """Return the order by remaining service."""
-        return _ByKey(jobs.remaining, workload.processors)
-
-    def begin_order(self) -> _Anew:
-        """Return the order by remaining service."""
-        return _BySeconds(by_size=True)
+        return _ByKey(lambda job: facts.remaining(job) * facts.size(job))
 
     def __str__(self) -> str:
         return "SRSF"
@@ -166,16 +154,111 @@ class LeastAttainedService(_Preemptive):
         if faults:
             raise SimulationError(faults)
 
-    def ranking(self, workload: Workload, jobs: _Progress) -> _Order:
+    def ranking(self, facts: _Facts[KeyT]) -> _Order[KeyT]:
         """Return the order by level."""
-        return _ByLevel(workload, jobs, self.limits, ahead=self.demoted == "ahead")
-
-    def begin_order(self) -> _Anew:
-        """Return the order by level."""
-        return _Levels(self.limits, ahead=self.demoted == "ahead")
+        return _ByLevel(facts, self.limits, ahead=self.demoted == "ahead")
 
     def __str__(self) -> str:
         return f"LAS (levels end at {', '.join(f'{limit:g}' for limit in self.limits)} s)"
+
+
+# Orders
+
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+@frozen
+class _Facts(Generic[KeyT]):
+    """What an order may ask of a job."""
+
+    size: Callable[[KeyT], int]
+    remaining: Callable[[KeyT], float]
+    served: Callable[[KeyT], float]
+    """For how long it has held resources, costs included."""
+
+
+class _Order(Generic[KeyT]):
+    """The order in which jobs are placed."""
+
+    def arrived(self, job: KeyT) -> None:
+        """Add a job that has arrived."""
+        raise NotImplementedError
+
+    def ended(self, job: KeyT) -> None:
+        """Remove a job that has ended."""
+        raise NotImplementedError
+
+    def served(self, job: KeyT) -> None:
+        """Update the order for a job that has run."""
+
+    def jobs(self) -> Iterable[KeyT]:
+        """Return the jobs in the order in which they are placed."""
+        raise NotImplementedError
+
+    def placed(self, running: Collection[KeyT], now: float) -> float:  # noqa: ARG002
+        """Take note of the running jobs; return the next time at which the order may change."""
+        return inf
+
+
+class _ByKey(_Order[KeyT]):
+    def __init__(self, key: Callable[[KeyT], float]) -> None:
+        self._key = key
+        self._jobs: list[KeyT] = []
+
+    def arrived(self, job: KeyT) -> None:
+        self._jobs.append(job)
+
+    def ended(self, job: KeyT) -> None:
+        self._jobs.remove(job)
+
+    def jobs(self) -> Iterable[KeyT]:
+        # Sort the list in place, so that equal jobs keep their previous order.
+        self._jobs.sort(key=self._key)
+        return self._jobs
+
+
+class _ByLevel(_Order[KeyT]):
+    def __init__(self, facts: _Facts[KeyT], limits: Sequence[float], *, ahead: bool) -> None:
+        self._facts = facts
+        self._limits = limits
+        self._ahead = ahead
+        self._level = dict[KeyT, int]()
+        self._levels: list[list[KeyT]] = [[] for _ in range(len(limits) + 1)]
+        self._running: Collection[KeyT] = ()
+
+    def arrived(self, job: KeyT) -> None:
+        self._level[job] = 0
+        self._levels[0].append(job)
+
+    def ended(self, job: KeyT) -> None:
+        self._levels[self._level.pop(job)].remove(job)
+
+    def served(self, job: KeyT) -> None:
+        level, facts = self._level[job], self._facts
+        if level < len(self._limits) and facts.served(job) * facts.size(job) >= self._limits[level]:
+            self._levels[level].remove(job)
+            below, place = self._levels[level + 1], len(self._levels[level + 1])
+            if self._ahead:
+                place = sum(other in self._running for other in below)
+            below.insert(place, job)
+            self._level[job] = level + 1
+
+    def jobs(self) -> Iterable[KeyT]:
+        return [job for level in self._levels for job in level]
+
+    def placed(self, running: Collection[KeyT], now: float) -> float:
+        self._running = running
+        for jobs in self._levels:
+            jobs.sort(key=lambda job: job not in running)
+        sinks = inf
+        for job in running:
+            level = self._level[job]
+            if level < len(self._limits):
+                # In whole seconds of service.
+                limit = ceil(self._limits[level] / self._facts.size(job))
+                sinks = min(sinks, now + max(limit - self._facts.served(job), 0))
+        return sinks
 
 
 # In the general engine
@@ -184,111 +267,53 @@ class LeastAttainedService(_Preemptive):
 _AnyJob = WaitingJob | RunningJob
 
 
-class _Anew:
-    """The order in which all jobs are placed at a pass."""
-
-    def __init__(self) -> None:
-        self.jobs: list[JobId] = []
-        """The jobs in the order of the pass before."""
-
-    def sort(self, view: View, known: dict[JobId, _AnyJob]) -> Iterable[JobId]:
-        """Return all jobs in the order in which they are placed now."""
-        self.jobs = [each for each in self.jobs if each in known]
-        old = set(self.jobs)
-        self.jobs += [job.id for job in view.waiting if job.id not in old]
-        return self.jobs
-
-    def placed(self, view: View, known: dict[JobId, _AnyJob], runs: set[JobId]) -> float:  # noqa: ARG002
-        """Take note of who runs; return the next time at which the order may change."""
-        return inf
-
-
-class _BySeconds(_Anew):
-    def __init__(self, *, by_size: bool) -> None:
-        super().__init__()
-        self._by_size = by_size
-
-    def sort(self, view: View, known: dict[JobId, _AnyJob]) -> Iterable[JobId]:
-        super().sort(view, known)
-        now = view.now
-
-        def remaining(each: JobId) -> float:
-            job = known[each]
-            seconds = (
-                job.duration if isinstance(job, WaitingJob) else (job.expected_end or inf) - now
-            )
-            return seconds * job.processors if self._by_size else seconds
-
-        self.jobs.sort(key=remaining)
-        return self.jobs
-
-
-class _Levels(_Anew):
-    def __init__(self, limits: Sequence[float], *, ahead: bool) -> None:
-        super().__init__()
-        self._limits = limits
-        self._ahead = ahead
-        self._level = dict[JobId, int]()
-        self._levels: list[list[JobId]] = [[] for _ in range(len(limits) + 1)]
-        self._ran: list[JobId] = []
-
-    def sort(self, view: View, known: dict[JobId, _AnyJob]) -> Iterable[JobId]:
-        for jobs in self._levels:
-            jobs[:] = [each for each in jobs if each in known]
-        self._level = {each: level for each, level in self._level.items() if each in known}
-        for job in view.waiting:
-            if job.id not in self._level:
-                self._level[job.id] = 0
-                self._levels[0].append(job.id)
-        counts = [sum(each in self._ran for each in jobs) for jobs in self._levels]
-        for each in self._ran:
-            level = self._level.get(each, len(self._limits))
-            if level < len(self._limits) and self._served(known[each]) >= self._limits[level]:
-                self._levels[level].remove(each)
-                below = self._levels[level + 1]
-                below.insert(counts[level + 1] if self._ahead else len(below), each)
-                counts[level + 1] += 1
-                self._level[each] = level + 1
-        return [each for jobs in self._levels for each in jobs]
-
-    def _served(self, job: _AnyJob) -> float:
-        return job.attained * job.processors
-
-    def placed(self, view: View, known: dict[JobId, _AnyJob], runs: set[JobId]) -> float:
-        self._ran = [each for jobs in self._levels for each in jobs if each in runs]
-        sinks = inf
-        for jobs in self._levels:
-            jobs.sort(key=lambda each: each not in runs)
-        for each in self._ran:
-            level, job = self._level[each], known[each]
-            if level < len(self._limits):
-                # In whole seconds of service.
-                limit = ceil(self._limits[level] / job.processors)
-                sinks = min(sinks, view.now + max(limit - job.attained, 0))
-        return sinks
-
-
 class _Placer:
     """Places all jobs anew at each pass."""
 
     def __init__(self, policy: _Preemptive, machine: Machine) -> None:
         self._policy = policy
         self._machine = machine
-        self._order = policy.begin_order()
+        self._known = dict[JobId, _AnyJob]()
+        self._ran: dict[JobId, Pairs] = {}
         self._before = 0.0
+        facts = _Facts[JobId](
+            lambda job: self._known[job].processors, self._remaining, self._served
+        )
+        self._order = policy.ranking(facts)
+        self._now = 0.0
+
+    def _size(self, each: JobId) -> int:
+        return self._known[each].processors
+
+    def _remaining(self, each: JobId) -> float:
+        job = self._known[each]
+        if isinstance(job, WaitingJob):
+            return job.duration
+        return inf if job.expected_end is None else job.expected_end - self._now
+
+    def _served(self, each: JobId) -> float:
+        return self._known[each].attained
 
     def decide(self, view: View, /) -> Iterator[Decision]:
-        known: dict[JobId, _AnyJob] = {job.id: job for job in view.waiting}
         running = {job.id: job for job in view.running}
-        known |= running
+        known: dict[JobId, _AnyJob] = {job.id: job for job in view.waiting} | running
+        order, before = self._order, self._known
+        self._now, self._known = view.now, known
+        for each in [each for each in before if each not in known]:
+            order.ended(each)
+        for each in known:
+            if each not in before:
+                order.arrived(each)
+        for each in self._ran:
+            if each in known:
+                order.served(each)
         drained = {node.name for node in view.nodes if node.drained}
         fixed = {
             each: job.places
             for each, job in running.items()
             if drained and any(name in drained for name, _ in job.places)
         }
-        order = list(self._order.sort(view, known))
-        places = self._places(view, order, running, fixed)
+        self._ran = places = self._places(view, order.jobs(), running, fixed)
         for each in running:
             if each not in places:
                 yield Stop(each)
@@ -307,8 +332,7 @@ class _Placer:
                 yield Resize(each, where, cost or None)
             elif cost:
                 yield Resize(each, where, cost)
-        wakes = self._order.placed(view, known, set(places))
-        yield Wake(wakes)
+        yield Wake(order.placed(places, view.now))
 
     def _places(
         self,
@@ -355,113 +379,6 @@ class _Placer:
 # In the fast engine
 
 
-class _Progress:
-    """The progress of jobs: their remaining and attained service."""
-
-    def __init__(self, runs: Sequence[float]) -> None:
-        self.remaining = list(runs)
-        self.served: list[float] = [0] * len(runs)
-        """For how long each job has run, start costs included."""
-
-
-class _Order:
-    """The order in which jobs are placed."""
-
-    def arrived(self, job: int) -> None:
-        """Add a job that has arrived."""
-        raise NotImplementedError
-
-    def ended(self, job: int) -> None:
-        """Remove a job that has ended."""
-        raise NotImplementedError
-
-    def served(self, job: int) -> None:
-        """Update the order for a job that has run."""
-
-    def jobs(self) -> Iterable[int]:
-        """Yield the jobs in the order in which they are placed."""
-        raise NotImplementedError
-
-    def placed(self, running: dict[int, None], now: float) -> float:  # noqa: ARG002
-        """Take note of the running jobs; return the next time at which the order may change."""
-        return inf
-
-
-class _ByKey(_Order):
-    def __init__(self, remaining: Sequence[float], sizes: Sequence[int] | None = None) -> None:
-        self._remaining = remaining
-        self._sizes = sizes
-        self._jobs: list[int] = []
-
-    def arrived(self, job: int) -> None:
-        self._jobs.append(job)
-
-    def ended(self, job: int) -> None:
-        self._jobs.remove(job)
-
-    def jobs(self) -> Iterable[int]:
-        remaining, sizes = self._remaining, self._sizes
-        # Sort the list in place, so that equal jobs keep their previous order.
-        if sizes is None:
-            self._jobs.sort(key=remaining.__getitem__)
-        else:
-            keyed = [(remaining[job] * sizes[job], job) for job in self._jobs]
-            keyed.sort(key=itemgetter(0))
-            self._jobs = [job for _, job in keyed]
-        return self._jobs
-
-
-class _ByLevel(_Order):
-    def __init__(
-        self, workload: Workload, jobs: _Progress, limits: Sequence[float], *, ahead: bool
-    ) -> None:
-        self._ahead = ahead
-        # How many jobs of each level run; they come first there.
-        self._running = [0] * (len(limits) + 1)
-        self._sizes = workload.processors
-        self._served = jobs.served
-        self._limits = limits
-        self._level = dict[int, int]()
-        self._levels: list[list[int]] = [[] for _ in range(len(limits) + 1)]
-
-    def arrived(self, job: int) -> None:
-        self._level[job] = 0
-        self._levels[0].append(job)
-
-    def ended(self, job: int) -> None:
-        level = self._level.pop(job)
-        self._levels[level].remove(job)
-        self._running[level] -= 1
-
-    def served(self, job: int) -> None:
-        level = self._level[job]
-        if (
-            level < len(self._limits)
-            and self._served[job] * self._sizes[job] >= self._limits[level]
-        ):
-            self._levels[level].remove(job)
-            below = self._levels[level + 1]
-            below.insert(self._running[level + 1] if self._ahead else len(below), job)
-            self._running[level + 1] += 1
-            self._level[job] = level + 1
-
-    def jobs(self) -> Iterable[int]:
-        return (job for level in self._levels for job in level)
-
-    def placed(self, running: dict[int, None], now: float) -> float:
-        for level, jobs in enumerate(self._levels):
-            jobs.sort(key=lambda job: job not in running)
-            self._running[level] = sum(job in running for job in jobs)
-        sinks = inf
-        for job in running:
-            level = self._level[job]
-            if level < len(self._limits):
-                # In whole seconds of service.
-                limit = ceil(self._limits[level] / self._sizes[job])
-                sinks = min(sinks, now + max(limit - self._served[job], 0))
-        return sinks
-
-
 class _Simulation:
     def __init__(
         self, workload: Workload, runs: Sequence[float], settings: Settings, policy: _Preemptive
@@ -471,8 +388,14 @@ class _Simulation:
         self._machine = workload.machine
         self._settings = settings
         self._placement = policy.placement
-        self._progress = _Progress(runs)
-        self._order = policy.ranking(workload, self._progress)
+        self._remaining = list(runs)
+        self._served: list[float] = [0] * len(runs)
+        facts = _Facts[int](
+            workload.processors.__getitem__,
+            self._remaining.__getitem__,
+            self._served.__getitem__,
+        )
+        self._order: _Order[int] = policy.ranking(facts)
         self._costs = [
             policy.event_cost.seconds(size, workload.machine.per_node, labels)
             for size, labels in zip(workload.processors, workload.labels, strict=True)
@@ -482,7 +405,7 @@ class _Simulation:
         self._running = dict[int, None]()
 
     def run(self) -> Outcome:
-        remaining = self._progress.remaining
+        remaining = self._remaining
         progress, count = self._settings.progress, len(remaining)
         now, looks_again = 0.0, inf
         ended = 0
@@ -513,8 +436,8 @@ class _Simulation:
 
     def _work(self, seconds: float) -> None:
         for job in self._running:
-            self._progress.remaining[job] -= max(seconds - self._costs[job], 0)
-            self._progress.served[job] += seconds
+            self._remaining[job] -= max(seconds - self._costs[job], 0)
+            self._served[job] += seconds
             self._order.served(job)
 
     def _place(self, now: float) -> None:
@@ -536,3 +459,148 @@ class _Simulation:
             if job not in self._courses.since:
                 self._courses.start(job, now)
         self._running = running
+
+
+# In rounds, with an engine of its own
+
+
+@frozen(kw_only=True)
+class SrtfInRounds(Policy):
+    """Shortest remaining time first, decided in rounds of a given length, as in Helios (SC 2021).
+
+    In each round, all jobs that have not ended get quota in order of their remaining time, as long
+    as there are processors (jobs that no longer fit are skipped; among equals, waiting jobs come
+    first). A running job without quota is stopped, and the cost is added to its remaining time. A
+    waiting job with quota is placed if possible; otherwise its quota is unused in that round. A job
+    releases its processors in the round after the one in which its work is done, so each job takes
+    a round longer than its run time. The first round begins with the first submission. `Ties` and
+    `passes` have no effect.
+
+    Cost: only rounds in which something can change are computed; each of them sorts the jobs.
+    """
+
+    length: float = 1
+    """The length of a round, in seconds."""
+    preemption_cost: Cost = field(factory=ByDistance)
+    """The work that is added to a job when it is stopped."""
+    placement: Placement | None = field(factory=Consolidated)
+    """How nodes are chosen."""
+
+    def __attrs_post_init__(self) -> None:
+        if not is_number(self.length, least=0, above=True):
+            raise SimulationError.at(
+                "SrtfInRounds.length", f"expected seconds above 0, got {shown(self.length)}"
+            )
+
+    def decide(self, view: View, /) -> Iterable[Decision]:
+        """Raise an error: it is no policy of events.
+
+        Raises:
+            PolicyError: Always.
+        """
+        raise PolicyError(f"{self} decides in rounds, at no event, at {view.now} s")
+
+    def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
+        """Simulate the rounds on the workload's nodes."""
+        why_not = [
+            why
+            for why in why_not_fast(self, workload, settings, has_one=True)
+            if settings.engine != "general"
+        ]
+        if settings.engine == "general":
+            why_not = ["it has an engine of its own"]
+        if why_not:
+            raise SimulationError.at("policy", f"{self} cannot simulate this: {why_not[0]}")
+        return _Rounds(workload, runs, settings, self).run()
+
+    def __str__(self) -> str:
+        return f"SRTF in rounds of {self.length:g} s ({self.placement})"
+
+
+class _Rounds:
+    def __init__(
+        self, workload: Workload, runs: Sequence[float], settings: Settings, policy: SrtfInRounds
+    ) -> None:
+        assert workload.machine is not None
+        self._workload = workload
+        self._settings = settings
+        self._machine = workload.machine
+        self._length = policy.length
+        placement = policy.placement or Consolidated()
+        self._nodes = placement.begin(workload.machine)
+        self._remaining = list(runs)
+        self._costs = [
+            policy.preemption_cost.seconds(size, workload.machine.per_node, labels)
+            for size, labels in zip(workload.processors, workload.labels, strict=True)
+        ]
+        self._courses = Courses(workload)
+        self._waiting: list[int] = []
+        # The places of each running job, in order of the starts.
+        self._running = dict[int, Sequence[tuple[int, int]]]()
+
+    def run(self) -> Outcome:
+        remaining = self._remaining
+        progress, courses = self._settings.progress, self._courses
+        ended, count = 0, len(remaining)
+        now = courses.next_arrival()
+        while ended < count:
+            for job in [job for job in self._running if remaining[job] < 0]:
+                self._nodes.give_back(self._running.pop(job))
+                courses.end(job, now)
+                ended += 1
+                if progress is not None and ended % 1000 == 0:
+                    progress(ended, count)
+            self._waiting += courses.arrived_by(now)
+            changed = self._decide(now)
+            rounds = 1 if changed else self._rounds_until_a_change(now, courses.next_arrival())
+            if rounds == inf:
+                break
+            passed = rounds * self._length
+            for job in self._running:
+                remaining[job] -= passed
+            now += passed
+        if progress is not None:
+            progress(ended, count)
+        return courses.outcome()
+
+    def _decide(self, now: float) -> bool:
+        """Stop and start jobs; return whether any was stopped or started."""
+        remaining, sizes = self._remaining, self._workload.processors
+        quota = self._machine.processors
+        stop: list[int] = []
+        start: list[int] = []
+        for job in sorted([*self._waiting, *self._running], key=remaining.__getitem__):
+            if sizes[job] <= quota:
+                quota -= sizes[job]
+                if job not in self._running:
+                    start.append(job)
+            elif job in self._running:
+                stop.append(job)
+        for job in stop:
+            self._nodes.give_back(self._running.pop(job))
+            self._courses.stop(job, now)
+            self._waiting.append(job)
+            remaining[job] += self._costs[job]
+        started = set[int]()
+        for job in start:
+            places = self._nodes.take(sizes[job])
+            if places is not None:
+                self._running[job] = places
+                self._courses.start(job, now)
+                started.add(job)
+        if started:
+            self._waiting = [job for job in self._waiting if job not in started]
+        return bool(stop or started)
+
+    def _rounds_until_a_change(self, now: float, arrival: float) -> float:
+        """Return the rounds until a job arrives, ends, or is overtaken by a waiting one."""
+        length, remaining = self._length, self._remaining
+        rounds = inf if arrival == inf else max(ceil((arrival - now) / length), 1)
+        waiting = sorted(remaining[job] for job in self._waiting)
+        for job in self._running:
+            left = remaining[job]
+            rounds = min(rounds, floor(left / length) + 1)
+            shorter = bisect_right(waiting, left)
+            if shorter:
+                rounds = min(rounds, floor((left - waiting[shorter - 1]) / length) + 1)
+        return rounds

@@ -8,15 +8,18 @@ from functools import partial
 from hashlib import blake2b
 from typing import Protocol, TypeVar, cast, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from batchsched.errors import Fault
+from batchsched.model.cluster import NodeInfo
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import shown
-from batchsched.simulation.checks import SimulationError
+from batchsched.simulation.checks import SimulationError, faults_of_count, is_number
 from batchsched.simulation.metrics import Part, confidence_interval, mean
 from batchsched.simulation.policies import Policy
 from batchsched.simulation.run import Run, simulate
 from batchsched.simulation.settings import Passes, Ties
+from batchsched.simulation.tasks import CPU
 from batchsched.simulation.workload import Workload
 
 SHOWN = ("bsld", "wait", "response", "utilisation")
@@ -315,6 +318,99 @@ def _digest(workload: Workload, given: Mapping[str, object]) -> str:
 
 
 _ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
+
+
+# How many nodes are needed
+
+
+@frozen
+class NodesNeeded:
+    """The fewest nodes with which jobs wait at most so long, and what was tried."""
+
+    longest_wait: float
+    """How long a job may wait, in seconds."""
+    nodes: int | None
+    """The fewest nodes; None: more than were tried."""
+    waits: Mapping[int, float | None]
+    """The longest wait for each number of nodes that was tried; None: not all jobs could run."""
+
+    def __str__(self) -> str:
+        lines = [
+            f"{nodes:>6,} nodes: "
+            + ("some jobs never run" if wait is None else f"the longest wait is {wait:,.0f} s")
+            for nodes, wait in self.waits.items()
+        ]
+        found = "more than were tried" if self.nodes is None else f"{self.nodes:,}"
+        return "\n".join([*lines, f"nodes needed for {self.longest_wait:,.0f} s: {found}"])
+
+
+@checks_arguments(SimulationError)
+def nodes_needed(
+    workload: Workload,
+    policy: Policy,
+    *,
+    longest_wait: float,
+    shape: NodeInfo | int = 1,
+    least: int = 1,
+    most: int = 1000,
+    executor: Executor | None = None,
+    at_once: int = 8,
+    settings: Mapping[str, object] | None = None,
+) -> NodesNeeded:
+    """Return the fewest nodes with which no job waits longer than this.
+
+    All numbers are tried from `least` on: the longest wait may grow with a node more, so that
+    bisection could miss them.
+
+    Cost: a simulation for each number.
+
+    Args:
+        workload: The jobs; their machine does not matter.
+        policy: The policy that decides.
+        longest_wait: How long a job may wait, in seconds.
+        shape: The nodes: one of them, or the number of processors of each.
+        least: The number to begin with; numbers with too few processors for a job are passed by.
+        most: The last number that is tried.
+        executor: See `sweep`.
+        at_once: How many numbers are tried at a time, for executors.
+        settings: Further arguments of `simulate`.
+
+    Raises:
+        SimulationError: Numbers out of range.
+
+    >>> from batchsched.simulation import Easy, generate
+    >>> found = nodes_needed(generate(jobs=200, nodes=16, seed=1), Easy(), longest_wait=3600)
+    >>> found.nodes, round(found.waits[16])
+    (53, 69389)
+    """
+    faults = [*faults_of_count("least", least, 1), *faults_of_count("most", most, 1)]
+    faults += faults_of_count("at_once", at_once, 1)
+    if not is_number(longest_wait, least=0):
+        message = f"expected seconds, 0 or more, got {shown(longest_wait)}"
+        faults.append(Fault("longest_wait", message))
+    if faults:
+        raise SimulationError(faults)
+    each = shape if isinstance(shape, int) else int(shape.allocatable.milli_cpu // CPU)
+    largest = max(workload.processors, default=1)
+    first = max(least, -(-largest // max(each, 1)))
+    waits: dict[int, float | None] = {}
+    for begin in range(first, most + 1, at_once):
+        machines = {
+            f"{nodes:,}": workload.on(nodes=nodes, per_node=shape)
+            if isinstance(shape, int)
+            else workload.on(nodes=[evolve(shape, name=f"node-{n:06}") for n in range(nodes)])
+            for nodes in range(begin, min(begin + at_once, most + 1))
+        }
+        table = sweep(
+            policies={"policy": policy}, variants=machines, executor=executor, settings=settings
+        )
+        for nodes, row in enumerate(table.rows, begin):
+            failed = row.error is not None or row.metrics["unfinished"]
+            waits[nodes] = None if failed else row.metrics["wait_max"]
+            wait = waits[nodes]
+            if wait is not None and wait <= longest_wait:
+                return NodesNeeded(longest_wait, nodes, waits)
+    return NodesNeeded(longest_wait, None, waits)
 
 
 def _named(policies: Mapping[str, Policy] | Iterable[Policy]) -> Mapping[str, Policy]:

@@ -12,8 +12,7 @@ from batchsched.simulation.books import Pairs, Timeline
 from batchsched.simulation.checks import JobId, PolicyError
 from batchsched.simulation.decisions import Cause, NodeView, RunningJob, WaitingJob
 from batchsched.simulation.incidents import Reservation
-from batchsched.simulation.progress import Job
-from batchsched.simulation.state import Scratch, SimulationState
+from batchsched.simulation.state import Job, Scratch, SimulationState
 from batchsched.simulation.tasks import CPU
 
 AnyJob = JobId | WaitingJob | RunningJob

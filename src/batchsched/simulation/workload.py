@@ -629,6 +629,16 @@ class Workload:
         where = f"on {self.machine}" if self.machine else "no machine yet"
         return f"<Workload: {jobs}{when}; {where}>"
 
+    def to_swf(self) -> Iterator[str]:
+        """Yield the lines of a log in the Standard Workload Format; waiting times are unknown.
+
+        Jobs with `info` need the whole cpus of their need. A log has one preceding job: other
+        conditions are left out.
+        """
+        from batchsched.simulation.files import swf_lines_of_workload  # noqa: PLC0415 - a reader
+
+        return swf_lines_of_workload(self)
+
     # Workloads derived from this one
 
     def on(self, *, nodes: int | Iterable[NodeInfo], per_node: int = 1) -> Workload:
