@@ -1,11 +1,12 @@
 """Published results, reproduced from their logs.
 
     python examples/reproduce.py kth-sp2 FOLDER
+    python examples/reproduce.py kth-sp2-online FOLDER
     python examples/reproduce.py helios FOLDER
     python examples/reproduce.py muri FOLDER
     python examples/reproduce.py elasticflow FOLDER
 
-`FOLDER` has the files as their sources have them, packed with gzip or not: for `kth-sp2`
+`FOLDER` has the files as their sources have them, packed with gzip or not: for `kth-sp2`...
 `KTH-SP2_log.swf` (also known as `KTH-SP2-filtered-28481.swf`), for `helios` and `muri`
 `trace1.csv` to `trace4.csv`, for `elasticflow` `jobs.csv` and `speeds.csv`. "Results you can
 reproduce" in the documentation says where to get each.
@@ -18,10 +19,13 @@ import csv
 import gzip
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from math import ceil, log2
+from itertools import combinations
+from math import ceil, cos, exp, log, log2, pi, sin, sqrt
+from operator import mul
 from pathlib import Path
+from typing import Protocol
 
 from batchsched import JobInfo, NodeInfo, Resource, TaskInfo
 from batchsched.simulation import (
@@ -42,6 +46,7 @@ from batchsched.simulation import (
     LeastAttainedService,
     Perfect,
     Policy,
+    Prediction,
     Resize,
     RunningJob,
     Scaled,
@@ -216,6 +221,218 @@ def seconds(year: int, month: int, day: int, hour: int, minute: int) -> float:
     """Return the seconds from the beginning of 2017 to this moment."""
     # The location of the cluster does not matter: all times are of its clock.
     return (datetime(year, month, day, hour, minute) - datetime(2017, 1, 1)).total_seconds()
+
+
+# Run times learned online on KTH-SP2 (Gaussier et al., SC 2015).
+
+Curve = tuple[str, float]
+"""The kind of a loss curve (abs, square or exp), and its parameter."""
+
+
+class Online:
+    """A linear model of 154 features, learned by normalised adaptive descent from each ended job.
+
+    Source: Ross, Mineiro, Langford, "Normalized Online Learning", UAI 2013.
+    """
+
+    def __init__(
+        self,
+        over: Curve,
+        under: Curve,
+        threshold: float,
+        weight: Callable[[float, int], float] = lambda _run, _size: 1,
+    ) -> None:
+        self.over, self.under, self.threshold, self.weight = over, under, threshold, weight
+
+    def begin(self, workload: Workload, runs: Sequence[float]) -> Prediction:  # noqa: ARG002
+        """Return predictions that know nothing yet."""
+        return Learning(self, workload)
+
+    def __str__(self) -> str:
+        return "learned online"
+
+    def slope(self, error: float, run: float, size: int) -> float:
+        """Return the derivative of the loss by the prediction, which is `error` too long."""
+        beyond = error - self.threshold
+        if not beyond:
+            return 0
+        kind, factor = self.over if beyond > 0 else self.under
+        slope = factor
+        if kind == "square":
+            slope = 2 * factor * abs(beyond)
+        elif kind == "exp":
+            slope = factor * exp(factor * abs(beyond))
+        return (slope if beyond > 0 else -slope) * self.weight(run, size)
+
+
+class Watched(Protocol):
+    """What a prediction is given to watch."""
+
+    @property
+    def now(self) -> float:
+        """The time."""
+        ...
+
+    @property
+    def running(self) -> Mapping[int, float]:
+        """The start of each running job."""
+        ...
+
+
+class Learning:
+    """The model during one simulation."""
+
+    def __init__(self, of: Online, workload: Workload) -> None:
+        self.of = of
+        self.users, self.sizes, self.submits = workload.users, workload.processors, workload.submits
+        self.requested = [request or 0 for request in workload.requested]
+        self.ended_jobs = dict[JobId | None, list[tuple[float, float, int]]]()
+        """By user: submission, run time and size of all ended jobs, in order."""
+        self.last_end = dict[JobId | None, float]()
+        self.features_of = dict[int, list[float]]()
+        self.weights: list[float] = []
+        self.scales: list[float] = []
+        self.squares: list[float] = []
+        self.norm, self.count = 1e-9, 1
+
+    def watch(self, state: Watched) -> None:
+        """Keep what shows the running jobs."""
+        self.state = state
+
+    def predict(self, job: int) -> float:
+        """Return the predicted run time in whole seconds."""
+        features = self.features_of[job] = self.features(job)
+        if not self.weights:
+            self.weights = [0.0] * len(features)
+            self.scales, self.squares = ([1e-9] * len(features) for _ in range(2))
+        product = sum(map(mul, self.weights, features))
+        return min(self.requested[job], max(1, int(abs(product))))
+
+    def features(self, job: int) -> list[float]:
+        """Return what is known of a job that arrives now."""
+        now, user, request, size = (
+            self.state.now, self.users[job], self.requested[job], self.sizes[job]
+        )  # fmt: skip
+        ended = self.ended_jobs.get(user, [])
+        last = [
+            min(request, run if submit + run > now else now - submit)
+            for submit, run, _ in ended[:-4:-1]
+        ]
+        two = three = last[0] if last else request
+        if len(last) > 1:
+            two = three = 0.5 * (last[0] + last[1])
+        if len(last) > 2:
+            three = 0.33 * sum(last)
+        mine = [
+            (other, now - start)
+            for other, start in self.state.running.items()
+            if self.users[other] == user and start < now
+        ]
+        ages = [age for _, age in mine]
+        turns = [2 * pi * (now % period) / period for period in (86400, 604800)]
+        features: list[float] = [
+            1,
+            *(last + [request] * 3)[:3],
+            request,
+            two,
+            three,
+            sum(run for _, run, _ in ended) / len(ended) if ended else 0,
+            now - self.last_end[user] if ended else 0,
+            size * len(ended) / sum(each for *_, each in ended) if ended else 0,
+            sum(self.sizes[other] for other, _ in mine),
+            sum(ages),
+            len(mine),
+            max(ages, default=0),
+            *(function(turn) for turn in turns for function in (cos, sin)),
+            size,
+        ]
+        pairs = [one * other for one, other in combinations(features[1:17], 2)]
+        return [*features, *pairs, *(each * each for each in features[1:])]
+
+    def ended(self, job: int, run: float) -> None:
+        """Learn from a job that has ended."""
+        features = self.features_of.pop(job)
+        weights, scales, squares = self.weights, self.scales, self.squares
+        for place, feature in enumerate(features):
+            if abs(feature) > scales[place]:
+                weights[place] *= scales[place] / abs(feature)
+                scales[place] = abs(feature)
+        self.norm += sum((each / scale) ** 2 for each, scale in zip(features, scales, strict=True))
+        error = sum(map(mul, weights, features)) - run
+        slope = self.of.slope(error, run, self.sizes[job])
+        for place, feature in enumerate(features):
+            step = slope * feature + 4e9 * weights[place]
+            squares[place] += step * step
+            rate = sqrt(self.norm * squares[place] / self.count) * scales[place]
+            weights[place] -= 5000 * step / rate
+        self.count += 2
+        user = self.users[job]
+        self.ended_jobs.setdefault(user, []).append((self.submits[job], run, self.sizes[job]))
+        self.last_end[user] = self.state.now
+
+
+def online(
+    corrector: Doubling | ToRequest | Increments,
+    over: Curve,
+    under: Curve,
+    threshold: float,
+    weight: Callable[[float, int], float] = lambda _run, _size: 1,
+    *,
+    sjbf: bool = True,
+) -> Easy:
+    """Return EASY, or EASY++, with run times that are learned online."""
+    return Easy(
+        predictor=Online(over, under, threshold, weight),
+        corrector=corrector,
+        backfill="shortest" if sjbf else "arrival",
+        on_arrival="always" if sjbf else "if-it-fits",
+    )
+
+
+ONE, LARGE = ("abs", 1.0), ("abs", 10000.0)
+ONLINE: list[tuple[str, Policy, float, float]] = [
+    (
+        "EASY++, increments, square",
+        online(Increments(), ("square", 100), ONE, 60),
+        45.7974779431659,
+        13580.9109581826,
+    ),
+    (
+        "EASY++, doubling, square",
+        online(Doubling(), ("square", 100), ONE, 600),
+        50.2552614955741,
+        13739.8170359187,
+    ),
+    (
+        "EASY++, requested time, square",
+        online(ToRequest(), ("square", 10000), ONE, 0),
+        50.557487044865894,
+        13751.878094168,
+    ),
+    (
+        "EASY, increments, square, weighted",
+        online(
+            Increments(), ("square", 100), LARGE, 0, lambda run, m: 1 + log(m * run), sjbf=False
+        ),
+        61.13600114115479,
+        14179.680523858,
+    ),
+    (
+        "EASY++, increments, abs",
+        online(Increments(), LARGE, ONE, 0),
+        51.9792623233059,
+        13760.8490923774,
+    ),
+]
+
+
+def kth_sp2_online(folder: Path) -> None:
+    """Print rows of KTH-SP2 with run times that are learned online."""
+    workload, _ = read_swf(lines_of(folder, "KTH-SP2_log.swf", "KTH-SP2-filtered-28481.swf"))
+    for name, policy, slowdown, response in ONLINE:
+        figures = simulate(workload.on(nodes=100), policy).metrics(tau=10)
+        show(f"{name}: bsld", figures["bsld"], slowdown)
+        show(f"{name}: response", figures["response"], response)
 
 
 # ElasticFlow, figure 10: 128 GPUs, sizes chosen from tables of speeds (Gu et al., ASPLOS 2023).
@@ -442,7 +659,13 @@ def elasticflow(folder: Path) -> None:
         print(f"{name}: {equal} of {len(rows)} starts and ends are equal, {on_time} jobs on time")
 
 
-RESULTS = {"kth-sp2": kth_sp2, "helios": helios, "muri": muri, "elasticflow": elasticflow}
+RESULTS = {
+    "kth-sp2": kth_sp2,
+    "kth-sp2-online": kth_sp2_online,
+    "helios": helios,
+    "muri": muri,
+    "elasticflow": elasticflow,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from batchsched.simulation import Easy, generate, simulate
+from batchsched.simulation import Easy, generate, read_swf, simulate
 
 from .traces import lines, trace
 
@@ -94,6 +94,23 @@ def test_differences_from_published_rows_are_shown(capsys: pytest.CaptureFixture
     printed = capsys.readouterr().out.splitlines()[1:]
     assert len(printed) == 24
     assert max(abs(float(line.split()[-1])) for line in printed) < 0.02
+
+
+def test_the_best_published_row_of_kth_sp2_is_learned_online() -> None:
+    log, _ = read_swf(lines("kth_sp2/KTH-SP2-filtered-28481.swf.gz"))
+    name, policy, slowdown, response = reproduce.ONLINE[0]
+    figures = simulate(log, policy).metrics(tau=10)
+    assert figures["bsld"] == pytest.approx(slowdown, rel=1e-12), name
+    assert figures["response"] == pytest.approx(response, rel=1e-12)
+
+
+def test_what_predictions_watch_is_the_same_in_both_engines() -> None:
+    log = generate(jobs=60, nodes=16, seed=2)
+    fast, general = (
+        simulate(log, reproduce.ONLINE[1][1], engine=engine) for engine in ("fast", "general")
+    )
+    for name in ("predicted", "start", "end"):
+        assert fast.jobs[name] == general.jobs[name]
 
 
 def test_elasticflow_chooses_the_published_sizes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -292,7 +292,11 @@ class Easy(Policy):
     def decide(self, view: View, /) -> Iterator[Decision]:
         """Start what fits now and delays no promised start."""
         waiting = view.waiting
-        if not waiting or (self.on_arrival == "if-it-fits" and self._only_others_came(view)):
+        # Whoever failed before fails later with as much room, too: unless the order may change
+        # with time, or what is expected of running jobs.
+        is_same = self.order is None and self.corrector is None and not view.is_late
+        may_pass_over = self.on_arrival == "if-it-fits" or is_same
+        if not waiting or (may_pass_over and self._only_others_came(view)):
             return
         profile = view.profile()
         promised = tried = 0
@@ -327,7 +331,10 @@ class Easy(Policy):
         for cause in view.causes:
             if cause.kind != "arrival":
                 return False
-            places = view.place(cause.what)
+            job = view.job(cause.what)
+            if job.info is None and job.processors > view.free:
+                continue
+            places = view.place(job)
             if places is not None:
                 view.give(cause.what, places)
                 return False

@@ -6,7 +6,7 @@ A policy's scheduler keeps the queue; the pool keeps the running jobs and the cl
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf, nextafter
 from typing import Final, Protocol
@@ -58,7 +58,7 @@ class Pool:
     __slots__ = (
         "_corrections", "_corrector", "_due_first", "_order", "_rank", "_requested", "_sequence",
         "ended_at", "estimate", "events", "expected", "first_estimate", "free", "ids", "now",
-        "processors", "running", "runs", "size", "started_at", "submit", "wakes_at",
+        "processors", "running", "runs", "size", "started_at", "submit", "unended", "wakes_at",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +90,8 @@ class Pool:
         self.running: list[tuple[float, int]] = []
         """The expected ends of running jobs, with the jobs, sorted."""
         self.events: list[tuple[float, int, int, int, int]] = []
+        self.unended = dict[int, float]()
+        """The start of each job that has started and whose end has not been processed."""
         self._sequence = count
         self._corrector = corrector
         self._corrections = dict[int, int]()
@@ -127,7 +129,7 @@ class Pool:
         now = self.now
         estimate, run = self.estimate[job], self.runs[job]
         self.free -= size
-        self.started_at[job] = now
+        self.started_at[job] = self.unended[job] = now
         self.expected[job] = expected = now + estimate
         insort(self.running, (expected, job))
         self._sequence = sequence = self._sequence + 1
@@ -199,12 +201,11 @@ def run_on_pool(
     """
     pool = Pool(workload, runs, settings, corrector)
     scheduler = make_scheduler(pool)
-    prediction = _prediction(workload, runs, predictor, corrector)
+    prediction = _prediction(pool, workload, runs, predictor, corrector)
     arrivals = Arrivals(workload, lambda time, job: pool.push(time, _ARRIVAL, job, job))
     once_an_instant = settings.passes == "instant"
     progress = settings.progress
-    events = pool.events
-    estimate, ended_at = pool.estimate, pool.ended_at
+    events, estimate, ended_at = pool.events, pool.estimate, pool.ended_at
     decide, ended = False, 0
     arrivals.push_next()
     while events:
@@ -220,6 +221,7 @@ def run_on_pool(
             if pool.release(job):
                 scheduler.released(job)
             ended_at[job] = now
+            del pool.unended[job]
             if prediction is not None:
                 prediction.ended(job, runs[job])
             arrivals.happened(job, now, "ended")
@@ -249,7 +251,23 @@ def run_on_pool(
     return _outcome_of(pool, scheduler, arrivals, predicted=prediction is not None)
 
 
+class _Watched:
+    """The running jobs, for predictions: always current."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    @property
+    def now(self) -> float:
+        return self._pool.now
+
+    @property
+    def running(self) -> Mapping[int, float]:
+        return self._pool.unended
+
+
 def _prediction(
+    pool: Pool,
     workload: Workload,
     runs: Sequence[float],
     predictor: Predictor | None,
@@ -262,7 +280,13 @@ def _prediction(
         faults += faults_of_part("corrector", corrector, "correct", "Doubling()")
     if faults:
         raise SimulationError(faults)
-    return None if predictor is None else predictor.begin(workload, runs)
+    if predictor is None:
+        return None
+    prediction = predictor.begin(workload, runs)
+    watch = getattr(prediction, "watch", None)
+    if watch is not None:
+        watch(_Watched(pool))
+    return prediction
 
 
 def _outcome_of(

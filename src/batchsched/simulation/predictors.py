@@ -24,7 +24,9 @@ from batchsched.simulation.workload import Workload
 class Prediction(Protocol):
     """The predictions of one simulation, which may learn from jobs that have ended.
 
-    Jobs are identified by their index in the workload, in order of submission.
+    Jobs are identified by their index in the workload, in order of submission. If it has a method
+    `watch`, that is called once, at the beginning, with an object that is always current: `now`,
+    and `running`, the start of each job that runs and whose end has not been processed, by index.
     """
 
     def predict(self, job: int) -> float:

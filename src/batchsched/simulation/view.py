@@ -63,6 +63,12 @@ class View:
         )
 
     @property
+    def is_late(self) -> bool:
+        """Whether a running job runs longer than expected."""
+        running = self._state.running
+        return bool(running) and running[0][0] <= self.now
+
+    @property
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes in order of name."""
         books = self._state.books
