@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 from tests.support.clusters import Simulation, cluster, evicted, job, node, places
+from tests.support.cycles import Cycles
 
 from batchsched import (
     CycleResult,
@@ -24,7 +25,7 @@ from batchsched import (
     TaskStatus,
     WhyPending,
 )
-from batchsched.live import Cluster
+from batchsched.live import Cluster, JobArrived, TaskSucceeded
 from batchsched.trace import StatementEnded
 
 ONE = "1C1G"
@@ -364,3 +365,78 @@ def limited(where: NodeInfo, limit: int, *jobs: JobInfo) -> Snapshot:
     snapshot = cluster([where], *jobs)
     most = Queue(name="q", limit=ResourceLimit(milli_cpu=limit * 1000))
     return evolve(snapshot, queues=[most])
+
+
+class TestPromises:
+    """A promise is no chain: neither for whom it was made, nor for who is more important."""
+
+    def test_n5_a_promised_job_starts_on_another_node_that_is_free(self) -> None:
+        jobs = [job("lo", f"{ONE}@n1"), job("x", f"{ONE}@n2", priority=50)]
+        using = deciding("allocate", "preempt")
+        world = Cycles(using, cluster(nodes(2), *jobs, job("hi", ONE, priority=9)), leaving=8)
+        for cycle in range(1, 5):
+            result = world.cycle()
+            if cycle < 4:
+                assert places(result, "hi") == {"hi-1": "Pipelined n1"}
+            world.step(*([TaskSucceeded("x-1")] if cycle == 3 else []))
+        assert places(result, "hi") == {"hi-1": "Binding n2"}
+        assert [each.task_uid for each in result.dropped_promises] == ["hi-1"]
+
+    def test_n6_a_gang_does_not_wait_for_one_slow_node(self) -> None:
+        gang = job("g", f"{ONE}~n1", f"{ONE}~n2", f"{ONE}~n3", f"{ONE}~n4", priority=9)
+        slow = job("slow", f"{ONE}!n1")
+        result = deciding().schedule(cluster(nodes(8), gang, slow))
+        assert places(result, "g") == {
+            "g-1": "Binding n5",
+            "g-2": "Binding n2",
+            "g-3": "Binding n3",
+            "g-4": "Binding n4",
+        }
+
+    @pytest.mark.parametrize("plain", [False, True])
+    def test_n16_a_promise_gives_way_to_a_more_important_job(self, plain: bool) -> None:
+        using = deciding(plain=plain)
+        jobs = [job("lo", f"{ONE}@n1", priority=0), job("mid", ONE, priority=100)]
+        world = Cycles(using, cluster(nodes(1), *jobs), leaving=6)
+        gone: list[str] = []
+        for cycle in range(9):
+            result = world.cycle()
+            gone += evicted(result)
+            if cycle == 4:
+                assert places(result, "hi", "mid") == {"hi-1": "Pipelined n1", "mid-1": "Pending"}
+                (dropped,) = result.dropped_promises
+                assert (dropped.task_uid, dropped.for_task_uid) == ("mid-1", "hi-1")
+                assert result.pending["mid-1"].taken_for == "default/hi"
+            if any(bind.task_uid == "hi-1" for bind in result.binds):
+                break
+            world.step(*([JobArrived(job("hi", ONE, priority=1000))] if cycle == 3 else []))
+        assert gone == ["lo-1"]
+        assert places(result, "hi", "mid") == {"hi-1": "Binding n1", "mid-1": "Pending"}
+
+    @pytest.mark.parametrize("plain", [False, True])
+    def test_n17_what_is_held_and_not_bound_gives_way(self, plain: bool) -> None:
+        hold = {"name": "allocate", "arguments": {"unready": "hold"}}
+        jobs = [
+            job("lo", f"{ONE}@n1", priority=1),
+            job("L", ONE, ONE, priority=2),
+            job("g", "2C2G", priority=9),
+        ]
+        result = deciding(hold, "preempt", plain=plain).schedule(cluster(nodes(1, "2C2G"), *jobs))
+        assert evicted(result) == ["lo-1"]
+        assert places(result) == {
+            "g-1": "Pipelined n1",
+            "lo-1": "Releasing n1",
+            "L-1": "Pending",
+            "L-2": "Pending",
+        }
+
+    def test_where_priorities_do_not_count_nothing_gives_way(self) -> None:
+        tiers = [{"plugins": [GANG]}, {"plugins": SHARES["none"]}]
+        conf = {"actions": ["preempt"], "tiers": tiers}
+        jobs = [
+            job("slow", f"{ONE}!n1"),
+            job("mid", f"{ONE}~n1", priority=1),
+            job("hi", ONE, priority=9),
+        ]
+        result = Scheduler(SchedulerConfig.from_mapping(conf)).schedule(cluster(nodes(1), *jobs))
+        assert places(result, "mid", "hi") == {"mid-1": "Pipelined n1", "hi-1": "Pending"}

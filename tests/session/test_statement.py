@@ -274,7 +274,7 @@ WRONG: dict[str, tuple[Callable[[Session, Statement], None], str]] = {
     ),
     "evict a pending task": (
         lambda of, st: st.evict(of.task("b-1"), claimant=of.task("b-2")),
-        "expected a task that is Running or Binding, got <task b-1 Pending>",
+        "expected a task that is Running or Binding or Pipelined or Allocated, got <task b-1",
     ),
     "take back a running task": (
         lambda of, st: st.unallocate(of.task("a-1")),

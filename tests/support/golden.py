@@ -54,12 +54,6 @@ def golden_files() -> list[Path]:
     return sorted((Path(__file__).parents[1] / "golden").glob("*.jsonl.gz"))
 
 
-def not_yet() -> frozenset[str]:
-    """Return the names of the cases that the library does not decide so yet."""
-    names = Path(__file__).parents[1] / "golden" / "not_yet_library.txt"
-    return frozenset(names.read_text(encoding="utf-8").split())
-
-
 def load_cases(path: str | Path) -> Iterator[Case]:
     """Yield the cases of a file."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:

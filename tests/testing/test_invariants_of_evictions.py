@@ -276,7 +276,7 @@ class TestSparingWhereBackfillTakesBack:
         snapshot = cluster(
             [node("n1", "2C2G")],
             job("r", "1C1G@n1", minimum=0),
-            job("g", "1C1G", "9C9G"),
+            job("g", "1C1G", "9C9G", priority=1),
             job("w", "1C1G", priority=1, creation_time=5),
         )
         release = {"name": "backfill", "arguments": {"strategy": "release"}}

@@ -159,10 +159,11 @@ class Goal:
         if reserve is not None and reserve(task):
             self.reserved.append(task)
             return True
-        if waits_for_company(attempts.session, task):
+        waits = waits_for_company(attempts.session, task)
+        if waits:
             self._aside.append(task)
-        elif not attempts.substitutes:
-            return False
+        if not attempts.substitutes:
+            return waits
         if attempts.tries_all:
             return not attempts.is_enough(job)
         to_place = len(self._left) + len(self._aside)

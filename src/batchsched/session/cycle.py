@@ -44,7 +44,7 @@ from batchsched.model.result import (
 )
 from batchsched.model.rules import Unmet, out_of_service, unmet_dependencies
 from batchsched.model.validation.values import shown
-from batchsched.placement import FollowsNodes, Placement
+from batchsched.placement import Fit, FollowsNodes, Placement
 from batchsched.placement.plain_loop import Evaluator
 from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import SessionView
@@ -484,15 +484,21 @@ def _keep_promises(session: Session) -> None:
 
 
 def _start_promised_jobs(session: Session) -> None:
-    """Start the jobs whose promised resources are free, in live job order; others keep waiting."""
+    """Start the jobs whose promised resources are free, in live job order; others keep waiting.
+
+    A job that cannot start so is tried once more with other places for the tasks that lack theirs.
+    """
     waiting = session.live_jobs({task.job: None for task in _kept(session) if task.job is not None})
     while waiting:
         job = waiting.pop()
         with session.statement(is_trial=True) as statement:
             promised = session.in_task_order(job.having(TaskStatus.PIPELINED))
-            try_in_order(session, promised, partial(_starts_as_promised, session, statement))
-            if session.job_ready(job):
-                statement.commit(fulfils=True)
+            for starts in (_starts_as_promised, _starts_anywhere):
+                try_in_order(session, promised, partial(starts, session, statement))
+                if session.job_ready(job):
+                    statement.commit(fulfils=True)
+                    break
+                statement.rollback(0)
         for task in job.having(TaskStatus.PIPELINED):
             refusal = _cannot_be_kept(session, task)
             if refusal is not None:
@@ -523,6 +529,20 @@ def _starts_as_promised(session: Session, statement: Statement, task: TaskState)
         return True
     statement.rollback(before)
     return False
+
+
+def _starts_anywhere(session: Session, statement: Statement, task: TaskState) -> bool:
+    """Start a task on its promised node, or else where it fits now; return whether it does."""
+    if _starts_as_promised(session, statement, task):
+        return True
+    before = len(statement)
+    statement.unallocate(task)
+    node = session.best_node(task, Fit.NOW) if session.limit_on(task) is None else None
+    if node is None:
+        statement.rollback(before)
+        return False
+    statement.allocate(task, node)
+    return True
 
 
 def _end_promises(session: Session) -> None:
@@ -646,6 +666,7 @@ def close(
         [task for task, _ in session.ledger.initial_promises],
         TaskStatus.PIPELINED,
         session.reports.broken_promises,
+        session.gave_way,
     )
     mentioned = [bind.task_uid for bind in session.binds]
     for evicted in session.evictions:
@@ -751,7 +772,10 @@ def _names(session: Session, uids: Iterable[str]) -> dict[str, str]:
 
 
 def _dropped(
-    tasks: Iterable[TaskState], status: TaskStatus, why: Mapping[str, Unfit] = EMPTY
+    tasks: Iterable[TaskState],
+    status: TaskStatus,
+    why: Mapping[str, Unfit] = EMPTY,
+    gave_way: Mapping[str, str] = EMPTY,
 ) -> tuple[DroppedPromise, ...]:
     """Return the promises or reservations of the snapshot that were neither used nor kept.
 
@@ -764,7 +788,12 @@ def _dropped(
         is_there = task.node is not None and task.node.name == before
         if not (is_there and task.status in (TaskStatus.BINDING, status)):
             dropped.append(
-                DroppedPromise(task_uid=task.uid, node_name=before, reason=why.get(task.uid))
+                DroppedPromise(
+                    task_uid=task.uid,
+                    node_name=before,
+                    reason=why.get(task.uid),
+                    for_task_uid=gave_way.get(task.uid),
+                )
             )
     return tuple(dropped)
 

@@ -114,13 +114,14 @@ class PendingReasons:
         self._undone_of = _pending_by_job(reports.rolled_back.values())
         tasks = session.ledger.tasks
         self._taken_for = {
-            each.task_uid: tasks[each.for_task_uid].job for each in session.taken_back
+            **{each.task_uid: tasks[each.for_task_uid].job for each in session.taken_back},
+            **{uid: tasks[claimant].job for uid, claimant in session.gave_way.items()},
         }
         """For which jobs places of tasks were taken back, by UID of the task."""
         self._not_plain: set[JobState] = {
             *self._undone_of,
             *_pending_by_job(tasks[uid] for uid in reports.claim_refusals),
-            *_pending_by_job(tasks[each.task_uid] for each in session.taken_back),
+            *_pending_by_job(tasks[uid] for uid in self._taken_for),
             *(job for job, unplaced in self._unplaced_of.items() if len(unplaced) > 1),
         }
         """Jobs of which more is to be said than that one task was tried in vain, or none."""

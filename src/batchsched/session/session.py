@@ -229,9 +229,13 @@ class Session:
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
         self.taken_back: list[TakenBack] = []
+        self.gave_way: dict[str, str] = {}
+        """The tasks for which promises and allocations were given up, by UID of who had them."""
         self.withdrawn: set[TaskState] = set()
-        """Tasks of which the action that runs now has taken back the bind; it does not place them
-        again."""
+        """Tasks that lost their places to others in the action that runs now, but had them before
+        it began: it does not place them again."""
+        self.placed_now: set[TaskState] = set()
+        """Tasks that statements of the action that runs now have placed."""
         self.jobs = state.jobs
         """The jobs of the session by UID, in order of UID."""
         self.left_out = state.left_out
@@ -380,6 +384,7 @@ class Session:
         """Record which action runs from now on."""
         self.action_name = name
         self.withdrawn.clear()
+        self.placed_now.clear()
 
     # Orders, and whose turn it is
 
@@ -596,11 +601,16 @@ class Session:
                 Bind(task_uid=task.uid, node_name=node.name, is_backfill=task.is_backfill)
             )
 
-    def decide_eviction(self, task: TaskState, node: NodeState, claimant: TaskState) -> None:
-        """Record an eviction, or a bind taken back, as decided; statements call it at the end."""
+    def decide_eviction(
+        self, task: TaskState, node: NodeState, claimant: TaskState, *, was_bound: bool
+    ) -> None:
+        """Record as decided that a task leaves; statements call it at the end."""
         what = {"task_uid": task.uid, "node_name": node.name, "for_task_uid": claimant.uid}
         if task.status is TaskStatus.RELEASING:
             self.evictions.append(Eviction(action=self.action_name, **what))
+            return
+        if not was_bound:
+            self.gave_way[task.uid] = claimant.uid
             return
         self.binds = [bind for bind in self.binds if bind.task_uid != task.uid]
         self.taken_back.append(TakenBack(action=self.action_name, **what))
@@ -768,8 +778,10 @@ class Session:
 _Entry = tuple[TaskState, TaskStatus, NodeState | None, bool]
 """A task, with its previous status, node and backfill mark."""
 
-_BEFORE_EVICTION = (TaskStatus.RUNNING, TaskStatus.BINDING)
-"""Statuses of tasks before they are evicted, or their bind is taken back."""
+_BEFORE_EVICTION = (
+    *(TaskStatus.RUNNING, TaskStatus.BINDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED),
+)
+"""Statuses of tasks that can leave for others."""
 
 
 class Statement:
@@ -789,8 +801,8 @@ class Statement:
         self._session = session
         self._is_trial = is_trial
         self._journal: list[_Entry] = []
-        self._claims: list[tuple[TaskState, NodeState, TaskState]] = []
-        """Each eviction: the task, its node, and the task for which it is evicted."""
+        self._claims: list[tuple[TaskState, NodeState, TaskState, TaskStatus]] = []
+        """Each task that leaves, its node, for which task, and its status before."""
 
     def __len__(self) -> int:
         return len(self._journal)
@@ -825,23 +837,22 @@ class Statement:
     def evict(self, task: TaskState, *, claimant: TaskState) -> None:
         """Evict a Running task to make room for `claimant`, or take back what this cycle bound.
 
-        The task of a bind that is taken back is Pending again: no one has seen it yet.
+        What is promised or Allocated gives way likewise. Such a task is Pending again.
         """
         session = self._session
-        session.expect(task, TaskStatus.RUNNING, TaskStatus.BINDING)
-        if not task.may_leave:
-            raise StatementError(
-                f"expected a task that runs or was bound in this cycle, got {task!r}"
-            )
+        session.expect(task, *_BEFORE_EVICTION)
+        if task.status is TaskStatus.BINDING and not task.may_leave:
+            raise StatementError(f"expected a task that runs or was just bound, got {task!r}")
         node, job = task.node, task.job
         assert node is not None
         assert job is not None
-        self._claims.append((task, node, claimant))
+        self._claims.append((task, node, claimant, task.status))
         if task.status is TaskStatus.RUNNING:
             self._move(task, TaskStatus.RELEASING, node, is_backfill=task.is_backfill)
             return
-        self._move(task, TaskStatus.PENDING, None, is_backfill=False)
-        session.withdrawn.add(task)
+        self._move(task, TaskStatus.PENDING, None, is_backfill=task.info.is_backfill)
+        if task not in session.placed_now:
+            session.withdrawn.add(task)
         session.ledger.note_binds(job)
 
     def unallocate(self, task: TaskState) -> None:
@@ -858,12 +869,12 @@ class Statement:
 
     def left_by(self) -> dict[TaskState, NodeState]:
         """Return the nodes that it makes tasks leave, by task."""
-        return {task: node for task, node, _ in self._claims}
+        return {task: node for task, node, _, _ in self._claims}
 
     @property
     def evictions(self) -> int:
         """The number of tasks that it evicts, without binds that it takes back. O(these)."""
-        return sum(task.status is TaskStatus.RELEASING for task, _, _ in self._claims)
+        return sum(task.status is TaskStatus.RELEASING for task, *_ in self._claims)
 
     def placed(self) -> list[TaskState]:
         """Return the tasks that this statement has placed, promised or reserved."""
@@ -884,8 +895,9 @@ class Statement:
         """
         event = None if self._session.teller is None else self._as_it_ends(committed=True)
         self._end()
-        for task, node, claimant in self._claims:
-            self._session.decide_eviction(task, node, claimant)
+        for task, node, claimant, before in self._claims:
+            was_bound = before is TaskStatus.BINDING
+            self._session.decide_eviction(task, node, claimant, was_bound=was_bound)
         jobs: dict[str, JobState] = {}
         for task, _, _, _ in self._journal:
             if task.status is TaskStatus.ALLOCATED and task.job is not None:
@@ -922,7 +934,7 @@ class Statement:
         while len(self._journal) > length:
             entry = self._journal.pop()
             task, status, _, _ = entry
-            if self._claims and task is self._claims[-1][0] and status in _BEFORE_EVICTION:
+            if self._claims and self._claims[-1][0] is task and self._claims[-1][3] is status:
                 self._claims.pop()
             self._undo(entry)
 
@@ -931,7 +943,7 @@ class Statement:
         self._session.ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
         if status is TaskStatus.BINDING and task.job is not None:
             self._session.ledger.note_binds(task.job)
-            self._session.withdrawn.discard(task)
+        self._session.withdrawn.discard(task)
 
     def _move(
         self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool
@@ -940,6 +952,8 @@ class Statement:
             raise StatementError("the statement was already committed or discarded")
         # Recorded before the move: if a listener raises, the move can still be undone.
         ledger = self._session.ledger
+        if task.status is TaskStatus.PENDING:
+            self._session.placed_now.add(task)
         self._journal.append((task, task.status, task.node, task.is_backfill))
         ledger.move(task, status, node, is_backfill=is_backfill)
 

@@ -13,7 +13,15 @@ The rule, for some candidates in victim order:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from enum import Enum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -113,6 +121,48 @@ def may_leave(task: TaskState, claimant: TaskState, *, by_priority: bool) -> boo
     assert mine is not None
     assert other is not None
     return task.may_leave and by_priority and mine.info.priority > other.info.priority
+
+
+def giving_way(
+    claimant: TaskState, jobs: Iterable[JobState], evicted_for: Container[str]
+) -> list[list[TaskState]]:
+    """Return what jobs give up for a claimant of their queue and of a higher priority.
+
+    That is what they were promised in earlier cycles, or in this one without an eviction for them,
+    and what they are Allocated and not bound: nothing that runs. It goes as a whole for each job,
+    the least important job first.
+
+    Args:
+        claimant: the task.
+        jobs: the jobs that may have such tasks.
+        evicted_for: the UIDs of tasks for which this cycle evicts.
+
+    """
+    mine = claimant.job
+    assert mine is not None
+    below = [
+        job
+        for job in jobs
+        if job.queue is mine.queue and job.info.priority < mine.info.priority and job.in_session
+    ]
+    below.sort(key=lambda job: (job.info.creation_time, job.uid), reverse=True)
+    below.sort(key=lambda job: job.info.priority)
+    given: list[list[TaskState]] = []
+    for job in below:
+        has_evicted = any(task.uid in evicted_for for task in job.tasks)
+        unit = [
+            task
+            for task in (*job.having(TaskStatus.PIPELINED), *job.having(TaskStatus.ALLOCATED))
+            if task.status is TaskStatus.ALLOCATED or not has_evicted or _is_old_promise(task)
+        ]
+        if unit:
+            given.append(unit)
+    return given
+
+
+def _is_old_promise(task: TaskState) -> bool:
+    info, node = task.info, task.node
+    return info.status is TaskStatus.PIPELINED and node is not None and info.node_name == node.name
 
 
 class EvictionScope(Enum):

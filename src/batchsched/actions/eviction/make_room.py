@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from math import inf
 from typing import TypeVar
@@ -48,6 +48,7 @@ from batchsched.session.victims import (
     RecentStarts,
     Victims,
     WholeJobs,
+    giving_way,
 )
 from batchsched.state.doors import Door
 from batchsched.state.memory import Reads, Remembered, forget, reopening, running_slots
@@ -163,6 +164,8 @@ class Claimant:
     """What was found out about whole jobs in this search; None: each is asked about anew."""
     limit: Unfit | None
     """Why the limits of queues forbid it as long as nobody is evicted, if they do."""
+    ways: Sequence[Unit] = ()
+    """What others give up for it before anybody is evicted; see `giving_way`."""
     _ahead: Sequence[NodeState] | None = field(init=False, default=None)
     """The nodes that accept it as they will be, in the order in which they are searched.
 
@@ -197,6 +200,17 @@ class Claimant:
             return False
         lost = lost_nodes(self.session)
         return bool(lost) and any(t.node is not None and t.node.slot in lost for t in gone)
+
+    @cached_property
+    def on_the_way(self) -> AbstractSet[int]:
+        """The slots of the nodes where others give something up."""
+        return {task.node.slot for unit in self.ways for task in unit if task.node is not None}
+
+    def way_on(self, node: NodeState, *, is_everywhere: bool) -> list[Unit]:
+        """Return what others give up on a node; where only limits are short, on any node."""
+        if is_everywhere or node.slot not in self.on_the_way:
+            return list(self.ways) if is_everywhere else []
+        return [unit for unit in self.ways if any(task.node is node for task in unit)]
 
     def feasible(self, among: Collection[int] | None = None) -> Iterable[NodeState]:
         """Return the nodes that accept it: best first, or in node order for other queues."""
@@ -234,11 +248,17 @@ class Claimant:
             refuses: whether it refuses the claimant as it is.
 
         """
-        if self.limit is None or not self.fits_on(node):
-            return self.candidates_on(node)
-        if refuses and not accepts_without(self.session, self.task, node, ()):
-            return self.candidates_on(node)
-        return self.candidates_everywhere()
+        if self.lacks_limits_alone(node, refuses=refuses):
+            return self.candidates_everywhere()
+        return self.candidates_on(node)
+
+    def lacks_limits_alone(self, node: NodeState, *, refuses: bool) -> bool:
+        """Return whether nothing but limits keeps it from a node."""
+        return (
+            self.limit is not None
+            and self.fits_on(node)
+            and not (refuses and not accepts_without(self.session, self.task, node, ()))
+        )
 
     def fits_on(self, node: NodeState) -> bool:
         """Return whether there is room on a node although nobody is evicted."""
@@ -459,7 +479,8 @@ def make_room(
 
     """
     assert task.job is not None
-    if scope is EvictionScope.SAME_JOB and not task.job.count(TaskStatus.RUNNING):
+    ways = _ways(session, task, scope)
+    if scope is EvictionScope.SAME_JOB and not (ways or task.job.count(TaskStatus.RUNNING)):
         return False
     is_plain = Door.ROOM in session.plain
     claimant = Claimant(
@@ -472,14 +493,19 @@ def make_room(
         curable=curable,
         whole_jobs=None if is_plain else {},
         limit=session.limit_on(task),
+        ways=ways,
     )
-    if is_plain:
+    if is_plain or (ways and claimant.limit is not None):
         room = find_room(claimant, RoomOn(claimant, claimant.feasible()))
     else:
         known = RememberedRoom(claimant)
         room = None
         if not known.fails_again():
-            found = known if claimant.limit is None else RoomWithinLimits(claimant)
+            found: RoomOn | RememberedRoom | RoomBesideWays = known
+            if claimant.limit is not None:
+                found = RoomWithinLimits(claimant)
+            elif ways:
+                found = RoomBesideWays(claimant, known)
             room = find_room(claimant, found)
         if room is None:
             known.remember_failure()
@@ -504,7 +530,21 @@ def make_room(
     return True
 
 
-def find_room(claimant: Claimant, feasible: RoomOn | RememberedRoom) -> Room | None:
+def _ways(session: Session, task: TaskState, scope: EvictionScope) -> Sequence[Unit]:
+    """Return what other jobs of its queue give up for a task, the least important job first."""
+    if (
+        scope not in (EvictionScope.OTHER_JOBS, EvictionScope.SAME_JOB)
+        or not session.plugin_set.judges[scope.point].by_priority
+    ):
+        return ()
+    jobs = session.jobs_having(TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
+    evicted_for = {eviction.for_task_uid for eviction in session.evictions}
+    return [session.in_victim_order(unit) for unit in giving_way(task, jobs, evicted_for)]
+
+
+def find_room(
+    claimant: Claimant, feasible: RoomOn | RememberedRoom | RoomBesideWays
+) -> Room | None:
     """Return the node where least has to be evicted for a task, and whom to evict there.
 
     `feasible`: what can be found on the nodes that accept it as they are.
@@ -516,6 +556,10 @@ def find_room(claimant: Claimant, feasible: RoomOn | RememberedRoom) -> Room | N
             if _is_enough_on(claimant, node, cures=True)(()):
                 return Room(node, ())  # enough is leaving already
         searched.append(RoomOn(claimant, refusing, cures=True))
+    for among in searched if claimant.ways else ():
+        room = None if isinstance(among, RememberedRoom) else among.by_ways()
+        if room is not None:
+            return room
     for among in searched:
         room = among.alone()
         if room is not None:
@@ -535,10 +579,24 @@ class RoomOn:
         self._nodes = nodes if isinstance(nodes, Sequence) else list(nodes)
         self._victims: dict[int, Victims] = {}
 
+    def by_ways(self) -> Room | None:
+        """Return the first node where it is enough that others give way."""
+        rooms = (self.fewest(node, self._way_on(node)) for node in self._nodes)
+        return next((room for room in rooms if room is not None), None)
+
+    def _way_on(self, node: NodeState) -> list[Unit]:
+        claimant = self._claimant
+        if not claimant.ways:
+            return []
+        is_everywhere = claimant.lacks_limits_alone(node, refuses=self._cures)
+        return claimant.way_on(node, is_everywhere=is_everywhere)
+
     def alone(self) -> Room | None:
         """Return the first node where evicting single tasks is enough."""
         for node in self._nodes:
-            room = self.fewest(node, [[victim] for victim in self._victims_on(node).alone])
+            alone = self._victims_on(node).alone
+            way = self._way_on(node) if alone else []
+            room = self.fewest(node, [*way, *([victim] for victim in alone)])
             if room is not None:
                 return room
         return None
@@ -546,7 +604,13 @@ class RoomOn:
     def with_jobs(self) -> Room | None:
         """Return the first of the nodes where, with whole jobs, the fewest tasks are evicted."""
         return _cheapest(
-            self.fewest(node, units_in_order(self._claimant.session, self._victims_on(node)))
+            self.fewest(
+                node,
+                [
+                    *self._way_on(node),
+                    *units_in_order(self._claimant.session, self._victims_on(node)),
+                ],
+            )
             for node in self._nodes
             if not self._victims_on(node).is_all_alone
         )
@@ -714,7 +778,8 @@ class RememberedRoom:
         self._claimant = claimant
         self._job = job
         own = job.uid if claimant.scope is EvictionScope.SAME_JOB else None
-        above = job.info.priority if claimant.judges.by_priority and session.binds else None
+        reads_priority = claimant.judges.by_priority and (session.binds or claimant.ways)
+        above = job.info.priority if reads_priority else None
         self._who = claimant.scope, job.queue.name, own, claimant.recent, above
         """Claimants of whom these are equal have the same candidates, but for their own jobs."""
         self._key, self._kind = claimant.judges.claimant_key(task), session.placement.kind(task)
@@ -788,6 +853,7 @@ class RememberedRoom:
         """Return the first node where evicting single tasks is enough."""
         self._recall()
         among = self._open - (self._closed - self._own_nodes) if self._closed else self._open
+        among = among - self._claimant.on_the_way if self._claimant.ways else among
         room: Room | None = None
         for node, unshielded in self._promising(among):
             tasks = unshielded
@@ -909,6 +975,38 @@ class RememberedRoom:
                 known[slot] = _Unshielded(left, total_of([task.resreq for task in left], zero))
             else:
                 nobody.add(slot)
+
+
+class RoomBesideWays:
+    """The room on nodes where others give something up, and on all others as it is remembered."""
+
+    def __init__(self, claimant: Claimant, others: RememberedRoom) -> None:
+        self._claimant = claimant
+        self._on_the_way = RoomOn(claimant, claimant.feasible(claimant.on_the_way))
+        self._others = others
+
+    def by_ways(self) -> Room | None:
+        """Return the first node where it is enough that others give way."""
+        return self._on_the_way.by_ways()
+
+    def alone(self) -> Room | None:
+        """Return the first node where evicting single tasks is enough."""
+        rooms = [self._on_the_way.alone(), self._others.alone()]
+        return self._first(room for room in rooms if room is not None)
+
+    def with_jobs(self) -> Room | None:
+        """Return the first of the nodes where, with whole jobs, the fewest tasks are evicted."""
+        found = [self._on_the_way.with_jobs(), self._others.with_jobs()]
+        rooms = [room for room in found if room is not None]
+        least = min((room.cost for room in rooms), default=0)
+        return self._first(room for room in rooms if room.cost == least)
+
+    def _first(self, rooms: Iterable[Room]) -> Room | None:
+        """Return the room on the node that is tried first."""
+        by_slot = {room.node.slot: room for room in rooms}
+        if len(by_slot) < 2:  # noqa: PLR2004
+            return next(iter(by_slot.values()), None)
+        return by_slot[next(iter(self._claimant.feasible(by_slot.keys()))).slot]
 
 
 class RoomWithinLimits(RoomOn):

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from attrs import evolve
 
-from batchsched.causes import WhyPending
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
 from batchsched.model.result import CycleResult
@@ -26,8 +25,7 @@ def decisions(cycle: Cycle) -> Iterator[str]:
 
     Each job of the snapshot is either in the session or left out; only waiting tasks are placed,
     only Running ones are evicted, no other task changes, and a task is bound at most once. Only
-    backfill's strategy `release` marks tasks as backfill, and only what was taken back waits for
-    that reason.
+    backfill's strategy `release` marks tasks as backfill. Only what waited is taken back.
     """
     result = cycle.result
     for uid in cycle.jobs:
@@ -133,9 +131,6 @@ def _taken_back(cycle: Cycle) -> Iterator[str]:
     for uid in sorted(taken):
         if uid not in cycle.tasks or not cycle.was_waiting(uid):
             yield f"task {uid!r} loses its place, but did not wait for one in the snapshot"
-    for uid, reason in cycle.result.pending.items():
-        if reason.why is WhyPending.TAKEN_BACK and uid not in taken:
-            yield f"task {uid!r} waits for its place was taken back, which taken_back must list"
 
 
 ValueT = TypeVar("ValueT")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from batchsched.causes import WhyPending
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.result import Eviction, TakenBack
 from batchsched.testing.invariants.amounts import (
@@ -382,6 +383,12 @@ def _may_have_been_there(cycle: Cycle, node_name: str, *, but: str) -> list[str]
         and taken.for_task_uid != but
         and not _holds_all_of_it(cycle, taken.task_uid, node_name)
     ]
+    mine = cycle.job_of[but].uid
+    taken_back += [
+        uid
+        for uid, reason in cycle.result.pending.items()
+        if reason.why is WhyPending.TAKEN_BACK and reason.taken_for != mine
+    ]  # what gave way to others
     if not cycle.policy.takes_back_after_evicting:
         return taken_back
     return [
