@@ -10,7 +10,7 @@ Some nodes refuse a task only for what evictions can remove.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from operator import attrgetter
@@ -32,15 +32,23 @@ from batchsched.state.records import NodeState, TaskState
 def looks_ahead(session: Session, task: TaskState) -> bool:
     """Return whether nodes may accept a task otherwise once others have left or come."""
     swayed = session.plugin_set.swayed
-    return Door.ROOM in session.plain or (bool(swayed) and _any_reads(swayed, task))
+    more = (PredicateReads.ACCOUNTS, *_TASKS)
+    return Door.ROOM in session.plain or (bool(swayed) and _any_reads(swayed, task, more))
 
 
-def _any_reads(predicates: Iterable[tuple[str, Predicate]], task: TaskState) -> bool:
-    """Return whether any predicate reads, for a task, more than descriptions of nodes."""
+_TASKS = (PredicateReads.NODE, PredicateReads.CLUSTER)
+
+
+def _any_reads(
+    predicates: Iterable[tuple[str, Predicate]],
+    task: TaskState,
+    what: Collection[PredicateReads],
+) -> bool:
+    """Return whether any predicate reads certain things of the cluster for a task."""
     name = ""
     try:
         for name, predicate in predicates:  # noqa: B007 - the name is for the error
-            if predicate.reads_for(task) is not PredicateReads.DESCRIPTION:
+            if predicate.reads_for(task) in what:
                 return True
     except Exception as error:
         raise plugin_error(name, "predicates", error) from error
@@ -170,7 +178,7 @@ def refusals_beside_promises(session: Session, task: TaskState) -> dict[Unfit, i
     O(nodes), where that can make a difference.
     """
     coming = _coming(session, task)
-    if not coming or not _any_reads(session.plugin_set.predicates, task):
+    if not coming or not _any_reads(session.plugin_set.predicates, task, _TASKS):
         return {}
     with _moved(session, _gone(promised for promised, _, _ in coming)):
         accepting = list(session.placement.feasible(task))
