@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.reference import check_reference
 from tests.support.clusters import cluster, evicted, job, node, places, scheduler
+from tests.support.elastic import configuration, elastic, room
+from tests.support.invariants import check_cycle
 
-from batchsched import Scheduler, SchedulerConfig, Snapshot, TaskStatus, WhyPending
+from batchsched import (
+    JobInfo,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskGroup,
+    TaskStatus,
+    WhyPending,
+)
 from batchsched.testing import snapshots
 
 BY_PRIORITY = scheduler("preempt", without=["drf", "proportion"])
@@ -180,3 +194,61 @@ def test_a_job_that_can_run_gets_no_further_task_in_a_turn_in_which_one_found_no
     )
     result = scheduler("preempt").schedule(snapshot)
     assert places(result, "j") == {"j-1": "Running n1", "j-2": "Pending", "j-3": "Pending"}
+
+
+def with_priorities(one: JobInfo, **of_group: int) -> JobInfo:
+    tasks = [evolve(task, priority=of_group.get(task.group or "", 0)) for task in one.tasks]
+    return evolve(one, tasks=tasks)
+
+
+def decided_within(
+    one: JobInfo, cpus: int, at_minimum: str = "whole-job", **arguments: object
+) -> list[str]:
+    """Return whom a job on a node of so many cpus evicts of its own tasks."""
+    preempt = {"name": "preempt", "arguments": {"unblock": False, **arguments}}
+    snapshot = room(cpus, [one])
+    config = SchedulerConfig.from_mapping(configuration(preempt, at_minimum=at_minimum))
+    result = Scheduler(config).schedule(snapshot)
+    assert Scheduler(config, plain=True).schedule(snapshot) == result
+    check_cycle(snapshot, result, config)
+    check_reference(snapshot, result, config)
+    return evicted(result)
+
+
+@pytest.mark.parametrize("at_minimum", ["whole-job", "protect"])
+def test_no_replica_goes_for_its_own_job(at_minimum: str) -> None:
+    groups = [TaskGroup(name=name, min=size) for name, size in (("core", 1), ("x", 2), ("y", 1))]
+    of: dict[str | None, str] = {"core": "R", "x": "RR", "y": "P"}
+    one = elastic("j", of, groups=groups, min_groups=1, min_available=1)
+    one = with_priorities(one, core=9, y=9)
+    assert decided_within(one, 3, at_minimum) == []
+
+
+def test_tasks_that_start_together_do_not_take_the_places_of_others_one_by_one() -> None:
+    groups = [TaskGroup(name=name, min=size) for name, size in (("core", 1), ("x", 2))]
+
+    def job_with(waiting: str) -> JobInfo:
+        of: dict[str | None, str] = {"core": "RRR", "x": waiting}
+        one = elastic("j", of, groups=groups, min_groups=1, min_available=1)
+        return with_priorities(one, x=9)
+
+    assert decided_within(job_with("PP"), 3) == []
+    assert decided_within(job_with("RP"), 4) == ["j-core-2"]
+
+
+@given(st.integers(0, 1 << 32), st.sampled_from(["whole-job", "protect"]), st.integers(0, 3))
+@settings(max_examples=30, deadline=None)
+def test_law_preempt_within_jobs_with_groups_decides_like_the_reference(
+    seed: int, at_minimum: str, most: int
+) -> None:
+    random = Random(seed)
+    names = ("core", "x", "y")
+    groups = [TaskGroup(name=name, min=random.randint(1, 2)) for name in names]
+    of: dict[str | None, str] = {
+        name: "".join(random.choice("RRP") for _ in range(random.randint(1, 3))) for name in names
+    }
+    one = elastic("j", of, groups=groups, min_groups=random.randint(1, 3), min_available=1)
+    one = evolve(one, tasks=[evolve(task, priority=random.choice((0, 9))) for task in one.tasks])
+    runs = sum(task.status is TaskStatus.RUNNING for task in one.tasks)
+    gone = decided_within(one, max(1, runs), at_minimum, maxEvictions=most)
+    assert len(gone) <= most

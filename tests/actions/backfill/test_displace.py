@@ -45,3 +45,10 @@ def test_trials_of_unlike_tasks_are_kept_apart() -> None:
     snapshot = cluster([node(f"n{i}", "2C2G") for i in range(3)], *gangs, *jobs)
     using = scheduler("allocate", DISPLACE, without=["drf", "proportion"])
     assert len(bound(decided(using, snapshot))) == 4
+
+
+def test_a_trial_with_the_tasks_of_some_says_nothing_of_that_with_as_many_of_others() -> None:
+    """Each of a and b may displace what the other holds: half a cpu, or two."""
+    snapshot = cluster([node("n1", "2.5C2G")], job("a", "2C0G", "1C0G"), job("b", "0.5C0G", "1C0G"))
+    using = scheduler("allocate", DISPLACE, without=["drf", "proportion"])
+    assert bound(decided(using, snapshot)) == {"b-1": "n1", "b-2": "n1"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference import check_reference
@@ -73,4 +74,15 @@ def test_no_cycle_evicts_more(snapshot: Snapshot, most: int) -> None:
     result = Scheduler(of).schedule(snapshot)
     assert len(result.evictions) <= most
     check_cycle(snapshot, result, of)
+    check_reference(snapshot, result, of)
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_it_counts_what_a_job_takes_from_its_own_tasks(most: int) -> None:
+    one = job("a", "1C1G@n1", "1C1G", minimum=0)
+    first, second = one.tasks
+    snapshot = cluster([node("n1", "1C1G")], evolve(one, tasks=[first, evolve(second, priority=9)]))
+    of = config(action("preempt", maxEvictions=most))
+    result = Scheduler(of).schedule(snapshot)
+    assert len(evicted(result)) == most
     check_reference(snapshot, result, of)

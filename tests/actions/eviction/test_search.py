@@ -270,3 +270,31 @@ def test_a_claim_too_goes_on_until_a_single_task_is_enough() -> None:
     )
     result = Scheduler(config).schedule(snapshot)
     assert [eviction.task_uid for eviction in result.evictions] == ["one-1"]
+
+
+def test_a_claim_spares_the_last_taken_first() -> None:
+    # Of one, one and two cpus three are enough: the second is spared, and not the first.
+    snapshot = cluster(
+        [node("n1", "4C0G"), node("n2", "4C0G")],
+        job("core", "4C0G@n2", queue="r", priority=9),
+        job("lent", "2C0G@n1", "1C0G@n1", "1C0G@n1", queue="r", minimum=0),
+        job("b", "3C0G"),
+        job("c", "1C0G"),
+        queues=("q", "r"),
+    )
+    config = SchedulerConfig.from_mapping(
+        {"actions": "reclaim", "tiers": [{"plugins": ["priority", "gang", "capacity"]}]}
+    )
+    result = Scheduler(config).schedule(snapshot)
+    gone = {each.task_uid for each in result.evictions if each.for_task_uid == "b-1"}
+    assert gone == {"lent-3", "lent-1"}
+
+
+def test_of_whole_jobs_broken_ones_go_last_whatever_their_priority() -> None:
+    session = whole(
+        job("broken", "2C0G@n1", "9C0G", priority=-5),
+        job("g", "2C0G@n1"),
+        IMPORTANT,
+        nodes=["4C0G"],
+    )
+    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) == ["g-1"]
