@@ -855,3 +855,11 @@ def test_what_is_not_there_cannot_be_released():
     answer = explain(dump.snapshot, schedule(dump.snapshot), "team/gone", facts=dump.facts)
     assert [change.text for change in answer.would_start] == ["its group gone exists"]
     assert answer.once_released == "once its group gone exists, it would start on n1"
+
+
+def test_a_basic_group_and_a_basic_group_of_groups_need_one_each():
+    dump = read_dump([dumps.native_group("g"), *dumps.members("g", 3)])
+    assert only_job(dump).min_available == 1
+    tree = [dumps.composite("w"), *(dumps.native_group(name, 2, parent="w") for name in "xy")]
+    dump = read_dump([*tree, *dumps.members("x", 2), *dumps.members("y", 2)])
+    assert only_job(dump).min_groups == 1

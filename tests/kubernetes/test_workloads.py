@@ -171,3 +171,8 @@ def test_a_job_whose_name_is_that_of_a_group_has_another() -> None:
         ("a/Job/train", 2),
         ("a/train", 0),
     ]
+
+
+def test_replicas_come_in_the_order_of_their_numbers() -> None:
+    snapshot, _ = read(replicas(counts=(2,) * 12), leader_worker_sets=True)
+    assert [group.name for group in snapshot.jobs[0].groups] == [str(n) for n in range(12)]

@@ -9,7 +9,7 @@ from attrs import evolve
 from tests.support.books import factory_of, opened
 from tests.support.clusters import cluster, job, node
 
-from batchsched import Arguments, ConfigError, Scheduler, SchedulerConfig, schedule
+from batchsched import Arguments, ConfigError, JobInfo, Scheduler, SchedulerConfig, schedule
 from batchsched.testing import check_plugin
 
 
@@ -122,3 +122,28 @@ def test_sla_lets_the_earliest_latest_start_go_first_and_the_late_last() -> None
     session = first.open(evolve(cluster([node("n1", "9C9G")], *jobs), now=100.0))
     ranked = sorted(session.jobs.values(), key=session.job_order_key)
     assert [j.info.name for j in ranked] == ["d", "c", "b", "a"]
+
+
+def test_las_puts_what_has_just_attained_a_level_on_that_level() -> None:
+    assert order(
+        ("las", {"levels": "50, 80"}), served("a", "1C1G", 60), served("b", "1C1G", 50)
+    ) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "starts"),
+    [
+        (job("a", "5C1G", minimum=0), False),
+        (job("a", ""), True),  # backfill places what asks for nothing
+        (job("a", "5C1G", minimum=2), True),  # it can never start
+    ],
+)
+def test_fcfs_waits_for_jobs_that_have_something_to_start(earlier: JobInfo, starts: bool) -> None:
+    snapshot = cluster([node("n1", "4C9G")], earlier, job("b", "1C1G"))
+    assert bool(schedule(snapshot, config=config("fcfs")).binds) is starts
+
+
+def test_sla_does_not_call_late_what_may_start_just_now() -> None:
+    due = evolve(job("b", "1C1G"), deadline=100)
+    assert order("sla", job("a", "1C1G"), due, now=100) == ["b", "a"]
+    assert order("sla", job("a", "1C1G"), due, now=101) == ["a", "b"]

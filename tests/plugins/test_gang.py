@@ -236,3 +236,22 @@ def test_at_close_jobs_that_are_not_ready_are_unschedulable() -> None:
     }
     assert one_job(2, S.RUNNING, S.SUCCEEDED).plugin_set.close() == {}
     assert one_job(3, S.RUNNING).plugin_set.close() == {}  # invalid: not in the session
+
+
+def test_what_has_succeeded_does_not_make_a_job_one_that_has_more_than_it_needs() -> None:
+    def with_more(name: str, *statuses: TaskStatus) -> JobInfo:
+        tasks = standing(name, Resource(milli_cpu=1), *statuses)
+        return JobInfo(name=name, queue="q", min_available=1, max_available=9, tasks=tasks)
+
+    of = opened(
+        Snapshot(
+            nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000))],
+            queues=[Queue(name="q")],
+            jobs=[
+                with_more("ended", S.SUCCEEDED, S.SUCCEEDED, S.PENDING),
+                with_more("runs", S.RUNNING, S.RUNNING, S.PENDING),
+            ],
+        ),
+        ["gang"],
+    )
+    assert [of.job_order_key(job)[0] for job in of.jobs.values()] == [1, 2]

@@ -22,6 +22,7 @@ from batchsched.plugins.capacity.shares import (
     effective_guarantees,
     effective_status,
     fair_shares,
+    nominal_shares,
 )
 from batchsched.plugins.capacity.supply import WHOLE
 from batchsched.testing import queue_trees
@@ -368,3 +369,17 @@ class TestDecidedExamples:
             wants={"a": 9, "b": 9, "q": 9},
         )
         assert (shares["a"], shares["b"], shares["q"]) == (3, 3, 6)
+
+
+def test_a_queue_above_others_is_promised_what_they_are_and_no_more_than_everything() -> None:
+    def promised(total: int) -> list[int]:
+        queues = [Queue(name="top")]
+        queues += [Queue(name=name, parent="top", deserved=Resource(milli_cpu=6)) for name in "ab"]
+        tree = QueueTree(queues)
+        granted = Entitlements(tree, "cpu")
+        kept = effective_guarantees(tree, granted.guarantees)
+        shares = nominal_shares(tree, total=total, guarantees=kept, deserved=granted.deserved)
+        return [shares[tree.position[name]] for name in ("top", "a", "b")]
+
+    assert promised(20) == [12, 6, 6]
+    assert promised(10) == [10, 6, 6]

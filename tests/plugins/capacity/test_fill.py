@@ -32,9 +32,9 @@ class TestExamples:
 
     def test_levels_that_are_one_float_are_told_apart(self) -> None:
         # As floats, both quotients are 1.0; the second reaches its cap first.
-        caps, weights = [HUGE, HUGE - 1], [HUGE, HUGE]
+        caps, weights = [HUGE, HUGE - 4], [HUGE, HUGE]
         assert caps[0] / weights[0] == caps[1] / weights[1]
-        assert fill(2 * HUGE - 2, caps, weights) == ([HUGE - 1, HUGE - 1], 0)
+        assert fill(2 * HUGE - 5, caps, weights) == ([HUGE - 1, HUGE - 4], 0)
 
 
 @pytest.mark.parametrize(

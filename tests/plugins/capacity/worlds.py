@@ -95,10 +95,11 @@ def evicted(
     at_minimum: str = "whole-job",
     **arguments: object,
 ) -> tuple[list[str], CycleResult]:
-    """Whom reclaim evicts, and all that came of it."""
+    """Whom reclaim evicts, whether or not it remembers loans, and all that came of it."""
     snapshot = Snapshot(nodes=nodes, queues=queues, jobs=jobs)
     scheduler = capacity_scheduler("reclaim", at_minimum=at_minimum, **arguments)
     result = scheduler.schedule(snapshot)
+    assert Scheduler(scheduler.config, plain={"loans"}).schedule(snapshot) == result
     return [eviction.task_uid for eviction in result.evictions], result
 
 
