@@ -12,5 +12,5 @@ __all__ = ["ALL", "IN_LIBRARY"]
 
 ALL = frozenset({"Q1", "Q4", "Q6", "P1", "P2", "Q5", "Q2", "P3", "P5", "P4", "Q3"})
 """The rules that the reference has."""
-IN_LIBRARY = frozenset({"Q1", "Q2", "Q4", "Q6", "P1", "P2", "Q5", "P3", "P4", "P5"})
+IN_LIBRARY = frozenset({"Q1", "Q2", "Q3", "Q4", "Q6", "P1", "P2", "Q5", "P3", "P4", "P5"})
 """Those of them that the library has, too: what both decide is compared by these."""

@@ -23,8 +23,16 @@ from batchsched.actions.profile import (
 from batchsched.model.cluster import Plan
 from batchsched.model.reasons import PendingReason, PlannedWait, waits_by_plan
 from batchsched.plugin.arguments import Arguments
+from batchsched.session.plugins import PRIORITY
 from batchsched.session.session import Session, Statement
-from batchsched.session.turns import Turn, Turns, allowed_together, need_of, tasks_to_place
+from batchsched.session.turns import (
+    Turn,
+    Turns,
+    allowed_together,
+    exceeds_most,
+    need_of,
+    tasks_to_place,
+)
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 
@@ -94,12 +102,12 @@ class _Planner:
 
     def _hold_old_plans(self) -> None:
         session, profile = self._session, self._profile
-        waiting = session.live_jobs(
-            job for job in session.jobs.values() if job.info.plan is not None
-        )
+        planned = [job for job in session.jobs.values() if job.info.plan is not None]
+        least = self._least_kept(planned)
+        waiting = session.live_jobs(planned)
         while waiting:
             job = waiting.pop()
-            places = self._old_places(job)
+            places = self._old_places(job) if job.info.priority >= least else None
             if places is None:
                 continue
             self._before[job.uid] = places
@@ -111,6 +119,32 @@ class _Planner:
                 if profile.take_all(moved):
                     self._held[job.uid] = moved
                     break
+
+    def _least_kept(self, planned: Sequence[JobState]) -> float:
+        """Return the least priority of jobs whose plans are kept, where priorities order jobs.
+
+        A plan gives way to a more important job that has none, unless that can never start.
+        O(more important jobs without a plan) searches of the profile, until one can.
+        """
+        session = self._session
+        orders = session.plugin_set.having("job_order_key")
+        if not planned or all(opened.name != PRIORITY for opened in orders):
+            return -inf
+        least = min(job.info.priority for job in planned)
+        others = [
+            job
+            for job in session.jobs.values()
+            if job.info.plan is None and job.info.priority > least
+        ]
+        others.sort(key=lambda job: job.info.priority, reverse=True)
+        return next((o.info.priority for o in others if self._may_ever_start(o)), -inf)
+
+    def _may_ever_start(self, job: JobState) -> bool:
+        """Return whether a job needs what it could have at some time, without any plans."""
+        need = need_of(self._session, job, tasks_to_place(self._session, job))
+        if need is None or exceeds_most(self._session, need):
+            return False
+        return self._search.fits_at_any_time(need.tasks)
 
     def _old_places(self, job: JobState) -> Places | None:
         """Return the places of the old plan; None if it lacks a node for any needed task."""
@@ -305,6 +339,17 @@ class PlaceSearch:
             if places is not None:
                 return places
         return None
+
+    def fits_at_any_time(self, tasks: Sequence[TaskState]) -> bool:
+        """Return whether there are places for all tasks now, or at any time later."""
+        feasible = self._session.placement.feasible
+        alike = [(each, list(feasible(each[0]))) for each in self._alike(tasks)]
+        for start in (NOW, *self._profile.moments(tasks, inf)):
+            places = self._at(alike, start)
+            if places is not None:
+                self._profile.put_all_back(places)
+                return True
+        return False
 
     def _at(
         self, alike: Iterable[tuple[Sequence[TaskState], Iterable[NodeState]]], start: float

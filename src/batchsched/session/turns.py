@@ -80,15 +80,25 @@ def need_of(
     need = need_of_job(job, tasks, counting)
     if need is None or not session.plugin_set.limits_queues:
         return need
+    if not exceeds_most(session, need):
+        return need
     assert job.queue is not None
     most = session.plugin_set.most_allocatable(job.queue)
-    if most is None or _within(need.request, most):
-        return need
+    assert most is not None
     possible = [task for task in tasks if task.is_backfill or _within(task.resreq, most)]
     others = need_of_job(job, possible, counting) if len(possible) < len(tasks) else None
     if others is None or (job.groups is None and len(others.tasks) < len(need.tasks)):
         return need
     return others
+
+
+def exceeds_most(session: Session, need: Need) -> bool:
+    """Return whether a need alone exceeds what its queue may have at most."""
+    if not session.plugin_set.limits_queues:
+        return False
+    assert need.job.queue is not None
+    most = session.plugin_set.most_allocatable(need.job.queue)
+    return most is not None and not _within(need.request, most)
 
 
 def allowed_together(

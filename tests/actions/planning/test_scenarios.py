@@ -348,3 +348,47 @@ def test_plans_of_a_queue_that_is_overused_end() -> None:
     b = evolve(j("b", 1, 50), queue="r", creation_time=1)
     given = evolve(snapshot(R, a, b, count=2), queues=queues)
     assert starts(scheduler(shares=("proportion",)).schedule(given)) == {"b": 10}
+
+
+# Priorities
+
+
+def by_priority(**arguments: Any) -> Scheduler:
+    plugins = [PluginOption(name=name) for name in ("priority", "gang", "predicates")]
+    actions = [ActionOption(name="plan", arguments=arguments)]
+    return Scheduler(SchedulerConfig(actions=actions, tiers=[Tier(plugins=plugins)]))
+
+
+def old(name: str, start: float, **more: Any) -> JobInfo:
+    return evolve(
+        j(name, 1, 100, priority=1, **more), plan=Plan(start=start, nodes={f"{name}0": "n1"})
+    )
+
+
+def test_n7_an_old_plan_gives_way_to_a_higher_priority() -> None:
+    jobs = [running("r", ["n1"], 10), old("old", 10), j("new", 1, 100, priority=1000)]
+    snapshot = Snapshot(nodes=nodes(1), queues=[Queue(name="q")], jobs=jobs, now=5)
+    found = by_priority(depth="all").schedule(snapshot).planned
+    assert {uid: plan.start for uid, plan in found.items()} == {
+        "default/new": 10,
+        "default/old": 110,
+    }
+
+
+def test_n8_so_do_all_old_plans() -> None:
+    many = [old(name, start) for name, start in (("a", 20), ("b", 120), ("c", 220))]
+    jobs = [running("r", ["n1"], 20), *many, j("new", 1, 100, priority=1000)]
+    snapshot = Snapshot(nodes=nodes(1), queues=[Queue(name="q")], jobs=jobs, now=5)
+    found = by_priority(depth="all").schedule(snapshot).planned
+    assert [found[f"default/{name}"].start for name in ("new", "a", "b", "c")] == [
+        20,
+        120,
+        220,
+        320,
+    ]
+
+
+def test_what_can_never_start_moves_no_plan() -> None:
+    jobs = [running("r", ["n1"], 10), old("old", 10), j("new", 2, 100, priority=1000)]
+    snapshot = Snapshot(nodes=nodes(1), queues=[Queue(name="q")], jobs=jobs, now=5)
+    assert by_priority(depth=1).schedule(snapshot).planned["default/old"].start == 10
