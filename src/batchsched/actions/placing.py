@@ -162,9 +162,8 @@ def _start(
             statement.allocate(task, node)
         return starts
 
-    try_in_order(session, nodes, starts_there)
+    try_in_order(nodes, starts_there)
     try_in_order(
-        session,
         tasks_needed(session, job),
         lambda task: not session.job_ready(job) and place(session, statement, task, NOW),
     )

@@ -66,17 +66,18 @@ def waits_for_company(session: Session, task: TaskState) -> bool:
     return bool(near and near.required) and not any(session.placement.feasible(task))
 
 
-def try_in_order(
-    session: Session, tasks: Iterable[TaskState], place: Callable[[TaskState], bool]
-) -> None:
-    """Place tasks one after the other; those that wait for company again after each placement."""
+def try_in_order(tasks: Iterable[TaskState], place: Callable[[TaskState], bool]) -> None:
+    """Place tasks one after the other; those that must be near others again after each placement.
+
+    Each may have a place of its own, which may refuse it until another task has started.
+    """
     waiting, aside = deque(tasks), list[TaskState]()
     while waiting:
         task = waiting.popleft()
         if place(task):
             waiting.extendleft(reversed(aside))
             aside.clear()
-        elif waits_for_company(session, task):
+        elif task.info.pod_affinity is not None and task.info.pod_affinity.required:
             aside.append(task)
 
 

@@ -494,7 +494,7 @@ def _start_promised_jobs(session: Session) -> None:
         with session.statement(is_trial=True) as statement:
             promised = session.in_task_order(job.having(TaskStatus.PIPELINED))
             for starts in (_starts_as_promised, _starts_anywhere):
-                try_in_order(session, promised, partial(starts, session, statement))
+                try_in_order(promised, partial(starts, session, statement))
                 if session.job_ready(job):
                     statement.commit(fulfils=True)
                     break
