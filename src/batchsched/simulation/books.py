@@ -460,7 +460,13 @@ class Timeline:
 
     def earliest(self, job: Asking) -> tuple[float, list[tuple[int, int, int]]] | None:
         """Take places at the first moment at which there are any; None: there are never."""
-        for moment in self.moments():
+        moments = self.moments()
+        if len(self._open) == len(job.shape.needed) == 1 and not self._open[0].reservations:
+            [(kind, count)] = job.shape.needed
+            one, steps = job.shape.kinds[kind], self._of(self._open[0])
+            both = zip(steps.times, steps.free, strict=True)
+            moments = [time for time, free in both if one.room(free, count) >= count]
+        for moment in moments:
             places = self.place(job, moment)
             if places is not None:
                 return moment, places

@@ -90,8 +90,8 @@ class Pool:
         self.running: list[tuple[float, int]] = []
         """The expected ends of running jobs, with the jobs, sorted."""
         self.events: list[tuple[float, int, int, int, int]] = []
-        self.unended = dict[int, float]()
-        """The start of each job that has started and whose end has not been processed."""
+        self.unended: dict[int, float] | None = None
+        """The start of each running job whose end has not been processed, if anybody watches."""
         self._sequence = count
         self._corrector = corrector
         self._corrections = dict[int, int]()
@@ -129,7 +129,9 @@ class Pool:
         now = self.now
         estimate, run = self.estimate[job], self.runs[job]
         self.free -= size
-        self.started_at[job] = self.unended[job] = now
+        self.started_at[job] = now
+        if self.unended is not None:
+            self.unended[job] = now
         self.expected[job] = expected = now + estimate
         insort(self.running, (expected, job))
         self._sequence = sequence = self._sequence + 1
@@ -203,8 +205,7 @@ def run_on_pool(
     scheduler = make_scheduler(pool)
     prediction = _prediction(pool, workload, runs, predictor, corrector)
     arrivals = Arrivals(workload, lambda time, job: pool.push(time, _ARRIVAL, job, job))
-    once_an_instant = settings.passes == "instant"
-    progress = settings.progress
+    once_an_instant, progress = settings.passes == "instant", settings.progress
     events, estimate, ended_at = pool.events, pool.estimate, pool.ended_at
     decide, ended = False, 0
     arrivals.push_next()
@@ -221,7 +222,8 @@ def run_on_pool(
             if pool.release(job):
                 scheduler.released(job)
             ended_at[job] = now
-            del pool.unended[job]
+            if pool.unended is not None:
+                del pool.unended[job]
             if prediction is not None:
                 prediction.ended(job, runs[job])
             arrivals.happened(job, now, "ended")
@@ -263,7 +265,8 @@ class _Watched:
 
     @property
     def running(self) -> Mapping[int, float]:
-        return self._pool.unended
+        running = self._pool.unended
+        return {} if running is None else running
 
 
 def _prediction(
@@ -285,6 +288,7 @@ def _prediction(
     prediction = predictor.begin(workload, runs)
     watch = getattr(prediction, "watch", None)
     if watch is not None:
+        pool.unended = {}
         watch(_Watched(pool))
     return prediction
 
