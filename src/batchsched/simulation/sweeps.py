@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 from batchsched.errors import Fault
 from batchsched.model.cluster import NodeInfo
 from batchsched.model.validation.arguments import checks_arguments
-from batchsched.model.validation.values import shown
+from batchsched.model.validation.values import is_text, shown
 from batchsched.simulation.checks import SimulationError, faults_of_count, is_number
 from batchsched.simulation.metrics import Part, confidence_interval, mean
 from batchsched.simulation.policies import Policy
@@ -249,6 +249,14 @@ def sweep(
         raise SimulationError.at(
             "workload", "expected either a workload or variants (workloads by name)"
         )
+    accepted = simulate.__kwdefaults__ or {}
+    unknown = [
+        Fault("settings", f"expected one of {', '.join(accepted)}; got {shown(name)}")
+        for name in settings or {}
+        if not is_text(name) or name not in accepted
+    ]
+    if unknown:
+        raise SimulationError(unknown)
     named = {"": workload} if workload is not None else dict(variants or {})
     given = {"ties": ties, "passes": passes, **(settings or {})}
     counted = {"tau": tau, "warm_up": warm_up, "cool_down": cool_down}
@@ -312,8 +320,13 @@ def _digest(workload: Workload, given: Mapping[str, object]) -> str:
     digest = blake2b(digest_size=8)
     for name, column in workload.columns().items():
         digest.update(f"{name} {column}".encode())
-    text = f"{workload.machine} {[(name, given[name]) for name in sorted(given)]}"
-    digest.update(_ADDRESS.sub("", text).encode())
+    digest.update(f"{workload.machine} {workload.machine and workload.machine.infos}".encode())
+    for name in sorted(given):
+        try:
+            text = f"{name} {given[name]!r}"
+        except Exception as cause:  # what has no text has no digest, and is no argument
+            raise SimulationError.at("settings", f"{name}: it has no text") from cause
+        digest.update(_ADDRESS.sub("", text).encode())
     return digest.hexdigest()
 
 
