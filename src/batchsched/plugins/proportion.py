@@ -99,7 +99,7 @@ def water_fill(
     shares = [weights[name] for name in unmet]
     had: list[list[float]] = [[0] * len(unmet) for _ in remaining]
     wanted = [list(column) for column in zip(*[requests[name] for name in unmet], strict=True)]
-    most: list[list[float]] | None = None
+    most: list[list[float]] = []  # empty: there are no bounds
     if names and (limits or guarantees):
         had, most = _bounds(remaining, requests, names, limits or {}, guarantees or {})
         wanted = [list(map(min, *columns)) for columns in zip(wanted, most, strict=True)]
@@ -114,7 +114,7 @@ def water_fill(
         dealt: list[list[float]] = []
         is_bounded = False
         for position, (left, before, asked) in enumerate(zip(remaining, had, wanted, strict=True)):
-            if most is None:
+            if not most:
                 there = [old + left * ratio for old, ratio in zip(before, ratios, strict=True)]
             else:
                 there = _level(left, before, most[position], shares)
@@ -143,8 +143,7 @@ def water_fill(
         shares = list(compress(shares, short))
         had = [list(compress(column, short)) for column in had]
         wanted = [list(compress(column, short)) for column in wanted]
-        if most is not None:
-            most = [list(compress(column, short)) for column in most]
+        most = [list(compress(column, short)) for column in most]
     return deserved
 
 

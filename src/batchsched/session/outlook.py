@@ -10,7 +10,7 @@ Some nodes refuse a task only for what evictions can remove.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from operator import attrgetter
@@ -59,7 +59,7 @@ _Move = tuple[TaskState, TaskStatus, NodeState | None]
 
 
 @contextmanager
-def _moved(session: Session, moves: Iterable[_Move]) -> Iterator[None]:
+def _moved(session: Session, moves: Iterable[_Move]) -> Generator[None]:
     """Move tasks, and move them back at the end. O(moves)."""
     ledger, back = session.ledger, list[tuple[TaskState, TaskStatus, NodeState | None, bool]]()
     try:
