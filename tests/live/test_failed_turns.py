@@ -458,3 +458,26 @@ def test_what_is_on_loan_is_found_on_nodes_whose_positions_have_changed(
 
 def test_turns_are_spared_where_gangs_wait() -> None:
     assert live_through(1, CONFIGS[1], 10) > 10
+
+
+@pytest.mark.parametrize("shares", ["proportion", "capacity"])
+def test_a_turn_in_which_a_limit_took_part_is_tried_again_where_nothing_opens(shares: str) -> None:
+    # g has a task that its queue may not have beside o, and one that fits nowhere.
+    small, large = gang("g", (2, 1), min_available=1).tasks
+    large = evolve(large, resreq=Resource(milli_cpu=1000, memory=1 << 60))
+    tiers = [{"plugins": ["priority", "gang", "predicates", shares]}]
+    scheduler = Scheduler(SchedulerConfig.from_mapping({"actions": "allocate", "tiers": tiers}))
+    cluster = Cluster(
+        nodes=[node_of("n0", unschedulable=True), node_of("n1")],
+        queues=[Queue(name="q0", limit=ResourceLimit(milli_cpu=3000))],
+        jobs=[
+            running("o", {"o": "n0"}, 2),
+            evolve(gang("g", (2, 1), min_available=1), tasks=[small, large]),
+        ],
+    )
+    live = scheduler.attach(cluster)
+    for _ in range(2):
+        assert not live.schedule().binds
+    cluster.apply(TaskSucceeded("o"))
+    assert [bind.task_uid for bind in live.schedule().binds] == ["g-0"]
+    assert live.schedule() == scheduler.schedule(cluster.snapshot())

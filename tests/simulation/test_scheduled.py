@@ -324,3 +324,25 @@ def test_the_tree_is_that_of_the_end() -> None:
 def test_a_queue_of_which_nobody_is_has_no_figures(ask: Callable[..., object]) -> None:
     with pytest.raises(SimulationError, match=r"queue: expected a queue of some job"):
         ask(of_a_tree(), queue="speach")
+
+
+def test_a_queue_that_is_set_remembers_the_use_by_its_users() -> None:
+    # a used all until 100; while c runs, the queue is set; then b goes before a, who came first.
+    usage = {"name": "usage", "arguments": {"scope": "users", "halfLife": 1000}}
+    config = SchedulerConfig.from_mapping(
+        {"actions": "allocate", "tiers": [{"plugins": [usage, "gang", "predicates"]}]}
+    )
+    jobs = [
+        Job(id=number, submit=submit, run=run, processors=1, user=user, queue="q")
+        for number, (user, submit, run) in enumerate(
+            [("a", 0, 100), ("c", 50, 10), ("a", 101, 10), ("b", 102, 10)]
+        )
+    ]
+    queue = Queue(name="q")
+    run = simulate(
+        Workload(jobs).on(nodes=1),
+        Scheduled(config=config, queues=[queue]),
+        incidents=[QueueSet(at=105, queue=queue)],
+    )
+    starts = run.starts_by_id()
+    assert starts[3] < starts[2]
