@@ -47,10 +47,14 @@ LONGEST = 6
 """For how many cycles the most important job is watched."""
 
 
-def deciding(order: str, shares: str) -> Scheduler:
+def deciding(order: str, shares: str, unready: str = "discard") -> Scheduler:
     tiers = [{"plugins": FIRST_TIER}, {"plugins": SHARES[shares]}]
     named = {"tiers": tiers} if SHARES[shares] else {}
-    return Scheduler(SchedulerConfig.from_mapping({"actions": order.split(), **named}))
+    actions = [
+        {"name": name, "arguments": {"unready": unready} if name == "allocate" else {}}
+        for name in order.split()
+    ]
+    return Scheduler(SchedulerConfig.from_mapping({"actions": actions, **named}))
 
 
 def tasks_of(name: str, count: int, cpus: int) -> list[TaskInfo]:
@@ -77,6 +81,7 @@ class Stream:
         )
         self.arrival = random.randint(0, 6)
         self.order, self.shares = random.choice(ORDERS), random.choice(list(SHARES))
+        self.unready = random.choice(("discard", "hold"))
 
     def happenings(self, living: Cycles, number: int) -> list[Event]:
         """Let some tasks of small jobs end, and others come."""
@@ -105,7 +110,7 @@ class Stream:
 
     def until_it_comes(self) -> Cycles:
         """Let small jobs come and end until the most important job comes."""
-        using = deciding(self.order, self.shares)
+        using = deciding(self.order, self.shares, self.unready)
         living = Cycles(using, Snapshot(nodes=self.nodes, queues=[Queue(name="q")]))
         for number in range(self.arrival):
             living.cluster.apply(*self.happenings(living, number))
@@ -142,7 +147,7 @@ def test_it_starts_as_soon_whether_allocate_or_preempt_is_first(seed: int) -> No
     stream = Stream(seed)
     snapshot = stream.until_it_comes().snapshot
     orders = "allocate preempt", "preempt allocate"
-    ways = [deciding(order, stream.shares) for order in orders]
+    ways = [deciding(order, stream.shares, stream.unready) for order in orders]
     one, other = (stream.waits(Cycles(using, snapshot), closed=True) for using in ways)
     assert one == other
 

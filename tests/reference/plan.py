@@ -105,8 +105,11 @@ class _Planner:
         queue = self.session.queues[job.queue]
         if not need or (limits is not None and limits.never_allows(queue, need)):
             return False
+        held, self.takes = self.takes, {}
         times = [NOW, *moments(self.session, [])]
-        return any(self.place_each_at(need, start) is not None for start in times)
+        fits = any(self.place_each_at(need, start) is not None for start in times)
+        self.takes = held
+        return fits
 
     def hold_old_plan(self, job: JobInfo) -> None:
         need = self.need_of(job)

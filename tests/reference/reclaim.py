@@ -37,6 +37,7 @@ def reclaim(session: Session) -> None:
 
 def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -> bool:
     """Give a job its turn; return whether it gets another turn."""
+    tasks[:] = session.possible(job, tasks)
     return claimant_turn(
         session,
         job,
