@@ -11,6 +11,7 @@ from tests.support.invariants import check_cycle
 
 from batchsched import (
     CycleResult,
+    Eviction,
     Queue,
     ResourceLimit,
     Scheduler,
@@ -19,6 +20,7 @@ from batchsched import (
 from batchsched.testing import InvariantViolation
 
 S = TaskStatus
+LOST = Eviction(task_uid="lost-1", node_name="n1", action="preempt", for_task_uid="w-1")
 
 
 class TestProtection:
@@ -89,10 +91,11 @@ class TestProtection:
 
 class TestClaims:
     SNAPSHOT = cluster(
-        [node("n1", "2C2G"), node("n2", "1C1G", unschedulable=True)],
+        [node("n1", "3C3G"), node("n2", "1C1G", unschedulable=True)],
         job("r", "1C1G@n1", "1C1G@n1", minimum=1),
         job("w", "1C1G"),
         job("v", "", queue="q2"),
+        job("lost", "1C1G@n1", queue="nowhere"),
         queues=["q", "q2"],
     )
 
@@ -126,6 +129,14 @@ class TestClaims:
             (
                 lambda r: placed(evicted(r, "r-1", "w-1", "backfill"), "w-1", S.PIPELINED, "n1"),
                 "by backfill, which never evicts",
+            ),
+            (
+                lambda r: evolve(r, evictions=[LOST]),
+                "'lost-1' is evicted from 'n1' by preempt, but it does not belong to a job of the",
+            ),
+            (
+                lambda r: evicted(r, "r-1", "lost-1"),
+                "by preempt for 'lost-1', which does not belong to a job of the session",
             ),
         ],
     )

@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 from tests.support.clusters import cluster, job, node
 from tests.support.doctoring import evicted, placed
+from tests.support.elastic import elastic, room
 from tests.support.expecting import (
     GANG,
     ONE_WAITS,
@@ -34,6 +35,7 @@ from batchsched import (
     Scheduler,
     Taint,
     TaintEffect,
+    TaskGroup,
     TaskStatus,
 )
 
@@ -322,3 +324,38 @@ class TestGangs:
 
         said = "task 'r-1' is evicted for job 'default/g', which needs 3 tasks and will have 1"
         expect("gangs", snapshot, policy("preempt"), doctor, said)
+
+    def test_more_tasks_than_the_maximum(self) -> None:
+        one = elastic("j", {None: "PP"}, min_available=1, max_available=1)
+
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(placed(result, "j-0", S.BINDING, "n"), "j-1", S.BINDING, "n")
+
+        said = "job 'default/j': expected at most 1, got 2 (0 before)"
+        expect("gangs", room(4, [one]), policy("allocate"), doctor, said)
+
+    def test_enough_tasks_in_the_wrong_groups(self) -> None:
+        groups = [TaskGroup("x", min=1), TaskGroup("y", min=1)]
+        one = elastic("j", {"x": "PP", "y": "P"}, groups=groups, min_available=2)
+
+        def doctor(result: CycleResult) -> CycleResult:
+            without = placed(result, "j-y-0", S.PENDING)
+            return placed(placed(without, "j-x-0", S.BINDING, "n"), "j-x-1", S.BINDING, "n")
+
+        said = "job 'default/j' lacks tasks of 'y', but a task of it is bound"
+        expect("gangs", room(2, [one]), policy("allocate"), doctor, said)
+
+    @pytest.mark.parametrize("at_minimum", ["protect", "whole-job"])
+    def test_a_part_of_a_replica_is_evicted(self, at_minimum: str) -> None:
+        groups = [TaskGroup("core", min=1), TaskGroup("x", min=2)]
+        one = elastic("r", {"core": "R", "x": "RR"}, groups=groups, min_groups=1, min_available=1)
+        snapshot = room(3, [one, elastic("w", {None: "P"}, min_available=1, priority=5)])
+
+        def doctor(result: CycleResult) -> CycleResult:
+            gone, spared = result.evictions
+            return evolve(placed(result, spared.task_uid, S.RUNNING, "n"), evictions=(gone,))
+
+        said = "group 'x' of job 'default/r' was complete and has 1 tasks left"
+        gang = {"name": "gang", "arguments": {"atMinimum": at_minimum}}
+        config = policy("preempt", plugins=["priority", gang, "predicates"])
+        expect("gangs", snapshot, config, doctor, said)

@@ -337,9 +337,10 @@ def _may_stand_in_the_way(
 
 def _goes_alone(cycle: Cycle, uid: str) -> bool:
     """Return whether a task that was evicted is surplus: its job was not evicted with it."""
-    if not cycle.policy.evicts_whole_jobs:
-        return True
     job = cycle.job_of[uid]
+    has_replicas = bool(job.groups) and "gang" in cycle.policy.plugins
+    if not cycle.policy.evicts_whole_jobs and not has_replicas:
+        return True
     return not job.groups and any(
         task.status is TaskStatus.RUNNING and cycle.after[task.uid].status is TaskStatus.RUNNING
         for task in job.tasks
