@@ -19,9 +19,12 @@ from tests.support.living import Life, apply_plainly, events_to_build
 from batchsched import (
     ConditionReason,
     EventError,
+    Hold,
+    HoldKind,
     JobCondition,
     JobInfo,
     NodeInfo,
+    Plan,
     PluginError,
     Queue,
     Resource,
@@ -429,3 +432,55 @@ def test_memory_does_not_grow_with_the_number_of_cycles() -> None:
     later, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert later < 1.2 * settled + 200_000
+
+
+class LifeWithPromises(LifeWithTimes):
+    """Jobs and tasks are held, nodes are reserved, and starts are planned."""
+
+    def start(self) -> Snapshot:
+        snapshot = super().start()
+        random = self.random
+        empty = list(snapshot.nodes)
+        jobs = []
+        for job in snapshot.jobs:
+            where = random.choice(snapshot.nodes).name
+            tasks = []
+            for task in job.tasks:
+                if empty and self._chance(0.4) and task.resreq <= empty[-1].allocatable:
+                    there = {"status": TaskStatus.RUNNING, "start_time": 0.0}
+                    tasks.append(evolve(task, **there, node_name=empty.pop().name))
+                elif self._chance(0.3):
+                    large = task.resreq + Resource(milli_cpu=random.choice((0, 7000)))
+                    there = {"status": TaskStatus.RESERVED, "resreq": large}
+                    tasks.append(evolve(task, **there, node_name=where))
+                else:
+                    tasks.append(task)
+            plan = Plan(start=random.choice((0, 4)), nodes={task.uid: where for task in job.tasks})
+            jobs.append(evolve(job, tasks=tasks, plan=plan if self._chance(0.3) else None))
+        return evolve(snapshot, jobs=jobs)
+
+    def job(self, now: float) -> JobInfo:
+        job = super().job(now)
+        hold = Hold(HoldKind.GATE, "example.com/gate")
+        tasks = [evolve(task, holds=[hold] if self._chance(0.1) else ()) for task in job.tasks]
+        admission = Hold(HoldKind.NOT_ADMITTED, "team")
+        return evolve(job, tasks=tasks, holds=[admission] if self._chance(0.15) else ())
+
+
+@settings(max_examples=10)
+@given(seed=seeds, shares=st.sampled_from(["proportion", "capacity"]), keep=st.booleans())
+def test_law_two_schedulers_that_hold_reserve_and_plan_decide_as_from_scratch(
+    seed: int, shares: str, keep: bool
+) -> None:
+    life = LifeWithPromises(seed)
+    cluster = Cluster(life.start())
+    tiers = [{"plugins": ["priority", "gang", "drf", "predicates", shares]}]
+    plan = {"name": "plan", "arguments": {"keep": keep, "depth": 2}}
+    reserves = {"name": "allocate", "arguments": {"starvationThreshold": 2, "unready": "hold"}}
+    schedulers = [
+        Scheduler(SchedulerConfig.from_mapping({"actions": actions, "tiers": tiers}))
+        for actions in ([plan, "preempt", "allocate"], [reserves, "backfill", "reserve", "reclaim"])
+    ]
+    attached = [(scheduler, scheduler.attach(cluster)) for scheduler in schedulers]
+    for _ in range(6):
+        go_on(life, cluster, *life.random.choice(attached))
