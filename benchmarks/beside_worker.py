@@ -22,31 +22,15 @@ def without_numpy() -> None:
     sys.modules["numpy"] = None  # type: ignore[assignment]
 
 
+MOVES = ("binds", "evictions", "pipelined", "conditional", "reserved")
+
+
 def canonical(result: Any) -> bytes:
-    """Return what a result decides, without the sentences that are written for people."""
-    content = result.to_dict()
-    content["queues"] = {}  # repeats what is decided, and not all commits tell it
-    for uid, reason in content["pending"].items():
-        kept = ("why", "tally", "held_by", "share")
-        content["pending"][uid] = {key: reason[key] for key in kept}
-    for job in content["jobs"].values():
-        if job["condition"] is not None:
-            job["condition"] = {key: job["condition"][key] for key in ("reason", "plugin")}
-    return json.dumps(_told_by_all(content), sort_keys=True, separators=(",", ":")).encode()
-
-
-def _told_by_all(content: Any) -> Any:
-    """Return it without the facts of `Unfit` that earlier commits said only in sentences."""
-    if isinstance(content, dict):
-        later = (
-            ("beyond_deserved", "excess", "queue")
-            if {"detail", "plugin", "reason"} <= content.keys()
-            else ()
-        )
-        return {key: _told_by_all(each) for key, each in content.items() if key not in later}
-    if isinstance(content, list | tuple):
-        return [_told_by_all(each) for each in content]
-    return content
+    """Return what a result decides, in what every commit tells of it."""
+    moves = {
+        name: [(each.task_uid, each.node_name) for each in getattr(result, name)] for name in MOVES
+    }
+    return json.dumps(moves, separators=(",", ":")).encode()
 
 
 def workload(name: str, scale: float) -> Callable[[], dict[str, Any]]:

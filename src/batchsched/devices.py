@@ -567,7 +567,7 @@ def allocate(
         faults += (Fault(*problem) for problem in each_problems(name, items, kind, problems))
     if not is_integer(tries) or tries < 1:
         faults.append(Fault("tries", f"expected an integer, 1 or more, got {shown(tries)}"))
-    if order not in ("listed", "tight", "spread"):
+    if type(order) is not str or order not in ("listed", "tight", "spread"):
         message = f"expected 'listed', 'tight' or 'spread', got {shown(order)}"
         faults.append(Fault("order", message))
     of_node = cast("tuple[Device, ...]", parts["devices"][0])

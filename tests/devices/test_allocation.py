@@ -286,25 +286,31 @@ def test_a_selector_that_raises_is_named():
 
 
 def test_all_faults_are_told_at_once():
-    policy = CapacityPolicy(min=3, max=2, step=0, values=(2, 1))
     wrong = Device(
         name="g",
         driver="d",
         attributes={"x": 1, "d/x": 1.5},  # type: ignore[dict-item]
-        capacity={"m": -1},
-        policies={"m": policy},
+        capacity={"m": -1, "n": 1},
+        policies={
+            "m": CapacityPolicy(step=0),
+            "n": CapacityPolicy(min=3, max=2, values=(2, 1)),
+        },
         counters={"s": {"n": 1}},
     )
-    request = DeviceRequest(name="r", count=0, admin=True, capacity={"m": 1}, select=("device.x",))
-    bad = claim(request, constraints=(DeviceConstraint(),))
+    bad = claim(
+        DeviceRequest(name="r", count=0, select=("device.x",)),
+        DeviceRequest(name="s", admin=True, capacity={"m": 1}),
+        constraints=(DeviceConstraint(),),
+    )
     with pytest.raises(ArgumentError) as told:
         allocate([bad], [wrong], tries=0, order="best")  # type: ignore[arg-type]
     paths = [fault.path for fault in told.value.faults]
     for path in (
-        *("claims[0].requests[0].count", "claims[0].requests[0].capacity", "tries", "order"),
+        *("claims[0].requests[0].count", "claims[0].requests[1].capacity", "tries", "order"),
         *("claims[0].requests[0].select[0]", "claims[0].constraints[0]"),
         *("devices[0].attributes['d/x']", "devices[0].attributes", "devices[0].capacity['m']"),
-        *(f"devices[0].policies['m'].{part}" for part in ("min", "step", "values", "default")),
+        *("devices[0].policies['m'].step", "devices[0].policies['n'].min"),
+        *("devices[0].policies['n'].values", "devices[0].policies['n'].default"),
     ):
         assert path in paths
     sets = [CounterSet(name="s", counters={"k": 1})]

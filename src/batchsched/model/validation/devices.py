@@ -77,24 +77,28 @@ def _policy_problems(policy: object) -> Problems:
     if not is_of(policy, CapacityPolicy):
         yield "", f"expected a CapacityPolicy, got {shown(policy)}"
         return
-    limits = {name: getattr(policy, name) for name in ("default", "min", "max")}
-    for name, amount in limits.items():
-        if amount is not None:
-            yield from under(name, _amount_problems(amount))
-    if policy.step is not None:
-        yield from integer_problems("step", policy.step, "an integer, 1 or more", least=1)
-    not_amounts = list(each_problems("values", policy.values, "amounts", _amount_problems))
-    yield from not_amounts
-    least, most = policy.min, policy.max
-    if is_integer(least) and is_integer(most) and least > most:
-        yield "min", f"expected at most max, {most}, got {least}"
-    if not not_amounts and any(one >= other for one, other in pairwise(policy.values)):
+    problems = list(_fields_of_policy_problems(policy))
+    yield from problems
+    if problems:
+        return
+    if policy.min is not None and policy.max is not None and policy.min > policy.max:
+        yield "min", f"expected at most max, {policy.max}, got {policy.min}"
+    if any(one >= other for one, other in pairwise(policy.values)):
         yield "values", f"expected rising amounts, got {shown(policy.values)}"
     in_steps = [name for name in ("min", "max", "step") if getattr(policy, name) is not None]
     if policy.values and in_steps:
         yield "values", f"expected either values or {' and '.join(in_steps)}, got both"
     if policy.default is None and (policy.values or in_steps):
         yield "default", "expected an amount for requests that name none, got None"
+
+
+def _fields_of_policy_problems(policy: CapacityPolicy) -> Problems:
+    for name in ("default", "min", "max"):
+        if getattr(policy, name) is not None:
+            yield from under(name, _amount_problems(getattr(policy, name)))
+    if policy.step is not None:
+        yield from integer_problems("step", policy.step, "an integer, 1 or more", least=1)
+    yield from each_problems("values", policy.values, "amounts", _amount_problems)
 
 
 def device_problems(device: object, /) -> Problems:
@@ -183,31 +187,39 @@ def _request_problems(request: object, *, is_alternative: bool = False) -> Probl
     if not is_of(request, DeviceRequest):
         yield "", f"expected a DeviceRequest, got {shown(request)}"
         return
+    problems = list(_fields_of_request_problems(request))
+    yield from problems
+    if problems:
+        return
+    if request.admin and request.capacity:
+        yield "capacity", "expected nothing for an admin request, which holds nothing"
+    if not request.alternatives:
+        return
+    if is_alternative:
+        yield "alternatives", "expected none: alternatives are not nested"
+        return
+    if request != DeviceRequest(name=request.name, alternatives=request.alternatives):
+        yield "alternatives", "expected only a name beside them: each says what it asks for"
+    yield from _repeated("alternatives", "alternatives", [a.name for a in request.alternatives])
+
+
+def _fields_of_request_problems(request: DeviceRequest) -> Problems:
     yield from text_problems("name", request.name)
     if is_text(request.name) and "/" in request.name:
         yield "name", f"expected a name without '/', got {request.name!r}"
-    if request.count != "all" and not (is_integer(request.count) and request.count >= 1):
+    is_all = is_text(request.count) and request.count == "all"
+    if not is_all and not (is_integer(request.count) and request.count >= 1):
         yield "count", f"expected an integer, 1 or more, or 'all', got {shown(request.count)}"
     yield from each_problems("select", request.select, "selectors", _selector_problems)
     yield from _map_problems("capacity", request.capacity, _asked_problems)
     yield from each_problems("tolerations", request.tolerations, "Toleration", toleration_problems)
     yield from truth_problems("admin", request.admin)
-    if request.admin is True and request.capacity:
-        yield "capacity", "expected nothing for an admin request, which holds nothing"
-    if request.alternatives and is_alternative:
-        yield "alternatives", "expected none: alternatives are not nested"
-        return
     yield from each_problems(
         "alternatives",
         request.alternatives,
         "DeviceRequest",
         lambda each: _request_problems(each, is_alternative=True),
     )
-    if request.alternatives:
-        if request != DeviceRequest(name=request.name, alternatives=request.alternatives):
-            yield "alternatives", "expected only a name beside them: each says what it asks for"
-        named = [each.name for each in request.alternatives if is_of(each, DeviceRequest)]
-        yield from _repeated("alternatives", "alternatives", named)
 
 
 def least_devices(request: DeviceRequest, /) -> int:
