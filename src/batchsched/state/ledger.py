@@ -318,12 +318,17 @@ class Ledger:
 
         O(tasks on the node).
         """
-        tasks = [
-            task
-            for task in node.tasks.values()
-            if task.may_leave and task.job is not None and task.job.in_session
-        ]
-        running = node.running = RunningTasks(tasks, self.dimensions.zero)
+        tasks: list[TaskState] = []
+        has_bound = False
+        for task in node.tasks.values():
+            # Most tasks run: this is `TaskState.may_leave` without a call for each of them.
+            if task.status is not TaskStatus.RUNNING:
+                if not task.may_leave:
+                    continue
+                has_bound = True
+            if task.job is not None and task.job.in_session:
+                tasks.append(task)
+        running = node.running = RunningTasks(tasks, self.dimensions.zero, has_bound=has_bound)
         return running
 
     def admit(self, job: JobState, *, is_admitted: bool) -> None:

@@ -335,11 +335,11 @@ class RunningTasks:
 
     __slots__ = ("_held", "_zero", "all", "has_bound")
 
-    def __init__(self, tasks: Sequence[TaskState], zero: Vector) -> None:
+    def __init__(self, tasks: Sequence[TaskState], zero: Vector, *, has_bound: bool) -> None:
         self.all = tasks
         """All tasks, in no meaningful order."""
-        self.has_bound = any(task.status is _BINDING for task in tasks)
-        """Whether this cycle has bound any of them."""
+        self.has_bound = has_bound
+        """Whether this cycle may have bound any of them."""
         self._zero = zero
         self._held: dict[QueueState | None, Vector] | None = None
         """For each queue, what its tasks hold together; None: not computed yet."""
