@@ -236,7 +236,7 @@ class Capacity(Plugin):
         Pairs of a dimension and the queue whose limit would be exceeded; None: the room for all.
         """
         size = self.size(tasks)
-        never = self._exceeded(queue, size) if "Q6" in self._state.rules else []
+        never = self._exceeded(queue, size)
         now, then = self.holdings(), self.holdings(leaving, tasks)
         found: list[tuple[str, str | None]] = []
         for d in self.dimensions:

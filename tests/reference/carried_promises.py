@@ -54,7 +54,7 @@ def start_promised_jobs(session: Session) -> None:
         job = session.tiers.next_job(jobs)
         jobs.remove(job)
         if not session.statement(job, partial(_start, session, job), is_earned=True):
-            session.statement(job, partial(_start_elsewhere, session, job), is_earned=True)
+            session.statement(job, partial(_start, session, job, anywhere=True), is_earned=True)
         refused = [task for task in job.tasks if _is_kept(session, task)]
         session.hopeless |= {task.uid for task in refused if _is_refused(session, task)}
 
@@ -73,10 +73,6 @@ def _is_refused(session: Session, task: TaskInfo) -> bool:
     fits = session.accounts(node).fits_now(task.start_request)
     session.state.restore(saved)
     return not (is_accepted and fits)
-
-
-def _start_elsewhere(session: Session, job: JobInfo) -> bool:
-    return "Q2" in session.rules and _start(session, job, anywhere=True)
 
 
 def _start(session: Session, job: JobInfo, *, anywhere: bool = False) -> bool:
@@ -107,11 +103,7 @@ def _start(session: Session, job: JobInfo, *, anywhere: bool = False) -> bool:
 def end_promises(session: Session) -> None:
     """Drop, at close, promises that became impossible, and those of jobs that then have too few."""
     kept = [task for job in session.jobs for task in job.tasks if _is_kept(session, task)]
-    over = [
-        task
-        for task in kept
-        if (task.uid in session.hopeless if "P3" in session.rules else _is_over(session, task))
-    ]
+    over = [task for task in kept if task.uid in session.hopeless]
     for task in over:
         session.state.take_off(task)
     for task in kept:
@@ -120,20 +112,6 @@ def end_promises(session: Session) -> None:
             job
         ):
             session.state.take_off(task)
-
-
-def _is_over(session: Session, task: TaskInfo) -> bool:
-    node = _node_of(session, task)
-    if any(
-        session.state.status(other) is TaskStatus.RELEASING
-        for other in session.state.tasks_on(node)
-    ):
-        return False
-    saved = session.state.save()
-    session.state.take_off(task)
-    can_start = _can_start(session, task, node)
-    session.state.restore(saved)
-    return not can_start
 
 
 def places_to_keep(session: Session) -> Iterator[TaskInfo]:

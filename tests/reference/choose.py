@@ -55,10 +55,8 @@ def feasible_nodes(session: Session, task: TaskInfo) -> list[NodeInfo]:
 
 def searched_nodes(session: Session, task: TaskInfo) -> list[NodeInfo]:
     """Return the open nodes that accept a task now and as they will be, for actions that evict."""
-    nodes = accepted_nodes(session, task)
-    if "P1" in session.rules:
-        nodes = session.tiers.accepted(task, session.nodes, View.PROMISED)
-        nodes = session.tiers.accepted(task, nodes, View.LATER)
+    nodes = session.tiers.accepted(task, session.nodes, View.PROMISED)
+    nodes = session.tiers.accepted(task, nodes, View.LATER)
     return open_nodes(session, task, nodes)
 
 
@@ -73,8 +71,7 @@ def is_searched(session: Session, task: TaskInfo) -> bool:
 
 def curable_nodes(session: Session, task: TaskInfo) -> list[NodeInfo]:
     """Return the open nodes that refuse a task only for reasons that evicting may cure."""
-    view = View.PROMISED if "P1" in session.rules else View.NOW
-    nodes = session.tiers.curable(task, session.nodes, view)
+    nodes = session.tiers.curable(task, session.nodes)
     return open_nodes(session, task, nodes)
 
 

@@ -442,7 +442,7 @@ class _Search:
 
     def _keeps(self, node: NodeInfo, units: Sequence[Unit]) -> bool:
         """Return whether units may leave a node that accepts the task, and have it accept it."""
-        if "P1" not in self._session.rules or node.name in self._refusing:
+        if node.name in self._refusing:
             return True
         leaving = members([list(unit.victims) for unit in units])
         return self._session.accepts_without(self._task, node, leaving)

@@ -92,15 +92,9 @@ def make_room(
     def may_leave(other: TaskInfo) -> bool:
         return session.may_leave(other, action, session.job_of(task))
 
-    def asks(node: NodeInfo) -> bool:
-        """Return whether it matters who leaves a node, whatever that frees."""
-        return "P1" in session.rules or node in curable
-
     def keeps(node: NodeInfo, units: Sequence[Unit]) -> bool:
         """Return whether units may leave a node that accepts the task, and have it accept it."""
-        return (
-            node in curable or not asks(node) or session.accepts_without(task, node, members(units))
-        )
+        return node in curable or session.accepts_without(task, node, members(units))
 
     def chosen_on(node: NodeInfo, units: Sequence[Unit]) -> list[TaskInfo] | None:
         accounts = session.accounts(node)
@@ -116,7 +110,7 @@ def make_room(
                 request.fits(accounts.future_idle + freed)
                 and request.fits(accounts.eventual + new)
                 and (may_use_idle or request.fits(freed))
-                and (not asks(node) or session.accepts_without(task, node, gone))
+                and session.accepts_without(task, node, gone)
                 and (capacity is None or capacity.allows(queue, [task], gone))
             )
 
@@ -124,8 +118,8 @@ def make_room(
         return None if taken is None else members(taken)
 
     def fits_as_it_is(node: NodeInfo) -> bool:
-        return session.accounts(node).fits_later(request) and (
-            not asks(node) or session.accepts_without(task, node, [])
+        return session.accounts(node).fits_later(request) and session.accepts_without(
+            task, node, []
         )
 
     def nodes_for(node: NodeInfo) -> list[NodeInfo]:

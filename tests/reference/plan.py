@@ -58,7 +58,7 @@ class _Planner:
         session = self.session
         if self.options.keep:
             for job in session.tiers.jobs_in_order(session.jobs):
-                if "Q3" not in session.rules or not self.is_outranked(job):
+                if not self.is_outranked(job):
                     self.hold_old_plan(job)
         waiting = {
             name: [job for job in session.jobs if job.queue == name] for name in session.queues

@@ -121,7 +121,7 @@ class Plugin:
         """Return the nodes that the plugin's predicates accept."""
         return list(nodes)
 
-    def curable(self, _task: TaskInfo, _nodes: Sequence[NodeInfo], _view: View) -> list[NodeInfo]:
+    def curable(self, _task: TaskInfo, _nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
         """Return the nodes that it refuses only for reasons that evicting may cure."""
         return []
 
@@ -182,10 +182,8 @@ class Priority(Plugin):
 
     def task_order(self, left: TaskInfo, right: TaskInfo) -> int:
         """Put the task of the job of higher priority first, then that of higher priority."""
-        if "Q1" in self._state.rules:
-            jobs = compare(self._of_job(right), self._of_job(left))
-            return jobs or compare(right.priority, left.priority)
-        return compare(right.priority, left.priority)
+        jobs = compare(self._of_job(right), self._of_job(left))
+        return jobs or compare(right.priority, left.priority)
 
     def _of_job(self, task: TaskInfo) -> float:
         job = self._state.job_of.get(task.uid)

@@ -34,10 +34,10 @@ class Predicates(Plugin):
             and affinity.accepts(node)
         ]
 
-    def curable(self, task: TaskInfo, nodes: Sequence[NodeInfo], view: View) -> list[NodeInfo]:
+    def curable(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
         """Return the nodes that refuse a task only for reasons that evicting may cure."""
         by_node = self._state.tasks_by_node()
-        affinity = AffinityRule(self._state, task, view)
+        affinity = AffinityRule(self._state, task, View.PROMISED)
         return [
             node
             for node in nodes
@@ -45,7 +45,7 @@ class Predicates(Plugin):
             and (
                 affinity.is_curable(node)
                 or (
-                    not self._has_room_for(task, node, by_node[node.name], view)
+                    not self._has_room_for(task, node, by_node[node.name], View.PROMISED)
                     and affinity.accepts(node)
                 )
             )

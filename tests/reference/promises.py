@@ -31,8 +31,7 @@ def make_promises_real(session: Session, job: JobInfo) -> None:
 def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
     def keeps(taken: list[list[TaskInfo]]) -> bool:
         """Return whether the node accepts the task once they have left."""
-        gone = members(taken)
-        return "P1" not in session.rules or session.accepts_without(task, node, gone)
+        return session.accepts_without(task, node, members(taken))
 
     bound = {session.state.job_of[bind.task_uid].uid for bind in session.state.binds}
     candidates = running_on(
@@ -61,7 +60,7 @@ def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
             accounts.future_idle + total_of(victim.resreq for victim in leaving)
         ) and request.fits(accounts.eventual + total_of(victim.resreq for victim in own))
 
-    if "P1" in session.rules and not session.tiers.accepted(task, [node], View.PROMISED):
+    if not session.tiers.accepted(task, [node], View.PROMISED):
         return False
     units = [unit for unit in units if keeps([unit])]
     taken = enough_victims(units, lambda taken: is_enough(taken) and keeps(taken), keeps)

@@ -31,7 +31,6 @@ from tests.reference.preempt import preempt
 from tests.reference.reclaim import reclaim
 from tests.reference.reservations import drop_useless_reservations
 from tests.reference.reserve import reserve
-from tests.reference.rules import IN_LIBRARY
 from tests.reference.session import NO_BOUND, Session
 
 __all__ = ["reference_schedule"]
@@ -39,9 +38,7 @@ __all__ = ["reference_schedule"]
 OCCUPYING = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
 
 
-def reference_schedule(
-    snapshot: Snapshot, conf: Mapping[str, object], rules: frozenset[str] = IN_LIBRARY
-) -> CycleResult:
+def reference_schedule(snapshot: Snapshot, conf: Mapping[str, object]) -> CycleResult:
     """Run one cycle with plain loops.
 
     `conf` is a parsed kube-batch configuration. The reasons of pending tasks are left empty, and
@@ -51,7 +48,7 @@ def reference_schedule(
     not exact, so results may differ if a sum differs from a capacity by exactly `EPSILON`.
     """
     read = read_conf(conf)
-    session = Session(snapshot, read, rules)
+    session = Session(snapshot, read)
     keep_promises(session)
     start_promised_jobs(session)
     for action in read.actions:
@@ -74,7 +71,7 @@ def _run(session: Session, action: ActionConf, conf: Conf) -> None:
             plan(session, action.arguments)
         case "preempt":
             _read_limits(session, action)
-            preempt(session, unblocks="P4" in session.rules and conf.unblocks(action))
+            preempt(session, unblocks=conf.unblocks(action))
         case "reclaim":
             _read_limits(session, action)
             reclaim(session)

@@ -22,7 +22,6 @@ from tests.reference.capacity import lacking, needed
 from tests.reference.conf import Conf
 from tests.reference.dependencies import waits_for
 from tests.reference.groups import HOPED, Groups, Statuses, has_groups
-from tests.reference.rules import IN_LIBRARY
 from tests.reference.state import Accounts, Saved, State, Take, View, less, total_of
 from tests.reference.tiers import Tiers
 
@@ -35,14 +34,13 @@ NO_BOUND = 1 << 60
 class Session:
     """One cycle, from the snapshot to the decisions."""
 
-    def __init__(self, snapshot: Snapshot, conf: Conf, rules: frozenset[str] = IN_LIBRARY) -> None:
-        self.rules = rules
+    def __init__(self, snapshot: Snapshot, conf: Conf) -> None:
         self.snapshot = snapshot
         self.now = snapshot.now
         self.nodes = snapshot.nodes
         self.queues = {queue.name: queue for queue in snapshot.queues}
         promises_repel = any(map(conf.cures, conf.actions))
-        self.state = State(snapshot, promises_repel=promises_repel, rules=rules)
+        self.state = State(snapshot, promises_repel=promises_repel)
         self.tiers = Tiers(conf, self.state)
         self.failed_tasks: set[str] = set()
         """UIDs of the tasks for which an action found no place; statements do not undo this."""
@@ -136,22 +134,11 @@ class Session:
         return {node.name: self.state.accounts(node, by_node[node.name]) for node in self.nodes}
 
     def accepts_without(self, task: TaskInfo, node: NodeInfo, gone: Iterable[TaskInfo]) -> bool:
-        """Return whether a node is accepted without the given tasks and those that are leaving."""
+        """Return whether a node will accept a task without the given tasks and those leaving."""
         saved = self.state.save()
-        if "P1" in self.rules:
-            for other in gone:
-                self.state.take_off(other)
-            accepted = self.tiers.accepted(task, [node], View.LATER)
-            self.state.restore(saved)
-            return bool(accepted)
-        leaving = [
-            other
-            for other in self.state.tasks_on(node)
-            if self.state.status(other) is TaskStatus.RELEASING
-        ]
-        for other in [*leaving, *gone]:
+        for other in gone:
             self.state.take_off(other)
-        accepted = self.tiers.accepted(task, [node])
+        accepted = self.tiers.accepted(task, [node], View.LATER)
         self.state.restore(saved)
         return bool(accepted)
 
@@ -222,7 +209,7 @@ class Session:
     ) -> list[TaskInfo]:
         """Return tasks without those that its queue may never have, if enough others are left."""
         limits, queue = self.tiers.limits, self.queues[job.queue]
-        if limits is None or "Q6" not in self.rules:
+        if limits is None:
             return list(tasks)
         left = [task for task in tasks if not limits.never_allows(queue, [task])]
         return left if self._are_enough(job, left, statuses) else list(tasks)
@@ -239,7 +226,7 @@ class Session:
         limits = self.tiers.limits
         assert limits is not None
         together: list[TaskInfo] = []
-        for task in tasks if "Q6" in self.rules else ():
+        for task in tasks:
             if limits.allows(self.queues[job.queue], [*together, task]):
                 together.append(task)
         if not self._are_enough(job, together, statuses):
@@ -284,12 +271,7 @@ class Session:
         if self.state.status(task) is TaskStatus.RUNNING:
             return True
         job = self.job_of(task)
-        if (
-            "Q5" not in self.rules
-            or job is claimant
-            or not self.state.is_bound_now(task)
-            or self.state.is_backfill(task)
-        ):
+        if job is claimant or not self.state.is_bound_now(task) or self.state.is_backfill(task):
             return False
         return task.uid not in self.state.earned or (
             action == "preempt" and self.tiers.knows_priority and claimant.priority > job.priority
@@ -320,8 +302,7 @@ class Session:
     def gives_way(self, job: JobInfo, claimant: JobInfo) -> list[TaskInfo]:
         """Return what a job was promised, or has and has not bound, that a claimant may take."""
         if (
-            "Q2" not in self.rules
-            or not self.tiers.knows_priority
+            not self.tiers.knows_priority
             or job.queue != claimant.queue
             or job.priority >= claimant.priority
         ):
@@ -390,7 +371,7 @@ class Session:
 
     def promises_hold(self, before: Saved) -> bool:
         """Return whether nodes accept what was placed or promised since then, all in place."""
-        return "P2" not in self.rules or all(
+        return all(
             self._holds(task)
             for uid, task in self.state.tasks.items()
             if self.state.status(task) in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)

@@ -102,7 +102,7 @@ class Proportion(Plugin):
             jobs = [job for job in state.snapshot.jobs if job.queue == queue.name]
             if jobs:
                 self._jobs[queue.name] = jobs
-        self._deserved = self._water_filling()
+        self._deserved = self._within_bounds()
 
     def _sum(self, queue_name: str, statuses: tuple[TaskStatus, ...]) -> Resource:
         return total_of(
@@ -114,38 +114,6 @@ class Proportion(Plugin):
 
     def _allocated(self, queue_name: str) -> Resource:
         return self._sum(queue_name, CHARGED)
-
-    def _water_filling(self) -> dict[str, Resource]:
-        """Return what each queue deserves."""
-        if "P5" in self._state.rules:
-            return self._within_bounds()
-        weights = {queue.name: queue.weight for queue in self._state.snapshot.queues}
-        request = {
-            name: self._limited(name, self._sum(name, (*CHARGED, *WANTED))) for name in self._jobs
-        }
-        deserved = {name: Resource() for name in self._jobs}
-        remaining = self._total
-        unmet = sorted(self._jobs)
-        while unmet and not remaining.is_empty():
-            total_weight = sum(weights[name] for name in unmet)
-            if not total_weight:
-                break  # those that are left get nothing
-            increases: list[Resource] = []
-            decreases: list[Resource] = []
-            for name in list(unmet):
-                before = deserved[name]
-                after = before + remaining * (weights[name] / total_weight)
-                after = self._limited(name, after)
-                if request[name].fits(after):
-                    after = after.min_with(request[name])
-                    unmet.remove(name)
-                deserved[name] = after
-                increases.append(_excess(after, before))
-                decreases.append(_excess(before, after))
-            if len(unmet) == len(increases):
-                break  # no request was met: everything is distributed, except for rounding errors
-            remaining = remaining - total_of(increases) + total_of(decreases)
-        return deserved
 
     def _within_bounds(self) -> dict[str, Resource]:
         """Return what each queue deserves: what is dealt out, and at least what is guaranteed.
@@ -252,7 +220,7 @@ class Proportion(Plugin):
         """Return whether a queue may take tasks within its limit, without some others."""
         if not tasks:
             return True
-        if "Q6" in self._state.rules and self.never_allows(queue, tasks):
+        if self.never_allows(queue, tasks):
             return False
         mine = [task for task in leaving if self._state.job_of[task.uid].queue == queue.name]
         gone = total_of(t.resreq for t in mine if not self._state.is_backfill(t))
@@ -272,8 +240,6 @@ class Proportion(Plugin):
 
     def _others_wait_for_guarantees(self, queue: Queue, dimension: str) -> bool:
         """Return whether another queue does not use all that it is guaranteed."""
-        if "P5" not in self._state.rules:
-            return False
         inner = {one.parent for one in self._state.snapshot.queues}
         return any(
             other.guarantee.get(dimension)

@@ -25,7 +25,6 @@ from batchsched import (
 )
 from batchsched import TaskStatus as S
 from tests.reference.amounts import Amount
-from tests.reference.rules import IN_LIBRARY
 
 __all__ = ["Accounts", "Place", "Saved", "State", "Take", "View", "less", "total_of"]
 
@@ -157,10 +156,8 @@ class State:
         snapshot: Snapshot,
         *,
         promises_repel: bool = False,
-        rules: frozenset[str] = IN_LIBRARY,
     ) -> None:
         self.snapshot = snapshot
-        self.rules = rules
         self.promises_repel = promises_repel
         """Whether anti-affinity also considers tasks to which a node is promised."""
         self.tasks: dict[str, TaskInfo] = {}

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.reference import reference_schedule
-from tests.reference.rules import ALL
 from tests.support import golden as check
 
 pytestmark = pytest.mark.slow
@@ -22,7 +21,7 @@ def test_the_reference_decides_as_the_golden_cases_do(path):
     every = EVERY_LARGE if path.name.startswith("medium") else EVERY
     for case in list(check.load_cases(path))[::every]:
         snapshot = check.snapshot_of(case)
-        result = reference_schedule(snapshot, case["conf"], ALL)
+        result = reference_schedule(snapshot, case["conf"])
         assert check.differences(case, result, snapshot) == [], case["name"]
         if path.name in IN_ORDER_OF_BINDING and case["name"] not in BROKEN_GANG_BINDS_FIRST:
             names = {task.uid: task.full_name for job in snapshot.jobs for task in job.tasks}

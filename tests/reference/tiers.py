@@ -165,8 +165,7 @@ class Tiers:
     def limits(self) -> Capacity | Proportion | None:
         """The plugin that limits what queues hold, if one is configured."""
         limited = any(
-            queue.limit is not None
-            or ("P5" in self._state.rules and not queue.guarantee.is_empty())
+            queue.limit is not None or not queue.guarantee.is_empty()
             for queue in self._state.snapshot.queues
         )
         kinds = (Capacity, Proportion) if limited else (Capacity,)
@@ -258,12 +257,12 @@ class Tiers:
             left = plugin.accepted(task, left, view)
         return left
 
-    def curable(self, task: TaskInfo, nodes: Sequence[NodeInfo], view: View) -> list[NodeInfo]:
+    def curable(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
         """Return the nodes that are refused only for reasons that evictions may remove."""
         names = {
             node.name
             for plugin in self._all("enablePredicate")
-            for node in plugin.curable(task, nodes, view)
+            for node in plugin.curable(task, nodes)
         }
         return [node for node in nodes if node.name in names]
 

@@ -28,9 +28,7 @@ class Waiting:
 
     def set_aside(self, task: TaskInfo) -> bool:
         """Set a task that found no place aside, if it may find one later in the turn."""
-        if "Q4" not in self._session.rules or task.pod_affinity is None:
-            return False
-        if not task.pod_affinity.required or self._is_accepted(task):
+        if task.pod_affinity is None or not task.pod_affinity.required or self._is_accepted(task):
             return False
         self.aside.append(task)
         return True
