@@ -185,6 +185,8 @@ def canonical(result: CycleResult, *, with_queues: bool) -> bytes:
     content: Any = result.to_dict()
     if not with_queues:
         content["queues"] = {}
+    if not content["taken_back"]:
+        del content["taken_back"]  # as earlier commits, which took nothing back
     # The record of a search for victims names its action, and a replay has no actions; texts, and
     # the facts that they are made of, repeat what is decided.
     content["pending"] = {
