@@ -75,10 +75,11 @@ class Unit:
 
     @property
     def value(self) -> tuple[object, ...]:
-        """The smallest is the most valuable."""
+        """The smallest is the most valuable: the job's priority goes before that of its tasks."""
         first = self.job.tasks[0]
-        place = -first.priority, first.creation_time, min(task.uid for task in self.job.tasks)
-        return not self.is_fixed, self.kind, *place, self.number
+        of_priorities = -self.job.priority, -first.priority
+        place = first.creation_time, min(task.uid for task in self.job.tasks)
+        return not self.is_fixed, self.kind, *of_priorities, *place, self.number
 
     @property
     def victims(self) -> tuple[TaskInfo, ...]:
@@ -168,6 +169,11 @@ class Leaf:
     def met(self) -> Amounts:
         return {name: min(self.fair.get(name, 0), self.nominal[name]) for name in self.nominal}
 
+    @property
+    def met_units(self) -> list[Unit]:
+        """What the leaf deserves and can be met: of the units that F covers, those that fit it."""
+        return covered(covered(self.units, self.fair), self.met)
+
     def word(self, share: Amounts) -> Word:
         """A letter for each unit."""
         ones = covered(self.units, share)
@@ -226,19 +232,26 @@ class Measure:
 def settled(snapshot: Snapshot, result: CycleResult) -> Snapshot:
     """The cluster when all that was decided has come about, and what was evicted waits again.
 
-    A gang also has what it holds while it waits for those that leave.
+    A gang also has what it holds while it waits for those that leave, but not if that is too little
+    even with them: it gives up at the end of the cycle what is not bound.
     """
 
-    def placed(task: TaskInfo) -> TaskInfo:
+    def placed(task: TaskInfo, *, keeps_what_it_holds: bool) -> TaskInfo:
         outcome = result.tasks.get(task.uid)
         if outcome is None:
             return task
-        if outcome.status.charged:
+        is_held = outcome.status is TaskStatus.ALLOCATED
+        if outcome.status.charged and (keeps_what_it_holds or not is_held):
             return evolve(task, status=TaskStatus.RUNNING, node_name=outcome.node_name)
         return evolve(task, status=TaskStatus.PENDING, node_name=None)
 
-    jobs = [evolve(job, tasks=[placed(task) for task in job.tasks]) for job in snapshot.jobs]
-    return evolve(snapshot, jobs=jobs)
+    def all_placed(job: JobInfo) -> list[TaskInfo]:
+        outcomes = [result.tasks.get(task.uid) for task in job.tasks]
+        there = sum(outcome is not None and outcome.status.charged for outcome in outcomes)
+        keeps = there >= job.min_available
+        return [placed(task, keeps_what_it_holds=keeps) for task in job.tasks]
+
+    return evolve(snapshot, jobs=[evolve(job, tasks=all_placed(job)) for job in snapshot.jobs])
 
 
 def served(snapshot: Snapshot, result: CycleResult) -> Sequence[JobInfo]:
