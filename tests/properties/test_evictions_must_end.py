@@ -20,7 +20,7 @@ from tests.plugins.capacity.worlds import (
     node,
     troubled,
 )
-from tests.support.words import Leaf, Measure, Unit, Word, served, settled, sum_of
+from tests.support.words import Amounts, Leaf, Measure, Unit, Word, served, settled, sum_of
 
 from batchsched import (
     CycleResult,
@@ -154,7 +154,7 @@ def test_ii_a_claim_raises_the_word_of_its_right_and_takes_nothing_that_it_cover
             assert stays_within(leaf, step.snapshot, job, leaf.met)
 
 
-def stays_within(leaf: Leaf, snapshot: Snapshot, job: JobInfo, share: dict[str, int]) -> bool:
+def stays_within(leaf: Leaf, snapshot: Snapshot, job: JobInfo, share: Amounts) -> bool:
     """Whether a leaf would hold no more than a share with what a job lacks at least."""
     held = sum_of(task for unit in leaf.units for task in unit.tasks)
     waiting = [task for task in job.tasks if not task.status.occupies][:1]
@@ -264,7 +264,8 @@ def test_reasons_add_up(snapshot: Snapshot) -> None:
         assert sum(report.out.values()) == report.candidates, report
     event(f"failed claims: {bool(reports)}")
     config = SchedulerConfig.from_mapping(capacity_config("reclaim"))
-    for uid in [uid for uid, reason in result.pending.items() if reason.evictions][:2]:
+    failed = {uid: reason for uid, reason in result.pending.items() if reason.evictions}
+    for uid, reason in list(failed.items())[:2]:
         told = explain(snapshot, result, uid, config=config, try_changes=False)
-        assert told.reason == result.pending[uid]
-        assert all(report.text in str(told) for report in told.reason.evictions)
+        assert told.reason == reason
+        assert all(report.text in str(told) for report in reason.evictions)
