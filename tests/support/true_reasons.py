@@ -507,12 +507,11 @@ def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[
     pending = [task for task in job.tasks if task.uid in cycle.result.pending]
     if condition.undone > len(pending):
         yield f"its condition says that {condition.undone} of {len(pending)} tasks had a place"
-    tried = [task for task in pending if _was_tried(cycle.result.pending[task.uid])]
     if condition.failure is None:
         # If gang does not decide readiness, nodes may be counted for other tasks as well.
-        with_tally = [task for task in tried if cycle.result.pending[task.uid].tally is not None]
+        with_tally = [task for task in pending if cycle.result.pending[task.uid].tally is not None]
         if with_tally and cycle.policy.has("gang", "enableJobReady"):
-            yield f"its condition does not say why no node took {tried[0].uid!r}"
+            yield f"its condition does not say why no node took {with_tally[0].uid!r}"
     # Nodes that plans close are not counted again here.
     elif not cycle.result.planned and not any(
         _is_true_of(cycle, task, condition.failure) for task in pending
@@ -522,7 +521,8 @@ def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[
 
 
 def _was_tried(reason: PendingReason) -> bool:
-    return reason.tally is not None or reason.why in _OF_PLANS
+    # What was taken back tells that alone, though it may have been tried again in vain.
+    return reason.tally is not None or reason.why in (*_OF_PLANS, WhyPending.TAKEN_BACK)
 
 
 def _is_true_of(cycle: Cycle, task: TaskInfo, failure: PlacementFailure) -> bool:
@@ -531,6 +531,8 @@ def _is_true_of(cycle: Cycle, task: TaskInfo, failure: PlacementFailure) -> bool
     if failure.holds:
         return reason.why is WhyPending.HELD and set(reason.holds) <= set(failure.holds)
     refusal = failure.refusal
+    if refusal is not None and reason.why is WhyPending.TAKEN_BACK:
+        return True  # the reason does not say what refused it later
     if refusal is not None and refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE:
         return reason.why is WhyPending.GANG_INCOMPLETE or reason.lacking == refusal.detail
     if refusal is not None:

@@ -20,6 +20,8 @@ from batchsched import (
     NodeTally,
     PendingReason,
     PlacementFailure,
+    Queue,
+    ResourceLimit,
     Scheduler,
     SchedulerConfig,
     TaskStatus,
@@ -131,6 +133,36 @@ class TestOutcomes:
         assert condition is not None
         doctor = self.wrong_job(condition=evolve(condition, **changes))
         expect("outcomes", ONE_WAITS, config, doctor, said)
+
+    @pytest.mark.parametrize(
+        ("limit", "said"),
+        [
+            (None, "0/1 nodes are available: 1 lacks free cpu"),
+            (ResourceLimit(milli_cpu=2000), "'q' would hold 3 cpu, 1 more than its limit"),
+        ],
+    )
+    def test_what_the_condition_says_of_a_task_that_was_taken_back(
+        self, limit: ResourceLimit | None, said: str
+    ) -> None:
+        """It was tried again in vain, which its own reason does not tell."""
+        running = job("r", "1C0G@n1", priority=0)
+        waiting = [job("b", "1C0G", priority=1), job("c", "2C0G", priority=9)]
+        snapshot = evolve(
+            cluster([node("n1", "2C0G")], running, *waiting),
+            queues=[Queue(name="q", limit=limit)],
+        )
+        plugins = ["priority", {"name": "gang", "arguments": {"atMinimum": "whole-job"}}]
+        plugins += ["predicates", "capacity"]
+        config = policy("allocate", "preempt", "allocate", plugins=plugins)
+        result = Scheduler(config).schedule(snapshot)
+        condition = result.jobs["default/b"].condition
+        assert condition is not None
+        assert said in condition.message
+        assert result.pending["b-1"].why is WhyPending.TAKEN_BACK
+        check_cycle(snapshot, result, config)
+        tally = NodeTally(9, 0, {})
+        doctor = self.wrong_job(condition=evolve(condition, failure=PlacementFailure(tally=tally)))
+        expect("outcomes", snapshot, config, doctor, "is true for none of its tasks: 0/9 nodes")
 
     def test_the_counts_of_a_job_that_is_left_out(self) -> None:
         snapshot = cluster([node("n1", "1C1G")], job("b", "1C1G", minimum=2))
