@@ -447,9 +447,10 @@ class Preemptable(Protocol):
     ) -> Sequence[Verdict]:
         """Return a verdict on each candidate, in the given order.
 
-        Candidates are in victim order. Called for each node that the action preempt
-        considers: first with each candidate alone, then with all candidates that are not
-        protected. Must not change any state.
+        Candidates are in victim order. They run, or this cycle has bound them: then they
+        are Binding. Called for each node that the action preempt considers: first with
+        each candidate alone, then with all candidates that are not protected. Must not
+        change any state.
         """
         ...
 
