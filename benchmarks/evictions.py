@@ -13,7 +13,8 @@ What is evicted has left by the next cycle, and waits again.
 
 A queue *has its share* when it lacks less than the largest gang (16 cpu) to it: gangs start whole
 or not at all. An eviction is *wasted* when its claimant does not start in the next cycle, when the
-victims have left. Evictions of the last cycle are not judged.
+victims have left. If its place is taken from it for a more important job of its queue, that one
+has to start instead, in the same cycle or the next. Evictions of the last cycle are not judged.
 
 No clock is involved, so the table is always the same.
 """
@@ -27,7 +28,6 @@ from random import Random
 from attrs import frozen
 
 from batchsched import (
-    Eviction,
     JobInfo,
     NodeInfo,
     Queue,
@@ -89,7 +89,10 @@ class Outcome:
 
     evictions: int
     wasted: int
-    """Evictions whose claimant did not start when the victims had left."""
+    """Evictions for which nobody started when the victims had left.
+
+    That is the claimant or, if its place was taken from it, the task that took it.
+    """
     last_eviction: int
     """The cycle of the last eviction; 0: nobody was evicted."""
     cycles_to_share: int | None
@@ -123,15 +126,23 @@ def simulate(settings: Settings, plugin: str, at_minimum: str) -> Outcome:
     )
     evictions = wasted = last_eviction = 0
     held = _held(snapshot)
-    judged: Sequence[Eviction] = ()
+    judged: list[str] = []
+    """The claimants of earlier evictions that should start in this cycle."""
     cycles_to_share: int | None = None
     for cycle in range(1, settings.cycles + 1):
         result = scheduler.schedule(snapshot)
         started = {bind.task_uid for bind in result.binds}
-        wasted += sum(each.for_task_uid not in started for each in judged)
-        judged = result.evictions
-        evictions += len(judged)
-        if judged:
+        # Preempt alone takes what was promised or started on a promise, for a more important job.
+        took = {
+            each.task_uid: each.for_task_uid
+            for each in (*result.dropped_promises, *result.taken_back)
+        }
+        places = [(uid, took.get(uid)) for uid in judged if uid not in started]
+        wasted += sum(taker is None for _, taker in places)
+        judged = [taker for _, taker in places if taker is not None and taker not in started]
+        judged += [eviction.for_task_uid for eviction in result.evictions]
+        evictions += len(result.evictions)
+        if result.evictions:
             last_eviction = cycle
         snapshot = next_snapshot(snapshot, result, now=float(cycle))
         held = _held(snapshot)
