@@ -141,6 +141,20 @@ class TestLeadersAndWorkers:
         result = deciding(first, shares="capacity", plain=plain).schedule(snapshot)
         assert places(result, "g") == {"g-1": "Binding n3", "g-2": "Binding n2"}
 
+    @pytest.mark.parametrize("plain", [False, True])
+    def test_a_worker_whose_leader_was_promised_a_place_ends_the_turn_of_reclaim(
+        self, plain: bool
+    ) -> None:
+        worker, leader = near_its_leader("g", ONE, ONE, of=9).tasks
+        third = evolve(job("g", *[ONE] * 3, priority=9).tasks[2])
+        gang = evolve(
+            near_its_leader("g", ONE, ONE, minimum=1, of=9), tasks=[worker, leader, third]
+        )
+        low = job("low", f"{ONE}@n1", f"{ONE}@n2", priority=1)
+        snapshot = cluster(zoned("a", "b"), gang, low)
+        result = deciding("preempt", "reclaim", shares="capacity", plain=plain).schedule(snapshot)
+        assert places(result, "g") == {"g-1": "Pending", "g-2": "Pipelined n1", "g-3": "Pending"}
+
     def test_the_rest_of_a_ready_gang_is_tried_again_too(self) -> None:
         one = near_its_leader("g", ONE, ONE, minimum=1)
         result = deciding("allocate").schedule(cluster(zoned("a", "a"), one))

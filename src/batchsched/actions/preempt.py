@@ -49,7 +49,9 @@ class PreemptAction:
         """Go through the queues that have tasks to place, in queue order."""
         waiting = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
         turns = Turns(session, sorted(waiting, key=session.job_order_key))
-        attempts = Attempts(session=session, is_enough=session.job_pipelined, tries_all=True)
+        attempts = Attempts(
+            session=session, is_enough=session.job_pipelined, asks_ahead=True, tries_all=True
+        )
         for queue, of_queue in turns.by_queue():
             for turn in of_queue:
                 if self._serve(session, attempts, turn):

@@ -61,7 +61,9 @@ class ReclaimAction:
             turns = Turns(session, waiting)
         else:
             turns = Turns(session, waiting, by_need=False, closed=session.passes_over)
-        attempts = Attempts(session=session, is_enough=session.job_pipelined, substitutes=False)
+        attempts = Attempts(
+            session=session, is_enough=session.job_pipelined, asks_ahead=True, substitutes=False
+        )
         for turn in turns:
             if self._serve(session, attempts, turn):
                 turns.put_back(turn)

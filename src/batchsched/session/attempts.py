@@ -29,6 +29,7 @@ from itertools import takewhile
 from attrs import define, field
 
 from batchsched.session.known_failures import FailedTurns, foreseen_failure
+from batchsched.session.outlook import accepting_nodes
 from batchsched.session.session import Session
 from batchsched.session.turns import Turn, need_of, tasks_to_place
 from batchsched.state.doors import Door
@@ -60,10 +61,16 @@ def _tasks_of(need: Need | None) -> Sequence[TaskState]:
     return () if need is None else need.tasks
 
 
-def waits_for_company(session: Session, task: TaskState) -> bool:
-    """Return whether a task must be near others and no node accepts it. O(nodes) if so."""
+def waits_for_company(session: Session, task: TaskState, *, ahead: bool) -> bool:
+    """Return whether a task must be near others and no node accepts it. O(nodes) if so.
+
+    `ahead`: whether nodes are asked as they will be, too; see `Attempts.asks_ahead`.
+    """
     near = task.info.pod_affinity
-    return bool(near and near.required) and not any(session.placement.feasible(task))
+    if not (near and near.required):
+        return False
+    nodes = accepting_nodes(session, task) if ahead else None
+    return not any(session.placement.feasible(task) if nodes is None else nodes)
 
 
 def try_in_order(tasks: Iterable[TaskState], place: Callable[[TaskState], bool]) -> None:
@@ -160,7 +167,7 @@ class Goal:
         if reserve is not None and reserve(task):
             self.reserved.append(task)
             return True
-        waits = waits_for_company(attempts.session, task)
+        waits = waits_for_company(attempts.session, task, ahead=attempts.asks_ahead)
         if waits:
             self._aside.append(task)
         if not attempts.substitutes:
@@ -214,7 +221,7 @@ class GroupGoal(Goal):
         """Record that a task found no place; return whether another one, or a node, replaces it."""
         session = self._attempts.session
         session.record_failure(task)
-        if waits_for_company(session, task):
+        if waits_for_company(session, task, ahead=self._attempts.asks_ahead):
             self._aside.append(task)
             self._reserve = reserve
             return True
@@ -263,6 +270,8 @@ class Attempts:
     session: Session
     is_enough: Callable[[JobState], bool]
     """Whether what was placed for a job is enough to keep it."""
+    asks_ahead: bool = False
+    """Whether nodes are those that accept a task as they will be, as for actions that evict."""
     asks_queue: bool = False
     """Whether to require, for a job that is not ready, that its queue may take all that it lacks
     within its limits."""

@@ -58,7 +58,9 @@ class Blocked:
 def unblock(session: Session, rules: EvictionRules) -> None:
     """Let each that is blocked claim once from those that come later."""
     order = blocked(session)
-    attempts = Attempts(session=session, is_enough=session.job_pipelined, tries_all=True)
+    attempts = Attempts(
+        session=session, is_enough=session.job_pipelined, asks_ahead=True, tries_all=True
+    )
     for position, one in enumerate(order):
         later = [other for other in reversed(order[position + 1 :]) if other.is_still(session)]
         if later and one.is_still(session) and has_task_to_place(one.job):
