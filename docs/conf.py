@@ -9,12 +9,8 @@ from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
-from batchsched import CycleResult, SchedulerConfig, Session, Snapshot, __version__
-from batchsched.session import turns
+from batchsched import CycleResult, SchedulerConfig, Snapshot, __version__
 from batchsched.tools import EventLog, Record
-
-# Turns know the session for type checkers alone; their annotations are to be links all the same.
-vars(turns)["Session"] = Session
 
 project = "batchsched"
 author = "the authors of batchsched"

@@ -25,14 +25,9 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, is_text, items_in, shown, truth_problems
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
-from batchsched.session.cycle import (
-    PlacementFactory,
-    PolicyState,
-    Unchanged,
-    close,
-    open_session,
-)
-from batchsched.session.plugins import ConfiguredPlugin
+from batchsched.session.cycle import Unchanged, close, open_session
+from batchsched.session.kept import PlacementFactory, PolicyState
+from batchsched.session.points import ConfiguredPlugin
 from batchsched.session.session import Session
 from batchsched.state.doors import ALL_DOORS, Door
 from batchsched.state.ledger import Ledger

@@ -48,7 +48,7 @@ from batchsched.plugin import (
 )
 from batchsched.plugin.hints import NodeArrays, Numbers
 from batchsched.plugins.nodeorder import NodeOrderPlugin
-from batchsched.session.plugins import ConfiguredPlugin
+from batchsched.session.points import ConfiguredPlugin
 from batchsched.state.vectors import LARGEST_IN_ARRAYS
 
 AMOUNTS = st.integers(0, LARGEST_IN_ARRAYS - 1)

@@ -34,7 +34,7 @@ from batchsched.placement.kinds import Kind
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
 from batchsched.plugin import NodeState, TaskState
 from batchsched.plugins.nodeorder import NodeOrderPlugin
-from batchsched.session.plugins import ConfiguredPlugin
+from batchsched.session.points import ConfiguredPlugin
 from batchsched.state.ledger import Ledger
 from batchsched.testing import configs, snapshots
 

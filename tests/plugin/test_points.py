@@ -19,7 +19,7 @@ from batchsched import (
     default_registry,
 )
 from batchsched.plugin import ExtensionPoints, JobState, SessionView, TaskState, Verdict
-from batchsched.session.plugins import POINTS, points_of
+from batchsched.session.points import POINTS, points_of
 
 
 class ShortNamesFirst:

@@ -38,8 +38,9 @@ from batchsched.plugin import (
     Verdict,
     Vote,
 )
-from batchsched.session.plugins import POINTS as ALL_POINTS
-from batchsched.session.plugins import ConfiguredPlugin, PluginSet
+from batchsched.session.plugins import PluginSet
+from batchsched.session.points import POINTS as ALL_POINTS
+from batchsched.session.points import ConfiguredPlugin
 from batchsched.state.ledger import Ledger
 
 V, P, X = Verdict.VICTIM, Verdict.PASS, Verdict.PROTECTED

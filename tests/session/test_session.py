@@ -22,7 +22,7 @@ from batchsched import (
     TaskStatus,
     UnknownNameError,
 )
-from batchsched.session.cycle import drop_reservations
+from batchsched.session.promises import drop_reservations
 
 S = TaskStatus
 PLUGINS = ("priority", "gang", "drf", "proportion", "predicates", "nodeorder")
@@ -370,12 +370,9 @@ class TestWhatIsRecorded:
 
     def test_a_failure_is_reported_and_remembered(self) -> None:
         of = self.of()
-        task, other = of.task("b-1"), of.task("b-2")
-        assert not of.failed_to_place(task)
+        task = of.task("b-1")
         of.record_failure(task)
         assert of.reports.unplaced == {"b-1": task}
-        assert of.failed_to_place(task)
-        assert not of.failed_to_place(other)
 
     def test_a_statement_that_is_discarded_records_the_places_that_it_took_back(self) -> None:
         of = self.of()
@@ -383,7 +380,7 @@ class TestWhatIsRecorded:
         with of.statement() as statement:
             statement.allocate(task, of.node("n1"))
         assert of.reports.rolled_back == {"b-1": task}
-        assert not of.failed_to_place(task)
+        assert of.reports.unplaced == {}
 
     def test_a_committed_statement_and_a_trial_record_nothing(self) -> None:
         of = self.of()

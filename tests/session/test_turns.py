@@ -13,7 +13,7 @@ from tests.support.clusters import cluster, job, node
 from batchsched import JobInfo, Queue, Snapshot
 from batchsched.action import LiveQueue
 from batchsched.plugin import JobState, Need, QueueState
-from batchsched.session.turns import JobsByNeed, PlainOrder, PlainTree, QueueWalk
+from batchsched.session.orders import JobsByNeed, PlainOrder, PlainTree, QueueWalk
 from batchsched.testing import queue_trees
 
 STEPS = st.lists(

@@ -21,8 +21,9 @@ from batchsched import (
 )
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin import JobState, NodeState, Plugin, TaskState
-from batchsched.session.cycle import PlacementFactory, PolicyState, open_session
-from batchsched.session.plugins import ConfiguredPlugin
+from batchsched.session.cycle import open_session
+from batchsched.session.kept import PlacementFactory, PolicyState
+from batchsched.session.points import ConfiguredPlugin
 from batchsched.state.ledger import Ledger
 from tests.support.hints import HINTS, hints_of
 

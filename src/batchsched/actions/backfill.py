@@ -19,6 +19,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
+from batchsched.session.limits import may_take_task
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turns, has_task_to_place
 from batchsched.state.memory import Reads, Remembered, forget
@@ -61,7 +62,7 @@ class BackfillAction:
                 pending[job] = tasks
         for job in sorted(pending, key=session.job_order_key):
             for task in session.in_task_order(pending[job]):
-                if not session.may_take_task(task):
+                if not may_take_task(session, task):
                     continue
                 if self.best_node:
                     node = session.best_node(task, Fit.NOW)
@@ -108,7 +109,7 @@ def _releases(session: Session, job: JobState, threshold: float | None) -> bool:
 def _start_as_backfill(session: Session, job: JobState) -> None:
     with session.statement() as statement:
         for task in tasks_needed(session, job):
-            node = session.best_node(task, Fit.NOW) if session.may_take_task(task) else None
+            node = session.best_node(task, Fit.NOW) if may_take_task(session, task) else None
             if node is None:
                 session.record_failure(task)
             else:
@@ -201,7 +202,7 @@ class _Displacing:
     def _place(self, statement: Statement, task: TaskState) -> list[TaskState] | None:
         """Place a task; return the tasks that it displaced, or None if there is no place."""
         session = self._session
-        if not session.may_take_task(task):
+        if not may_take_task(session, task):
             return None
         node = session.best_node(task, Fit.NOW)
         if node is not None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import FITS, Fit, first_of_best
 from batchsched.session.attempts import tasks_needed, try_in_order
+from batchsched.session.limits import may_take_task
 from batchsched.session.outlook import accepting_nodes
 from batchsched.session.session import Session, Statement
 from batchsched.session.tracing import tell_best
@@ -45,7 +46,7 @@ def place(
         ladder: how the task may fit, in order of preference.
 
     """
-    if not session.may_take_task(task):
+    if not may_take_task(session, task):
         return False
     job = task.job
     assert job is not None
@@ -108,7 +109,7 @@ def _best(
     ]
     best = best_of(session, task, nodes) if nodes else None
     if ahead is not None and session.teller is not None:
-        tell_best(session, task, fit, best, nodes)
+        tell_best(session.teller, session.plugin_set.node_scores, task, fit, best, nodes)
     return best
 
 
@@ -156,7 +157,7 @@ def _start(
             node is not None
             and session.placement.refusal(task, node) is None
             and node.fits_now(task.init_resreq)
-            and session.may_take_task(task)
+            and may_take_task(session, task)
         )
         if starts and node is not None:
             statement.allocate(task, node)

@@ -23,16 +23,10 @@ from batchsched.actions.profile import (
 from batchsched.model.cluster import Plan
 from batchsched.model.reasons import PendingReason, PlannedWait, waits_by_plan
 from batchsched.plugin.arguments import Arguments
+from batchsched.session.limits import allowed_together, exceeds_most, need_of, record_limit
 from batchsched.session.plugins import PRIORITY
 from batchsched.session.session import Session, Statement
-from batchsched.session.turns import (
-    Turn,
-    Turns,
-    allowed_together,
-    exceeds_most,
-    need_of,
-    tasks_to_place,
-)
+from batchsched.session.turns import Turn, Turns, tasks_to_place
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 
@@ -191,7 +185,7 @@ class _Planner:
             together = allowed_together(session, job, turn.left)
             if together is not None:
                 need, refusal = together, None
-        if session.record_limit(need, refusal):
+        if record_limit(session, need, refusal):
             return False
         if refusal is None:
             # Read before tasks of it start: a need may be remembered without it.

@@ -18,6 +18,7 @@ from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Claim
 from batchsched.session.attempts import Attempts
+from batchsched.session.limits import record_claim_refusal
 from batchsched.session.outlook import refusals_beside_promises
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place
@@ -77,7 +78,7 @@ class ReclaimAction:
                 return False
             answer = session.plugin_set.claim(turn.need, self.rules.recent(session))
             if isinstance(answer, Unfit):
-                session.record_claim_refusal(turn.need, answer)
+                record_claim_refusal(session, turn.need, answer)
                 return False
             claim = answer
         # A job with groups places all that it needs together, or nothing.

@@ -16,8 +16,9 @@ from batchsched.actions.placing import NOW, can_hold_reservation, place, promise
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
+from batchsched.session.limits import need_of, record_limit
 from batchsched.session.session import Session, Statement
-from batchsched.session.turns import has_task_to_place, need_of, tasks_to_place
+from batchsched.session.turns import has_task_to_place, tasks_to_place
 from batchsched.state.groups import Counting
 from batchsched.state.memory import Reads, Remembered
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -237,7 +238,7 @@ def _is_limited(session: Session, job: JobState) -> bool:
     if need is None:
         return False
     assert job.queue is not None
-    return session.record_limit(need, session.allocatable(job.queue, need))
+    return record_limit(session, need, session.allocatable(job.queue, need))
 
 
 def _could_be_scheduled(session: Session, job: JobState) -> bool:
@@ -248,7 +249,7 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
     cycle. If such a job stopped the action, it could do so for ever.
     """
     tasks = tasks_to_place(session, job)
-    if any(session.failed_to_place(task) for task in tasks):
+    if any(task.uid in session.reports.unplaced for task in tasks):
         return False
     with session.statement(is_trial=True) as statement:
         if job.groups is not None:

@@ -21,12 +21,8 @@ from batchsched.model.result import CycleResult, JobOutcome, TaskOutcome
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import truth_problems
 from batchsched.plugin.extension_points import Changes
-from batchsched.session.cycle import (
-    PolicyState,
-    Unchanged,
-    open_session,
-    unchanged_outcome,
-)
+from batchsched.session.cycle import Unchanged, open_session, unchanged_outcome
+from batchsched.session.kept import PolicyState
 from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_ledger import LiveLedger

@@ -29,9 +29,10 @@ from itertools import takewhile
 from attrs import define, field
 
 from batchsched.session.known_failures import FailedTurns, foreseen_failure
+from batchsched.session.limits import may_take, may_take_task, need_of, record_failed_again
 from batchsched.session.outlook import accepting_nodes
 from batchsched.session.session import Session
-from batchsched.session.turns import Turn, need_of, tasks_to_place
+from batchsched.session.turns import Turn, tasks_to_place
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting, GroupState
 from batchsched.state.needs import Need, TasksByGroup, TasksInOrder
@@ -305,14 +306,14 @@ class Attempts:
         if self._failed_turns is not None:
             failed = self._failed_turns.find(job, session.placement)
             if failed is not None:
-                session.record_failed_again(job, failed)
+                record_failed_again(session, job, failed)
                 return ()
         left = turn.left
         if not left:
             return ()
         if isinstance(left, TasksByGroup):
             return self._goals_by_group(job, left)
-        if self.asks_queue and not session.may_take(job, left, need=turn.offered):
+        if self.asks_queue and not may_take(session, job, left, need=turn.offered):
             return ()
         if self._foresees and self._lacks_room(job, left):
             return ()
@@ -328,7 +329,7 @@ class Attempts:
         before = list(takewhile(lambda task: task is not needed[-1], left))
         passed_over = [task for task in before if task not in needed]
         for task in passed_over:
-            self.session.may_take_task(task)  # which says why not
+            may_take_task(self.session, task)  # which says why not
         left.take_out(passed_over)
 
     def _goals_in_order(self, job: JobState, left: TasksInOrder) -> Iterator[Goal]:
@@ -351,7 +352,7 @@ class Attempts:
         session = self.session
         while True:
             tasks = _tasks_of(need_of(session, job, left))
-            if not tasks or (self.asks_queue and not session.may_take(job, left)):
+            if not tasks or (self.asks_queue and not may_take(session, job, left)):
                 if left:
                     session.reports.asked_in_part.add(job.uid)
                 break
@@ -380,7 +381,7 @@ class Attempts:
         assert job.groups is not None
         left = TasksByGroup(job.groups, tasks_to_place(self.session, job))
         tasks = _tasks_of(need_of(self.session, job, left, Counting.RESERVED))
-        if tasks and self.session.may_take(job, left, counting=Counting.RESERVED):
+        if tasks and may_take(self.session, job, left, counting=Counting.RESERVED):
             yield PartGoal(self, job, left, tasks)
 
     def _largest_first(self, tasks: Iterable[TaskState]) -> list[TaskState]:

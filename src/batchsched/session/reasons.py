@@ -47,39 +47,12 @@ from batchsched.model.reasons import (
     too_large,
 )
 from batchsched.session.eviction_reports import add_eviction_reports
+from batchsched.session.kept import WaitingJob
 from batchsched.session.outlook import accepts_without
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, fits, plus, total_of
-
-
-class WaitingJob:
-    """What is known about a waiting job, valid while it does not change."""
-
-    __slots__ = ("_behind", "_blocked_by", "asks_for_all", "uids")
-
-    def __init__(self, pending: Sequence[TaskState]) -> None:
-        self.uids = [task.uid for task in pending]
-        """Its Pending tasks, in task order."""
-        self.asks_for_all = not any(task.is_best_effort for task in pending)
-        """Whether all of them request resources."""
-        self._blocked_by: TaskState | None = None
-        self._behind: Mapping[str, PendingReason] = {}
-
-    def around(self, blocked_by: TaskState) -> Mapping[str, PendingReason]:
-        """Return the reasons of all tasks, given the one that failed; its own is a placeholder.
-
-        O(1) if it is the same task as in the last call.
-        """
-        if blocked_by is not self._blocked_by:
-            self._blocked_by = blocked_by
-            before = self.uids.index(blocked_by.uid) + 1
-            self._behind = {
-                **dict.fromkeys(self.uids[:before], NOT_CONSIDERED),
-                **dict.fromkeys(self.uids[before:], _not_reached(blocked_by)),
-            }
-        return self._behind
 
 
 def _not_reached(blocked_by: TaskState) -> PendingReason:

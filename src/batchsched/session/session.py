@@ -4,34 +4,35 @@ A session combines the ledger, the plugins and the placement engine; actions rea
 cluster only through it. It applies the limits of queues to jobs and tasks, and records what was
 tried for pending reasons. Its statements are operations that are applied at once and can be
 rolled back as a whole, like the `Statement` of the "Kube-batch scheduler framework" document.
+
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Self
 
-from attrs import Factory, define, evolve, field
+from attrs import evolve
 
-from batchsched.causes import UnfitReason
 from batchsched.errors import StatementError, UnknownNameError
-from batchsched.model.cluster import Plan, TaskStatus
-from batchsched.model.reasons import PendingReason, QueueShare, Unfit
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import QueueShare
 from batchsched.model.result import Bind, Eviction, TakenBack
 from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
-from batchsched.session.known_failures import FailedTurn
+from batchsched.session.kept import PolicyState
+from batchsched.session.orders import LiveQueue, PlainOrder
+from batchsched.session.plugins import PluginSet
+from batchsched.session.reports import AcceptedTasks, CycleReports, Plans
 from batchsched.session.tracing import telling_best, telling_first
-from batchsched.session.turns import LiveQueue, PlainOrder, allowed_together, need_of
 from batchsched.session.victims import EvictionScope, EvictionSearch, may_leave
 from batchsched.state.doors import Door
-from batchsched.state.groups import Counting
 from batchsched.state.ledger import audit
 from batchsched.state.memory import Remembered
-from batchsched.state.needs import Need, need_of_task
+from batchsched.state.needs import Need
 from batchsched.state.records import (
     JobState,
     NodeState,
@@ -43,112 +44,9 @@ from batchsched.trace import (
     JobTaken,
     Placed,
     QueuePassedOver,
-    QueueRefused,
     QueueTaken,
     StatementEnded,
 )
-
-if TYPE_CHECKING:
-    from batchsched.session.cycle import PolicyState
-    from batchsched.session.plugins import PluginSet
-
-# Records of a cycle
-
-
-@define(eq=False)
-class CycleReports:
-    """What actions tried in one cycle, and the outcome."""
-
-    unplaced: dict[str, TaskState] = field(factory=dict[str, TaskState])
-    """Tasks that an action tried to place and could not, by UID."""
-    rolled_back: dict[str, TaskState] = field(factory=dict[str, TaskState])
-    """Tasks whose placement was rolled back, by UID."""
-    asked_in_part: set[str] = field(factory=set[str])
-    """The UIDs of jobs whose turns ended before all of their tasks were tried."""
-    refusals: dict[str, Unfit] = field(factory=dict[str, Unfit])
-    """Why queues could last not accept tasks, by UID."""
-    claim_refusals: dict[str, Unfit] = field(factory=dict[str, Unfit])
-    """Why queues could not reclaim resources for tasks, by UID."""
-    lacking_company: set[str] = field(factory=set[str])
-    """The UIDs of tasks that do not fit together although there is enough for one of them."""
-    queues_overused: dict[str, QueueShare | None] = field(factory=dict[str, QueueShare | None])
-    """Queues that an action skipped because they were overused, by name, in that order.
-
-    With what each deserved and had when it was first skipped, if a plugin knows.
-    """
-    broken_promises: dict[str, Unfit] = field(factory=dict[str, Unfit])
-    """Why promises of the last cycle end with this one, by UID of the task."""
-    eviction_searches: dict[tuple[str, str], EvictionSearch] = field(
-        factory=dict[tuple[str, str], EvictionSearch]
-    )
-    """Failed searches for tasks to evict, by task and action."""
-
-
-class Guard(Protocol):
-    """Checks whether planned starts are still possible."""
-
-    def allows(self, task: TaskState, node: NodeState, /) -> bool:
-        """Return whether all plans still fit if a task runs on a node from now to its end."""
-        ...
-
-
-@define
-class Plans:
-    """The plans of a session."""
-
-    made: dict[str, Plan] = Factory(dict[str, Plan])
-    """The plans by UID of the job."""
-    late: list[str] = Factory(list[str])
-    """UIDs of jobs whose planned start is too late."""
-    reasons: dict[str, PendingReason] = Factory(dict[str, PendingReason])
-    """Why jobs wait that are planned or cannot be planned, by UID."""
-    guard: Guard | None = None
-    """Keeps tasks from delaying planned starts; None: there is nothing to check."""
-
-
-class AcceptedTasks:
-    """The tasks that need no further check, as their queue can accept everything their job lacks.
-
-    What a queue may take together it may take one after the other, as long as nothing else is
-    charged.
-    """
-
-    __slots__ = ("_charged", "_charges", "_last", "_tasks")
-
-    def __init__(self, charged: Sequence[JobState]) -> None:
-        """Create an empty set.
-
-        Args:
-            charged: the log of charges, to which each is appended.
-
-        """
-        self._charged = charged
-        self._tasks: set[TaskState] = set()
-        self._last: TaskState | None = None
-        """The task that was last taken."""
-        self._charges = 0
-        """The length of the log then."""
-
-    def replace(self, tasks: Iterable[TaskState]) -> None:
-        """Set the tasks. O(tasks)."""
-        self._tasks = {task for task in tasks if not task.is_backfill}
-        self._last = None
-        self._charges = len(self._charged)
-
-    def take(self, task: TaskState) -> bool:
-        """Remove a task; return whether it was in the set and the set is still valid. O(1)."""
-        if task not in self._tasks:
-            return False
-        charges = len(self._charged)
-        if charges - self._charges > (self._last is not None and self._last.status.charged):
-            self._tasks.clear()
-            return False
-        self._tasks.discard(task)
-        self._last, self._charges = task, charges
-        return True
-
-
-# One cycle
 
 
 class Session:
@@ -215,13 +113,17 @@ class Session:
         ledger.on_refund = plugins.deallocate_listeners
         self.placement = state.placement
         """The engine that finds nodes."""
-        traced = self.teller is not None
+        teller = self.teller
         self.best_node: Callable[[TaskState, Fit], NodeState | None] = (
-            telling_best(self) if traced else state.placement.best
+            state.placement.best
+            if teller is None
+            else telling_best(teller, state.placement, plugins.node_scores)
         )
         """Returns the best of the feasible nodes where a task fits in this way, or None."""
         self.first_node: Callable[[TaskState], NodeState | None] = (
-            telling_first(self) if traced else state.placement.first_feasible
+            state.placement.first_feasible
+            if teller is None
+            else telling_first(teller, state.placement)
         )
         """Returns the first feasible node in node order where a task fits now, or None."""
         self.action_name = ""
@@ -253,7 +155,7 @@ class Session:
         """The Reserved tasks of the snapshot, including those on nodes that no longer exist."""
         self.reports = CycleReports()
         """For pending reasons: what actions tried, and the outcome."""
-        self._accepted_tasks = AcceptedTasks(ledger.log.charged_jobs)
+        self.accepted_tasks = AcceptedTasks(ledger.log.charged_jobs)
         self.plans = Plans()
         """The plans of the action plan."""
         self.remembered = Remembered(ledger.log)
@@ -615,149 +517,7 @@ class Session:
         self.binds = [bind for bind in self.binds if bind.task_uid != task.uid]
         self.taken_back.append(TakenBack(action=self.action_name, **what))
 
-    # What queues allow, and records of what was tried
-
-    def may_take(
-        self,
-        job: JobState,
-        tasks: Collection[TaskState],
-        *,
-        need: Need | None = None,
-        counting: Counting = Counting.HOPED,
-    ) -> bool:
-        """Return whether the queue of a job that is not ready may allocate everything it lacks.
-
-        Or as much of its other tasks. If not, this is recorded for pending reasons. So a gang does
-        not hold resources that its queue's limit makes useless.
-
-        Args:
-            job: the job.
-            tasks: its tasks to place, in task order.
-            need: the part of these that it needs next; None: not known yet.
-            counting: which tasks of its groups count as placed.
-
-        """
-        if not self.plugin_set.limits_queues or self.job_ready(job):
-            return True
-        if need is None:
-            need = need_of(self, job, tasks, counting)
-        assert job.queue is not None
-        refusal = None if need is None else self.plugin_set.allocatable(job.queue, need)
-        if need is None or refusal is None:
-            if Door.ATTEMPTS not in self.plain:
-                self._accepted_tasks.replace(() if need is None else need.tasks)
-            return True
-        if allowed_together(self, job, tasks, counting) is not None:
-            self._accepted_tasks.replace(())
-            return True
-        self._record_refused(job.queue, need, refusal)
-        return False
-
-    def _record_refused(self, queue: QueueState, need: Need, refusal: Unfit) -> None:
-        """Record that a queue may not allocate everything that a job needs."""
-        self._tell_refused(need.tasks, refusal)
-        for task in need.tasks:
-            self.record_refusal(task, refusal)
-        if (
-            refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE
-            and len(need.tasks) > 1
-            and self.plugin_set.allocatable(queue, need_of_task(need.tasks[0])) is None
-        ):
-            self.reports.lacking_company.update(task.uid for task in need.tasks)
-
-    def record_failed_again(self, job: JobState, turn: FailedTurn) -> None:
-        """Record for pending reasons what a failed turn would if it were repeated."""
-        need = turn.need
-        accepts_need = False
-        if need is not None and self.plugin_set.limits_queues and not self.job_ready(job):
-            assert job.queue is not None
-            refusal = self.plugin_set.allocatable(job.queue, need)
-            if refusal is not None and allowed_together(self, job, turn.tasks) is None:
-                self._record_refused(job.queue, need, refusal)
-                return
-            accepts_need = refusal is None
-        for task in turn.failed:
-            # What a queue may take together it may take one after the other.
-            if (accepts_need and task not in turn.beyond_need) or self.may_take_task(task):
-                self.record_failure(task)
-        if turn.undone:
-            self.reports.rolled_back.update((task.uid, task) for task in turn.undone)
-
-    def record_limit(self, need: Need, refusal: Unfit | None) -> bool:
-        """Record why a queue may not allocate a need; return whether waiting would not help.
-
-        Plans and reservations are useless only if the queue is closed or would exceed its limit:
-        resources that other jobs hold become free some time.
-
-        Args:
-            need: the need of a job.
-            refusal: the answer of `allocatable`.
-
-        """
-        if refusal is None or refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE:
-            return False
-        self._tell_refused(need.tasks, refusal)
-        for task in need.tasks:
-            self.record_refusal(task, refusal)
-        return True
-
-    def record_claim_refusal(self, need: Need, refusal: Unfit) -> None:
-        """Record why a queue may not reclaim resources for a need."""
-        self._tell_refused(need.tasks, refusal)
-        self.reports.claim_refusals.update((task.uid, refusal) for task in need.tasks)
-
-    def _tell_refused(self, tasks: Sequence[TaskState], refusal: Unfit) -> None:
-        if self.teller is not None and tasks[0].job is not None:
-            self.teller.tell(
-                QueueRefused(
-                    action=self.action_name,
-                    job=tasks[0].job.uid,
-                    tasks=tuple(task.uid for task in tasks),
-                    refusal=refusal,
-                )
-            )
-
-    def may_take_task(self, task: TaskState, *, leaving: Sequence[TaskState] = ()) -> bool:
-        """Return whether a task may be placed by the limits of its queue and of its job.
-
-        A refusal of the queue is recorded for pending reasons.
-
-        Args:
-            task: the task, Pending.
-            leaving: tasks that would be evicted for it.
-
-        """
-        job = task.job
-        if job is not None and job.groups is not None and not job.groups.may_take(task):
-            return False
-        if not self.plugin_set.limits_queues or self._accepted_tasks.take(task):
-            return True
-        refusal = self.limit_on(task, leaving=leaving)
-        if refusal is None:
-            return True
-        self._tell_refused((task,), refusal)
-        self.record_refusal(task, refusal)
-        return False
-
-    def limit_on(self, task: TaskState, *, leaving: Sequence[TaskState] = ()) -> Unfit | None:
-        """Return why the limits of its queue forbid a task, or None.
-
-        Args:
-            task: the task, Pending.
-            leaving: tasks that would be evicted for it.
-
-        """
-        if not self.plugin_set.limits_queues:
-            return None
-        assert task.job is not None
-        assert task.job.queue is not None
-        need = need_of_task(task, leaving=leaving)
-        return self.plugin_set.allocatable(task.job.queue, need)
-
-    def record_refusal(self, task: TaskState, refusal: Unfit) -> None:
-        """Record why a queue may not accept a task, which an action therefore skips."""
-        self.reports.refusals[task.uid] = refusal
-        self.record_failure(task)
+    # Records of what was tried
 
     def record_failure(self, task: TaskState) -> None:
         """Record that an action tried to place a task and found no node.
@@ -766,10 +526,6 @@ class Session:
         wait for another action to place its job in this cycle.
         """
         self.reports.unplaced[task.uid] = task
-
-    def failed_to_place(self, task: TaskState) -> bool:
-        """Return whether an action of this cycle tried to place the task and found no node."""
-        return task.uid in self.reports.unplaced
 
 
 # Statements

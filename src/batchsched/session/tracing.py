@@ -6,16 +6,12 @@ Turns and statements tell of themselves; see `batchsched.trace`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from batchsched.placement import FITS, Fit
+from batchsched.placement import FITS, Fit, Placement
 from batchsched.plugin.extension_points import Verdict
 from batchsched.plugin.node_functions import NodeScore
 from batchsched.state.records import NodeState, TaskState
 from batchsched.trace import NodeSought, Teller, VerdictsGiven
-
-if TYPE_CHECKING:
-    from batchsched.session.session import Session
 
 GivesVerdicts = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
 """A plugin's function that gives verdicts on candidates for eviction."""
@@ -46,45 +42,46 @@ def telling_verdicts(
     return told
 
 
-def telling_best(session: Session) -> Callable[[TaskState, Fit], NodeState | None]:
+Scores = Sequence[tuple[str, NodeScore]]
+"""The scores of nodes, with the names of their plugins."""
+
+
+def telling_best(
+    teller: Teller, placement: Placement, scores: Scores
+) -> Callable[[TaskState, Fit], NodeState | None]:
     """Return a function that finds the best node, and tells of it and of its scores."""
 
     def best(task: TaskState, fit: Fit) -> NodeState | None:
-        node = session.placement.best(task, fit)
-        fitting = (
-            other
-            for other in session.placement.feasible(task)
-            if FITS[fit](other, task.init_resreq)
-        )
-        tell_best(session, task, fit, node, fitting)
+        node = placement.best(task, fit)
+        fitting = (n for n in placement.feasible(task) if FITS[fit](n, task.init_resreq))
+        tell_best(teller, scores, task, fit, node, fitting)
         return node
 
     return best
 
 
 def tell_best(
-    session: Session,
+    teller: Teller,
+    scored: Scores,
     task: TaskState,
     fit: Fit,
     node: NodeState | None,
     fitting: Iterable[NodeState],
 ) -> None:
     """Tell of the best of the nodes where a task fits, and of its scores."""
-    assert session.teller is not None
-    wants_rivals = session.teller.wants_rivals
+    wants_rivals = teller.wants_rivals
     scores: dict[str, float] = {}
     rivals: dict[str, dict[str, float]] = {}
     if node is not None:
         compared = [node]
-        scored = session.plugin_set.node_scores
         if wants_rivals or any(_is_compared(score, task) for _, score in scored):
             compared += [other for other in fitting if other is not node]
-        scores, *of_others = _scores(session, task, compared)
+        scores, *of_others = _scores(scored, task, compared)
         if wants_rivals:
             rivals = {other.name: each for other, each in zip(compared[1:], of_others, strict=True)}
-    session.teller.tell(
+    teller.tell(
         NodeSought(
-            action=session.action_name,
+            action=teller.action,
             task=task.uid,
             fit=fit.value,
             node=None if node is None else node.name,
@@ -94,16 +91,13 @@ def tell_best(
     )
 
 
-def telling_first(session: Session) -> Callable[[TaskState], NodeState | None]:
+def telling_first(teller: Teller, placement: Placement) -> Callable[[TaskState], NodeState | None]:
     """Return a function that finds the first feasible node, and tells of it."""
 
     def first(task: TaskState) -> NodeState | None:
-        assert session.teller is not None
-        node = session.placement.first_feasible(task)
+        node = placement.first_feasible(task)
         name = None if node is None else node.name
-        session.teller.tell(
-            NodeSought(action=session.action_name, task=task.uid, fit=Fit.NOW.value, node=name)
-        )
+        teller.tell(NodeSought(action=teller.action, task=task.uid, fit=Fit.NOW.value, node=name))
         return node
 
     return first
@@ -117,12 +111,10 @@ def _is_compared(score: NodeScore, task: TaskState) -> bool:
     return specialise is None or specialise(task) is not None
 
 
-def _scores(
-    session: Session, task: TaskState, nodes: Sequence[NodeState]
-) -> list[dict[str, float]]:
+def _scores(scored: Scores, task: TaskState, nodes: Sequence[NodeState]) -> list[dict[str, float]]:
     """Return the sum of each plugin's scores on each of the nodes compared."""
     by_node: list[dict[str, float]] = [{} for _ in nodes]
-    for name, score in session.plugin_set.node_scores:
+    for name, score in scored:
         column: list[float] = [score.score(task, node) for node in nodes]
         if score.normalise is not None:
             low, high = min(column), max(column)

@@ -24,7 +24,7 @@ from collections.abc import (
 )
 from enum import Enum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from attrs import frozen
 
@@ -33,13 +33,11 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import FrozenMap
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.extension_points import Verdict
+from batchsched.session.points import OpenedPlugin
 from batchsched.session.tracing import GivesVerdicts, telling_verdicts
 from batchsched.state.records import JobState, NodeState, RunningTasks, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.trace import Teller
-
-if TYPE_CHECKING:
-    from batchsched.session.plugins import OpenedPlugin
 
 Point = Literal["preemptable", "reclaimable"]
 """The extension point whose verdicts count: for tasks of the claimant's queue, or of others."""

@@ -18,8 +18,9 @@ from batchsched.model.result import CycleResult, QueueOutcome
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.placement import Fit
+from batchsched.session.limits import need_of
 from batchsched.session.session import Session
-from batchsched.session.turns import need_of, tasks_left
+from batchsched.session.turns import tasks_left
 from batchsched.state.groups import Counting
 from batchsched.state.needs import need_of_task
 from batchsched.state.records import JobState, QueueState, SortKey, TaskState

@@ -31,6 +31,7 @@ from batchsched.model.reasons import Unfit
 from batchsched.model.resources import EPSILON
 from batchsched.model.rules import out_of_service
 from batchsched.plugin.arguments import Arguments
+from batchsched.session.limits import limit_on, may_take_task, record_refusal
 from batchsched.session.outlook import (
     accepting_nodes,
     accepts_without,
@@ -188,7 +189,7 @@ class Claimant:
         """Return whether the limits of queues allow it once some tasks have left."""
         if self.limit is None and not self.may_tighten_limits(gone):
             return True
-        return self.session.limit_on(self.task, leaving=gone) is None
+        return limit_on(self.session, self.task, leaving=gone) is None
 
     def may_tighten_limits(self, gone: Iterable[TaskState]) -> bool:
         """Return whether limits may forbid it once tasks have left, though they allow it now.
@@ -492,7 +493,7 @@ def make_room(
         recent=recent,
         curable=curable,
         whole_jobs=None if is_plain else {},
-        limit=session.limit_on(task),
+        limit=limit_on(session, task),
         ways=ways,
     )
     if is_plain or (ways and claimant.limit is not None):
@@ -511,7 +512,7 @@ def make_room(
             known.remember_failure()
     if room is None:
         if claimant.limit is not None:
-            session.record_refusal(task, claimant.limit)
+            record_refusal(session, task, claimant.limit)
         session.record_eviction_search(
             EvictionSearch(
                 task=task,
@@ -524,7 +525,7 @@ def make_room(
             )
         )
         return False
-    if not session.may_take_task(task, leaving=room.victims):
+    if not may_take_task(session, task, leaving=room.victims):
         return False
     take_room(session, statement, task, room.node, room.victims)
     return True

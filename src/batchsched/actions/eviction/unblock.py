@@ -17,6 +17,7 @@ from batchsched.actions.eviction.make_room import Claimant, EvictionRules, RoomO
 from batchsched.actions.placing import NOW_OR_LATER, place, take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.attempts import Attempts
+from batchsched.session.limits import limit_on, may_take_task
 from batchsched.session.plugins import GANG
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turns, has_task_to_place
@@ -164,7 +165,7 @@ def _place(
         recent=rules.recent(session),
         curable=rules.curable,
         whole_jobs=None,
-        limit=session.limit_on(task),
+        limit=limit_on(session, task),
         units=[
             EvictionUnit(each.job, tasks, tasks, (0, ()))
             for each in later
@@ -172,7 +173,7 @@ def _place(
         ],
     )
     room = find_room(claimant, RoomOn(claimant, claimant.feasible()))
-    if room is None or not session.may_take_task(task, leaving=room.victims):
+    if room is None or not may_take_task(session, task, leaving=room.victims):
         return False
     take_room(session, statement, task, room.node, room.victims)
     return True

@@ -16,7 +16,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.plugin.extension_points import Verdict, Vote
 from batchsched.plugin.node_functions import Predicate, Reads
-from batchsched.session.plugins import takes_need
+from batchsched.session.points import takes_need
 from batchsched.state.needs import Need, need_of_job
 from batchsched.state.records import NodeState, QueueState, TaskState
 from batchsched.testing.laws.trial import Trial, owner

@@ -20,7 +20,7 @@ from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.scheduler import Scheduler
-from batchsched.session.cycle import PlacementFactory
+from batchsched.session.kept import PlacementFactory
 from batchsched.session.session import Session, Statement
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus

@@ -1,0 +1,478 @@
+"""Extension points: which plugins have them, which answers make sense, and how these become one.
+
+`RULES` says of each extension point how the answers of plugins are combined; `PluginSet` asks by
+it. Whatever a plugin raises, or answers without sense, becomes a `PluginError` that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
+from inspect import Parameter, signature
+from itertools import chain
+from math import isfinite, isnan
+from numbers import Integral, Real
+from types import FunctionType
+from typing import Any, NamedTuple, TypeVar, cast
+
+from attrs import fields
+
+from batchsched.errors import PluginError, plugin_error
+from batchsched.model.reasons import JobCondition, Unfit
+from batchsched.model.result import QueueOutcome
+from batchsched.model.texts import similar_name
+from batchsched.model.validation.values import shown
+from batchsched.plugin.extension_points import (
+    Hints,
+    Plugin,
+    Vote,
+)
+from batchsched.plugin.hints import EvictionHints
+from batchsched.plugin.node_functions import NodeScore, Predicate
+from batchsched.plugin.session_view import SessionView
+from batchsched.state.needs import Need
+from batchsched.state.records import QueueState
+
+FunctionT = TypeVar("FunctionT")
+
+Named = tuple[str, FunctionT]
+"""A plugin's name and one of its functions."""
+
+Tiers = Sequence[Sequence[Named[Callable[..., Any]]]]
+"""The functions of an extension point, tier by tier, with the names of their plugins."""
+
+
+# Which answers make sense
+
+Wrong = tuple[str, object] | None
+"""What was expected, and what was answered instead; None: nothing is wrong."""
+
+
+def _must_be(expected: str, is_so: Callable[[Any], bool]) -> Callable[..., Wrong]:
+    def wrong(answer: object, *_asked: object) -> Wrong:
+        return None if is_so(answer) else (expected, answer)
+
+    return wrong
+
+
+def _never(_answer: object) -> bool:
+    return False
+
+
+def _is_claim(answer: object) -> bool:
+    points = (
+        *("allows", "at_most", "begin", "changes", "may_take", "nodes_at", "short_of_limits"),
+        *("victims", "why_not"),
+    )
+    return isinstance(answer, Unfit) or all(hasattr(answer, each) for each in points)
+
+
+def _wrong_condition(answer: Any) -> Wrong:
+    _job, condition = answer
+    return None if isinstance(condition, JobCondition) else ("a JobCondition", condition)
+
+
+def _wrong_outcomes(answer: object, *_asked: object) -> Wrong:
+    """Return what is wrong with the outcomes of queues. O(queues)."""
+    if not isinstance(answer, Mapping):
+        return "a mapping of the names of queues to QueueOutcomes", answer
+    given = cast("Mapping[object, object]", answer)
+    if {*map(type, given)} <= {str} and {*map(type, given.values())} <= {QueueOutcome}:
+        return None  # the usual case, with thousands of queues
+    for queue, outcome in given.items():
+        if not isinstance(queue, str):
+            return "the name of a queue", queue
+        if not isinstance(outcome, QueueOutcome):
+            return f"a QueueOutcome for queue {queue!r}", outcome
+    return None
+
+
+def _wrong_score(answer: object) -> Wrong:
+    if not isinstance(answer, NodeScore):
+        return "a NodeScore", answer
+    weight = answer.weight
+    is_sound = type(weight) in (int, float) and isfinite(weight)
+    return None if is_sound else ("a finite number as the weight of a score", weight)
+
+
+def _wrong_share(answer: object, _queue: object) -> Wrong:
+    parts = ("what the queue deserves", "what it has")
+    items = _items(answer)
+    is_pair = items is not None and len(items) == len(parts)
+    return None if is_pair else (f"{' and '.join(parts)}, or None", answer)
+
+
+def _wrong_weights(answer: object, siblings: Sequence[QueueState], _dimension: int) -> Wrong:
+    """Return what is wrong with weights, unless they are one for each sibling. O(siblings)."""
+    weights = _items(answer)
+    if (
+        weights is not None
+        and len(weights) == len(siblings)
+        and all(isinstance(weight, Integral) and int(weight) >= 0 for weight in weights)
+    ):
+        return None
+    return f"{len(siblings)} integers, 0 or more, one for each queue", answer
+
+
+def _are_numbers(answer: object) -> bool:
+    items = _items(answer)
+    return items is not None and all(isinstance(item, Real) for item in items)
+
+
+def _items(answer: object) -> Sequence[object] | None:
+    return cast("Sequence[object]", answer) if isinstance(answer, Sequence) else None
+
+
+# How answers are combined
+
+
+class Rule(NamedTuple):
+    """How the answers of plugins at an extension point are combined, and which make sense."""
+
+    combine: Callable[[Rule, str, Tiers], Callable[..., Any]]
+    """Returns one function that asks all plugins: given this rule, the point, the functions."""
+    wrong: Callable[..., Wrong] = lambda *_: None
+    """Returns what is wrong with an answer, given the answer and what was asked."""
+    sound: type | tuple[()] = ()
+    """Answers of this type make sense without a closer look."""
+    ties: str = ""
+    """The attribute that breaks ties of keys and of the time of creation; empty: none does."""
+
+    def check(self, name: str, point: str, answer: object, *asked: object) -> None:
+        """Raise an error for an answer that makes no sense."""
+        wrong = self.wrong(answer, *asked)
+        if wrong is not None:
+            expected, given = wrong
+            raise PluginError(name, point, f"expected {expected}, got {shown(given)}")
+
+
+def _keys(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+    """Return a function that returns the keys of all plugins, one after the other.
+
+    A queue is ranked with a need; a plugin that takes no need ignores it.
+    """
+    functions = [
+        (name, function, point == "queue_order_key" and takes_need(function))
+        for name, function in chain.from_iterable(tiers)
+    ]
+    ties = rule.ties
+
+    def ask(asked: Any, need: Need | None = None) -> tuple[object, ...]:
+        key: list[object] = []
+        name = ""
+        try:
+            for name, function, by_need in functions:
+                answer = function(asked, need) if by_need else function(asked)
+                if type(answer) is float and isnan(answer):
+                    rule.check(name, point, answer)
+                key.append(answer)
+        except Exception as error:
+            raise plugin_error(name, point, error) from error
+        if ties:
+            key.append(asked.info.creation_time)
+            key.append(getattr(asked, ties))
+        return tuple(key)
+
+    return ask
+
+
+def _votes(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+    """Return a function that returns whether plugins permit something.
+
+    Tier by tier, a rejection decides, or else a permission; without any, True.
+    """
+
+    def ask(asked: Any) -> bool:
+        for tier in tiers:
+            is_permitted = False
+            for name, function in tier:
+                try:
+                    vote = function(asked)
+                except Exception as error:
+                    raise plugin_error(name, point, error) from error
+                if vote is True or vote is Vote.PERMIT:
+                    is_permitted = True
+                elif vote is False or vote is Vote.REJECT:
+                    return False
+                elif vote is not Vote.ABSTAIN:
+                    rule.check(name, point, vote)
+            if is_permitted:
+                return True
+        return True
+
+    def ask_the_only_one(asked: Any) -> bool:
+        # Called several times for each task; nearly all votes take this path.
+        try:
+            vote = only(asked)
+        except Exception as error:
+            raise plugin_error(only_name, point, error) from error
+        return vote if vote is True or vote is False else ask(asked)
+
+    if [len(tier) for tier in tiers] != [1]:
+        return ask
+    ((only_name, only),) = tiers[0]
+    return ask_the_only_one
+
+
+def _first(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+    """Return a function that returns the first answer that is not None."""
+    functions, sound = [*chain.from_iterable(tiers)], rule.sound
+
+    def ask(*asked: Any) -> Any:
+        for name, function in functions:
+            try:
+                answer = function(*asked)
+            except Exception as error:
+                raise plugin_error(name, point, error) from error
+            if answer is not None:
+                if not isinstance(answer, sound):
+                    rule.check(name, point, answer, *asked)
+                return answer
+        return None
+
+    return ask
+
+
+def _of_first_plugin(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+    """Return a function that asks only the first plugin."""
+    functions = [*chain.from_iterable(tiers)][:1]
+
+    def ask(*asked: Any) -> Any:
+        for name, function in functions:
+            try:
+                answer = function(*asked)
+            except Exception as error:
+                raise plugin_error(name, point, error) from error
+            rule.check(name, point, answer, *asked)
+            return answer
+        return None
+
+    return ask
+
+
+def _any(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+    """Return a function that returns whether any plugin says so."""
+    functions = [*chain.from_iterable(tiers)]
+
+    def ask(*asked: Any) -> bool:
+        for name, function in functions:
+            try:
+                answer = function(*asked)
+            except Exception as error:
+                raise plugin_error(name, point, error) from error
+            if answer is not True and answer is not False:
+                rule.check(name, point, answer)
+            if answer:
+                return True
+        return False
+
+    return ask
+
+
+def _sum(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+    """Return a function that returns the sum of all answers."""
+    functions = [*chain.from_iterable(tiers)]
+
+    def ask(*asked: Any) -> float:
+        total: float = 0
+        for name, function in functions:
+            try:
+                answer = function(*asked)
+                rule.check(name, point, answer)
+                total += answer
+            except Exception as error:
+                raise plugin_error(name, point, error) from error
+        return total
+
+    return ask
+
+
+def _all(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+    """Return a function that returns what all plugins list, with the plugins' names."""
+    functions, sound = [*chain.from_iterable(tiers)], rule.sound
+
+    def ask() -> list[tuple[str, Any]]:
+        found: list[tuple[str, Any]] = []
+        for name, function in functions:
+            try:
+                for item in function():
+                    if not isinstance(item, sound) and rule.wrong(item) is not None:
+                        rule.check(name, point, item)
+                    found.append((name, item))
+            except Exception as error:
+                raise plugin_error(name, point, error) from error
+        return found
+
+    return ask
+
+
+def _told(_rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+    """Return a function that tells all plugins."""
+    functions = [*chain.from_iterable(tiers)]
+
+    def tell(*told: Any) -> None:
+        for name, function in functions:
+            try:
+                function(*told)
+            except Exception as error:
+                raise plugin_error(name, point, error) from error
+
+    return tell
+
+
+_ORDERED = _must_be("a key that can be ordered", _never)
+_VOTE = Rule(_votes, _must_be("a Vote or a bool", _never))
+
+RULES: Mapping[str, Rule] = {
+    # Orders
+    "job_order_key": Rule(_keys, _ORDERED, ties="uid"),
+    "queue_order_key": Rule(_keys, _ORDERED, ties="name"),
+    "need_order_key": Rule(_keys, _ORDERED),
+    "task_order_key": Rule(_keys, _ORDERED, ties="uid"),
+    # Jobs
+    "job_valid": Rule(_first, _must_be("a JobCondition", _never), sound=JobCondition),
+    "job_ready": _VOTE,
+    "job_pipelined": _VOTE,
+    "job_condition_ready": _VOTE,
+    # Queues
+    "overused": Rule(_any, _must_be("a bool", lambda answer: answer in (True, False))),
+    "allocatable": Rule(_first, _must_be("an Unfit or None", _never), sound=Unfit),
+    "most_allocatable": Rule(_first, _must_be("a sequence of numbers, or None", _are_numbers)),
+    "queue_share": Rule(_first, _wrong_share),
+    "queue_outcomes": Rule(_of_first_plugin, _wrong_outcomes),
+    "surplus_weights": Rule(_of_first_plugin, _wrong_weights),
+    "past_use_key": Rule(
+        _of_first_plugin, _must_be("a number", lambda key: isinstance(key, Real) and not isnan(key))
+    ),
+    "claim": Rule(_of_first_plugin, _must_be("a Claim or Unfit", _is_claim)),
+    # Nodes
+    "predicates": Rule(_all, _must_be("a Predicate", _never), sound=Predicate),
+    "node_scores": Rule(_all, _wrong_score),
+    "node_order_on_resource": Rule(
+        _sum, _must_be("a finite number", lambda score: isfinite(0.0 + score))
+    ),
+    # Events
+    "jobs_admitted": Rule(_told),
+    "on_allocate": Rule(_told),
+    "on_deallocate": Rule(_told),
+    "close": Rule(_all, _wrong_condition),
+}
+"""How answers are combined and checked; of verdicts, `batchsched.session.victims` says it."""
+
+POINTS = (*RULES, "preemptable", "reclaimable", "revocable", "verdict_reasons", "hints")
+"""The names of the extension points, which are the names of their methods."""
+
+
+HINTS: tuple[str, ...] = tuple(field.name for field in fields(EvictionHints))
+"""The names of the hints for verdicts."""
+
+
+# Opening
+
+
+class ConfiguredPlugin(NamedTuple):
+    """A plugin with its options in a configuration."""
+
+    name: str
+    tier: int
+    plugin: Plugin
+    disabled: frozenset[str] = frozenset()
+    """The disabled extension points, by method name; see `ENABLE_FLAGS`."""
+
+
+class OpenedPlugin(NamedTuple):
+    """The object that a plugin opened for a cycle, with its extension points."""
+
+    name: str
+    tier: int
+    object: object
+    points: frozenset[str]
+    """Its enabled extension points, by method name."""
+    hints: EvictionHints
+    """Its performance hints."""
+
+
+def open_plugin(configured: ConfiguredPlugin, view: SessionView) -> OpenedPlugin:
+    """Open a plugin for a cycle; see `points_of`."""
+    name = configured.name
+    try:
+        opened = configured.plugin.open(view)
+    except Exception as error:
+        raise plugin_error(name, "open", error) from error
+    enabled = points_of(name, opened) - configured.disabled
+    hints = EvictionHints()
+    if "hints" in enabled:
+        try:
+            hints = cast("Hints", opened).hints()
+        except Exception as error:
+            raise plugin_error(name, "hints", error) from error
+        if not isinstance(cast("object", hints), EvictionHints):
+            raise PluginError(name, "hints", f"expected EvictionHints, got {shown(hints)}")
+    return OpenedPlugin(name, configured.tier, opened, enabled, hints)
+
+
+def points_of(plugin: str, opened: object) -> frozenset[str]:
+    """Return the extension points of the object that a plugin's `open` returned.
+
+    Raises:
+        PluginError: it has none, has a method whose name is similar to one, has `on_allocate`
+            without `on_deallocate`, or has methods named like hints and no method `hints`.
+
+    """
+    kind = opened.__class__
+    misspelt = _misspelt(cast("Hashable", kind))
+    points = frozenset(point for point in POINTS if getattr(opened, point, None) is not None)
+    lost = next((name for name in HINTS if hasattr(kind, name)), None)
+    problem = ""
+    if misspelt is not None:
+        method, point = misspelt
+        problem = f"unknown extension point {method!r}; did you mean {point!r}?"
+    elif not points:
+        known = ", ".join(POINTS)
+        problem = f"expected an object with extension points ({known}), got {kind.__name__}"
+    elif "on_allocate" in points and "on_deallocate" not in points:
+        problem = (
+            f"expected on_allocate and on_deallocate, got only on_allocate in {kind.__name__}; "
+            "what a placement adds must be subtracted when the placement is undone"
+        )
+    elif lost is not None and "hints" not in points:
+        problem = f"{lost!r} is a hint, not an extension point; return it from hints()"
+    if problem:
+        raise PluginError(plugin, "open", problem)
+    return points
+
+
+@lru_cache(maxsize=256)
+def _misspelt(kind: Hashable) -> tuple[str, str] | None:
+    """Return a method whose name is similar to an extension point, and the extension point."""
+    for method in dir(kind):
+        if method.startswith("_") or method in POINTS or not callable(getattr(kind, method)):
+            continue
+        similar = similar_name(method, POINTS, similarity=0.85)
+        if similar is not None:
+            return method, similar
+    return None
+
+
+def takes_need(function: object) -> bool:
+    """Return whether a `queue_order_key` takes a need in addition to the queue."""
+    method = getattr(function, "__func__", None)
+    if isinstance(method, FunctionType):
+        return _required_by_method(method) > 1
+    return _count_required(function) > 1
+
+
+@lru_cache(maxsize=256)
+def _required_by_method(method: FunctionType) -> int:
+    # All plugins of a class have the same methods, and looking at a signature takes long.
+    return _count_required(method) - 1  # without the object itself
+
+
+def _count_required(function: object) -> int:
+    try:
+        parameters = signature(cast("Callable[[], object]", function)).parameters.values()
+    except (TypeError, ValueError):  # built-in functions may have no signature
+        return 0
+    positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    required = [p for p in parameters if p.kind in positional and p.default is Parameter.empty]
+    return len(required)
