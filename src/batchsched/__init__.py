@@ -92,6 +92,7 @@ from batchsched.model.result import (
     TaskOutcome,
 )
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin
 from batchsched.scheduler import Scheduler, schedule
@@ -144,6 +145,7 @@ __all__ = [
     "ConfigError",
     "CycleResult",
     "Dependency",
+    "Domain",
     "DroppedPromise",
     "EventError",
     "Eviction",
@@ -197,6 +199,7 @@ __all__ = [
     "Scheduler",
     "SchedulerConfig",
     "ScoringRequest",
+    "Segment",
     "Session",
     "Snapshot",
     "SnapshotError",
@@ -212,6 +215,8 @@ __all__ = [
     "Tier",
     "Toleration",
     "TolerationOperator",
+    "Topology",
+    "TopologyRequest",
     "Unfit",
     "UnfitReason",
     "UnknownNameError",

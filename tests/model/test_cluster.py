@@ -34,6 +34,7 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
     Toleration,
+    TopologyRequest,
 )
 
 FULL_TASK = {
@@ -61,6 +62,7 @@ FULL_TASK = {
     "attained_service": 5.0,
     "group": "workers",
     "holds": (Hold(HoldKind.GATE, "example.com/license"),),
+    "index": 3,
 }
 FULL_JOB = {
     "name": "train",
@@ -82,6 +84,7 @@ FULL_JOB = {
     "eligible_time": 2.5,
     "plan": Plan(start=40.0, nodes={"u1": "n1"}),
     "holds": (Hold(HoldKind.NOT_ADMITTED, "gpu", "no quota", until=7.0),),
+    "topology": TopologyRequest(required="zone"),
 }
 FULL_NODE = {
     "name": "n1",

@@ -28,6 +28,7 @@ from batchsched import (
     TaskStatus,
     Toleration,
     TolerationOperator,
+    Topology,
     WeightedPodTerm,
     decayed,
     sum_resources,
@@ -55,6 +56,7 @@ from batchsched.live import (
     TaskStarted,
     TaskSucceeded,
     TimePassed,
+    TopologiesChanged,
 )
 
 GIB = 1 << 30
@@ -93,7 +95,13 @@ def apply_plainly(snapshot: Snapshot, event: Event) -> Snapshot:
             others = [other for other in snapshot.nodes if other.name != node.name]
             return evolve(snapshot, nodes=[*others, node])
         case NodeRemoved(name):
-            return evolve(snapshot, nodes=[node for node in snapshot.nodes if node.name != name])
+            return evolve(
+                snapshot,
+                nodes=[node for node in snapshot.nodes if node.name != name],
+                topologies=[_without(topology, name) for topology in snapshot.topologies],
+            )
+        case TopologiesChanged(topologies):
+            return evolve(snapshot, topologies=topologies)
         case QueueAdded(queue):
             return evolve(snapshot, queues=[*snapshot.queues, queue])
         case QueueChanged(queue):
@@ -103,6 +111,14 @@ def apply_plainly(snapshot: Snapshot, event: Event) -> Snapshot:
             return evolve(snapshot, queues=[q for q in snapshot.queues if q.name != name])
         case _:
             return _with_task(snapshot, event)
+
+
+def _without(topology: Topology, name: str) -> Topology:
+    left = [
+        evolve(domain, nodes=[each for each in domain.nodes if each != name])
+        for domain in topology.domains
+    ]
+    return evolve(topology, domains=left)
 
 
 def _used(snapshot: Snapshot, now: float) -> list[Queue]:
@@ -192,6 +208,7 @@ def events_to_build(snapshot: Snapshot) -> list[Event]:
     return [
         *(NodeAdded(node) for node in snapshot.nodes),
         *(QueueAdded(queue) for queue in snapshot.queues),
+        TopologiesChanged(snapshot.topologies),
         *(JobArrived(job) for job in snapshot.jobs),
         *(OtherTaskArrived(task) for task in snapshot.other_tasks),
         TimePassed(snapshot.now),

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         TaskStarted,
         TaskSucceeded,
         TimePassed,
+        TopologiesChanged,
     )
 else:
     # Imported when first used: every scheduler loads this package, and few have a live cluster.
@@ -108,4 +109,5 @@ __all__ = [
     "TaskSucceeded",
     "TasksAdded",
     "TimePassed",
+    "TopologiesChanged",
 ]

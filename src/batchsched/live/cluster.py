@@ -10,6 +10,7 @@ from batchsched.errors import EventError, Fault, SnapshotError, UnknownNameError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.result import Bind, CycleResult, Eviction
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.topology import Topology
 from batchsched.model.validation.values import (
     is_collection,
     is_of,
@@ -83,6 +84,7 @@ class Cluster:
         jobs: Iterable[JobInfo] = (),
         queues: Iterable[Queue] = (),
         other_tasks: Iterable[TaskInfo] = (),
+        topologies: Iterable[Topology] = (),
         now: float | None = None,
     ) -> None:
         if snapshot is None:
@@ -91,6 +93,7 @@ class Cluster:
                 jobs=jobs,
                 queues=queues,
                 other_tasks=other_tasks,
+                topologies=topologies,
                 now=0.0 if now is None else now,
             )
         else:
@@ -102,6 +105,7 @@ class Cluster:
                 ("jobs", jobs, ()),
                 ("queues", queues, ()),
                 ("other_tasks", other_tasks, ()),
+                ("topologies", topologies, ()),
                 ("now", now, None),
             ):
                 if given is not nothing and not (type(given) is tuple and not given):

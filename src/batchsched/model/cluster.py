@@ -23,6 +23,7 @@ from batchsched.model.immutable import (
     kept_tuple,
 )
 from batchsched.model.resources import Resource, ResourceLimit
+from batchsched.model.topology import TopologyRequest
 
 
 class TaskStatus(Enum):
@@ -225,6 +226,8 @@ class TaskGroup:
     wait for them. For another group: groups directly in it; None means all of them."""
     max: int | None = None
     """The most tasks of it, or groups directly in it, that are placed. None: any number."""
+    topology: TopologyRequest | None = field(default=None, kw_only=True)
+    """Where its tasks are placed together, as the plugin ``topology`` sees to. None: anywhere."""
 
 
 def least_tasks(groups: Sequence[TaskGroup], min_groups: int | None) -> int:
@@ -391,6 +394,9 @@ class TaskInfo:
     """The group of its job that it belongs to, a leaf of `JobInfo.groups`. None: no groups."""
     holds: tuple[Hold, ...] = field(default=(), converter=_holds)
     """What keeps it from being placed. It is not placed while it has any, or its job has."""
+    index: int | None = None
+    """Its number in its group, or in a job without groups, from 0: it determines its segment
+    (`Segment`). None: its position in task order among the tasks of its group."""
 
     def seconds_held(self, now: float, /) -> float:
         """Return for how many seconds it has held resources until `now`, in all runs.
@@ -515,6 +521,8 @@ class JobInfo:
     """When and where the last cycle planned to start the job. None: there is no plan."""
     holds: tuple[Hold, ...] = field(default=(), converter=_holds)
     """What keeps all of its tasks from being placed. Those that run already go on."""
+    topology: TopologyRequest | None = None
+    """Where its tasks are placed together, as the plugin ``topology`` sees to. None: anywhere."""
     uid: str = field(init=False, eq=False, repr=False)
     """``namespace/name``."""
 

@@ -14,6 +14,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.immutable import kept_in_order
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.texts import did_you_mean, html_table
+from batchsched.model.topology import Topology
 from batchsched.model.validation.snapshot import snapshot_faults
 from batchsched.model.validation.values import is_text, shown
 
@@ -76,13 +77,17 @@ def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
     return kept_in_order(items, attrgetter("uid"), "other_tasks")
 
 
+def _topologies(items: Iterable[Topology], /) -> tuple[Topology, ...]:
+    return kept_in_order(items, attrgetter("name"), "topologies")
+
+
 @frozen(kw_only=True, repr=False)
 class Snapshot:
     """The state of a cluster at the time `now`, the input of `batchsched.schedule`.
 
     It is validated as a whole when it is created, O(size). The order in which nodes,
-    jobs, tasks and queues are given does not matter: they are sorted (nodes and
-    queues by name, jobs and tasks by UID), so that two snapshots with the same
+    jobs, tasks, queues and topologies are given does not matter: they are sorted (nodes,
+    queues and topologies by name, jobs and tasks by UID), so that two snapshots with the same
     content are equal.
 
     Amounts must be finite, and their sums must not overflow: the sum of all nodes, and that of
@@ -111,6 +116,8 @@ class Snapshot:
     queues: tuple[Queue, ...] = field(default=(), converter=_queues)
     other_tasks: tuple[TaskInfo, ...] = field(default=(), converter=_tasks)
     """Tasks that this scheduler does not manage: they only occupy their nodes."""
+    topologies: tuple[Topology, ...] = field(default=(), converter=_topologies)
+    """How nodes are grouped, for jobs with a `TopologyRequest`."""
     now: float = 0.0
     """Seconds, on the clock of all creation times."""
     _index: _Index | None = field(default=None, init=False, eq=False)
@@ -123,6 +130,7 @@ class Snapshot:
             jobs=self.jobs,
             queues=self.queues,
             other_tasks=self.other_tasks,
+            topologies=self.topologies,
             now=self.now,
         )
         if faults:
@@ -176,7 +184,7 @@ class Snapshot:
 
     def __getstate__(self) -> tuple[object, ...]:
         # Without what can be rebuilt.
-        return (self.nodes, self.jobs, self.queues, self.other_tasks, self.now)
+        return tuple(getattr(self, name) for name in _PARTS)
 
     def __setstate__(self, state: tuple[object, ...]) -> None:
         for name, part in zip((*_PARTS, "_index", "_tables"), (*state, None, None), strict=True):
@@ -240,7 +248,7 @@ class Snapshot:
         return _FORMAT.json_schema()
 
 
-_PARTS = ("nodes", "jobs", "queues", "other_tasks", "now")
+_PARTS = ("nodes", "jobs", "queues", "other_tasks", "topologies", "now")
 _FORMAT = Format(Snapshot, version=1, error=SnapshotError)
 
 
@@ -250,6 +258,7 @@ def snapshot_of_sound_parts(
     jobs: tuple[JobInfo, ...],
     queues: tuple[Queue, ...],
     other_tasks: tuple[TaskInfo, ...],
+    topologies: tuple[Topology, ...],
     now: float,
 ) -> Snapshot:
     """Return a snapshot of parts that are known to be valid and sorted, without checking. O(1).
@@ -257,7 +266,7 @@ def snapshot_of_sound_parts(
     Invalid or unsorted parts would lead to wrong decisions.
     """
     made = Snapshot.__new__(Snapshot)
-    made.__setstate__((nodes, jobs, queues, other_tasks, now))
+    made.__setstate__((nodes, jobs, queues, other_tasks, topologies, now))
     return made
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Never
 
 from batchsched.model.cluster import TaskStatus
+from batchsched.model.topology import Topology
 from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need
@@ -90,6 +91,11 @@ class SessionView:
     def now(self) -> float:
         """The time of the snapshot, in seconds."""
         return self._ledger.now
+
+    @property
+    def topologies(self) -> Sequence[Topology]:
+        """The topologies of the snapshot, in order of name; the same object while unchanged."""
+        return self._ledger.topologies
 
     @property
     def jobs_short(self) -> Sequence[JobState]:

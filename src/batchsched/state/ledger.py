@@ -130,6 +130,7 @@ class Ledger:
         self.reads_time = False
         """Whether anything has read the time since the ledger was created."""
         self._now = snapshot.now
+        self.topologies = snapshot.topologies
         self.other_tasks: dict[str, TaskState] = {}
         """The tasks without a job, by UID."""
         self.jobs_having: tuple[dict[str, JobState], ...] = tuple({} for _ in TaskStatus)

@@ -38,11 +38,13 @@ from batchsched.live import (
     TaskStarted,
     TaskSucceeded,
     TimePassed,
+    TopologiesChanged,
 )
 from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import amount_text
+from batchsched.model.topology import TopologyRequest
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import duration_problems
 from batchsched.transition.event_rules import said_of_job
@@ -217,6 +219,8 @@ class _Telling:
             case QueueRemoved():
                 self._queues.pop(change.name, None)
                 return _Told(f"remove queue {change.name}")
+            case TopologiesChanged():
+                return _Told("other topologies")
             case EndedJobsRemoved():
                 return _Told("remove the jobs that have ended")
             case OtherTaskArrived():
@@ -341,6 +345,15 @@ def duration(seconds: float, /) -> str:
 # Differences of one object
 
 
+def _topology(request: object) -> str:
+    if not isinstance(request, TopologyRequest):
+        return "none"
+    levels = [f"{request.required} required"] if request.required else []
+    levels += [f"{request.preferred} preferred"] if request.preferred else []
+    levels += [f"{each.size} in one {each.level}" for each in request.segments]
+    return " and ".join(levels) or "none"
+
+
 def _plain(value: object) -> str:
     return "none" if value is None else str(getattr(value, "value", value))
 
@@ -395,6 +408,7 @@ _JOB_FIELDS: Mapping[str, _Field] = {
     "labels": ("labels", None),
     "deadline": ("deadline", _plain),
     "max_wait": ("longest wait", _plain),
+    "topology": ("topology", _topology),
 }
 _UNCHANGED = "unchanged"
 

@@ -18,6 +18,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskSta
 from batchsched.model.immutable import copier
 from batchsched.model.rules import Unmet, unmet_dependencies
 from batchsched.model.snapshot import Snapshot, snapshot_of_sound_parts
+from batchsched.model.topology import Topology, levels_alone
 
 MANY = 8
 """If more than one in this many jobs changed, all are sorted again."""
@@ -93,10 +94,10 @@ _SETTLED = (
 )
 _with_tasks = copier(JobInfo, "tasks")
 
-Table = Literal["tasks", "owner", "jobs", "members", "nodes", "queues", "now"]
+Table = Literal["tasks", "owner", "jobs", "members", "nodes", "queues", "topologies", "now"]
 ItemT = TypeVar("ItemT")
 
-Value = TaskInfo | JobInfo | NodeInfo | Queue | tuple[str, ...] | str | float | None
+Value = TaskInfo | JobInfo | NodeInfo | Queue | Topology | tuple[str, ...] | str | float | None
 
 
 @define(eq=False)
@@ -119,6 +120,7 @@ class Content:
     def __init__(self, snapshot: Snapshot) -> None:
         self.nodes: dict[str, NodeInfo] = {}
         self.queues: dict[str, Queue] = {}
+        self.topologies: dict[str, Topology] = {}
         self.jobs: dict[str, JobInfo] = {}
         """The jobs by UID, without their tasks; see `members` and `tasks`."""
         self.members: dict[str, tuple[str, ...]] = {}
@@ -157,12 +159,15 @@ class Content:
             "owner": self.owner,
             "queues": self.queues,
             "tasks": self.tasks,
+            "topologies": self.topologies,
         }
         self._journal: list[tuple[Table, str, Value]] = []
         for node in snapshot.nodes:
             self.put("nodes", node.name, node)
         for queue in snapshot.queues:
             self.put("queues", queue.name, queue)
+        for topology in snapshot.topologies:
+            self.put("topologies", topology.name, topology)
         for job in snapshot.jobs:
             self.enter(job)
         self._jobs_in_order.begin(snapshot.jobs)
@@ -390,9 +395,15 @@ class Content:
                 jobs=self._jobs_in_order.brought_up_to_date(self.jobs, self.job),
                 queues=self._ordered("queues", lambda: map(queues.__getitem__, sorted(queues))),
                 other_tasks=self._ordered("others", lambda: map(tasks.__getitem__, sorted(others))),
+                topologies=self.topologies_in_order(),
                 now=self.now,
             )
         return self._whole
+
+    def topologies_in_order(self) -> tuple[Topology, ...]:
+        """Return the topologies in order of name. O(1) while they do not change."""
+        topologies = self.topologies
+        return self._ordered("topologies", lambda: map(topologies.__getitem__, sorted(topologies)))
 
     def adopt(self, snapshot: Snapshot) -> None:
         """Set the cached snapshot, which must equal the content."""
@@ -403,8 +414,9 @@ class Content:
     ) -> Snapshot:
         """Return a partial snapshot with some jobs, the jobs of some tasks, and their nodes.
 
-        It has no queues. Its nodes are those that are named and those of the jobs' tasks. Its tasks
-        without a job are those on these nodes and those that are named. O(its size).
+        It has no queues, and of topologies the levels alone. Its nodes are those that are named and
+        those of the jobs' tasks. Its tasks without a job are those on these nodes and those that
+        are named. O(its size).
         """
         uids = sorted(set(task_uids))
         owners = {*jobs, *(self.owner[uid] for uid in uids if uid in self.owner)}
@@ -422,6 +434,7 @@ class Content:
             jobs=tuple(whole),
             queues=(),
             other_tasks=tuple(self.tasks[uid] for uid in sorted(others)),
+            topologies=levels_alone(self.topologies_in_order()),
             now=self.now,
         )
 

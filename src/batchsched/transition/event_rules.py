@@ -17,9 +17,16 @@ from batchsched.model.resources import Amount, Resource, decayed, exact
 from batchsched.model.result import CycleResult
 from batchsched.model.rules import unmet_dependencies
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.topology import Topology, without_nodes
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.snapshot import is_sound_job, queue_cycles, queue_problems
 from batchsched.model.validation.tasks import dependency_cycle_faults
+from batchsched.model.validation.topology import (
+    has_requests,
+    levels_of,
+    request_problems,
+    without_requests,
+)
 from batchsched.model.validation.values import (
     is_mapping,
     is_of,
@@ -452,6 +459,10 @@ class _Applied:
         """New or changed objects: the path of the event, the part of a snapshot, the object."""
         self._queues_changed = ""
         """The path of the last event that concerned queues; empty: there was none."""
+        self._topologies_changed = ""
+        """The path of the last event that changed topologies; empty: there was none."""
+        self._requests_to_check: dict[str, str] = {}
+        """By UID, the jobs that ask something of topologies and changed: the path of the event."""
         self._may_close_cycle = ""
         """The path of the last job to arrive that depends on others and that others wait for."""
         self._nodes_removed: dict[str, str] = {}
@@ -541,6 +552,7 @@ class _Applied:
         after = None if is_left_for_good else rule.after(task, content.now)
         if after is None:
             content.take_out_task(uid)
+            self._check_request_of(owner)
         elif after is not task:
             content.put("tasks", uid, after)
         if self._awaited and owner is not None:
@@ -569,6 +581,7 @@ class _Applied:
                 content.put("tasks", task.uid, task)
         content.put("members", uid, tuple(sorted([*content.members[uid], *_uids(sound)])))
         self._let_start(uid)
+        self._check_request_of(uid)
         self._to_check.append((self._path, "jobs", evolve(content.jobs[uid], tasks=sound)))
 
     def _is_new_task(self, task: TaskInfo) -> bool:
@@ -598,6 +611,7 @@ class _Applied:
         new = [task for task in job.tasks if self._is_new_task(task)]
         if len(set(_uids(new))) == len(job.tasks):
             content.enter(job)
+            self._check_request_of(job.uid)
             if job.uid in content.dependent:
                 self._take_up(job.uid)
             self._let_start(job.uid)
@@ -609,6 +623,7 @@ class _Applied:
         changed = evolve(content.jobs[uid], **said_of_job(event))
         self._to_check.append((self._path, "jobs", changed))
         content.put("jobs", uid, changed)
+        self._check_request_of(uid)
         self._let_start(uid)
 
     def job_ended(self, event: happened.JobEnded) -> None:
@@ -679,6 +694,7 @@ class _Applied:
         else:
             of_job = evolve(content.jobs[owner], tasks=[changed])
             self._to_check.append((self._path, "jobs", of_job))
+            self._check_request_of(owner)
         content.put("tasks", changed.uid, changed)
 
     def job_removed(self, event: happened.JobRemoved) -> None:
@@ -720,8 +736,13 @@ class _Applied:
 
     def node_removed(self, event: happened.NodeRemoved) -> None:
         if self._expect(event.name, self._content.nodes, "node"):
-            self._content.put("nodes", event.name, None)
+            content = self._content
+            content.put("nodes", event.name, None)
             self._nodes_removed[event.name] = self._path
+            listed = [each for each in content.topologies.values() if each.domains]
+            for topology in without_nodes(listed, (event.name,)):
+                if topology is not content.topologies[topology.name]:
+                    content.put("topologies", topology.name, topology)
 
     def queue_added(self, event: happened.QueueAdded) -> None:
         queue = event.queue
@@ -749,6 +770,22 @@ class _Applied:
         self._queues_changed = self._path
         self._content.put("queues", name, queue)
 
+    def topologies_changed(self, event: happened.TopologiesChanged) -> None:
+        topologies: object = event.topologies
+        if not is_tuple(topologies) or not all(
+            is_of(each, Topology) and is_text(each.name) for each in event.topologies
+        ):
+            # The snapshot reports the fault.
+            self._check(self._path, {"topologies": event.topologies})
+            return
+        self._topologies_changed = self._path
+        for name in [*self._content.topologies]:
+            self._content.put("topologies", name, None)
+        for topology in event.topologies:
+            if topology.name in self._content.topologies:
+                self._refuse(f"expected each topology once, got {topology.name!r} again")
+            self._content.put("topologies", topology.name, topology)
+
     # Time
 
     def time_passed(self, event: happened.TimePassed) -> None:
@@ -773,11 +810,14 @@ class _Applied:
         content = self._content
         for path, part, item in self._to_check:
             tasks: Iterable[TaskInfo] = ()
+            checked = item
             if part == "jobs":
                 job = cast("JobInfo", item)
                 if is_sound_job(job, content.nodes):
                     continue
                 tasks = job.tasks
+                if is_of(job.groups, tuple) and has_requests(job):
+                    checked = without_requests(job)  # it is checked with all tasks, below
             elif part == "other_tasks":
                 tasks = (cast("TaskInfo", item),)
             nodes: dict[str, NodeInfo] = {}
@@ -785,14 +825,31 @@ class _Applied:
                 for name in {task.node_name for task in tasks if is_of(task, TaskInfo)}:
                     if is_text(name) and name in content.nodes:
                         nodes[name] = content.nodes[name]
-            self._check(path, {"nodes": nodes.values(), part: (item,)})
+            self._check(path, {"nodes": nodes.values(), part: (checked,)})
         if self._queues_changed:
             # Queues refer to each other.
             self._check(self._queues_changed, {"queues": content.queues.values()})
+        if self._topologies_changed:
+            self._check(
+                self._topologies_changed,
+                {"nodes": content.nodes.values(), "topologies": content.topologies.values()},
+            )
+            for uid, job in content.jobs.items():
+                if has_requests(job):
+                    self._requests_to_check.setdefault(uid, self._topologies_changed)
+        levels = levels_of(content.topologies.values())
+        for uid, path in self._requests_to_check.items():
+            if uid in content.jobs:
+                for below, message in request_problems(content.job(uid), levels):
+                    self._note(path, Fault(join_path(f"jobs[{uid!r}]", below), message))
         if self._may_close_cycle:
             waiting = [content.jobs[uid] for uid in sorted(content.dependent)]
             for fault in dependency_cycle_faults(waiting):
                 self._note(self._may_close_cycle, fault)
+
+    def _check_request_of(self, uid: str | None) -> None:
+        if uid is not None and has_requests(self._content.jobs[uid]):
+            self._requests_to_check[uid] = self._path
 
     def _check(self, path: str, parts: Mapping[str, Iterable[object]]) -> None:
         try:
@@ -847,5 +904,6 @@ _HANDLERS: dict[type[object], Callable[[_Applied, object], None]] = cast(
         happened.QueueAdded: _Applied.queue_added,
         happened.QueueChanged: _Applied.queue_changed,
         happened.QueueRemoved: _Applied.queue_removed,
+        happened.TopologiesChanged: _Applied.topologies_changed,
     },
 )

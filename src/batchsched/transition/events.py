@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.immutable import kept_text_map, kept_tuple
+from batchsched.model.topology import Topology, TopologyRequest
 
 
 @frozen
@@ -66,6 +67,7 @@ class JobChanged:
     labels: Mapping[str, str] | None = field(default=None, converter=_labels, kw_only=True)
     deadline: float | NoLimit | None = field(default=None, kw_only=True)
     max_wait: float | NoLimit | None = field(default=None, kw_only=True)
+    topology: TopologyRequest | NoLimit | None = field(default=None, kw_only=True)
 
 
 @frozen
@@ -198,7 +200,7 @@ class TaskRemoved:
     uid: str
 
 
-# Nodes and queues
+# Nodes, queues and topologies
 
 
 @frozen
@@ -217,7 +219,10 @@ class NodeChanged:
 
 @frozen
 class NodeRemoved:
-    """A node was removed. Tasks that held resources there must have ended or left before."""
+    """A node was removed. Tasks that held resources there must have ended or left before.
+
+    It is in no listed domain of a topology any more.
+    """
 
     name: str
 
@@ -241,6 +246,18 @@ class QueueRemoved:
     """A queue was removed. Jobs that name it stay, and cycles leave them out."""
 
     name: str
+
+
+def _topologies(items: Iterable[Topology], /) -> tuple[Topology, ...]:
+    return kept_tuple(items, "topologies")
+
+
+@frozen
+class TopologiesChanged:
+    """Topologies, or the domains listed in them, were added, changed or removed."""
+
+    topologies: tuple[Topology, ...] = field(converter=_topologies)
+    """All topologies that there are now."""
 
 
 Event = (
@@ -269,5 +286,6 @@ Event = (
     | QueueAdded
     | QueueChanged
     | QueueRemoved
+    | TopologiesChanged
 )
 """Any event of a cluster."""

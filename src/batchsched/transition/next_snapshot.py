@@ -16,10 +16,12 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskSta
 from batchsched.model.immutable import FrozenMap, LazyMap, is_frozen_map
 from batchsched.model.result import Bind, CycleResult, TaskOutcome
 from batchsched.model.snapshot import Snapshot, keep_tables, take_tables
+from batchsched.model.topology import Topology, without_nodes
 from batchsched.model.validation.values import (
     is_collection,
     is_mapping,
     is_of,
+    is_text,
     is_usual_resource,
     shown,
     truth_problems,
@@ -130,6 +132,7 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
         jobs=jobs,
         queues=queues_after(before, decided, queues, now=now),
         other_tasks=others,
+        topologies=_topologies_after(before, nodes_now),
         now=now,
     )
     if not more:
@@ -138,6 +141,14 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
     apply_events(content, more)
     content.commit()
     return content.snapshot()
+
+
+def _topologies_after(before: Snapshot, nodes: Sequence[NodeInfo] | None) -> Sequence[Topology]:
+    """Return the topologies, from whose listed domains nodes that were removed are gone."""
+    if nodes is None or not any(topology.domains for topology in before.topologies):
+        return before.topologies
+    gone = {node.name for node in before.nodes} - {n.name for n in nodes if is_text(n.name)}
+    return without_nodes(before.topologies, gone) if gone else before.topologies
 
 
 _NO_DECISIONS: tuple[tuple[()], ...] = ((), (), (), ())

@@ -31,7 +31,7 @@ from batchsched import (
     schedule,
 )
 from batchsched.config import options
-from batchsched.model import cluster, constraints, notice, reasons, resources
+from batchsched.model import cluster, constraints, notice, reasons, resources, topology
 from batchsched.model import result as result_module
 from batchsched.model import snapshot as snapshot_module
 from batchsched.model.serialisation import (
@@ -185,6 +185,7 @@ MODULES = (
     snapshot_module,
     options,
     notice,
+    topology,
 )
 
 

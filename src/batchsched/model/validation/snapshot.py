@@ -24,6 +24,7 @@ from batchsched.model.cluster import (
 from batchsched.model.constraints import TaintEffect, Toleration, TolerationOperator
 from batchsched.model.immutable import is_frozen_map
 from batchsched.model.resources import Resource, ResourceLimit, exact
+from batchsched.model.topology import Topology
 from batchsched.model.validation.tasks import (
     constraint_problems,
     dependency_cycle_faults,
@@ -34,6 +35,7 @@ from batchsched.model.validation.tasks import (
     taint_problems,
     task_time_problems,
 )
+from batchsched.model.validation.topology import topology_faults
 from batchsched.model.validation.values import (
     LARGEST,
     Problems,
@@ -227,6 +229,7 @@ def snapshot_faults(
     jobs: Sequence[JobInfo],
     queues: Sequence[Queue],
     other_tasks: Sequence[TaskInfo],
+    topologies: Sequence[Topology],
     now: float,
 ) -> list[Fault]:
     """Return all faults of the content of a snapshot, in a stable order."""
@@ -260,6 +263,8 @@ def snapshot_faults(
             check.report(path, group_problems(job))
     check.unique("jobs", (job.uid for job in jobs))
     check.faults.extend(dependency_cycle_faults(jobs))
+    topologies = check.only(Topology, topologies, "topologies")
+    check.faults.extend(topology_faults(topologies, jobs, check.nodes))
     of_jobs = len(tasks)
     tasks += check.tasks(other_tasks, "other_tasks")
     if check.may_be_too_much:
@@ -290,6 +295,7 @@ def is_sound_job(job: JobInfo, node_names: Container[str]) -> bool:
         and _are_sound_labels(job.labels)
         and job.estimate is job.deadline is job.max_wait is job.eligible_time is None
         and job.plan is None
+        and job.topology is None
         and job.max_available is job.min_groups is None
         and _is_empty(job.depends_on)
         and _is_empty(job.groups)
@@ -436,6 +442,7 @@ class _Check:
             )
             and type(task.holds) is tuple
             and not task.holds
+            and (task.index is None or (type(task.index) is int and task.index >= 0))
         ):
             return False
         resreq, init_resreq, scoring = task.resreq, task.init_resreq, task.scoring_request
@@ -562,6 +569,9 @@ def task_problems(task: TaskInfo, nodes: Container[str], /) -> Problems:
     yield from task_time_problems(task)
     yield from constraint_problems(task)
     yield from hold_problems(task.holds)
+    if task.index is not None:
+        what = "a number in the group (an integer, 0 or more, or None)"
+        yield from integer_problems("index", task.index, what, least=0)
 
 
 def _place_problems(status: object, node_name: object, nodes: Container[str]) -> Problems:
