@@ -1,6 +1,6 @@
 """An earlier commit beside this tree, in turns: ``python -m benchmarks.beside REVISION``.
 
-    python -m benchmarks.beside f67ecfa [--only NAME,NAME] [--scale 1] [--rounds 3] [--with-numpy]
+    python -m benchmarks.beside REVISION [--only NAME,NAME] [--scale 1] [--rounds 3] [--with-numpy]
 
 Each workload, axis and row of `steady` runs in two processes, one for each side, which take turns;
 each side makes the input with its own benchmarks. Times are seconds of the processor, the least of

@@ -1,6 +1,6 @@
 """Measures one side for `benchmarks.beside`, once for each line that it reads.
 
-It imports nothing but what every commit since f67ecfa has: the catalogue of its own side.
+It imports nothing but what earlier revisions have, too: the catalogue of its own side.
 """
 
 from __future__ import annotations
