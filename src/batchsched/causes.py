@@ -65,6 +65,8 @@ class JobStatus(Enum):
     """The nodes could not hold what it needs even if they were empty."""
     ROOM = "Room", "no room"
     """There is no room for it now."""
+    NOT_TRIED = "NotTried", "not tried"
+    """No action of the configuration finds places for such tasks."""
 
     words: str
     """The state in words, as in ``queue closed``."""
@@ -145,7 +147,7 @@ class WhyPending(Enum):
     """It could be placed, but not together with enough other tasks of its job."""
     NOT_REACHED = "NotReached", JobStatus.ROOM, About.NODES, OF_ROOM, True
     """It was not tried, because an earlier task of its job could not be placed."""
-    NOT_CONSIDERED = "NotConsidered", JobStatus.ROOM, About.NODES, OF_ROOM, True
+    NOT_CONSIDERED = "NotConsidered", JobStatus.NOT_TRIED, About.NODES, OF_ROOM, True
     """No action of the cycle considered it."""
     JOB_INVALID = "JobInvalid", JobStatus.ROOM, About.JOB, (Remedy.SMALLER_GANG,), True
     """A plugin refused its job as a whole."""
@@ -245,7 +247,11 @@ class HoldKind(Enum):
     """The group that it names does not exist."""
     NO_QUEUE = (
         *("NoQueue", JobStatus.NO_QUEUE),
-        *("its queue does not exist", "the queue {} does not exist", "its queue {}takes it"),
+        *(
+            "its queue does not exist",
+            "the queue {} does not exist",
+            "it names a queue that takes it",
+        ),
     )
     """The queue that it names does not exist."""
     QUEUE_CLOSED = (

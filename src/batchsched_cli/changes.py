@@ -30,7 +30,6 @@ from batchsched.live import (
     Event,
     JobChanged,
     JobRemoved,
-    NodeAdded,
     NodeChanged,
     NodeRemoved,
     QueueChanged,
@@ -38,7 +37,7 @@ from batchsched.live import (
     TaskRemoved,
     TaskSucceeded,
 )
-from batchsched.tools import CycleRun, Released
+from batchsched.tools import CycleRun, Released, node_like
 from batchsched_cli.arguments import UsageError, did_you_mean
 from batchsched_cli.reading import Question, lines_of
 from batchsched_cli.text import unknown
@@ -64,8 +63,6 @@ JOB_FIELDS = "priority, min, queue"
 _NONE = "none"
 _MOST_NODES = 10_000
 _MOST_DIGITS = 15
-_OF_CONDITIONS = "node.kubernetes.io/"
-"""What the names of taints begin with that come and go with a node's conditions."""
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
 
@@ -279,7 +276,8 @@ class _Reader:
             number += 1
             while f"{node.name}-new-{number}" in names:
                 number += 1
-            yield NodeAdded(_empty_like(node, f"{node.name}-new-{number}"))
+            names.add(f"{node.name}-new-{number}")
+            yield from node_like(node, f"{node.name}-new-{number}", self._snapshot.other_tasks)
 
     def _remove_node(self, text: str, _: Sequence[str]) -> Iterator[Change]:
         snapshot = self._snapshot
@@ -361,18 +359,6 @@ def replaced(part: PartT, **changes: object) -> PartT:
     kind = type(part)
     values = {name: getattr(part, name) for name in signature(kind).parameters}
     return kind(**{**values, **changes})
-
-
-def _empty_like(node: NodeInfo, name: str) -> NodeInfo:
-    """Return a node in service with the same resources, labels and taints."""
-    labels = {
-        key: name if value == node.name else value  # such as kubernetes.io/hostname
-        for key, value in node.labels.items()
-    }
-    taints = [taint for taint in node.taints if not taint.key.startswith(_OF_CONDITIONS)]
-    return replaced(
-        node, name=name, labels=labels, taints=taints, conditions={}, unschedulable=False
-    )
 
 
 def _with_amount(queue: Queue, kind: str, dimension: str, amount: int | None) -> Queue:

@@ -103,13 +103,10 @@ def why(question: Question) -> Answer:
     if names:
         return _why(question, question.job(names[0]))
     shown = ShownJobs(question)
-    waiting = [
-        job
-        for job in shown.dump.snapshot.jobs
-        if shown.standing(job.uid).waits and question.namespace in ("", job.namespace)
-    ]
-    if len(waiting) == 1:
-        return _why(question, waiting[0].uid)
+    known = [job for job in shown.dump.snapshot.jobs if question.namespace in ("", job.namespace)]
+    waiting = [job for job in known if shown.standing(job.uid).waits]
+    if len(waiting) == 1 or len(known) == 1:
+        return _why(question, (waiting or known)[0].uid)
     answer = _table_of(question, shown, waiting)
     return answer._replace(status=int(bool(waiting)))
 

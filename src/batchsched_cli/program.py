@@ -35,7 +35,7 @@ COMMANDS = {
             "why does a job wait, and what would start it?",
             "cluster_answers:why",
             statuses=("it does not wait", "it waits"),
-            more_help="Without JOB: of the one job that waits, or a table of those that wait.",
+            more_help="Without JOB: of the only job (that waits), or a table of those that wait.",
         ),
         Command(
             "jobs",

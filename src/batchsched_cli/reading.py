@@ -64,7 +64,8 @@ def _preset(actions: str, *tiers: str) -> Object:
 
 PRESETS: Mapping[str, Object | None] = {
     "kai": {
-        "actions": "allocate, reclaim, preempt",
+        # Both place tasks without requests as any others; here backfill does.
+        "actions": "allocate, backfill, reclaim, preempt",
         "tiers": [
             {
                 "plugins": [
@@ -84,7 +85,7 @@ PRESETS: Mapping[str, Object | None] = {
         "drf, predicates, proportion, nodeorder",
     ),
     "kubernetes": {
-        "actions": "allocate, preempt",
+        "actions": "allocate, backfill, preempt",
         # Kubernetes counts a gang's minimum when it starts and evicts its pods one by one.
         "tiers": [
             {"plugins": [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]},

@@ -3,7 +3,7 @@
 import pytest
 from tests.support import dumps
 
-from batchsched import HoldKind, NoticeCode, ResourceLimit, WhyPending, schedule
+from batchsched import HoldKind, NoticeCode, QueueStatus, ResourceLimit, WhyPending, schedule
 from batchsched.kubernetes import read_dump
 from batchsched.tools import JobStatus, Released, explain, standings, what_if
 
@@ -311,13 +311,15 @@ def test_queues_that_are_stopped_hold(kind):
     assert job.holds[0].detail == f"{kind} {queue['metadata']['name']} is stopped"
 
 
-def test_pods_of_an_admitted_workload_that_a_stopped_queue_holds_here_are_a_caveat():
-    objects = dumps.kueue_admitted()
-    queue = next(each for each in objects if each["kind"] == "ClusterQueue")
-    queue["spec"]["stopPolicy"] = "Hold"
-    dump = read_dump(objects)
-    (caveat,) = dump.facts["team/job-runs-1"].caveats
-    assert caveat.consequence.startswith("its queue is stopped: pods that wait are held here")
+def test_a_queue_that_takes_nothing_new_goes_on_with_what_it_has_admitted():
+    objects = [*dumps.kueue_admitted(), *dumps.kueue_waits()]
+    for each in objects:
+        if each["kind"] == "ClusterQueue":
+            each["spec"]["stopPolicy"] = "Hold"
+    snapshot = read_dump(objects).snapshot
+    assert {queue.state for queue in snapshot.queues} == {QueueStatus.OPEN}
+    stopped = {job.name: HoldKind.QUEUE_CLOSED in kinds(job) for job in snapshot.jobs}
+    assert stopped == {"job-runs-1": False, "job-wait-5f1d2": True}
 
 
 def test_a_queue_that_does_not_select_the_namespace_is_no_queue_of_the_job():
@@ -338,7 +340,7 @@ def test_a_queue_that_does_not_select_the_namespace_is_no_queue_of_the_job():
     )
     answer = explain(dump.snapshot, schedule(dump.snapshot), job.uid, facts=dump.facts)
     assert [change.text for change in answer.would_start] == [
-        "its queue research takes it and it is admitted"
+        "it names a queue that takes it and it is admitted"
     ]
     assert only_job(read_dump(objects, admission="ours")).holds == ()
 

@@ -50,6 +50,7 @@ FULL_TASK = {
     "priority_class_name": "high",
     "creation_time": 12.5,
     "is_backfill": True,
+    "is_on_each_node": True,
     "labels": {"app": "db"},
     "node_selector": {"disk": "ssd"},
     "node_affinity": NodeAffinity(required=[NodeSelectorTerm()]),

@@ -207,6 +207,32 @@ def volcano_templates(draft: JobDraft, objects: DumpObjects) -> Iterator[Templat
             return
 
 
+def note_dependents(draft: JobDraft, objects: DumpObjects) -> None:
+    """Note the tasks of a Volcano Job whose pods are made only once others are there."""
+    for owner in objects.owner_objects(draft.objects[0]):
+        if owner.api_group != VOLCANO_JOBS:
+            continue
+        there = {pod.role for pod, _ in draft.pods}
+        missing = [
+            (
+                max(0, task.integer("replicas", default=1)),
+                list(task.child("dependsOn").texts("name")),
+            )
+            for task in owner.reader.child("spec").children("tasks")
+            if task.get("dependsOn") is not None and task.text("name") not in there
+        ]
+        count = sum(replicas for replicas, _ in missing)
+        if count:
+            on = ", ".join(dict.fromkeys(name for _, names in missing for name in names))
+            verb = (
+                "task does not exist yet: it depends"
+                if count == 1
+                else "tasks do not exist yet: they depend"
+            )
+            message = f"{count} {verb} on {on}, other tasks of the job"
+            owner.note(NoticeCode.FIELD_IGNORED, "spec.tasks.dependsOn", message)
+
+
 def _templates_of(job: KubernetesObject) -> Iterator[Template]:
     for position, task in enumerate(job.reader.child("spec").children("tasks")):
         name = task.text("name") or f"default{position}"

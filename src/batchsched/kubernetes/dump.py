@@ -19,6 +19,7 @@ from batchsched.kubernetes.batch_groups import (
     KAI_QUEUE,
     BatchGroups,
     coscheduling_key,
+    note_dependents,
     phase_of,
     volcano_job_alone,
     volcano_templates,
@@ -32,6 +33,7 @@ from batchsched.kubernetes.dump_objects import (
     VOLCANO,
     VOLCANO_JOBS,
     DumpObjects,
+    owners_of,
     sorted_objects,
 )
 from batchsched.kubernetes.facts import Dump, JobFacts
@@ -79,7 +81,15 @@ from batchsched.kubernetes.pods import (
 from batchsched.kubernetes.queues import ROOT, read_queues, with_room_for
 from batchsched.kubernetes.shared_gpus import is_reservation, labels_of_groups, with_parts
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.cluster import (
+    Hold,
+    JobInfo,
+    NodeInfo,
+    Queue,
+    QueueStatus,
+    TaskInfo,
+    TaskStatus,
+)
 from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.resources import Resource, sum_resources
@@ -586,7 +596,8 @@ class ObjectsReader:
         task = pod.task
         if task.status.holds and task.node_name is not None:
             if task.node_name in self.nodes:
-                self.others.append(task)
+                is_daemon = any(owner.kind == "DaemonSet" for owner in owners_of(pod.object))
+                self.others.append(evolve(task, is_on_each_node=True) if is_daemon else task)
             else:
                 note_missing_node(pod)
         elif task.status in WAITING and (
@@ -696,6 +707,8 @@ class ObjectsReader:
     def _make_tasks(
         self, draft: JobDraft, namespaces: Namespaces, priorities: PriorityClasses
     ) -> None:
+        if draft.system == "volcano" and draft.objects:
+            note_dependents(draft, self.objects)
         if any(pod.task.status not in ENDED for pod, _ in draft.pods):
             return
         if self.theirs and not draft.holds:
@@ -708,6 +721,10 @@ class ObjectsReader:
         """Return the jobs, and add queues that must be there, such as the default one. O(tasks)."""
         names = {queue.name for queue in queues}
         jobs: list[JobInfo] = []
+        # Kueue goes on with what it has admitted to a queue that holds only what is new.
+        with_quota = {draft.queue for draft in self.drafts if draft.has_quota and self.only is None}
+        held = {name: hold for name in with_quota if (hold := kueue.holds_new(name)) is not None}
+        queues[:] = [evolve(q, state=QueueStatus.OPEN) if q.name in held else q for q in queues]
         for draft in self.drafts:
             queue = self._queue_of(draft, kueue)
             if queue is None:
@@ -727,6 +744,9 @@ class ObjectsReader:
                     "spec.queue",
                     f"queue {queue!r} was not given: the job is left out of every cycle",
                 )
+            if queue in held and not draft.has_quota:
+                kinds = {hold.kind for hold in draft.holds}
+                draft.holds += [] if HoldKind.QUEUE_CLOSED in kinds else [held[queue]]
             jobs.append(draft.job(queue))
         return self._without_cycles(jobs)
 

@@ -30,9 +30,7 @@ GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
 TOTAL_COUNT = "kueue.x-k8s.io/pod-group-total-count"
 _WORKLOAD = "kueue.x-k8s.io/workload"
 _DEFAULT = "default"
-_HELD_THOUGH_ADMITTED = (
-    "its queue is stopped: pods that wait are held here; Kueue holds only what it has not admitted"
-)
+_MOST_NAMED = 3
 _GROWS = "the job grows: of the pods that it is to have, those that exist are told"
 _NOT_YET = "its quota is reserved, but Kueue has not admitted it yet"
 _NOT_TRIED = "Kueue has not tried it yet"
@@ -138,9 +136,26 @@ class Kueue:
             return "", Hold(HoldKind.NO_QUEUE, "", "it names no LocalQueue")
         if local is None:
             message = f"LocalQueue {local_queue} doesn't exist"
+            if local_queue in self._cluster:
+                message += ": that is a ClusterQueue, and a job must name a LocalQueue"
+            own = sorted(one.name for one in self._local.values() if one.namespace == namespace)
+            if own:
+                message += f"; namespace {namespace} has {', '.join(own[:_MOST_NAMED])}"
             return local_queue, Hold(HoldKind.NO_QUEUE, local_queue, message)
         name = local.reader.child("spec").text("clusterQueue")
         return self._renamed.get(name, name) or local_queue, None
+
+    def holds_new(self, queue: str) -> Hold | None:
+        """Return what holds new jobs of a queue that goes on with those it has admitted, or None.
+
+        Args:
+            queue: its name in the snapshot.
+
+        """
+        for name, cluster in self._cluster.items():
+            if self._renamed.get(name, name) == queue and _stop_policy(cluster) == "Hold":
+                return Hold(HoldKind.QUEUE_CLOSED, name, f"ClusterQueue {name} is stopped")
+        return None
 
     def workload_of(self, pod: Pod, objects: DumpObjects) -> JobDraft | None:
         """Return the job of the Workload of a pod, or None."""
@@ -265,9 +280,6 @@ class Kueue:
         if spec.get("active") is False:
             message = "the Workload is deactivated"
             draft.holds.append(Hold(HoldKind.SUSPENDED, given.name, message))
-        cluster = self._cluster.get(admission)
-        if admitted and cluster is not None and _stop_policy(cluster) == "Hold":
-            given.note(NoticeCode.READ_AS, "status.admission", _HELD_THOUGH_ADMITTED)
         if not admitted and not reserved:
             draft.holds += self._not_reserved(given, queue, missing, local_queue, theirs=theirs)
         elif not admitted:

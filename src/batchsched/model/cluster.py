@@ -397,6 +397,9 @@ class TaskInfo:
     index: int | None = None
     """Its number in its group, or in a job without groups, from 0: it determines its segment
     (`Segment`). None: its position in task order among the tasks of its group."""
+    is_on_each_node: bool = False
+    """Whether each node runs such a task, as for a DaemonSet. No decision reads it: `explain` and
+    `standings` put such tasks on nodes that they add, or take as empty."""
 
     def seconds_held(self, now: float, /) -> float:
         """Return for how many seconds it has held resources until `now`, in all runs.

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from batchsched.causes import About, JobStatus, Remedy
 from batchsched.tools.causes import Parting
-from batchsched.tools.changes import CycleRun, Released, describe_changes, duration
+from batchsched.tools.changes import CycleRun, Released, describe_changes, duration, node_like
 from batchsched.tools.comparison import CycleComparison, TaskChange, compare
 from batchsched.tools.config_check import Finding, check_config, not_modelled
 from batchsched.tools.explainer import explain
@@ -64,6 +64,7 @@ __all__ = [
     "describe_changes",
     "duration",
     "explain",
+    "node_like",
     "not_modelled",
     "replay",
     "shrink",

@@ -89,6 +89,41 @@ def config_text(config: SchedulerConfig) -> str:
     return f"{', '.join(action.name for action in config.actions)}; {tiers}"
 
 
+_OF_CONDITIONS = "node.kubernetes.io/"
+"""What the names of taints begin with that come and go with a node's conditions."""
+
+
+def node_like(
+    node: NodeInfo, name: str, /, running: Iterable[TaskInfo] = ()
+) -> tuple[NodeAdded | OtherTaskArrived, ...]:
+    """Return the changes that add a node in service of the same kind. O(tasks).
+
+    Args:
+        node: the node that it is like.
+        name: its name; labels with the name of `node` as their value get it too.
+        running: tasks; those on `node` that each node runs (`TaskInfo.is_on_each_node`) run on the
+            new one too.
+
+    >>> from batchsched import Resource, TaskStatus
+    >>> proxy = TaskInfo(uid="p", name="p", node_name="a", status=TaskStatus.RUNNING,
+    ...                  is_on_each_node=True)
+    >>> like = NodeInfo(name="a", allocatable=Resource(milli_cpu=4000), unschedulable=True)
+    >>> added, arrived = node_like(like, "b", [proxy])
+    >>> added.node.unschedulable, arrived.task.uid, arrived.task.node_name
+    (False, 'p on b', 'b')
+    """
+    labels = {key: name if value == node.name else value for key, value in node.labels.items()}
+    taints = tuple(taint for taint in node.taints if not taint.key.startswith(_OF_CONDITIONS))
+    added = evolve(
+        node, name=name, labels=labels, taints=taints, conditions={}, unschedulable=False
+    )
+    own = [task for task in running if task.is_on_each_node and task.node_name == node.name]
+    return (
+        NodeAdded(added),
+        *(OtherTaskArrived(evolve(t, uid=f"{t.uid} on {name}", node_name=name)) for t in own),
+    )
+
+
 @checks_arguments()
 def describe_changes(snapshot: Snapshot, changes: Sequence[Change]) -> tuple[str, ...]:
     """Return what changes do, in words: ``cordon gpu-1``, ``job a/b: priority 9 instead of 0``.
@@ -114,7 +149,8 @@ def describe_changes(snapshot: Snapshot, changes: Sequence[Change]) -> tuple[str
     """
     words = _Telling(snapshot)
     lines: list[str] = []
-    for kind, group in groupby(map(words.told, changes), key=lambda each: each.kind):
+    told = [each for each in map(words.told, changes) if each.text]
+    for kind, group in groupby(told, key=lambda each: each.kind):
         texts = [each.text for each in group]
         if kind is None or (len(texts) == 1 and kind.whole != 1):
             lines += texts
@@ -223,6 +259,8 @@ class _Telling:
                 return _Told("other topologies")
             case EndedJobsRemoved():
                 return _Told("remove the jobs that have ended")
+            case OtherTaskArrived() if change.task.is_on_each_node:
+                return _Told("")  # goes without saying
             case OtherTaskArrived():
                 where = f" on node {change.task.node_name}" if change.task.node_name else ""
                 return _Told(f"task {change.task.display_name}{where}, which is not managed here")

@@ -17,7 +17,6 @@ from batchsched.causes import OF_ROOM, HoldKind, Remedy, WhyPending
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.live import (
     JobChanged,
-    NodeAdded,
     NodeChanged,
     QueueChanged,
     TaskRemoved,
@@ -26,7 +25,6 @@ from batchsched.live import (
 from batchsched.model.cluster import (
     Hold,
     JobInfo,
-    NodeInfo,
     Queue,
     QueueStatus,
     TaskStatus,
@@ -41,7 +39,7 @@ from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, fits, minus, plus, total_of
 from batchsched.tools.amounts import raised_limit
-from batchsched.tools.changes import Change, Released, describe_changes
+from batchsched.tools.changes import Change, Released, describe_changes, node_like
 from batchsched.tools.explanation import Explanation, TriedChange
 from batchsched.tools.node_fit import NodeFit, taken_by
 from batchsched.tools.standings import TaskCounts
@@ -189,9 +187,11 @@ def _more_nodes(waiting: ExplainedJob) -> Iterator[Candidate]:
         return
     most = min(_MOST_NODES, max(_FEW_NODES, 2 * needed))
     names = _new_names(session, like.node.name)
-    added = [NodeAdded(_empty_like(like.node.info, next(names))) for _ in range(most)]
-    for count in range(1, most + 1):
-        yield Candidate(tuple(added[:count]))
+    node, running = like.node.info, [task.info for task in like.node.tasks.values()]
+    changes: list[Change] = []
+    for _ in range(most):
+        changes += node_like(node, next(names), running)
+        yield Candidate(tuple(changes))
 
 
 def _largest_request(waiting: ExplainedJob) -> Vector:
@@ -207,11 +207,6 @@ def _new_names(session: Session, name: str) -> Iterator[str]:
         number += 1
         if f"{name}-more-{number}" not in taken:
             yield f"{name}-more-{number}"
-
-
-def _empty_like(node: NodeInfo, name: str) -> NodeInfo:
-    labels = {key: name if value == node.name else value for key, value in node.labels.items()}
-    return evolve(node, name=name, labels=labels)
 
 
 def _room(request: Vector, idle: Vector, most: int) -> int:

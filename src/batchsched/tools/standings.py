@@ -388,7 +388,11 @@ class Standings:
         seen: dict[tuple[JobStatus, str], Blocker] = {}
         for each in sorted(found, key=lambda each: each.state.place):
             seen.setdefault((each.state, each.name or each.text), each)
-        yield from seen.values()
+        told: list[Blocker] = []
+        for each in seen.values():  # of two that say the same, the first says it
+            if not any(each.text != other.text and each.text in other.text for other in told):
+                told.append(each)
+        yield from told
 
     def _held(self, job: JobInfo, waiting: Sequence[TaskInfo]) -> Iterator[Blocker]:
         """Yield the holds on a job, and those on tasks of it without which it cannot start."""
@@ -452,7 +456,7 @@ class Standings:
             state = None if reason is None else reason.why.status
             if reason is None or state is None:
                 continue
-            if state is JobStatus.ROOM:
+            if state in (JobStatus.ROOM, JobStatus.NOT_TRIED):
                 of_room.setdefault(reason.why, reason)
             else:
                 found.append(self._by_reason(job, state, reason))
@@ -463,6 +467,10 @@ class Standings:
             return
         text = _room_text(of_room[telling[0]]) if telling else self._without_reason(job)
         if not telling and (is_told or is_given):
+            return
+        # Of what no action tried, nothing is known of room.
+        if telling and not is_given and _is_not_tried(of_room[telling[0]]):
+            yield Blocker(state=JobStatus.NOT_TRIED, text=text)
             return
         never = ""
         if not is_told and waiting and not counts.has_minimum(Counting.READY):
@@ -567,6 +575,10 @@ def _room_text(reason: PendingReason) -> str:
         text = f"{which} take it now: {tally.unfit_text}"
         return text if reason.why is WhyPending.NO_NODE else f"{reason.detail}; {text}"
     return evolve(reason, evictions=()).text
+
+
+def _is_not_tried(reason: PendingReason) -> bool:
+    return reason.why.status is JobStatus.NOT_TRIED and reason.tally is None
 
 
 def _tasks(count: int) -> str:
@@ -676,7 +688,10 @@ class _EmptyNodes:
         if self._cluster is None:
             there = self._snapshot
             queues = [Queue(name=job.queue)]
-            self._cluster = Cluster(Snapshot(nodes=there.nodes, queues=queues, now=there.now))
+            daemons = [task for task in there.other_tasks if task.is_on_each_node]
+            self._cluster = Cluster(
+                Snapshot(nodes=there.nodes, queues=queues, other_tasks=daemons, now=there.now)
+            )
         if scheduler not in self._lives:
             self._lives[scheduler] = scheduler.attach(self._cluster)
         with self._cluster.trial() as trial:

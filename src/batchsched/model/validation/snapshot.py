@@ -429,7 +429,7 @@ class _Check:
             and task.name
             and task.namespace
             and type(task.priority) is int
-            and type(task.is_backfill) is bool
+            and type(task.is_backfill) is type(task.is_on_each_node) is bool
             and type(task.creation_time) in _NUMBERS
             and -LARGEST <= task.creation_time <= LARGEST
             and (
@@ -561,6 +561,7 @@ def task_problems(task: TaskInfo, nodes: Container[str], /) -> Problems:
     yield from text_problems("priority_class_name", task.priority_class_name, may_be_empty=True)
     yield from _priority_problems(task.priority)
     yield from truth_problems("is_backfill", task.is_backfill)
+    yield from truth_problems("is_on_each_node", task.is_on_each_node)
     yield from time_problems("creation_time", task.creation_time)
     yield from _place_problems(task.status, task.node_name, nodes)
     yield from request_problems(task.resreq, task.init_resreq)
