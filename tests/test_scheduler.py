@@ -113,7 +113,7 @@ class PlaceEverything:
 
     def execute(self, session: Session, /) -> None:
         left = self.at_most
-        for of in sorted(session.jobs.values(), key=session.job_order_key):
+        for of in sorted(session.jobs.values(), key=session.plugins.job_order_key):
             for task in session.in_task_order(of.tasks):
                 where = session.placement.best(task, Fit.NOW)
                 if left and where is not None:

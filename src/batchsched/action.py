@@ -12,6 +12,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, Placement
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.orders import LiveQueue
+from batchsched.session.plugins import PluginSet
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place, jobs_by_queue, tasks_to_place
 from batchsched.session.victims import EvictionScope, RecentStarts, Victims
@@ -31,6 +32,7 @@ __all__ = [
     "LiveQueue",
     "NodeState",
     "Placement",
+    "PluginSet",
     "QueueState",
     "RecentStarts",
     "Session",

@@ -218,7 +218,7 @@ predicates, priority, proportion, sjf, sla, usage
                 raise
             except Exception as error:
                 # An action orders queues and jobs by keys that come from plugins.
-                blamed = session.plugin_set.unordered_keys(
+                blamed = session.plugins.unordered_keys(
                     session.jobs.values(), session.queues.values()
                 )
                 raise (blamed or ActionError(name, problem_of(error))) from error
@@ -229,9 +229,7 @@ predicates, priority, proportion, sjf, sla, usage
         try:
             result = close(session, reasons=reasons, unchanged=unchanged)
         except TypeError as error:
-            blamed = session.plugin_set.unordered_keys(
-                session.jobs.values(), session.queues.values()
-            )
+            blamed = session.plugins.unordered_keys(session.jobs.values(), session.queues.values())
             if blamed is None:
                 raise
             raise blamed from error

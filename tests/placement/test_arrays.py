@@ -105,7 +105,7 @@ def test_scores_on_arrays_are_exact_up_to_the_largest_amounts(
     [one] = session.nodes
     one.scoring_milli_cpu, one.scoring_memory = used
     table = ArrayTable(session.ledger)
-    for _, score in session.plugin_set.node_scores:
+    for _, score in session.plugins.node_scores:
         task = session.task("j-1")
         assert score.hints.vectorise is not None
         on_arrays: object = score.hints.vectorise(task)(table.all())  # type: ignore[arg-type]

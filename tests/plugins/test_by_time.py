@@ -15,7 +15,7 @@ from batchsched.testing import check_plugin
 
 def order(plugin: Any, *jobs: Any, now: float = 100.0) -> list[str]:
     of = opened(evolve(cluster([node("n1", "9C9G")], *jobs), now=now), [plugin])
-    return [j.info.name for j in sorted(of.jobs.values(), key=of.job_order_key)]
+    return [j.info.name for j in sorted(of.jobs.values(), key=of.plugins.job_order_key)]
 
 
 def config(plugin: str, **arguments: Any) -> SchedulerConfig:
@@ -81,7 +81,9 @@ def test_las_counts_what_was_held() -> None:
     snapshot = cluster([node("n1", "9C9G")], *of)
     scheduler = Scheduler(config("las", resource="cpu"))
     session = scheduler.open(snapshot)
-    assert sorted(session.jobs, key=lambda uid: session.job_order_key(session.jobs[uid])) == [
+    assert sorted(
+        session.jobs, key=lambda uid: session.plugins.job_order_key(session.jobs[uid])
+    ) == [
         "default/b",
         "default/a",
     ]
@@ -90,7 +92,7 @@ def test_las_counts_what_was_held() -> None:
 def test_las_with_levels_lets_those_on_one_level_go_as_they_came() -> None:
     of = [served("a", "1C1G", 30), served("b", "1C1G", 10), served("c", "1C1G", 90)]
     session = Scheduler(config("las", levels="50, 80")).open(cluster([node("n1", "9C9G")], *of))
-    keys = {j.info.name: session.job_order_key(j) for j in session.jobs.values()}
+    keys = {j.info.name: session.plugins.job_order_key(j) for j in session.jobs.values()}
     assert sorted(keys, key=lambda name: keys[name]) == ["a", "b", "c"]
 
 
@@ -120,7 +122,7 @@ def test_sla_lets_the_earliest_latest_start_go_first_and_the_late_last() -> None
     assert order("sla", *jobs) == ["c", "b", "a", "d"]
     first = Scheduler(config("sla", late="first"))
     session = first.open(evolve(cluster([node("n1", "9C9G")], *jobs), now=100.0))
-    ranked = sorted(session.jobs.values(), key=session.job_order_key)
+    ranked = sorted(session.jobs.values(), key=session.plugins.job_order_key)
     assert [j.info.name for j in ranked] == ["d", "c", "b", "a"]
 
 

@@ -38,9 +38,9 @@ def test_only_the_clusters_dimensions_count() -> None:
         evolve(task, resreq=Resource(milli_cpu=1000, scalars={"gpu": 1000})) for task in base.tasks
     ]
     of = opened(cluster([node("n1", "4C4G")], evolve(base, tasks=tasks)), ["drf"])
-    assert of.job_order_key(of.jobs["default/j"])[0] == 0.25
+    assert of.plugins.job_order_key(of.jobs["default/j"])[0] == 0.25
     plugin_object(of, "drf").on_allocate(of.task("j-2"))
-    assert of.job_order_key(of.jobs["default/j"])[0] == 0.5
+    assert of.plugins.job_order_key(of.jobs["default/j"])[0] == 0.5
 
 
 def four(**more: object) -> Snapshot:
@@ -53,13 +53,13 @@ def four(**more: object) -> Snapshot:
 
 
 def key(of: Session, name: str) -> object:
-    return of.job_order_key(of.jobs[f"default/{name}"])[0]
+    return of.plugins.job_order_key(of.jobs[f"default/{name}"])[0]
 
 
 def test_shares_at_open_are_of_what_occupies() -> None:
     of = opened(four(), ["drf"])
     assert (key(of, "a"), key(of, "b"), key(of, "c")) == (0.3, 0.4, 0.0)
-    ordered = sorted(of.jobs.values(), key=of.job_order_key)
+    ordered = sorted(of.jobs.values(), key=of.plugins.job_order_key)
     assert [one.info.name for one in ordered] == ["c", "a", "b"]
 
 

@@ -49,7 +49,7 @@ def test_counts_are_those_of_the_specification(statuses: list[TaskStatus], minim
     reserved = sum(s is S.RESERVED for s in statuses)
     # Sessions drop reservations of jobs that are ready or invalid; so they are Pending then.
     valid = ready + reserved + sum(s is S.PENDING for s in statuses)
-    refusal = of.job_valid(the_job)
+    refusal = of.plugins.job_valid(the_job)
     if valid >= minimum:
         assert refusal is None
     else:
@@ -60,11 +60,11 @@ def test_counts_are_those_of_the_specification(statuses: list[TaskStatus], minim
         )
         return
     is_ready = ready >= minimum
-    assert of.job_ready(the_job) is is_ready
-    assert of.job_pipelined(the_job) is is_ready
-    assert of.job_condition_ready(the_job) is (is_ready or ready + reserved >= minimum)
+    assert of.plugins.job_ready(the_job) is is_ready
+    assert of.plugins.job_pipelined(the_job) is is_ready
+    assert of.plugins.job_condition_ready(the_job) is (is_ready or ready + reserved >= minimum)
     runs = any(s in (S.BINDING, S.BOUND, S.RUNNING) for s in statuses)
-    assert of.job_order_key(the_job)[0] == (1 if is_ready else -runs)
+    assert of.plugins.job_order_key(the_job)[0] == (1 if is_ready else -runs)
 
 
 def test_promises_count_for_what_they_are() -> None:
@@ -77,7 +77,11 @@ def test_promises_count_for_what_they_are() -> None:
     the_job = of.jobs["default/j"]
 
     def stands() -> tuple[bool, bool, bool]:
-        return of.job_ready(the_job), of.job_pipelined(the_job), of.job_condition_ready(the_job)
+        return (
+            of.plugins.job_ready(the_job),
+            of.plugins.job_pipelined(the_job),
+            of.plugins.job_condition_ready(the_job),
+        )
 
     n1 = of.node("n1")
     of.allocate(of.task("j-1"), n1)
@@ -129,10 +133,10 @@ def test_of_ready_jobs_those_at_their_minimum_go_before_those_that_have_more(
     nodes = [NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000))]
     jobs = [elastic("a", least + 1), elastic("b", least), elastic("c", least - 1)]
     of = opened(Snapshot(nodes=nodes, queues=[Queue(name="q")], jobs=jobs), ["gang"])
-    in_order = sorted(of.jobs.values(), key=of.job_order_key)
+    in_order = sorted(of.jobs.values(), key=of.plugins.job_order_key)
     assert [job.info.name for job in in_order] == ["c", "b", "a"]
     # What runs of c is not enough for it, if anything does: then it is broken.
-    assert [of.job_order_key(job)[0] for job in in_order] == [1 - least, 1, 2]
+    assert [of.plugins.job_order_key(job)[0] for job in in_order] == [1 - least, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +230,7 @@ def test_who_is_known_to_be_safe_is_so_in_the_verdicts(at_minimum: str) -> None:
 
 def test_at_close_jobs_that_are_not_ready_are_unschedulable() -> None:
     of = one_job(3, S.RUNNING, S.PENDING, S.SUCCEEDED, S.PENDING)
-    assert of.plugin_set.close() == {
+    assert of.plugins.close() == {
         "default/j": JobCondition(
             ConditionReason.NOT_ENOUGH_RESOURCES,
             "2 of the 3 tasks that must start together are ready",
@@ -234,8 +238,8 @@ def test_at_close_jobs_that_are_not_ready_are_unschedulable() -> None:
             counts=(MemberCount(has=2, needs=3),),
         )
     }
-    assert one_job(2, S.RUNNING, S.SUCCEEDED).plugin_set.close() == {}
-    assert one_job(3, S.RUNNING).plugin_set.close() == {}  # invalid: not in the session
+    assert one_job(2, S.RUNNING, S.SUCCEEDED).plugins.close() == {}
+    assert one_job(3, S.RUNNING).plugins.close() == {}  # invalid: not in the session
 
 
 def test_what_has_succeeded_does_not_make_a_job_one_that_has_more_than_it_needs() -> None:
@@ -254,4 +258,4 @@ def test_what_has_succeeded_does_not_make_a_job_one_that_has_more_than_it_needs(
         ),
         ["gang"],
     )
-    assert [of.job_order_key(job)[0] for job in of.jobs.values()] == [1, 2]
+    assert [of.plugins.job_order_key(job)[0] for job in of.jobs.values()] == [1, 2]

@@ -465,7 +465,7 @@ def _by_the_specification(weights: Weights, mine: TaskState, of: NodeState) -> i
 def test_the_resource_score_by_hand(request_: Resource, idle: Resource, expected: float) -> None:
     own = evolve(job("j", ""), tasks=[TaskInfo(uid="t", name="t", resreq=request_)])
     of = session(cluster([NodeInfo(name="n", allocatable=idle)], own), Weights())
-    score = of.plugin_set.node_order_on_resource(of.task("t"), of.nodes[0])
+    score = of.plugins.node_order_on_resource(of.task("t"), of.nodes[0])
     assert score == pytest.approx(expected)
 
 
@@ -479,7 +479,7 @@ def test_scores_say_what_they_read_and_count_as_configured() -> None:
     tasks = [evolve(task, **wishes) for task in of_job.tasks]
     weights = Weights(node_affinity=7, pod_affinity=8)
     of = session(cluster(ZONES, evolve(of_job, tasks=tasks)), weights)
-    scores = [score for _, score in of.plugin_set.node_scores]
+    scores = [score for _, score in of.plugins.node_scores]
     assert [(score.name, score.reads, score.weight) for score in scores] == [
         ("requested resources", Reads.ACCOUNTS, 1),
         ("node affinity", Reads.DESCRIPTION, 7),
@@ -508,8 +508,8 @@ def test_scores_say_what_they_read_and_count_as_configured() -> None:
 def test_scores_that_tell_no_nodes_apart_are_left_out() -> None:
     snapshot = cluster(ZONES, job("j", "1C1G"))
     of = session(snapshot, Weights())
-    assert [score.name for _, score in of.plugin_set.node_scores] == ["requested resources"]
-    assert session(snapshot, only(node_affinity=1, pod_affinity=1)).plugin_set.node_scores == []
+    assert [score.name for _, score in of.plugins.node_scores] == ["requested resources"]
+    assert session(snapshot, only(node_affinity=1, pod_affinity=1)).plugins.node_scores == []
     for name in ("least_requested", "most_requested", "balanced_resource"):
-        (found,) = session(snapshot, only(**{name: 1})).plugin_set.node_scores
+        (found,) = session(snapshot, only(**{name: 1})).plugins.node_scores
         assert found[1].name == "requested resources"

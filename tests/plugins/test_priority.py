@@ -36,7 +36,7 @@ def session() -> Session:
 
 def test_the_job_of_higher_priority_goes_first() -> None:
     of = session()
-    assert [j.info.name for j in sorted(of.jobs.values(), key=of.job_order_key)] == [
+    assert [j.info.name for j in sorted(of.jobs.values(), key=of.plugins.job_order_key)] == [
         "high",
         "mid",
         "same",

@@ -258,15 +258,15 @@ def test_queues_without_jobs_take_no_part() -> None:
     of = opened(snapshot(), ["proportion"])
     assert account(of, "q")[0][0] == pytest.approx(8000)
     assert account(of, "r")[0][0] == pytest.approx(4000)
-    assert of.queue_order_key(of.queues["s"])[0] == 0
-    assert not of.overused(of.queues["s"])
+    assert of.plugins.queue_order_key(of.queues["s"])[0] == 0
+    assert not of.plugins.overused(of.queues["s"])
 
 
 def test_the_queue_with_the_smaller_share_goes_first_and_shares_follow_events() -> None:
     of = opened(snapshot(), ["proportion"])
     assert account(of, "q")[2] == pytest.approx(1.0)
     assert account(of, "r")[2] == pytest.approx(0.5)
-    keys = {name: of.queue_order_key(queue)[0] for name, queue in of.queues.items()}
+    keys = {name: of.plugins.queue_order_key(queue)[0] for name, queue in of.queues.items()}
     assert keys["s"] < keys["r"] < keys["q"]
     before = dump(of)
     with of.statement() as statement:
@@ -279,10 +279,10 @@ def test_the_queue_with_the_smaller_share_goes_first_and_shares_follow_events() 
 
 def test_a_queue_is_overused_when_it_has_all_that_it_deserves() -> None:
     of = opened(snapshot(), ["proportion"])
-    assert of.overused(of.queues["q"])  # 8 of 8 cpu
-    assert not of.overused(of.queues["r"])
+    assert of.plugins.overused(of.queues["q"])  # 8 of 8 cpu
+    assert not of.plugins.overused(of.queues["r"])
     of.evict(of.task("a-1"), claimant=of.task("b-4"))
-    assert not of.overused(of.queues["q"])
+    assert not of.plugins.overused(of.queues["q"])
 
 
 def test_a_queue_gives_back_what_is_beyond_its_share_and_nothing_that_is_covered() -> None:

@@ -48,7 +48,7 @@ V, P, X = Verdict.VICTIM, Verdict.PASS, Verdict.PROTECTED
 
 def tiers_of(*tiers: Sequence[Named], snapshot: Snapshot | None = None) -> tuple[Any, Any]:
     session = opened(snapshot or SMALL, *tiers)
-    return session.plugin_set, session.ledger
+    return session.plugins, session.ledger
 
 
 SMALL = cluster([node("n1", "4C4G")], job("j", "1C1G", "1C1G@n1", "1C1G@n1", "1C1G@n1"))
@@ -249,9 +249,9 @@ def test_orders_go_by_tier_and_plugin_then_creation_time_then_uid() -> None:
     second = Saying(job_order_key=lambda of: -len(of.uid), task_order_key=lambda of: -1)
     tiers, ledger = tiers_of([("x", first)], [("y", second)], snapshot=snapshot)
     a = ledger.jobs["default/a"]
-    assert tiers.job_key(a) == (0, -len("default/a"), a.info.creation_time, "default/a")
+    assert tiers.job_order_key(a) == (0, -len("default/a"), a.info.creation_time, "default/a")
     task = ledger.tasks["a-1"]
-    assert tiers.task_key(task) == (0, -1, 0.0, "a-1")
+    assert tiers.task_order_key(task) == (0, -1, 0.0, "a-1")
 
 
 def test_equals_are_ordered_by_creation_time_then_uid_and_a_queues_uid_is_its_name() -> None:
@@ -268,8 +268,12 @@ def test_equals_are_ordered_by_creation_time_then_uid_and_a_queues_uid_is_its_na
         ],
     )
     tiers, ledger = tiers_of([("x", saying(queue_order_key=0, job_order_key=0))], snapshot=snapshot)
-    assert [q.name for q in sorted(ledger.queues.values(), key=tiers.queue_key)] == ["b", "c", "a"]
-    assert [j.uid for j in sorted(ledger.jobs.values(), key=tiers.job_key)] == [
+    assert [q.name for q in sorted(ledger.queues.values(), key=tiers.queue_order_key)] == [
+        "b",
+        "c",
+        "a",
+    ]
+    assert [j.uid for j in sorted(ledger.jobs.values(), key=tiers.job_order_key)] == [
         "default/x",
         "default/z",
         "default/y",
@@ -281,7 +285,7 @@ def test_a_tasks_key_is_made_once() -> None:
     own = Saying(task_order_key=lambda task: made.append(task.uid) or 0)
     tiers, ledger = tiers_of([("x", own)])
     for _ in range(3):
-        tiers.task_key(ledger.tasks["j-1"])
+        tiers.task_order_key(ledger.tasks["j-1"])
     assert made == ["j-1"]
 
 

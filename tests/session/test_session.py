@@ -150,19 +150,19 @@ def test_unknown_names_are_lookup_errors() -> None:
 def test_a_session_says_what_its_plugins_say() -> None:
     of = session()
     a, b, c = (of.jobs[f"default/{name}"] for name in "abc")
-    assert [of.job_ready(one) for one in (a, b, c)] == [True, False, False]
-    assert [of.job_pipelined(one) for one in (a, b, c)] == [True, False, False]
-    assert [of.job_condition_ready(one) for one in (a, b, c)] == [True, False, False]
-    assert of.job_valid(a) is None
+    assert [of.plugins.job_ready(one) for one in (a, b, c)] == [True, False, False]
+    assert [of.plugins.job_pipelined(one) for one in (a, b, c)] == [True, False, False]
+    assert [of.plugins.job_condition_ready(one) for one in (a, b, c)] == [True, False, False]
+    assert of.plugins.job_valid(a) is None
     few = of.ledger.jobs["default/few"]
-    assert of.job_valid(few) == of.left_out["default/few"]
-    assert of.overused(of.queues["q"]) is False
-    assert of.job_order_key(a)[0] == -5
-    assert of.queue_order_key(of.queues["q"])[-1] == "q"
-    assert of.task_order_key(of.task("a-1"))[-1] == "a-1"
+    assert of.plugins.job_valid(few) == of.left_out["default/few"]
+    assert of.plugins.overused(of.queues["q"]) is False
+    assert of.plugins.job_order_key(a)[0] == -5
+    assert of.plugins.queue_order_key(of.queues["q"])[-1] == "q"
+    assert of.plugins.task_order_key(of.task("a-1"))[-1] == "a-1"
     low = [of.task("a-1"), of.task("a-2")]
-    assert not of.preemptable(of.task("b-1"), low)  # of higher priority
-    assert [task.uid for task in of.reclaimable(of.task("b-1"), low).alone] == ["a-2"]
+    assert not of.plugins.preemptable(of.task("b-1"), low)  # of higher priority
+    assert [task.uid for task in of.plugins.reclaimable(of.task("b-1"), low).alone] == ["a-2"]
 
 
 def test_victim_order_is_the_exact_reverse_of_task_order() -> None:

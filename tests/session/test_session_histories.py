@@ -149,7 +149,7 @@ class SessionHistory(RuleBasedStateMachine):
         self.statement = None
         assert sorted(e.task_uid for e in self.session.evictions[evictions:]) == sorted(evicted)
         for job in self.session.jobs.values():
-            if job.has_bind and self.session.job_ready(job):
+            if job.has_bind and self.session.plugins.job_ready(job):
                 assert set(job.allocated or ()) <= self._held_before(job.uid)
 
     def _evicted_since(self, before: dict[str, object]) -> list[tuple[str, str]]:

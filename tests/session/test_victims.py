@@ -94,7 +94,7 @@ ANSWERS = st.fixed_dictionaries({uid: st.tuples(VERDICT, VERDICT) for uid in UID
 def test_verdicts_come_to_what_the_rules_say(tiers: list[list[Answers]], uids: list[str]) -> None:
     of = session_with(tiers)
     candidates = of.in_victim_order(of.task(uid) for uid in uids)
-    victims = of.preemptable(of.task("c-1"), candidates)
+    victims = of.plugins.preemptable(of.task("c-1"), candidates)
     alone, whole = expected(tiers, of.jobs, [task.uid for task in candidates])
     assert [task.uid for task in victims.alone] == alone
     assert [one.info.name for one in victims.whole_jobs] == whole
@@ -118,7 +118,7 @@ def test_a_job_goes_whole_or_not_at_all(
     answers: Answers, alone: list[str], whole: list[str]
 ) -> None:
     of = session_with([[answers]])
-    victims = of.preemptable(of.task("c-1"), [of.task("b-2"), of.task("b-1")])
+    victims = of.plugins.preemptable(of.task("c-1"), [of.task("b-2"), of.task("b-1")])
     assert [task.uid for task in victims.alone] == alone
     assert [one.info.name for one in victims.whole_jobs] == whole
 
@@ -127,7 +127,7 @@ def test_what_runs_elsewhere_counts_too() -> None:
     candidates = ("a-3", "a-2")
     for elsewhere, whole in ((V, ["a"]), (W, ["a"]), (X, [])):
         of = session_with([[saying(a_1=elsewhere, a_2=W, a_3=W)]])
-        victims = of.preemptable(of.task("c-1"), [of.task(uid) for uid in candidates])
+        victims = of.plugins.preemptable(of.task("c-1"), [of.task(uid) for uid in candidates])
         assert [one.info.name for one in victims.whole_jobs] == whole
 
 
@@ -136,12 +136,12 @@ def test_a_job_of_which_a_task_is_on_its_way_stays() -> None:
         cluster([node("n1", "9C9G")], job("b", "1C1G@n1", "1C1G"), job("c", "1C1G")),
         [("own", Answering(dict.fromkeys(UIDS, (W, W))))],
     )
-    assert of.preemptable(of.task("c-1"), [of.task("b-1")]).whole_jobs
+    assert of.plugins.preemptable(of.task("c-1"), [of.task("b-1")]).whole_jobs
     with of.statement() as statement:
         statement.allocate(of.task("b-2"), of.node("n1"))
-        assert not of.preemptable(of.task("c-1"), [of.task("b-1")])
+        assert not of.plugins.preemptable(of.task("c-1"), [of.task("b-1")])
         statement.commit()  # it is bound, and this can be taken back
-    assert of.preemptable(of.task("c-1"), [of.task("b-1")]).whole_jobs
+    assert of.plugins.preemptable(of.task("c-1"), [of.task("b-1")]).whole_jobs
 
 
 def test_nobody_who_is_out_anyway_uses_up_what_another_plugin_grants() -> None:
@@ -157,4 +157,6 @@ def test_nobody_who_is_out_anyway_uses_up_what_another_plugin_grants() -> None:
         )
         of = opened(snapshot, ["gang"], [("own", own)])
         candidates = of.in_victim_order([of.task("a-1"), of.task("a-2")])
-        assert [one.uid for one in of.preemptable(of.task("c-1"), candidates).alone] == [goes]
+        assert [one.uid for one in of.plugins.preemptable(of.task("c-1"), candidates).alone] == [
+            goes
+        ]

@@ -144,7 +144,7 @@ def session_of(
 
 def plugin_object(session: Session, name: str) -> Any:
     """What a plugin opened for this session."""
-    return next(o.object for o in session.plugin_set.opened if o.name == name)
+    return next(o.object for o in session.plugins.opened if o.name == name)
 
 
 def standing(task: TaskState) -> tuple[str, str | None, bool]:
@@ -176,7 +176,7 @@ def _copied(value: object) -> object:
 def dump(session: Session) -> dict[str, object]:
     """Everything that decisions can depend on: books, orders, shares, counts, decisions."""
     ledger = session.ledger
-    tiers = session.plugin_set
+    tiers = session.plugins
     affinity = session.view.pod_affinity
     shares = {
         opened_plugin.name: {
@@ -189,8 +189,8 @@ def dump(session: Session) -> dict[str, object]:
         "tasks": {uid: standing(task) for uid, task in ledger.tasks.items()},
         "nodes": {node.name: node_dump(node) for node in ledger.nodes},
         "jobs": {uid: job_dump(job) for uid, job in ledger.jobs.items()},
-        "job keys": {uid: tiers.job_key(job) for uid, job in ledger.jobs.items()},
-        "queue keys": {name: tiers.queue_key(queue) for name, queue in ledger.queues.items()},
+        "job keys": {uid: tiers.job_order_key(job) for uid, job in ledger.jobs.items()},
+        "queue keys": {name: tiers.queue_order_key(queue) for name, queue in ledger.queues.items()},
         "overused": {name: tiers.overused(queue) for name, queue in ledger.queues.items()},
         "ready": {
             uid: (tiers.job_ready(job), tiers.job_pipelined(job), tiers.job_condition_ready(job))

@@ -263,13 +263,13 @@ def state_of(session: Session) -> dict[str, Any]:
                     job.backfilling,
                     frozenset(job.allocated or ()),
                 ),
-                *(job.has_bind, session.job_order_key(job)),
+                *(job.has_bind, session.plugins.job_order_key(job)),
             )
             for uid, job in ledger.jobs.items()
             if job.in_session
         },
         "queues": {
-            name: (session.queue_order_key(queue), session.overused(queue))
+            name: (session.plugins.queue_order_key(queue), session.plugins.overused(queue))
             for name, queue in ledger.queues.items()
         },
         "decisions": (list(session.binds), list(session.evictions)),

@@ -67,7 +67,7 @@ class AllocateAction:
         holds = not self.discard_unready
         attempts = Attempts(
             session=session,
-            is_enough=session.job_ready,
+            is_enough=session.plugins.job_ready,
             asks_queue=True,
             retries_largest_first=self.retry_largest_first,
             keeps_part=lambda job: holds or reserves or job.count(TaskStatus.RESERVED) > 0,
@@ -109,7 +109,7 @@ class AllocateAction:
                     statement.commit()
                     goal.is_kept = True
             is_kept = goal.is_kept
-        return is_kept and bool(turn.left) and session.job_ready(job)
+        return is_kept and bool(turn.left) and session.plugins.job_ready(job)
 
     def _reserve(
         self, session: Session, statement: Statement, threshold: float, task: TaskState
@@ -127,10 +127,10 @@ class AllocateAction:
 def _is_enough(session: Session, job: JobState) -> bool:
     """Return whether a job can start with what it has, or may once others leave."""
     return (
-        session.job_ready(job)
-        or session.job_pipelined(job)
+        session.plugins.job_ready(job)
+        or session.plugins.job_pipelined(job)
         or (
-            session.job_condition_ready(job)
+            session.plugins.job_condition_ready(job)
             and bool(job.count(TaskStatus.CONDITIONAL) or job.count(TaskStatus.RESERVED))
         )
     )
@@ -140,6 +140,6 @@ def _waits_for_backfill(session: Session, job: JobState) -> bool:
     """Return whether only backfill tasks keep a job from being ready."""
     return (
         job.count(TaskStatus.CONDITIONAL) > 0
-        and session.job_condition_ready(job)
-        and not session.job_ready(job)
+        and session.plugins.job_condition_ready(job)
+        and not session.plugins.job_ready(job)
     )

@@ -60,7 +60,7 @@ class BackfillAction:
             tasks = [t for t in job.having(TaskStatus.PENDING) if t.is_best_effort]
             if tasks:
                 pending[job] = tasks
-        for job in sorted(pending, key=session.job_order_key):
+        for job in sorted(pending, key=session.plugins.job_order_key):
             for task in session.in_task_order(pending[job]):
                 if not may_take_task(session, task):
                     continue
@@ -94,14 +94,14 @@ def release(session: Session, starvation_threshold: float | None) -> None:
     waiting = session.live_jobs(candidates)
     while waiting:
         job = waiting.pop()
-        if not session.job_ready(job):
+        if not session.plugins.job_ready(job):
             _start_as_backfill(session, job)
 
 
 def _releases(session: Session, job: JobState, threshold: float | None) -> bool:
     if not job.count(TaskStatus.ALLOCATED) and not job.count(TaskStatus.CONDITIONAL):
         return False
-    if session.job_ready(job) or session.job_condition_ready(job):
+    if session.plugins.job_ready(job) or session.plugins.job_condition_ready(job):
         return False
     return threshold is None or not session.is_starving(job, threshold)
 
@@ -114,7 +114,7 @@ def _start_as_backfill(session: Session, job: JobState) -> None:
                 session.record_failure(task)
             else:
                 statement.allocate(task, node, is_backfill=True)
-        if session.job_ready(job):
+        if session.plugins.job_ready(job):
             statement.commit()
 
 
@@ -179,9 +179,9 @@ class _Displacing:
                 else:
                     displaced += victims
                     placed = True
-                if session.job_ready(job) and job.groups is None:
+                if session.plugins.job_ready(job) and job.groups is None:
                     break
-            if not session.job_ready(job):
+            if not session.plugins.job_ready(job):
                 return False
             statement.commit()
         if placed:
@@ -276,8 +276,8 @@ class _Displacing:
             if (
                 owner is mine
                 or not owner.allocated
-                or session.job_ready(owner)
-                or session.job_condition_ready(owner)
+                or session.plugins.job_ready(owner)
+                or session.plugins.job_condition_ready(owner)
             ):
                 continue
             for task in owner.allocated.values():

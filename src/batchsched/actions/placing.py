@@ -52,7 +52,7 @@ def place(
     assert job is not None
     ahead = accepting_nodes(session, task) if ladder == NOW_OR_LATER else None
     for fit in ladder:
-        if fit is Fit.CONDITIONALLY and (job.backfilling or session.job_ready(job)):
+        if fit is Fit.CONDITIONALLY and (job.backfilling or session.plugins.job_ready(job)):
             continue
         node = _best(session, task, fit, ahead)
         if node is not None:
@@ -109,13 +109,13 @@ def _best(
     ]
     best = best_of(session, task, nodes) if nodes else None
     if ahead is not None and session.teller is not None:
-        tell_best(session.teller, session.plugin_set.node_scores, task, fit, best, nodes)
+        tell_best(session.teller, session.plugins.node_scores, task, fit, best, nodes)
     return best
 
 
 def best_of(session: Session, task: TaskState, nodes: Sequence[NodeState]) -> NodeState:
     """Return the node with the highest node order score; among equals, the first."""
-    if len(nodes) == 1 or not session.plugin_set.node_scores:
+    if len(nodes) == 1 or not session.plugins.node_scores:
         return nodes[0]
     placement = session.placement
     totals = placement.totals(task, [placement.raw_scores(task, node) for node in nodes])
@@ -138,7 +138,7 @@ def start_reserved_jobs(session: Session, jobs: Iterable[JobState]) -> None:
             for task, _ in reserved:
                 statement.unallocate(task)
             _start(session, statement, job, reserved)
-            if not session.job_ready(job):
+            if not session.plugins.job_ready(job):
                 continue
             statement.commit(fulfils=True)
 
@@ -166,7 +166,7 @@ def _start(
     try_in_order(nodes, starts_there)
     try_in_order(
         tasks_needed(session, job),
-        lambda task: not session.job_ready(job) and place(session, statement, task, NOW),
+        lambda task: not session.plugins.job_ready(job) and place(session, statement, task, NOW),
     )
 
 

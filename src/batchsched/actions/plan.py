@@ -121,7 +121,7 @@ class _Planner:
         O(more important jobs without a plan) searches of the profile, until one can.
         """
         session = self._session
-        orders = session.plugin_set.having("job_order_key")
+        orders = session.plugins.having("job_order_key")
         if not planned or all(opened.name != PRIORITY for opened in orders):
             return -inf
         least = min(job.info.priority for job in planned)
@@ -180,7 +180,7 @@ class _Planner:
             self._considered.add(job.uid)
         self._forget(job)
         assert job.queue is not None
-        refusal = session.allocatable(job.queue, need)
+        refusal = session.plugins.allocatable(job.queue, need)
         if refusal is not None:
             together = allowed_together(session, job, turn.left)
             if together is not None:
@@ -208,7 +208,7 @@ class _Planner:
                 places = search.start_as_planned(statement, before)
             if places is None:
                 return False
-            if not session.job_ready(job):
+            if not session.plugins.job_ready(job):
                 self._profile.put_all_back(places)
                 return False
             statement.commit(fulfils=before is not None)

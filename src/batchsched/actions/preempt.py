@@ -48,9 +48,12 @@ class PreemptAction:
     def execute(self, session: Session, /) -> None:
         """Go through the queues that have tasks to place, in queue order."""
         waiting = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
-        turns = Turns(session, sorted(waiting, key=session.job_order_key))
+        turns = Turns(session, sorted(waiting, key=session.plugins.job_order_key))
         attempts = Attempts(
-            session=session, is_enough=session.job_pipelined, asks_ahead=True, tries_all=True
+            session=session,
+            is_enough=session.plugins.job_pipelined,
+            asks_ahead=True,
+            tries_all=True,
         )
         for queue, of_queue in turns.by_queue():
             for turn in of_queue:
@@ -78,7 +81,7 @@ class PreemptAction:
                         break
                 if (
                     goal.is_complete
-                    and session.job_pipelined(turn.job)
+                    and session.plugins.job_pipelined(turn.job)
                     and self.rules.allow(session, statement)
                 ):
                     statement.commit()

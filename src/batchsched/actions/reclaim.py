@@ -58,12 +58,15 @@ class ReclaimAction:
         turn. If not, a queue gets turns until it has what it deserves.
         """
         waiting = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
-        if session.plugin_set.has_claims:
+        if session.plugins.has_claims:
             turns = Turns(session, waiting)
         else:
             turns = Turns(session, waiting, by_need=False, closed=session.passes_over)
         attempts = Attempts(
-            session=session, is_enough=session.job_pipelined, asks_ahead=True, substitutes=False
+            session=session,
+            is_enough=session.plugins.job_pipelined,
+            asks_ahead=True,
+            substitutes=False,
         )
         for turn in turns:
             if self._serve(session, attempts, turn):
@@ -73,10 +76,10 @@ class ReclaimAction:
         """Place all that a job needs next, or nothing; return whether it gets another turn."""
         job, is_served = turn.job, False
         claim: Claim | None = None
-        if session.plugin_set.has_claims:
+        if session.plugins.has_claims:
             if turn.need is None:
                 return False
-            answer = session.plugin_set.claim(turn.need, self.rules.recent(session))
+            answer = session.plugins.claim(turn.need, self.rules.recent(session))
             if isinstance(answer, Unfit):
                 record_claim_refusal(session, turn.need, answer)
                 return False
@@ -96,11 +99,11 @@ class ReclaimAction:
                             continue
                         break
                     goal.found_place(task)
-                    if may_stop and session.overused(turn.queue):
+                    if may_stop and session.plugins.overused(turn.queue):
                         break
                 if may_stop and turn.left:
                     session.passes_over(turn.queue)
-                if goal.is_complete and session.job_pipelined(job):
+                if goal.is_complete and session.plugins.job_pipelined(job):
                     if by_claim is not None:
                         by_claim.spare_units(goal.placed)
                     if self.rules.allow(session, statement):

@@ -90,7 +90,7 @@ class ReserveAction:
                     session, job, limit, reservable
                 ):
                     return
-            elif not session.overused(queue) and _could_be_scheduled(session, job):
+            elif not session.plugins.overused(queue) and _could_be_scheduled(session, job):
                 return
 
     def _choose_anew(
@@ -229,7 +229,7 @@ def _starts_on_its_node(session: Session, statement: Statement, task: TaskState)
 
 def _is_enough(session: Session, job: JobState) -> bool:
     """Return whether a job can start, now or once what is reserved for it is free."""
-    return session.job_ready(job) or session.job_condition_ready(job)
+    return session.plugins.job_ready(job) or session.plugins.job_condition_ready(job)
 
 
 def _is_limited(session: Session, job: JobState) -> bool:
@@ -238,7 +238,7 @@ def _is_limited(session: Session, job: JobState) -> bool:
     if need is None:
         return False
     assert job.queue is not None
-    return record_limit(session, need, session.allocatable(job.queue, need))
+    return record_limit(session, need, session.plugins.allocatable(job.queue, need))
 
 
 def _could_be_scheduled(session: Session, job: JobState) -> bool:
@@ -259,9 +259,9 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
             )
         for left, task in zip(reversed(range(len(tasks))), tasks, strict=True):
             if place(session, statement, task, NOW):
-                if session.job_ready(job):
+                if session.plugins.job_ready(job):
                     return True
-            elif job.lacks(Counting.HOPED) > left and not session.job_ready(job):
+            elif job.lacks(Counting.HOPED) > left and not session.plugins.job_ready(job):
                 return False
     return False
 
@@ -378,7 +378,7 @@ class ReservableNodes:
                     self._can_hold(session, task, node)
                     and session.placement.refusal(task, node) is None
                 ):
-                    score = session.plugin_set.node_order_on_resource(task, node)
+                    score = session.plugins.node_order_on_resource(task, node)
                     ranked.put_in(node, _group_of(task, node), score)
             return ranked
 

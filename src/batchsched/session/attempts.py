@@ -176,12 +176,14 @@ class Goal:
         if attempts.tries_all:
             return not attempts.is_enough(job)
         to_place = len(self._left) + len(self._aside)
-        return job.lacks(Counting.HOPED) <= to_place or attempts.session.job_ready(job)
+        return job.lacks(Counting.HOPED) <= to_place or attempts.session.plugins.job_ready(job)
 
     def keeps_reservations(self) -> bool:
         """Return whether reservations that it made are of use."""
         session = self._attempts.session
-        return session.job_ready(self._job) or session.job_condition_ready(self._job)
+        return session.plugins.job_ready(self._job) or session.plugins.job_condition_ready(
+            self._job
+        )
 
 
 class GroupGoal(Goal):
@@ -372,7 +374,11 @@ class Attempts:
             left.take_out(first.failed)
             if not self.substitutes:
                 break
-        if self.keeps_part is not None and self.keeps_part(job) and not session.job_ready(job):
+        if (
+            self.keeps_part is not None
+            and self.keeps_part(job)
+            and not session.plugins.job_ready(job)
+        ):
             yield from self._part_to_keep(job)
             left.take_out(list(left))  # the rest waits for the next cycle
 
@@ -396,7 +402,7 @@ class Attempts:
     def _lacks_room(self, job: JobState, left: TasksInOrder) -> bool:
         """Return whether too few of a job's tasks would fit; record what the attempt would then."""
         session = self.session
-        limits_queues = session.plugin_set.limits_queues
+        limits_queues = session.plugins.limits_queues
         failure = foreseen_failure(job, left, session.placement, limits_queues=limits_queues)
         if failure is None:
             return False
@@ -420,7 +426,7 @@ class Attempts:
         assert self._failed_turns is not None
         if len(to_place) < len(tasks_to_place(session, job)):
             return  # some of its tasks were tried in an earlier turn of this cycle
-        if session.plugin_set.limits_queues and (
+        if session.plugins.limits_queues and (
             placed or any(task.uid in session.reports.refusals for task in failed)
         ):
             return

@@ -66,7 +66,7 @@ def open_session(state: PolicyState) -> Session:
     """
     session = Session(state)
     _admit_jobs(session)
-    session.plugin_set.jobs_admitted()
+    session.plugins.jobs_admitted()
     session.overused_at_open = _overused_queues(session)
     drop_stale_reservations(session)
     if session.ledger.initial_promises:
@@ -94,7 +94,7 @@ def _admit_jobs(session: Session) -> None:
         elif job.uid in unmet:
             refusal = _not_eligible(unmet[job.uid])
         else:
-            refusal = session.job_valid(job)
+            refusal = session.plugins.job_valid(job)
         ledger.admit(job, is_admitted=refusal is None)
         if refusal is None:
             if admitted.get(job.uid) is not job:  # to write into a sorted map costs more
@@ -151,7 +151,7 @@ def _overused_queues(session: Session) -> set[str]:
         for job in having[status.index].values()
         if job.queue is not None
     }
-    return {queue.name for queue in waiting if session.overused(queue)}
+    return {queue.name for queue in waiting if session.plugins.overused(queue)}
 
 
 # Closing
@@ -189,7 +189,7 @@ def close(
         # An action caught the error, but an inconsistent state must not lead to decisions.
         raise InvariantError(session.ledger.broken)
     for job in session.jobs_having(TaskStatus.RESERVED):
-        if not (session.job_ready(job) or session.job_condition_ready(job)):
+        if not (session.plugins.job_ready(job) or session.plugins.job_condition_ready(job)):
             if any(task.uid in session.reports.unplaced for task in job.tasks):
                 # It was tried, but its gang is incomplete.
                 reserved_tasks = job.having(TaskStatus.RESERVED)
@@ -197,7 +197,7 @@ def close(
             drop_reservations(session, job)
     if session.ledger.initial_promises:
         end_promises(session)
-    conditions = session.plugin_set.close()
+    conditions = session.plugins.close()
     why = PendingReasons(session)
     changed = session.jobs if unchanged is None else session.jobs_changed()
     concerned = {**changed, **{uid: session.jobs[uid] for uid in conditions if uid in session.jobs}}
@@ -245,7 +245,7 @@ def close(
         jobs=jobs,
         left_out=left_out,
         pending=pending,
-        queues=session.plugin_set.queue_outcomes(),
+        queues=session.plugins.queue_outcomes(),
         names=_names(session, mentioned),
         planned=dict(sorted(session.plans.made.items())),
         late=tuple(sorted(session.plans.late)),

@@ -42,8 +42,10 @@ def add_eviction_reports(session: Session, reasons: dict[str, PendingReason]) ->
     # The most important first.
     searches = [
         search
-        for job in sorted(by_job, key=session.job_order_key)
-        for search in sorted(by_job[job], key=lambda each: session.task_order_key(each.task))
+        for job in sorted(by_job, key=session.plugins.job_order_key)
+        for search in sorted(
+            by_job[job], key=lambda each: session.plugins.task_order_key(each.task)
+        )
     ]
     for uid, reports in EvictionReports(session).of_all(searches).items():
         reasons[uid] = evolve(reasons[uid], evictions=reports)
@@ -104,7 +106,7 @@ class EvictionReports:
         kind = session.placement.kind(task)
         if kind is None:
             return task.uid
-        key = session.plugin_set.judges[search.scope.point].claimant_key(task)
+        key = session.plugins.judges[search.scope.point].claimant_key(task)
         if key is None and search.why_not is None:
             return task.uid  # verdicts may depend on anything about it
         if search.why_not is not None:
@@ -172,7 +174,7 @@ class EvictionReports:
         session = self._session
         out: Counter[str] = Counter()
         if search.why_not is None:
-            plugins, claimant = session.plugin_set, search.task
+            plugins, claimant = session.plugins, search.task
             kept, left = plugins.judges[search.scope.point].kept_and_free(
                 claimant, groups, session.in_victim_order, search.recent
             )

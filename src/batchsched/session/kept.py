@@ -85,7 +85,7 @@ class PolicyState:
         self.view = SessionView(ledger, promises_repel=promises_repel, plain=plain)
         self._configured = plugins
         self._placement = placement
-        self.plugin_set = PluginSet(plugins, self.view, teller)
+        self.plugins = PluginSet(plugins, self.view, teller)
         self.placement = self._make_engine()
         self.jobs: MutableMapping[str, JobState] = {}
         """The jobs of the session by UID, in order of UID."""
@@ -106,10 +106,10 @@ class PolicyState:
         Turns that leave a job below its minimum are rolled back then, and the engine counts how
         many like tasks fit.
         """
-        return self._counts_room and self.plugin_set.reject_below_minimum
+        return self._counts_room and self.plugins.reject_below_minimum
 
     def _make_engine(self) -> Placement:
-        plugins = self.plugin_set
+        plugins = self.plugins
         ledger = self.ledger
         self._classes_begin = ledger.classes_end
         evaluator = Evaluator(plugins.predicates, plugins.node_scores, ledger.dimensions)
@@ -152,7 +152,7 @@ class PolicyState:
     def _forget_turns(self) -> None:
         """Drop all failed turns, and record new ones only if the plugins allow it."""
         ledger = self.ledger
-        remembers = Door.ATTEMPTS not in self.plain and self.plugin_set.vote_on_jobs_alone
+        remembers = Door.ATTEMPTS not in self.plain and self.plugins.vote_on_jobs_alone
         if remembers and isinstance(ledger, LiveLedger):
             self.failed_turns = FailedTurns(ledger)
         else:
@@ -199,15 +199,15 @@ class PolicyState:
             self.ledger.log.nodes.clear()
         index = self.view.pod_affinity_if_any
         if needs_new_view or (is_worn and index is not None and index.is_active):
-            self.plugin_set.forget_keys(self.view)
+            self.plugins.forget_keys(self.view)
             self.view = SessionView(
                 self.ledger, promises_repel=self._promises_repel, plain=self.plain
             )
             self.ledger.on_occupy = self.ledger.on_promise = None
-            self.plugin_set = PluginSet(self._configured, self.view)
+            self.plugins = PluginSet(self._configured, self.view)
             anew = frozenset({"job_valid", *_NODE_FUNCTIONS})
         else:
-            anew = self.plugin_set.resume(self.view, changes)
+            anew = self.plugins.resume(self.view, changes)
         is_new_engine = is_worn or bool(anew & _NODE_FUNCTIONS) or not self._engine_follows()
         if is_new_engine:
             if isinstance(self.ledger, LiveLedger):

@@ -34,12 +34,12 @@ def need_of(
     What alone exceeds what its queue may have at most is passed over, if enough others are left.
     """
     need = need_of_job(job, tasks, counting)
-    if need is None or not session.plugin_set.limits_queues:
+    if need is None or not session.plugins.limits_queues:
         return need
     if not exceeds_most(session, need):
         return need
     assert job.queue is not None
-    most = session.plugin_set.most_allocatable(job.queue)
+    most = session.plugins.most_allocatable(job.queue)
     assert most is not None
     possible = [task for task in tasks if task.is_backfill or _within(task.resreq, most)]
     others = need_of_job(job, possible, counting) if len(possible) < len(tasks) else None
@@ -50,10 +50,10 @@ def need_of(
 
 def exceeds_most(session: Session, need: Need) -> bool:
     """Return whether a need alone exceeds what its queue may have at most."""
-    if not session.plugin_set.limits_queues:
+    if not session.plugins.limits_queues:
         return False
     assert need.job.queue is not None
-    most = session.plugin_set.most_allocatable(need.job.queue)
+    most = session.plugins.most_allocatable(need.job.queue)
     return most is not None and not _within(need.request, most)
 
 
@@ -71,7 +71,7 @@ def allowed_together(
     together: list[TaskState] = []
     for task in tasks:
         part = need_of_tasks(job, (*together, task))
-        if session.plugin_set.allocatable(job.queue, part) is None:
+        if session.plugins.allocatable(job.queue, part) is None:
             together.append(task)
     need = need_of_job(job, together, counting)
     if need is None or (job.groups is None and len(need.tasks) < job.lacks(Counting.PROMISED)):
@@ -106,12 +106,12 @@ def may_take(
         counting: which tasks of its groups count as placed.
 
     """
-    if not session.plugin_set.limits_queues or session.job_ready(job):
+    if not session.plugins.limits_queues or session.plugins.job_ready(job):
         return True
     if need is None:
         need = need_of(session, job, tasks, counting)
     assert job.queue is not None
-    refusal = None if need is None else session.plugin_set.allocatable(job.queue, need)
+    refusal = None if need is None else session.plugins.allocatable(job.queue, need)
     if need is None or refusal is None:
         if Door.ATTEMPTS not in session.plain:
             session.accepted_tasks.replace(() if need is None else need.tasks)
@@ -131,7 +131,7 @@ def record_refused(session: Session, queue: QueueState, need: Need, refusal: Unf
     if (
         refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE
         and len(need.tasks) > 1
-        and session.plugin_set.allocatable(queue, need_of_task(need.tasks[0])) is None
+        and session.plugins.allocatable(queue, need_of_task(need.tasks[0])) is None
     ):
         session.reports.lacking_company.update(task.uid for task in need.tasks)
 
@@ -140,9 +140,9 @@ def record_failed_again(session: Session, job: JobState, turn: FailedTurn) -> No
     """Record for pending reasons what a failed turn would if it were repeated."""
     need = turn.need
     accepts_need = False
-    if need is not None and session.plugin_set.limits_queues and not session.job_ready(job):
+    if need is not None and session.plugins.limits_queues and not session.plugins.job_ready(job):
         assert job.queue is not None
-        refusal = session.plugin_set.allocatable(job.queue, need)
+        refusal = session.plugins.allocatable(job.queue, need)
         if refusal is not None and allowed_together(session, job, turn.tasks) is None:
             record_refused(session, job.queue, need, refusal)
             return
@@ -207,7 +207,7 @@ def may_take_task(session: Session, task: TaskState, *, leaving: Sequence[TaskSt
     job = task.job
     if job is not None and job.groups is not None and not job.groups.may_take(task):
         return False
-    if not session.plugin_set.limits_queues or session.accepted_tasks.take(task):
+    if not session.plugins.limits_queues or session.accepted_tasks.take(task):
         return True
     refusal = limit_on(session, task, leaving=leaving)
     if refusal is None:
@@ -228,12 +228,12 @@ def limit_on(
         leaving: tasks that would be evicted for it.
 
     """
-    if not session.plugin_set.limits_queues:
+    if not session.plugins.limits_queues:
         return None
     assert task.job is not None
     assert task.job.queue is not None
     need = need_of_task(task, leaving=leaving)
-    return session.plugin_set.allocatable(task.job.queue, need)
+    return session.plugins.allocatable(task.job.queue, need)
 
 
 def record_refusal(session: Session, task: TaskState, refusal: Unfit) -> None:

@@ -31,7 +31,7 @@ from batchsched.state.records import NodeState, TaskState
 
 def looks_ahead(session: Session, task: TaskState) -> bool:
     """Return whether nodes may accept a task otherwise once others have left or come."""
-    swayed = session.plugin_set.swayed
+    swayed = session.plugins.swayed
     more = (PredicateReads.ACCOUNTS, *_TASKS)
     return Door.ROOM in session.plain or (bool(swayed) and _any_reads(swayed, task, more))
 
@@ -178,7 +178,7 @@ def refusals_beside_promises(session: Session, task: TaskState) -> dict[Unfit, i
     O(nodes), where that can make a difference.
     """
     coming = _coming(session, task)
-    if not coming or not _any_reads(session.plugin_set.predicates, task, _TASKS):
+    if not coming or not _any_reads(session.plugins.predicates, task, _TASKS):
         return {}
     with _moved(session, _gone(promised for promised, _, _ in coming)):
         accepting = list(session.placement.feasible(task))
@@ -202,7 +202,7 @@ def curable_nodes(session: Session, task: TaskState) -> list[NodeState]:
         PluginError: a predicate raised an exception or returned an invalid value.
 
     """
-    predicates = session.plugin_set.predicates
+    predicates = session.plugins.predicates
     curable = [each for each in predicates if each[1].curable]
     if not curable:
         return []

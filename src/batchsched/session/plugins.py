@@ -89,11 +89,17 @@ def _keeper(task: TaskState) -> QueueState | None:
 
 class _QueueKey(Protocol):
     def __call__(self, queue: QueueState, need: Need | None = None, /) -> SortKey:
-        """Return the key of a queue in queue order; the smallest comes first.
-
-        `need` is that of the next job below it, for plugins that rank queues by need.
-        """
+        """Return the key of a queue."""
         ...
+
+
+_ASKED = (
+    *("job_order_key", "queue_order_key"),
+    *("job_valid", "job_ready", "job_pipelined", "job_condition_ready"),
+    *("overused", "allocatable", "most_allocatable", "queue_share"),
+    *("node_order_on_resource", "jobs_admitted"),
+)
+"""The extension points that are asked just as `RULES` combines them."""
 
 
 class PluginSet:
@@ -104,6 +110,32 @@ class PluginSet:
             returned an object without extension points.
 
     """
+
+    job_order_key: Callable[[JobState], SortKey]
+    """Returns the key of a job in job order; the smallest comes first."""
+    queue_order_key: _QueueKey
+    """Returns the key of a queue in queue order, given the need of the next job below it, which
+    counts for plugins that rank queues by need; the smallest comes first."""
+    job_valid: Callable[[JobState], JobCondition | None]
+    """Returns why a job is invalid, or None."""
+    job_ready: Callable[[JobState], bool]
+    """Returns whether a job's allocated tasks may be bound."""
+    job_pipelined: Callable[[JobState], bool]
+    """Returns whether the promises to a job are enough for it to start."""
+    job_condition_ready: Callable[[JobState], bool]
+    """Returns whether a job is ready or conditionally ready."""
+    overused: Callable[[QueueState], bool]
+    """Returns whether a queue has its deserved share."""
+    allocatable: Callable[[QueueState, Need], Unfit | None]
+    """Returns why a queue may not allocate a need, or None."""
+    most_allocatable: Callable[[QueueState], Sequence[float] | None]
+    """Returns the most that a queue may have, whatever leaves, or None."""
+    queue_share: Callable[[QueueState], tuple[Sequence[float], Sequence[float]] | None]
+    """Returns what a queue deserves and has, if a plugin knows."""
+    node_order_on_resource: Callable[[TaskState, NodeState], float]
+    """Returns the sum of all scores for the room of a node for a task."""
+    jobs_admitted: Callable[[], None]
+    """Tells plugins that the jobs of the session are known."""
 
     def __init__(
         self,
@@ -150,11 +182,11 @@ class PluginSet:
         """Return the plugins for which an extension point is enabled, in configured order."""
         return [opened for opened in self.opened if point in opened.points]
 
-    def on(self, point: str) -> list[Named[Any]]:
+    def _on(self, point: str) -> list[Named[Any]]:
         """Return the enabled functions of an extension point, with their plugins' names."""
         return [(opened.name, getattr(opened.object, point)) for opened in self.having(point)]
 
-    def asking(self, point: str) -> Any:
+    def _asking(self, point: str) -> Any:
         """Return one function that asks all plugins and combines their answers by the rule."""
         tiers: dict[int, list[Named[Any]]] = {}
         for opened in self.having(point):
@@ -169,17 +201,17 @@ class PluginSet:
             task.order_key = None
         self._keyed.clear()
 
-    def _compile(self, view: SessionView) -> None:  # noqa: PLR0915 - each is a point
-        asking, has = self.asking, self.having
-        # Orders: the smallest key comes first.
-        self.job_key: Callable[[JobState], SortKey] = asking("job_order_key")
-        self.queue_key: _QueueKey = asking("queue_order_key")
-        self._need_key: Callable[[Need], SortKey] = asking("need_order_key")
-        self._task_key: Callable[[TaskState], SortKey] = asking("task_order_key")
+    def _compile(self, view: SessionView) -> None:
+        asking, has = self._asking, self.having
+        for point in _ASKED:
+            setattr(self, point, asking(point))
+        # Orders
+        self._need_order_key: Callable[[Need], SortKey] = asking("need_order_key")
+        self._task_order_key: Callable[[TaskState], SortKey] = asking("task_order_key")
         self._forgets_keys = any(
             not hasattr(opened.object, "resume") for opened in has("task_order_key")
         )
-        self.orders_by_need = any(takes_need(key) for _, key in self.on("queue_order_key"))
+        self.orders_by_need = any(takes_need(key) for _, key in self._on("queue_order_key"))
         """Whether any plugin ranks sibling queues by need."""
         self.orders_jobs_by_need = self.orders_by_need and bool(has("need_order_key"))
         """Whether jobs of a queue are ranked by need first."""
@@ -199,34 +231,14 @@ class PluginSet:
             for opened in of_readiness
         )
         """Whether no job is ready, pipelined or conditionally ready below its minimum."""
-        self.job_valid: Callable[[JobState], JobCondition | None] = asking("job_valid")
-        """Returns why a job is invalid, or None."""
-        self.job_ready: Callable[[JobState], bool] = asking("job_ready")
-        """Returns whether a job's allocated tasks may be bound."""
-        self.job_pipelined: Callable[[JobState], bool] = asking("job_pipelined")
-        """Returns whether the promises to a job are enough for it to start."""
-        self.job_condition_ready: Callable[[JobState], bool] = asking("job_condition_ready")
-        """Returns whether a job is ready or conditionally ready."""
         # Queues
-        self.overused: Callable[[QueueState], bool] = asking("overused")
-        """Returns whether a queue has its deserved share."""
         self.limits_queues = bool(has("allocatable"))
         """Whether any plugin limits what queues may allocate."""
-        self.allocatable: Callable[[QueueState, Need], Unfit | None] = asking("allocatable")
-        """Returns why a queue may not allocate a need, or None."""
-        self.most_allocatable: Callable[[QueueState], Sequence[float] | None] = asking(
-            "most_allocatable"
-        )
-        """Returns the most that a queue may have, whatever leaves, or None."""
-        self.queue_share: Callable[[QueueState], tuple[Sequence[float], Sequence[float]] | None] = (
-            asking("queue_share")
-        )
-        """Returns what a queue deserves and has, if a plugin knows."""
         self._queue_outcomes: Callable[
             [Callable[[TaskState], SortKey]], Mapping[str, QueueOutcome] | None
         ] = asking("queue_outcomes")
         view.plugins_opened(
-            self.task_key,
+            self.task_order_key,
             asking("surplus_weights") if has("surplus_weights") else None,
             asking("past_use_key") if has("past_use_key") else None,
             self.protects_any,
@@ -245,6 +257,10 @@ class PluginSet:
             for point in ("preemptable", "reclaimable", "revocable")
         }
         """The plugins with verdicts on evictions, by extension point."""
+        self.preemptable = self.judges["preemptable"].victims
+        """Returns the candidates that may be evicted for a task of their own queue."""
+        self.reclaimable = self.judges["reclaimable"].victims
+        """Returns the candidates that may be evicted for a task of another queue."""
         self.has_claims = bool(has("claim"))
         """Whether a plugin determines what queues may reclaim."""
         self._claim: Callable[[Need, ClaimTerms], Claim | Unfit] = asking("claim")
@@ -260,13 +276,7 @@ class PluginSet:
         scores: list[Named[NodeScore]] = asking("node_scores")()
         self.node_scores = [(name, score) for name, score in scores if score.weight]
         """All scores with a weight other than 0, with their plugins' names."""
-        self.node_order_on_resource: Callable[[TaskState, NodeState], float] = asking(
-            "node_order_on_resource"
-        )
-        """Returns the sum of all scores for the room of a node for a task."""
         # Events
-        self.jobs_admitted: Callable[[], None] = asking("jobs_admitted")
-        """Tells plugins that the jobs of the session are known."""
         self.allocate_listeners: tuple[Callable[[TaskState], None], ...] = (
             (asking("on_allocate"),) if has("on_allocate") else ()
         )
@@ -281,14 +291,14 @@ class PluginSet:
         """Return the plugins for which an extension point is enabled, in the order of calls."""
         return [opened.name for opened in self.having(point)]
 
-    def need_key(self, need: Need | None) -> SortKey:
+    def need_order_key(self, need: Need | None) -> SortKey:
         """Return the key of a need, which ranks jobs before job order; None is the smallest."""
-        return () if need is None else self._need_key(need)
+        return () if need is None else self._need_order_key(need)
 
-    def task_key(self, task: TaskState) -> SortKey:
+    def task_order_key(self, task: TaskState) -> SortKey:
         """Return the key of a task in task order; the smallest comes first. It is cached."""
         if task.order_key is None:
-            task.order_key = self._task_key(task)
+            task.order_key = self._task_order_key(task)
             if self._forgets_keys:
                 self._keyed.append(task)
         return task.order_key
@@ -309,7 +319,7 @@ class PluginSet:
                 claimant, unit.victims, is_whole_job=not unit.is_surplus, recent=recent
             )
 
-        return self._claim(need, ClaimTerms(self.task_key, protected_by))
+        return self._claim(need, ClaimTerms(self.task_order_key, protected_by))
 
     def revocable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
         """Return the backfill tasks that may be evicted for a task promised their resources."""
@@ -323,7 +333,7 @@ class PluginSet:
         """Return a plugin's explanation of this verdict on each candidate; may be empty."""
         if name == UNRECLAIMABLE:
             return self._kept_queues.reasons(candidates)
-        explain = dict(self.on("verdict_reasons")).get(name)
+        explain = dict(self._on("verdict_reasons")).get(name)
         if explain is None:
             return [""] * len(candidates)
         try:
@@ -338,7 +348,7 @@ class PluginSet:
 
     def queue_outcomes(self) -> Mapping[str, QueueOutcome]:
         """Return the outcomes of queues by name; empty if no plugin reports them."""
-        return self._queue_outcomes(self.task_key) or {}
+        return self._queue_outcomes(self.task_order_key) or {}
 
     def close(self) -> dict[str, JobCondition]:
         """Close all plugins in configured order; return the jobs that could not be scheduled."""
@@ -355,7 +365,7 @@ class PluginSet:
         Called only after a failure. It compares all pairs of keys of each plugin: O(n squared) for
         n jobs, queues or tasks.
         """
-        on, by_job = self.on, {f"job {job.uid!r}": job for job in jobs}
+        on, by_job = self._on, {f"job {job.uid!r}": job for job in jobs}
         by_queue = {f"queue {queue.name!r}": queue for queue in queues}
         by_task = {f"task {task.uid!r}": task for job in by_job.values() for task in job.tasks}
         without_need: list[Named[Callable[[QueueState], object]]] = [

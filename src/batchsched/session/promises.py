@@ -40,7 +40,7 @@ def drop_stale_reservations(session: Session) -> None:
                 _end(session, task)
     reserving = ledger.jobs_having[TaskStatus.RESERVED.index]
     for _, job in sorted(reserving.items()):
-        if not job.in_session or session.job_ready(job):
+        if not job.in_session or session.plugins.job_ready(job):
             drop_reservations(session, job)
 
 
@@ -83,7 +83,7 @@ def keep_promises(session: Session) -> None:
                     task.init_resreq
                 ):
                     statement.pipeline(task, node)
-            if session.job_pipelined(job):
+            if session.plugins.job_pipelined(job):
                 statement.commit()
 
 
@@ -99,7 +99,7 @@ def start_promised_jobs(session: Session) -> None:
             promised = session.in_task_order(job.having(TaskStatus.PIPELINED))
             for starts in (_starts_as_promised, _starts_anywhere):
                 try_in_order(promised, partial(starts, session, statement))
-                if session.job_ready(job):
+                if session.plugins.job_ready(job):
                     statement.commit(fulfils=True)
                     break
                 statement.rollback(0)
@@ -159,7 +159,7 @@ def end_promises(session: Session) -> None:
     for task in over:
         _end(session, task)
     for job in {task.job: None for task in over}:
-        if job is not None and not session.job_pipelined(job):
+        if job is not None and not session.plugins.job_pipelined(job):
             for task in kept:
                 if task.job is job and task.status is TaskStatus.PIPELINED:
                     _end(session, task)
@@ -174,7 +174,7 @@ def kept_for_claimants(session: Session) -> Iterator[TaskState]:
     claimants = {eviction.for_task_uid for eviction in session.evictions}
     tasks = [*(session.ledger.tasks[uid] for uid in sorted(claimants)), *_kept(session)]
     for job in {task.job: None for task in tasks}:
-        if job is not None and job.in_session and session.job_pipelined(job):
+        if job is not None and job.in_session and session.plugins.job_pipelined(job):
             yield from job.having(TaskStatus.PIPELINED)
             yield from job.having(TaskStatus.ALLOCATED)
 

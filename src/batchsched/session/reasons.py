@@ -311,7 +311,7 @@ class PendingReasons:
                 reasons[task.uid] = taken_back(taken_for.uid)
             elif task.uid in session.reports.unplaced:
                 reasons[task.uid] = self._unplaced(job, task)
-            elif task.uid in session.reports.rolled_back and session.job_ready(job):
+            elif task.uid in session.reports.rolled_back and session.plugins.job_ready(job):
                 # Rolled back with an incomplete gang that a later action completed.
                 reasons[task.uid] = self._unplaced(job, task)
             elif task.uid in session.reports.rolled_back:
@@ -362,7 +362,7 @@ class PendingReasons:
         session = self._session
         return (
             task.uid in session.reports.lacking_company
-            and not session.job_ready(job)
+            and not session.plugins.job_ready(job)
             and any(
                 fits(task.init_resreq, node.allocatable)
                 for node in session.placement.feasible(task)
@@ -374,10 +374,12 @@ class PendingReasons:
     ) -> PendingReason:
         queue = job.queue
         assert queue is not None
-        if queue.name in self._session.reports.queues_overused and self._session.overused(queue):
+        if queue.name in self._session.reports.queues_overused and self._session.plugins.overused(
+            queue
+        ):
             return self._overused(job, queue, tally)
         lacks_only_this = job.lacks() == 1
-        if not lacks_only_this and not self._session.job_ready(job):
+        if not lacks_only_this and not self._session.plugins.job_ready(job):
             return self._incomplete(job, tally)
         replica = None if job.groups is None else job.groups.incomplete_with(task)
         if replica is not None:
@@ -519,7 +521,7 @@ class _HeldResources:
             for uid, job in session.ledger.jobs_having[status.index].items()
         }
         for uid, job in sorted(holding.items()):
-            if job.in_session and not session.job_ready(job):
+            if job.in_session and not session.plugins.job_ready(job):
                 self._jobs.add(uid)
                 assert job.queue is not None
                 self._jobs_of.setdefault(job.queue, []).append(job)
@@ -589,7 +591,7 @@ class _HeldResources:
 
     def _is_stuck(self, job: JobState) -> bool:
         """Return whether a job is broken, and not promised enough to run again."""
-        return job.in_session and job.is_broken and not self._session.job_pipelined(job)
+        return job.in_session and job.is_broken and not self._session.plugins.job_pipelined(job)
 
     def share_holders(
         self, job: JobState, queue: QueueState, share: QueueShare | None

@@ -25,7 +25,6 @@ from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
 from batchsched.session.kept import PolicyState
 from batchsched.session.orders import LiveQueue, PlainOrder
-from batchsched.session.plugins import PluginSet
 from batchsched.session.reports import AcceptedTasks, CycleReports, Plans
 from batchsched.session.tracing import telling_best, telling_first
 from batchsched.session.victims import EvictionScope, EvictionSearch, may_leave
@@ -84,31 +83,8 @@ class Session:
         self.log = ledger.log
         """Which nodes and jobs have changed, in order; for answers that are kept until then."""
         self.view = state.view
-        plugins = state.plugin_set
-        self.plugin_set: PluginSet = plugins
-        self.job_ready = plugins.job_ready
-        """Returns whether the job's allocated tasks may be bound."""
-        self.job_pipelined = plugins.job_pipelined
-        """Returns whether the promises to the job are enough for it to start."""
-        self.job_condition_ready = plugins.job_condition_ready
-        """Returns whether the job is ready or conditionally ready."""
-        self.job_valid = plugins.job_valid
-        """Returns why the job is invalid, or None."""
-        self.overused = plugins.overused
-        """Returns whether the queue has its deserved share."""
-        self.allocatable = plugins.allocatable
-        """Returns why the queue may not allocate the need, or None."""
-        self.job_order_key = plugins.job_key
-        """Returns the key of a job in job order; the smallest comes first."""
-        self.queue_order_key = plugins.queue_key
-        """Returns the key of a queue in queue order; the smallest comes first."""
-        self.task_order_key = plugins.task_key
-        """Returns the key of a task in task order; the smallest comes first."""
-        judges = plugins.judges
-        self.preemptable = judges["preemptable"].victims
-        """Returns the candidates that may be evicted for a task of their own queue."""
-        self.reclaimable = judges["reclaimable"].victims
-        """Returns the candidates that may be evicted for a task of another queue."""
+        plugins = self.plugins = state.plugins
+        """What plugins say together: which jobs are ready, which may have more, who may leave."""
         ledger.on_charge = plugins.allocate_listeners
         ledger.on_refund = plugins.deallocate_listeners
         self.placement = state.placement
@@ -279,7 +255,7 @@ class Session:
         found = scope.candidates(claimant, running, with_own_job=with_own_job)
         if not running.has_bound:
             return found
-        by_priority = self.plugin_set.judges[scope.point].by_priority
+        by_priority = self.plugins.judges[scope.point].by_priority
         return [each for each in found if may_leave(each, claimant, by_priority=by_priority)]
 
     def begin_action(self, name: str) -> None:
@@ -292,11 +268,11 @@ class Session:
 
     def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Return `tasks` in task order."""
-        return sorted(tasks, key=self.task_order_key)
+        return sorted(tasks, key=self.plugins.task_order_key)
 
     def in_victim_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Return `tasks` in victim order, the least valuable first."""
-        return sorted(tasks, key=self.task_order_key, reverse=True)
+        return sorted(tasks, key=self.plugins.task_order_key, reverse=True)
 
     def whole_job(self, job: JobState) -> list[TaskState]:
         """Return the tasks that are evicted with a whole job, in victim order. O(tasks)."""
@@ -304,7 +280,7 @@ class Session:
 
     def live_jobs(self, jobs: Iterable[JobState], /) -> LiveQueue[JobState] | PlainOrder[JobState]:
         """Return `jobs` waiting for their turn, in live job order."""
-        key = self.job_order_key
+        key = self.plugins.job_order_key
         taken = None if self.teller is None else self.tell_job_taken
         if Door.TURNS in self.plain:
             return PlainOrder(key, jobs, taken=taken)
@@ -314,7 +290,7 @@ class Session:
         self, queues: Iterable[QueueState], /
     ) -> LiveQueue[QueueState] | PlainOrder[QueueState]:
         """Return `queues` waiting for their turn, in live queue order."""
-        key = self.queue_order_key
+        key = self.plugins.queue_order_key
         taken = None if self.teller is None else self.tell_queue_taken
         if Door.TURNS in self.plain:
             return PlainOrder(key, queues, taken=taken)
@@ -324,13 +300,13 @@ class Session:
         """Return whether a job has waited more than `threshold` seconds and is still not ready."""
         return (
             self.now - job.info.creation_time > threshold
-            and not self.job_ready(job)
-            and not self.job_condition_ready(job)
+            and not self.plugins.job_ready(job)
+            and not self.plugins.job_condition_ready(job)
         )
 
     def queue_share(self, queue: QueueState) -> QueueShare | None:
         """Return what a queue deserves and has, if a plugin knows."""
-        share = self.plugin_set.queue_share(queue)
+        share = self.plugins.queue_share(queue)
         if share is None:
             return None
         deserved, allocated = map(self.dimensions.resource, share)
@@ -338,7 +314,7 @@ class Session:
 
     def passes_over(self, queue: QueueState) -> bool:
         """Return whether a queue gets no turn because it is overused, and record it if so."""
-        if not self.overused(queue):
+        if not self.plugins.overused(queue):
             return False
         self.record_overused(queue.name)
         if self.teller is not None:
@@ -353,10 +329,10 @@ class Session:
     def tell_job_taken(self, job: JobState, others: Iterable[JobState]) -> None:
         """Tell that a job is taken, rather than others; only if somebody listens."""
         assert self.teller is not None
-        names = [*self.plugin_set.names_on("job_order_key"), "creation_time", "uid"]
+        names = [*self.plugins.names_on("job_order_key"), "creation_time", "uid"]
 
         def key(job: JobState) -> dict[str, object]:
-            return dict(zip(names, self.job_order_key(job), strict=True))
+            return dict(zip(names, self.plugins.job_order_key(job), strict=True))
 
         rivals = {other.uid: key(other) for other in others} if self.teller.wants_rivals else {}
         self.teller.tell(
@@ -377,10 +353,12 @@ class Session:
     ) -> None:
         """Tell that it is a queue's turn, ahead of others."""
         assert self.teller is not None
-        names = [*self.plugin_set.names_on("queue_order_key"), "creation_time", "name"]
+        names = [*self.plugins.names_on("queue_order_key"), "creation_time", "name"]
 
         def key(queue: QueueState) -> dict[str, object]:
-            return dict(zip(names, self.plugin_set.queue_key(queue, need_of(queue)), strict=True))
+            return dict(
+                zip(names, self.plugins.queue_order_key(queue, need_of(queue)), strict=True)
+            )
 
         rivals = {other.name: key(other) for other in others} if self.teller.wants_rivals else {}
         self.teller.tell(
@@ -485,7 +463,7 @@ class Session:
 
         `fulfils`: whether they start on what was promised to the job, reserved or planned.
         """
-        if not job.allocated or not self.plugin_set.job_ready(job):
+        if not job.allocated or not self.plugins.job_ready(job):
             return
         tasks = list(job.allocated.values())
         if job.groups is not None:
@@ -745,8 +723,8 @@ class Statement:
             min_available=job.min_available,
             ready=job.ready_count,
             waiting=job.count(TaskStatus.PIPELINED),
-            job_ready=session.job_ready(job),
-            job_pipelined=session.job_pipelined(job),
+            job_ready=session.plugins.job_ready(job),
+            job_pipelined=session.plugins.job_pipelined(job),
         )
 
     def __enter__(self) -> Self:

@@ -118,8 +118,8 @@ class Turns:
         self.jobs: Mapping[QueueState, Collection[JobState]] = jobs_by_queue(jobs)
         """The jobs of each queue, in the order given."""
         self._is_plain = Door.TURNS in session.plain
-        self._ranks_needs = by_need and session.plugin_set.orders_by_need
-        ranks_jobs = by_need and session.plugin_set.orders_jobs_by_need
+        self._ranks_needs = by_need and session.plugins.orders_by_need
+        ranks_jobs = by_need and session.plugins.orders_jobs_by_need
         self._waiting = {
             queue: self._jobs_by_need(jobs) if ranks_jobs else session.live_jobs(jobs)
             for queue, jobs in self.jobs.items()
@@ -133,12 +133,14 @@ class Turns:
     def _jobs_by_need(self, jobs: Iterable[JobState]) -> LiveQueue[JobState] | PlainOrder[JobState]:
         """Return jobs of one queue, those first whose needs rank first."""
         session = self._session
-        plugins = session.plugin_set
+        plugins = session.plugins
         taken = None if session.teller is None else session.tell_job_taken
         if not self._is_plain:
-            return JobsByNeed(plugins.job_key, plugins.need_key, self.need_of, jobs, taken=taken)
+            return JobsByNeed(
+                plugins.job_order_key, plugins.need_order_key, self.need_of, jobs, taken=taken
+            )
         return PlainOrder(
-            lambda job: (plugins.need_key(self.need_of(job)), plugins.job_key(job)),
+            lambda job: (plugins.need_order_key(self.need_of(job)), plugins.job_order_key(job)),
             jobs,
             taken=taken,
         )
@@ -152,7 +154,7 @@ class Turns:
             session.tell_queue_taken(queue, others, self._offer)
 
         taken = None if session.teller is None else tell
-        key = session.plugin_set.queue_key
+        key = session.plugins.queue_order_key
         if self._is_plain:
             return PlainTree(key, self._offer, all_queues, self._waiting, taken=taken)
         return QueueWalk(

@@ -205,15 +205,15 @@ def _place_in_queue(
     """Return a job's position, the waiting jobs of its queue, those before it, and the key."""
     if state.queue is None or not state.in_session or not state.count(TaskStatus.PENDING):
         return None, 0, [], ""
-    plugins = session.plugin_set
+    plugins = session.plugins
 
     def need_key(job: JobState) -> SortKey:
         if not plugins.orders_jobs_by_need:
             return ()
-        return plugins.need_key(need_of(session, job, tasks_left(session, job)))
+        return plugins.need_order_key(need_of(session, job, tasks_left(session, job)))
 
     keys = {
-        job.uid: ((need_key(job), session.job_order_key(job)), job)
+        job.uid: ((need_key(job), session.plugins.job_order_key(job)), job)
         for job in state.queue.jobs
         if job.in_session and job.count(TaskStatus.PENDING)
     }
@@ -244,7 +244,7 @@ def _at_once(session: Session, state: JobState, waiting: Sequence[TaskState]) ->
         tasks = state.groups.within_maxima(tasks)
     with session.statement(is_trial=True) as trial:
         for task in tasks:
-            if session.plugin_set.allocatable(queue, need_of_task(task)) is not None:
+            if session.plugins.allocatable(queue, need_of_task(task)) is not None:
                 continue
             node = session.placement.best(task, Fit.NOW)
             if node is not None:
@@ -271,7 +271,7 @@ def _standing_of_queue(session: Session, state: JobState) -> QueueStanding:
     queue = session.ledger.queues.get(state.info.queue)
     if queue is None:
         return QueueStanding(name=state.info.queue, is_known=False)
-    outcomes = session.plugin_set.queue_outcomes()
+    outcomes = session.plugins.queue_outcomes()
     if queue.name in outcomes:
         above = tuple(
             _by_outcome(session, name, session.ledger.queues[name].info.weight, outcomes[name])
@@ -279,13 +279,16 @@ def _standing_of_queue(session: Session, state: JobState) -> QueueStanding:
         )
         own = _by_outcome(session, queue.name, queue.info.weight, outcomes[queue.name])
         return evolve(
-            own, above=above, is_overused=session.overused(queue), leaves=_leaves_below(queue)
+            own,
+            above=above,
+            is_overused=session.plugins.overused(queue),
+            leaves=_leaves_below(queue),
         )
     dimensions = session.ledger.dimensions
     holding = [task for job in queue.jobs for task in job.tasks if task.status.occupies]
     held = total_of([task.resreq for task in holding if not task.is_backfill], dimensions.zero)
     allocated = dimensions.resource(held)
-    share = session.plugin_set.queue_share(queue)
+    share = session.plugins.queue_share(queue)
     return QueueStanding(
         name=queue.name,
         is_known=True,
@@ -293,7 +296,7 @@ def _standing_of_queue(session: Session, state: JobState) -> QueueStanding:
         allocated=allocated,
         share=_share(session, allocated),
         deserved=None if share is None else dimensions.resource(share[0]),
-        is_overused=session.overused(queue),
+        is_overused=session.plugins.overused(queue),
         leaves=_leaves_below(queue),
     )
 
@@ -333,7 +336,7 @@ def _above_share(session: Session, waiting: Sequence[TaskState]) -> tuple[AboveS
     ]
     found: list[tuple[float, AboveShare]] = []
     for name, queue in session.ledger.queues.items():
-        share = None if queue.children else session.plugin_set.queue_share(queue)
+        share = None if queue.children else session.plugins.queue_share(queue)
         if share is None:
             continue
         above = [(float(share[1][at] - share[0][at]), at) for at in asked]

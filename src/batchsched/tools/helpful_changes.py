@@ -390,7 +390,7 @@ def _weights(waiting: ExplainedJob) -> Iterator[Candidate]:
     if queue is None or len(session.queues) <= 1:
         return
     # A changed weight resets all kept state, so such a trial is slower than others.
-    if not session.overused(queue) and not session.plugin_set.names_on("queue_order_key"):
+    if not session.plugins.overused(queue) and not session.plugins.names_on("queue_order_key"):
         return
     weight, heaviest = queue.info.weight, _HEAVIEST * max(1, queue.info.weight)
     while weight < heaviest:

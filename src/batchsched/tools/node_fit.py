@@ -82,7 +82,7 @@ def fits_of(session: Session, task: TaskState) -> list[NodeFit]:
         PluginError: a predicate raised an exception or returned an invalid value.
 
     """
-    predicates = session.plugin_set.predicates
+    predicates = session.plugins.predicates
     evaluator = Evaluator(predicates, (), session.ledger.dimensions)
     found: list[NodeFit] = []
     for node in session.nodes:

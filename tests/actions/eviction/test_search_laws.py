@@ -162,7 +162,7 @@ def test_searches_find_what_the_rules_say_whether_or_not_they_remember(
             list(plain.placement.feasible(task)) if across else list(plain.placement.ranked(task))
         )
         is_candidate = candidates_among(scope, task)
-        victims_of = plain.reclaimable if across else plain.preemptable
+        victims_of = plain.plugins.reclaimable if across else plain.plugins.preemptable
         expected = expected_room(
             plain, task, nodes, is_candidate, victims_of, may_use_idle=may_use_idle
         )

@@ -296,7 +296,7 @@ def test_what_would_be_covered_is_what_the_definition_says(
 def test_claimants_with_equal_keys_get_equal_verdicts(snapshot: Snapshot) -> None:
     config = SchedulerConfig.from_mapping(capacity_config("preempt"))
     session = Scheduler(config).open(snapshot)
-    (judge,) = (each for each in session.plugin_set.opened if each.name == "capacity")
+    (judge,) = (each for each in session.plugins.opened if each.name == "capacity")
     of_capacity: Any = judge.object
     key: Any = of_capacity.hints().claimant_key
     running = session.in_victim_order(

@@ -197,7 +197,7 @@ class Claimant:
         That is so only on nodes that are out of service, or have lost devices under these tasks:
         there is less to be had then.
         """
-        if not self.session.plugin_set.limits_queues:
+        if not self.session.plugins.limits_queues:
             return False
         lost = lost_nodes(self.session)
         return bool(lost) and any(t.node is not None and t.node.slot in lost for t in gone)
@@ -488,7 +488,7 @@ def make_room(
         session=session,
         task=task,
         scope=scope,
-        judges=session.plugin_set.judges[scope.point],
+        judges=session.plugins.judges[scope.point],
         may_use_idle=may_use_idle,
         recent=recent,
         curable=curable,
@@ -535,7 +535,7 @@ def _ways(session: Session, task: TaskState, scope: EvictionScope) -> Sequence[U
     """Return what other jobs of its queue give up for a task, the least important job first."""
     if (
         scope not in (EvictionScope.OTHER_JOBS, EvictionScope.SAME_JOB)
-        or not session.plugin_set.judges[scope.point].by_priority
+        or not session.plugins.judges[scope.point].by_priority
     ):
         return ()
     jobs = session.jobs_having(TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
@@ -1096,7 +1096,7 @@ def make_promises_real(session: Session, job: JobState) -> bool:
             for victim in victims:
                 statement.evict(victim, claimant=task)
             statement.pipeline(task, node)
-        if not (session.job_pipelined(job) and promises_stand(session, statement.placed())):
+        if not (session.plugins.job_pipelined(job) and promises_stand(session, statement.placed())):
             return False
         statement.commit()
     return True
@@ -1114,7 +1114,7 @@ def _backfill_to_evict(
             return None
         lent = [one for (one,) in _candidate_units(session, task, node, [(t,) for t in lent])]
     candidates = session.in_victim_order(lent)
-    units = units_in_order(session, session.plugin_set.revocable(task, candidates))
+    units = units_in_order(session, session.plugins.revocable(task, candidates))
     room = Shortfall(task.init_resreq, node, may_use_idle=True)
     if not ahead:
         return choose_units(units, node, room.is_enough_with)

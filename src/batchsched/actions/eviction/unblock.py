@@ -44,7 +44,7 @@ class Blocked:
         if not job.in_session:
             return False
         if group is None:
-            return job.is_broken and not session.job_pipelined(job)
+            return job.is_broken and not session.plugins.job_pipelined(job)
         return job.has_minimum() and not group.is_satisfied(Counting.PROMISED) and any(self.tasks())
 
     def tasks(self) -> list[TaskState]:
@@ -60,7 +60,7 @@ def unblock(session: Session, rules: EvictionRules) -> None:
     """Let each that is blocked claim once from those that come later."""
     order = blocked(session)
     attempts = Attempts(
-        session=session, is_enough=session.job_pipelined, asks_ahead=True, tries_all=True
+        session=session, is_enough=session.plugins.job_pipelined, asks_ahead=True, tries_all=True
     )
     for position, one in enumerate(order):
         later = [other for other in reversed(order[position + 1 :]) if other.is_still(session)]
@@ -82,7 +82,7 @@ def blocked(session: Session) -> list[Blocked]:
     }
     if len(found) <= 1:
         return [one for each in found.values() for one in each]
-    waiting = sorted(filter(has_task_to_place, found), key=session.job_order_key)
+    waiting = sorted(filter(has_task_to_place, found), key=session.plugins.job_order_key)
     in_turn = [turn.job for _, turns in Turns(session, waiting).by_queue() for turn in turns]
     jobs = [*in_turn, *(job for job in found if job not in waiting)]
     return sorted(
@@ -117,7 +117,7 @@ def _serve_job(
                         break
                 if (
                     goal.is_complete
-                    and session.job_pipelined(one.job)
+                    and session.plugins.job_pipelined(one.job)
                     and rules.allow(session, statement)
                 ):
                     statement.commit()
@@ -160,7 +160,7 @@ def _place(
         session=session,
         task=task,
         scope=_SCOPE,
-        judges=session.plugin_set.judges[_SCOPE.point],
+        judges=session.plugins.judges[_SCOPE.point],
         may_use_idle=True,
         recent=rules.recent(session),
         curable=rules.curable,
@@ -183,7 +183,7 @@ def _may_go(
     session: Session, rules: EvictionRules, claimant: TaskState, tasks: Sequence[TaskState]
 ) -> bool:
     """Return whether tasks that do no work may be evicted: neither shares nor gang protect them."""
-    plugins, recent = session.plugin_set, rules.recent(session)
+    plugins, recent = session.plugins, rules.recent(session)
     judges = plugins.judges[_SCOPE.point]
     return (
         all(may_leave(task, claimant, by_priority=judges.by_priority) for task in tasks)

@@ -240,12 +240,12 @@ class Trial:
     def scores(self) -> list[NodeScore]:
         """The plugin's scores."""
         name = self.subject.name
-        return [each for owner, each in self.session.plugin_set.node_scores if owner == name]
+        return [each for owner, each in self.session.plugins.node_scores if owner == name]
 
     @property
     def node_functions(self) -> list[NodeFunction]:
         """The plugin's predicates and scores, with their extension points and functions."""
-        name, given = self.subject.name, self.session.plugin_set.predicates
+        name, given = self.subject.name, self.session.plugins.predicates
         predicates = [each for owner, each in given if owner == name]
         return [
             *(("predicates", n, each, each.check) for n, each in enumerate(predicates)),
@@ -256,7 +256,7 @@ class Trial:
     def hints(self) -> EvictionHints:
         """The plugin's hints on verdicts."""
         name = self.subject.name
-        return next(each.hints for each in self.session.plugin_set.opened if each.name == name)
+        return next(each.hints for each in self.session.plugins.opened if each.name == name)
 
     @property
     def tasks(self) -> list[TaskState]:
