@@ -38,15 +38,9 @@ from batchsched.model.validation.devices import (
     least_devices,
     offer_problems,
     pick_problems,
+    pool_problems,
 )
-from batchsched.model.validation.values import (
-    Problems,
-    each_problems,
-    is_integer,
-    is_text,
-    is_tuple,
-    shown,
-)
+from batchsched.model.validation.values import each_problems, is_integer, shown
 
 __all__ = [
     "CapacityPolicy",
@@ -507,11 +501,6 @@ def _has_counters(view: Holdings, device: Device, limits: Mapping[CounterKey, in
     return True
 
 
-def _pair_problems(pair: object) -> Problems:
-    if not (is_tuple(pair) and [is_text(each) for each in pair] == [True, True]):
-        yield "", f"expected driver and pool, got {shown(pair)}"
-
-
 def allocate(
     claims: Iterable[DeviceClaim],
     devices: Iterable[Device],
@@ -559,7 +548,7 @@ def allocate(
         "devices": (kept_tuple(devices, "devices"), device_problems, "Device"),
         "counter_sets": (kept_tuple(counter_sets), counter_set_problems, "CounterSet"),
         "held": (kept_tuple(held, "held"), pick_problems, "DevicePick"),
-        "closed_pools": (kept_tuple(closed_pools), _pair_problems, "pairs of driver and pool"),
+        "closed_pools": (kept_tuple(closed_pools), pool_problems, "pairs of driver and pool"),
         "everywhere": (kept_tuple(everywhere, "everywhere"), device_problems, "Device"),
     }
     faults: list[Fault] = []

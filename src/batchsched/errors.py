@@ -27,6 +27,7 @@ __all__ = [
     "QuantityError",
     "RegistryError",
     "ResourceError",
+    "SerialisationError",
     "SnapshotError",
     "StatementError",
     "UnknownNameError",
@@ -104,6 +105,10 @@ class EventError(FaultsError):
 
 class FormatError(FaultsError):
     """Stored data that cannot be read: damaged, in another format, or from a newer version."""
+
+
+class SerialisationError(FaultsError):
+    """Values that cannot be written as plain data, such as functions; each with its path."""
 
 
 class KubernetesObjectError(FaultsError):

@@ -36,6 +36,7 @@ from batchsched import (
     Toleration,
     TopologyRequest,
 )
+from batchsched.devices import CounterSet, Device, DeviceClaim, DevicePick, DeviceRequest
 
 FULL_TASK = {
     "uid": "u1",
@@ -64,6 +65,8 @@ FULL_TASK = {
     "group": "workers",
     "holds": (Hold(HoldKind.GATE, "example.com/license"),),
     "index": 3,
+    "claims": (DeviceClaim(name="c", requests=[DeviceRequest(name="gpu")]),),
+    "devices": (DevicePick(claim="c", request="gpu", device=("", "", "g0")),),
 }
 FULL_JOB = {
     "name": "train",
@@ -95,6 +98,9 @@ FULL_NODE = {
     "taints": (Taint(key="a", effect=TaintEffect.NO_SCHEDULE),),
     "unschedulable": True,
     "conditions": {"Ready": "True"},
+    "devices": (Device(name="g0", counters={"gpu": {"slices": 1}}),),
+    "counter_sets": (CounterSet(name="gpu", counters={"slices": 7}),),
+    "closed_pools": (("d", "p"),),
 }
 FULL_QUEUE = {
     "name": "gpu",

@@ -234,8 +234,8 @@ class TestToDict:
             "format": "batchsched.CycleResult",
             "version": 1,
             "binds": [
-                {"task_uid": "u1", "node_name": "n2", "is_backfill": False},
-                {"task_uid": "u0", "node_name": "n1", "is_backfill": True},
+                {"task_uid": "u1", "node_name": "n2", "is_backfill": False, "devices": None},
+                {"task_uid": "u0", "node_name": "n1", "is_backfill": True, "devices": None},
             ],
             "evictions": [
                 {"task_uid": "u9", "node_name": "n3", "action": "preempt", "for_task_uid": "u2"}
@@ -243,13 +243,13 @@ class TestToDict:
             "taken_back": [
                 {"task_uid": "u7", "node_name": "n3", "action": "preempt", "for_task_uid": "u2"}
             ],
-            "pipelined": [{"task_uid": "u2", "node_name": "n3"}],
-            "conditional": [{"task_uid": "u3", "node_name": "n4"}],
-            "reserved": [{"task_uid": "u4", "node_name": "n5"}],
+            "pipelined": [{"task_uid": "u2", "node_name": "n3", "devices": None}],
+            "conditional": [{"task_uid": "u3", "node_name": "n4", "devices": None}],
+            "reserved": [{"task_uid": "u4", "node_name": "n5", "devices": None}],
             "dropped_reservations": [
                 {"task_uid": "u5", "node_name": "n6", "reason": None, "for_task_uid": "u2"}
             ],
-            "kept_promises": [{"task_uid": "u2", "node_name": "n3"}],
+            "kept_promises": [{"task_uid": "u2", "node_name": "n3", "devices": None}],
             "dropped_promises": [
                 {
                     "task_uid": "u6",
@@ -259,9 +259,24 @@ class TestToDict:
                 }
             ],
             "tasks": {
-                "u0": {"status": "Binding", "node_name": "n1", "is_backfill": True},
-                "u1": {"status": "Binding", "node_name": "n2", "is_backfill": False},
-                "u7": {"status": "Pending", "node_name": None, "is_backfill": False},
+                "u0": {
+                    "status": "Binding",
+                    "node_name": "n1",
+                    "is_backfill": True,
+                    "devices": None,
+                },
+                "u1": {
+                    "status": "Binding",
+                    "node_name": "n2",
+                    "is_backfill": False,
+                    "devices": None,
+                },
+                "u7": {
+                    "status": "Pending",
+                    "node_name": None,
+                    "is_backfill": False,
+                    "devices": None,
+                },
             },
             "jobs": {
                 "a/j": {"phase": "Running", "condition": None},

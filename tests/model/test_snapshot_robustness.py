@@ -36,6 +36,15 @@ from batchsched import (
     TolerationOperator,
     WeightedPodTerm,
 )
+from batchsched.devices import (
+    CapacityPolicy,
+    CounterSet,
+    Device,
+    DeviceClaim,
+    DeviceConstraint,
+    DevicePick,
+    DeviceRequest,
+)
 from batchsched.model.validation import snapshot as validation
 from batchsched.model.validation.snapshot import task_problems
 
@@ -158,6 +167,13 @@ GOOD = {
     "job": job("j"),
     "queue": Queue(name="q"),
     "node": NodeInfo(name="n1"),
+    "device": Device(name="g0"),
+    "capacity policy": CapacityPolicy(default=1),
+    "counter set": CounterSet(name="c"),
+    "claim": DeviceClaim(name="c", requests=[DeviceRequest(name="r")]),
+    "device request": DeviceRequest(name="r"),
+    "device constraint": DeviceConstraint(same="a"),
+    "pick": DevicePick(claim="c", request="r", device=("", "", "g0")),
 }
 
 
@@ -192,6 +208,21 @@ def placed(what: str, value: object) -> dict[str, object]:
             return with_task(scoring_request=value)
         case "resource":
             return with_task(resreq=value)
+        case "device":
+            return {"nodes": [NodeInfo(name="n", devices=[value])]}
+        case "capacity policy":
+            return placed("device", Device(name="g", capacity={"a": 1}, policies={"a": value}))
+        case "counter set":
+            return {"nodes": [NodeInfo(name="n", counter_sets=[value])]}
+        case "claim":
+            return with_task(claims=[value])
+        case "device request":
+            return with_task(claims=[DeviceClaim(name="c", requests=[value])])
+        case "device constraint":
+            claim = GOOD["claim"]
+            return with_task(claims=[attrs.evolve(claim, constraints=[value])])
+        case "pick":
+            return {"held": [value]}
         case "task":
             # The task before it makes everything that they share known as sound.
             return {"nodes": [N1], "jobs": [job("j", task("a"), value)]}
@@ -205,7 +236,13 @@ def placed(what: str, value: object) -> dict[str, object]:
 
 
 # A sound value may not go with another, which is blamed then.
-ALSO_BLAMED = {"status": ("node_name",), "operator": ("key",)}
+ALSO_BLAMED = {
+    "status": ("node_name",),
+    "operator": ("key",),
+    "count": ("requests",),
+    "same": ("constraints",),
+    "distinct": ("constraints",),
+}
 
 # Numbers may be integers or not; a collection may be given as any.
 MOST_TYPES = (
@@ -215,6 +252,16 @@ MOST_TYPES = (
     | dict.fromkeys(
         [
             "depends_on",
+            "claims",
+            "devices",
+            "counter_sets",
+            "closed_pools",
+            "nodes",
+            "conditions",
+            "constraints",
+            "requests",
+            "select",
+            "alternatives",
             "holds",
             "tolerations",
             "host_ports",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from batchsched.transition.events import (
         NO_LIMIT,
         BindRefused,
+        DevicesChanged,
         EndedJobsRemoved,
         Event,
         EvictionRefused,
@@ -80,6 +81,7 @@ __all__ = [
     "Correction",
     "CorrectionKind",
     "Deleted",
+    "DevicesChanged",
     "EndedJobsRemoved",
     "Event",
     "EvictionRefused",

@@ -245,7 +245,9 @@ class _Following:
                 leaving[key] = None
             elif table == "tasks":
                 tasks[key] = None
-        if not all(ledger.may_change(name, content.nodes.get(name)) for name in nodes):
+        if any(table == "common" for table, _ in before) or not all(
+            ledger.may_change(name, content.nodes.get(name)) for name in nodes
+        ):
             return False
         others = self._sort_tasks(tasks, leaving)
         if others is None:

@@ -8,6 +8,7 @@ from typing import TypeVar, cast
 
 from batchsched.errors import EventError, Fault, SnapshotError, UnknownNameError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.result import Bind, CycleResult, Eviction
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.topology import Topology
@@ -51,6 +52,9 @@ class Cluster:
         jobs: the initial jobs.
         queues: the initial queues.
         other_tasks: the initial tasks without a job.
+        devices: the devices that several nodes reach.
+        counter_sets: what devices draw on.
+        held: what is held of devices by no task.
         now: the time, in seconds.
 
     Raises:
@@ -85,6 +89,9 @@ class Cluster:
         queues: Iterable[Queue] = (),
         other_tasks: Iterable[TaskInfo] = (),
         topologies: Iterable[Topology] = (),
+        devices: Iterable[Device] = (),
+        counter_sets: Iterable[CounterSet] = (),
+        held: Iterable[DevicePick] = (),
         now: float | None = None,
     ) -> None:
         if snapshot is None:
@@ -94,6 +101,9 @@ class Cluster:
                 queues=queues,
                 other_tasks=other_tasks,
                 topologies=topologies,
+                devices=devices,
+                counter_sets=counter_sets,
+                held=held,
                 now=0.0 if now is None else now,
             )
         else:
@@ -106,6 +116,9 @@ class Cluster:
                 ("queues", queues, ()),
                 ("other_tasks", other_tasks, ()),
                 ("topologies", topologies, ()),
+                ("devices", devices, ()),
+                ("counter_sets", counter_sets, ()),
+                ("held", held, ()),
                 ("now", now, None),
             ):
                 if given is not nothing and not (type(given) is tuple and not given):

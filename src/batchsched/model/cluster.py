@@ -15,6 +15,15 @@ from attrs import field, frozen
 
 from batchsched.causes import HoldKind
 from batchsched.model.constraints import HostPort, NodeAffinity, PodAffinity, Taint, Toleration
+from batchsched.model.devices import (
+    CounterSet,
+    Device,
+    DeviceClaim,
+    DevicePick,
+    kept_counter_sets,
+    kept_devices,
+    kept_picks,
+)
 from batchsched.model.immutable import (
     EMPTY,
     kept_in_order,
@@ -341,6 +350,12 @@ def _host_ports(items: Iterable[HostPort], /) -> tuple[HostPort, ...]:
     return kept_tuple(items, "host_ports")
 
 
+def _claims(items: Iterable[DeviceClaim], /) -> tuple[DeviceClaim, ...]:
+    if type(items) is tuple:
+        return cast("tuple[DeviceClaim, ...]", items)
+    return kept_tuple(items, "claims")
+
+
 @frozen(kw_only=True)
 class TaskInfo:
     """A task: it requests resources and runs on one node (a pod).
@@ -400,6 +415,10 @@ class TaskInfo:
     is_on_each_node: bool = False
     """Whether each node runs such a task, as for a DaemonSet. No decision reads it: `explain` and
     `standings` put such tasks on nodes that they add, or take as empty."""
+    claims: tuple[DeviceClaim, ...] = field(default=(), converter=_claims)
+    """The devices that it needs. The plugin ``devices`` reads them."""
+    devices: tuple[DevicePick, ...] | None = field(default=None, converter=kept_picks)
+    """The devices that it has on its node, or is promised there. None: unknown."""
 
     def seconds_held(self, now: float, /) -> float:
         """Return for how many seconds it has held resources until `now`, in all runs.
@@ -584,6 +603,10 @@ def _taints(items: Iterable[Taint], /) -> tuple[Taint, ...]:
     return kept_tuple(items, "taints")
 
 
+def _closed_pools(items: Iterable[tuple[str, str]], /) -> tuple[tuple[str, str], ...]:
+    return kept_tuple(items, "closed_pools")
+
+
 @frozen(kw_only=True)
 class NodeInfo:
     """A node: its resources, and its constraints on tasks."""
@@ -600,6 +623,12 @@ class NodeInfo:
     """Whether the node is cordoned."""
     conditions: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
     """Condition type to status, such as ``{"Ready": "True", "MemoryPressure": "False"}``."""
+    devices: tuple[Device, ...] = field(default=(), converter=kept_devices)
+    """Its devices, those of each pool in order of preference."""
+    counter_sets: tuple[CounterSet, ...] = field(default=(), converter=kept_counter_sets)
+    """What its devices draw on. A pool is one pool on all nodes that name it."""
+    closed_pools: tuple[tuple[str, str], ...] = field(default=(), converter=_closed_pools)
+    """Driver and pool of what offers nothing here, as it is known only in part."""
 
 
 def _kept_usage(content: Mapping[str, Resource], /) -> Mapping[str, Resource]:

@@ -290,6 +290,24 @@ class DevicePick:
     """Whether it holds nothing."""
 
 
+# For the fields of nodes, tasks, snapshots and decisions.
+
+
+def kept_devices(items: Iterable[Device], /) -> tuple[Device, ...]:
+    """Return devices as a tuple; see `kept_tuple`."""
+    return kept_tuple(items, "devices")
+
+
+def kept_counter_sets(items: Iterable[CounterSet], /) -> tuple[CounterSet, ...]:
+    """Return counter sets as a tuple; see `kept_tuple`."""
+    return kept_tuple(items, "counter_sets")
+
+
+def kept_picks(items: Iterable[DevicePick] | None, /) -> tuple[DevicePick, ...] | None:
+    """Return picks as a tuple, or None; see `kept_tuple`."""
+    return None if items is None else kept_tuple(items, "devices")
+
+
 def named_under(name: str, names: Mapping[str, object], driver: str, /) -> str | None:
     """Return the key under which a device of a driver has an attribute or capacity, or None.
 

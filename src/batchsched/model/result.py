@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from batchsched.errors import FormatError, UnknownNameError
 from batchsched.model.cluster import JobPhase, Plan, TaskStatus
+from batchsched.model.devices import DevicePick, kept_picks
 from batchsched.model.immutable import (
     EMPTY,
     FrozenMap,
@@ -142,6 +143,10 @@ def _fullest(outcome: QueueOutcome) -> str:
     return fullest
 
 
+def _picks(items: Iterable[DevicePick] | None, /) -> tuple[DevicePick, ...] | None:
+    return kept_picks(items)
+
+
 @frozen(kw_only=True)
 class Bind:
     """Start this task on this node, now."""
@@ -150,6 +155,8 @@ class Bind:
     node_name: str
     is_backfill: bool = False
     """Whether it runs on resources that other jobs wait for."""
+    devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks, repr=False)
+    """The devices that it gets there; None: it claims none, or nobody asked which."""
 
 
 @frozen(kw_only=True)
@@ -185,6 +192,8 @@ class Promise:
 
     task_uid: str
     node_name: str
+    devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks, repr=False)
+    """The devices that are promised to it there; None: none are."""
 
 
 @frozen(kw_only=True)
@@ -206,6 +215,8 @@ class TaskOutcome:
     status: TaskStatus
     node_name: str | None = None
     is_backfill: bool = False
+    devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks, repr=False)
+    """The devices that it has there, or is promised; None: none, or they are unknown."""
 
 
 @frozen(kw_only=True)

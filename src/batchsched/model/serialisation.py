@@ -22,7 +22,7 @@ from typing import (
 
 from attrs import NOTHING, Attribute, AttrsInstance, fields, has
 
-from batchsched.errors import Fault, FaultsError
+from batchsched.errors import Fault, FaultsError, SerialisationError
 from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import (
     is_integer,
@@ -143,6 +143,27 @@ class Scalars:
         return {"type": names[0] if len(names) == 1 else list[JsonValue](names)}
 
 
+class ScalarsOrFunctions(Scalars):
+    """A value of one of several plain types, or a function, which cannot be written."""
+
+    __slots__ = ()
+
+    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+        """Return a value as plain data; see `Shape`.
+
+        Raises:
+            SerialisationError: it is a function.
+
+        """
+        if not self.is_read_from(value):
+            raise SerialisationError.at("", f"a function cannot be written, got {shown(value)}")
+        return super().write(value, derived=derived)
+
+
+def _below(path: str, error: SerialisationError) -> SerialisationError:
+    return SerialisationError(Fault(join_path(path, f.path), f.message) for f in error.faults)
+
+
 class Member:
     """A member of an enum, written as its value, or a literal value."""
 
@@ -197,14 +218,25 @@ class RecordField:
 class ClassShape:
     """An attrs class, written as an object with its fields."""
 
-    __slots__ = (
-        "content",
-        "kind",
-    )
+    __slots__ = ("_content", "kind")
 
-    def __init__(self, kind: type[AttrsInstance], content: tuple[RecordField, ...]) -> None:
+    def __init__(self, kind: type[AttrsInstance]) -> None:
         self.kind = kind
-        self.content = content
+        self._content: tuple[RecordField, ...] | None = None
+
+    @property
+    def content(self) -> tuple[RecordField, ...]:
+        """The fields, found when first used: a class may refer to itself.
+
+        Raises:
+            TypeError: a field has a type that cannot be written.
+
+        """
+        if self._content is None:
+            hints: dict[str, object] = get_type_hints(self.kind)
+            attributes: tuple[Attribute[object], ...] = fields(self.kind)
+            self._content = tuple(_field_of(a, self.kind, hints) for a in attributes if a.init)
+        return self._content
 
     def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
         """Return the fields as an object; fields equal to their default only with `derived`."""
@@ -212,7 +244,10 @@ class ClassShape:
         for item in self.content:
             content: object = getattr(value, item.name)
             if derived is not None or item.is_required or content != item.default:
-                written[item.name] = item.shape.write(content, derived=derived)
+                try:
+                    written[item.name] = item.shape.write(content, derived=derived)
+                except SerialisationError as error:
+                    raise _below(item.name, error) from None
         if derived is not None:
             for name in derived.get(self.kind, ()):
                 written[name] = getattr(value, name)
@@ -329,7 +364,24 @@ class Items:
     def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
         write = self.item.write
-        return [write(item, derived=derived) for item in cast("tuple[object, ...]", value)]
+        items = cast("tuple[object, ...]", value)
+        try:
+            return [write(item, derived=derived) for item in items]
+        except SerialisationError:
+            for position, item in enumerate(items):
+                try:
+                    write(item, derived=derived)
+                except SerialisationError as error:
+                    raise _below(f"[{self._label(item, position)}]", error) from None
+            raise
+
+    def _label(self, item: object, position: int) -> str:
+        if not isinstance(self.item, ClassShape):
+            return str(position)
+        names = ("uid", "namespace", "name")
+        given = {name: getattr(item, name) for name in names if hasattr(item, name)}
+        label = self.item.label(given)
+        return str(position) if label is None else repr(label)
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
         """Return the value that plain data represents; see `Shape`."""
@@ -525,7 +577,6 @@ def _field_of(attribute: Attribute[object], kind: type, hints: Mapping[str, obje
     return RecordField(attribute.name, shape, default is NOTHING, default)
 
 
-@cache
 def record_of(kind: type[AttrsInstance]) -> ClassShape:
     """Return the shape of an attrs class.
 
@@ -533,9 +584,14 @@ def record_of(kind: type[AttrsInstance]) -> ClassShape:
         TypeError: a field has a type that cannot be written.
 
     """
-    hints: dict[str, object] = get_type_hints(kind)
-    attributes: tuple[Attribute[object], ...] = fields(kind)
-    return ClassShape(kind, tuple(_field_of(a, kind, hints) for a in attributes if a.init))
+    shape = _shape_of_class(kind)
+    _ = shape.content  # so that what cannot be written is told here
+    return shape
+
+
+@cache
+def _shape_of_class(kind: type[AttrsInstance]) -> ClassShape:
+    return ClassShape(kind)
 
 
 def shape_of(annotation: object) -> Shape:
@@ -553,8 +609,8 @@ def shape_of(annotation: object) -> Shape:
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return Member({cast("object", member.value): member for member in annotation})
     if isinstance(annotation, type) and has(annotation):
-        return record_of(annotation)
-    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:  # noqa: PLR2004
+        return _shape_of_class(annotation)
+    if origin is tuple and (arguments[1:] == (Ellipsis,) or len({*arguments}) == 1):
         return Items(shape_of(arguments[0]))
     if origin is Mapping or (isinstance(origin, type) and issubclass(origin, Mapping)):
         key, item = arguments
@@ -566,6 +622,8 @@ def shape_of(annotation: object) -> Shape:
 
 def _union_of(arguments: Sequence[object]) -> Shape:
     plain = tuple(a for a in arguments if isinstance(a, type) and a in SCALARS)
+    if plain and any(get_origin(each) is Callable for each in arguments):
+        return ScalarsOrFunctions(plain)
     others = [shape_of(each) for each in arguments if all(each is not kind for kind in plain)]
     if not others:
         return Scalars(plain)

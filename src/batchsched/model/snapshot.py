@@ -11,7 +11,14 @@ from attrs import field, frozen
 
 from batchsched.errors import SnapshotError, UnknownNameError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.model.immutable import kept_in_order
+from batchsched.model.devices import (
+    CounterSet,
+    Device,
+    DevicePick,
+    kept_counter_sets,
+    kept_devices,
+)
+from batchsched.model.immutable import kept_in_order, kept_tuple
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.texts import did_you_mean, html_table
 from batchsched.model.topology import Topology
@@ -81,6 +88,10 @@ def _topologies(items: Iterable[Topology], /) -> tuple[Topology, ...]:
     return kept_in_order(items, attrgetter("name"), "topologies")
 
 
+def _held(items: Iterable[DevicePick], /) -> tuple[DevicePick, ...]:
+    return kept_tuple(items, "held")
+
+
 @frozen(kw_only=True, repr=False)
 class Snapshot:
     """The state of a cluster at the time `now`, the input of `batchsched.schedule`.
@@ -120,6 +131,12 @@ class Snapshot:
     """How nodes are grouped, for jobs with a `TopologyRequest`."""
     now: float = 0.0
     """Seconds, on the clock of all creation times."""
+    devices: tuple[Device, ...] = field(default=(), converter=kept_devices)
+    """Devices that several nodes reach: those that `Device.nodes` accepts."""
+    counter_sets: tuple[CounterSet, ...] = field(default=(), converter=kept_counter_sets)
+    """What devices draw on, those above and those of nodes."""
+    held: tuple[DevicePick, ...] = field(default=(), converter=_held)
+    """What is held by no task, on each node that has the device."""
     _index: _Index | None = field(default=None, init=False, eq=False)
     _tables: object = field(default=None, init=False, eq=False)
     """The tables from which `next_snapshot` derives the next snapshot incrementally."""
@@ -132,6 +149,9 @@ class Snapshot:
             other_tasks=self.other_tasks,
             topologies=self.topologies,
             now=self.now,
+            devices=self.devices,
+            counter_sets=self.counter_sets,
+            held=self.held,
         )
         if faults:
             raise SnapshotError(faults)
@@ -248,7 +268,10 @@ class Snapshot:
         return _FORMAT.json_schema()
 
 
-_PARTS = ("nodes", "jobs", "queues", "other_tasks", "topologies", "now")
+_PARTS = (
+    *("nodes", "jobs", "queues", "other_tasks", "topologies"),
+    *("now", "devices", "counter_sets", "held"),
+)
 _FORMAT = Format(Snapshot, version=1, error=SnapshotError)
 
 
@@ -260,13 +283,18 @@ def snapshot_of_sound_parts(
     other_tasks: tuple[TaskInfo, ...],
     topologies: tuple[Topology, ...],
     now: float,
+    devices: tuple[Device, ...] = (),
+    counter_sets: tuple[CounterSet, ...] = (),
+    held: tuple[DevicePick, ...] = (),
 ) -> Snapshot:
     """Return a snapshot of parts that are known to be valid and sorted, without checking. O(1).
 
     Invalid or unsorted parts would lead to wrong decisions.
     """
     made = Snapshot.__new__(Snapshot)
-    made.__setstate__((nodes, jobs, queues, other_tasks, topologies, now))
+    made.__setstate__(
+        (nodes, jobs, queues, other_tasks, topologies, now, devices, counter_sets, held)
+    )
     return made
 
 

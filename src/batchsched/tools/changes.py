@@ -13,6 +13,7 @@ from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ArgumentError, Fault
 from batchsched.live import (
     BindRefused,
+    DevicesChanged,
     EndedJobsRemoved,
     Event,
     EvictionRefused,
@@ -250,6 +251,8 @@ class _Telling:
                 self._nodes.pop(change.name, None)
                 kind = _Kind("remove {n} nodes: {names}", "remove node ")
                 return _Told(f"remove node {change.name}", kind)
+            case DevicesChanged():
+                return _Told("the devices that several nodes reach, or who holds them, change")
             case QueueAdded() | QueueChanged():
                 return self._of_queue(change.queue, is_new=isinstance(change, QueueAdded))
             case QueueRemoved():

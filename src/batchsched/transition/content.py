@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, cast
 from attrs import define, field
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.immutable import copier
 from batchsched.model.rules import Unmet, unmet_dependencies
 from batchsched.model.snapshot import Snapshot, snapshot_of_sound_parts
@@ -94,10 +95,27 @@ _SETTLED = (
 )
 _with_tasks = copier(JobInfo, "tasks")
 
-Table = Literal["tasks", "owner", "jobs", "members", "nodes", "queues", "topologies", "now"]
+Table = Literal[
+    "tasks", "owner", "jobs", "members", "nodes", "queues", "topologies", "common", "now"
+]
 ItemT = TypeVar("ItemT")
 
-Value = TaskInfo | JobInfo | NodeInfo | Queue | Topology | tuple[str, ...] | str | float | None
+Devices = tuple[Device, ...] | tuple[CounterSet, ...] | tuple[DevicePick, ...]
+Value = (
+    TaskInfo
+    | JobInfo
+    | NodeInfo
+    | Queue
+    | Topology
+    | Devices
+    | tuple[str, ...]
+    | str
+    | float
+    | None
+)
+
+COMMON = ("devices", "counter_sets", "held")
+"""The fields of a snapshot in the table "common"."""
 
 
 @define(eq=False)
@@ -129,6 +147,9 @@ class Content:
         """All tasks by UID, including those without a job."""
         self.owner: dict[str, str] = {}
         """The UID of each task's job, without tasks that have no job."""
+        self.common: dict[str, Any] = {}
+        """The devices that several nodes reach, their counter sets, and what is held of devices
+        by no task: by the name of the field of the snapshot, where there are any."""
         self.now: float = snapshot.now
         self.on_node: dict[str, dict[str, None]] = {}
         """The UIDs of the tasks that name a node, by the node's name."""
@@ -153,6 +174,7 @@ class Content:
         self._in_order: dict[str, tuple[Any, ...]] = {}
         """Cached sorted parts of snapshots."""
         self._tables: dict[Table, dict[str, Any]] = {
+            "common": self.common,
             "jobs": self.jobs,
             "members": self.members,
             "nodes": self.nodes,
@@ -173,6 +195,8 @@ class Content:
         self._jobs_in_order.begin(snapshot.jobs)
         for task in snapshot.other_tasks:
             self.put("tasks", task.uid, task)
+        for name in COMMON:
+            self.put("common", name, getattr(snapshot, name) or None)
         self.commit()
         self.version = Version()
         self._whole = snapshot
@@ -397,6 +421,7 @@ class Content:
                 other_tasks=self._ordered("others", lambda: map(tasks.__getitem__, sorted(others))),
                 topologies=self.topologies_in_order(),
                 now=self.now,
+                **self.common,
             )
         return self._whole
 
@@ -436,6 +461,7 @@ class Content:
             other_tasks=tuple(self.tasks[uid] for uid in sorted(others)),
             topologies=levels_alone(self.topologies_in_order()),
             now=self.now,
+            **self.common,
         )
 
     def unmet(self, dependent: Collection[str]) -> Mapping[str, Unmet]:

@@ -37,7 +37,7 @@ from batchsched.model.validation.values import (
     time_problems,
 )
 from batchsched.transition import events as happened
-from batchsched.transition.content import Content
+from batchsched.transition.content import COMMON, Content
 
 TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 """The statuses of tasks that are on their nodes and have yet to start."""
@@ -463,6 +463,8 @@ class _Applied:
         """The path of the last event that changed topologies; empty: there was none."""
         self._requests_to_check: dict[str, str] = {}
         """By UID, the jobs that ask something of topologies and changed: the path of the event."""
+        self._devices_changed = ""
+        """The path of the last event that concerned devices that several nodes reach."""
         self._may_close_cycle = ""
         """The path of the last job to arrive that depends on others and that others wait for."""
         self._nodes_removed: dict[str, str] = {}
@@ -744,6 +746,13 @@ class _Applied:
                 if topology is not content.topologies[topology.name]:
                     content.put("topologies", topology.name, topology)
 
+    def devices_changed(self, event: happened.DevicesChanged) -> None:
+        for name in COMMON:
+            value = getattr(event, name)
+            if value is not None:
+                self._content.put("common", name, value or None)
+        self._devices_changed = self._path
+
     def queue_added(self, event: happened.QueueAdded) -> None:
         queue = event.queue
         if not self._is(queue, Queue, "queue"):
@@ -826,6 +835,8 @@ class _Applied:
                     if is_text(name) and name in content.nodes:
                         nodes[name] = content.nodes[name]
             self._check(path, {"nodes": nodes.values(), part: (checked,)})
+        if self._devices_changed:
+            self._check(self._devices_changed, {"nodes": content.nodes.values()})
         if self._queues_changed:
             # Queues refer to each other.
             self._check(self._queues_changed, {"queues": content.queues.values()})
@@ -853,7 +864,7 @@ class _Applied:
 
     def _check(self, path: str, parts: Mapping[str, Iterable[object]]) -> None:
         try:
-            Snapshot(**parts)  # type: ignore[arg-type]  # the key says what the values are
+            Snapshot(**parts, **self._content.common)  # type: ignore[arg-type]  # by their keys
         except SnapshotError as error:
             for fault in error.faults:
                 self._note(path, fault)
@@ -901,6 +912,7 @@ _HANDLERS: dict[type[object], Callable[[_Applied, object], None]] = cast(
         happened.NodeAdded: _Applied.node_added,
         happened.NodeChanged: _Applied.node_changed,
         happened.NodeRemoved: _Applied.node_removed,
+        happened.DevicesChanged: _Applied.devices_changed,
         happened.QueueAdded: _Applied.queue_added,
         happened.QueueChanged: _Applied.queue_changed,
         happened.QueueRemoved: _Applied.queue_removed,

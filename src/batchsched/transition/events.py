@@ -13,6 +13,7 @@ from enum import Enum
 from attrs import field, frozen
 
 from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.immutable import kept_text_map, kept_tuple
 from batchsched.model.topology import Topology, TopologyRequest
 
@@ -200,7 +201,7 @@ class TaskRemoved:
     uid: str
 
 
-# Nodes, queues and topologies
+# Nodes, devices, queues and topologies
 
 
 @frozen
@@ -225,6 +226,30 @@ class NodeRemoved:
     """
 
     name: str
+
+
+def _devices(items: Iterable[Device] | None, /) -> tuple[Device, ...] | None:
+    return None if items is None else kept_tuple(items, "devices")
+
+
+def _counter_sets(items: Iterable[CounterSet] | None, /) -> tuple[CounterSet, ...] | None:
+    return None if items is None else kept_tuple(items, "counter_sets")
+
+
+def _held(items: Iterable[DevicePick] | None, /) -> tuple[DevicePick, ...] | None:
+    return None if items is None else kept_tuple(items, "held")
+
+
+@frozen(kw_only=True)
+class DevicesChanged:
+    """What several nodes reach, or what no task holds, is this now; None: unchanged.
+
+    For devices that belong to a node see `NodeChanged`.
+    """
+
+    devices: tuple[Device, ...] | None = field(default=None, converter=_devices)
+    counter_sets: tuple[CounterSet, ...] | None = field(default=None, converter=_counter_sets)
+    held: tuple[DevicePick, ...] | None = field(default=None, converter=_held)
 
 
 @frozen
@@ -283,6 +308,7 @@ Event = (
     | NodeAdded
     | NodeChanged
     | NodeRemoved
+    | DevicesChanged
     | QueueAdded
     | QueueChanged
     | QueueRemoved

@@ -33,7 +33,7 @@ from batchsched.transition.arguments import (
     outcome_faults,
     read_result,
 )
-from batchsched.transition.content import Content
+from batchsched.transition.content import COMMON, Content
 from batchsched.transition.decisions import TaskTransitions, places_to_keep
 from batchsched.transition.event_rules import (
     apply_events,
@@ -134,6 +134,7 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
         other_tasks=others,
         topologies=_topologies_after(before, nodes_now),
         now=now,
+        **{name: getattr(before, name) for name in COMMON},
     )
     if not more:
         return following

@@ -24,6 +24,7 @@ from batchsched import (
     Resource,
     Scheduler,
     SchedulerConfig,
+    SerialisationError,
     Snapshot,
     SnapshotError,
     TaskInfo,
@@ -31,7 +32,15 @@ from batchsched import (
     schedule,
 )
 from batchsched.config import options
-from batchsched.model import cluster, constraints, notice, reasons, resources, topology
+from batchsched.model import (
+    cluster,
+    constraints,
+    devices,
+    notice,
+    reasons,
+    resources,
+    topology,
+)
 from batchsched.model import result as result_module
 from batchsched.model import snapshot as snapshot_module
 from batchsched.model.serialisation import (
@@ -179,6 +188,7 @@ def _kept(content: Mapping[str, Any]) -> dict[str, Any]:
 MODULES = (
     cluster,
     constraints,
+    devices,
     reasons,
     resources,
     result_module,
@@ -198,7 +208,8 @@ def test_every_field_is_covered(kind: Any) -> None:
     described = schema["$defs"] | {kind.__name__: schema}
     for name, definition in described.items():
         expected = {item.name for item in attrs.fields(classes[name]) if item.init}
-        assert set(definition["properties"]) - {"format", "version", "text"} == expected
+        added = {"format", "version", "text"} - expected
+        assert set(definition["properties"]) - added == expected
 
 
 SCALARS: dict[type, st.SearchStrategy[Any]] = {
@@ -213,6 +224,15 @@ SCALARS: dict[type, st.SearchStrategy[Any]] = {
 def values_of(shape: Shape) -> st.SearchStrategy[Any]:
     """Draw values of a shape, whatever they mean."""
     match shape:
+        case ClassShape(kind=devices.Version):
+            return st.sampled_from(["1.2.3", "1.2.3-rc.1"]).map(devices.Version)
+        case ClassShape(kind=devices.DeviceRequest, content=content):
+            # It refers to itself.
+            parts = {i.name: values_of(i.shape) for i in content if i.name != "alternatives"}
+            plain = st.builds(devices.DeviceRequest, **parts)
+            return st.builds(
+                devices.DeviceRequest, **parts, alternatives=st.lists(plain, max_size=1)
+            )
         case ClassShape(kind=kind, content=content):
             parts = {item.name: values_of(item.shape) for item in content}
             return st.builds(kind, **parts)
@@ -466,3 +486,20 @@ def test_a_union_of_classes_says_which_one_it_is() -> None:
     assert [str(f) for f in reading.faults] == [
         "events[1].type: expected one of Came, Went, got 'Stayed'"
     ]
+
+
+def test_a_function_among_selectors_is_told_with_its_path() -> None:
+    def is_large(device: devices.Device) -> bool:
+        return bool(device.capacity)
+
+    request = devices.DeviceRequest(name="gpu", select=["device.driver == 'd'", is_large])
+    claim = devices.DeviceClaim(name="c", requests=[request])
+    task = TaskInfo(uid="t", name="t", claims=[claim])
+    snapshot = Snapshot(queues=[Queue(name="q")], jobs=[JobInfo(name="j", queue="q", tasks=[task])])
+    with pytest.raises(SerialisationError) as caught:
+        snapshot.to_dict()
+    [fault] = caught.value.faults
+    path = "jobs['default/j'].tasks['t'].claims['c'].requests['gpu'].select[1]"
+    assert fault.path == path
+    assert "a function cannot be written" in fault.message
+    assert as_json(attrs.evolve(snapshot, jobs=()).to_dict())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from batchsched.errors import ArgumentError
+from batchsched.model.cluster import NodeInfo
 from batchsched.model.devices import (
     CapacityPolicy,
     CounterSet,
@@ -165,6 +166,63 @@ def offer_problems(devices: Sequence[Device], counter_sets: Sequence[CounterSet]
                     yield f"{place}[{counter!r}]", "its counter set has no such counter"
 
 
+def pool_problems(pool: object, /) -> Problems:
+    """Yield the problems of a pair of driver and pool."""
+    if not (is_tuple(pool) and [is_text(each) for each in pool] == [True, True]):
+        yield "", f"expected driver and pool, got {shown(pool)}"
+
+
+def common_problems(
+    devices: Sequence[Device], counter_sets: Sequence[CounterSet], held: object, /
+) -> Problems:
+    """Yield the problems of what several nodes reach."""
+    problems = [
+        *each_problems("devices", devices, "Device", device_problems),
+        *each_problems("counter_sets", counter_sets, "CounterSet", counter_set_problems),
+    ]
+    yield from problems
+    yield from each_problems("held", held, "DevicePick", pick_problems)
+    if not problems:
+        yield from offer_problems(devices, counter_sets)
+
+
+def devices_of_node_problems(
+    node: NodeInfo, common: tuple[Sequence[Device], Sequence[CounterSet]] | None, /
+) -> Problems:
+    """Yield the problems of a node's devices, given what several nodes reach, if that is sound."""
+    problems = [
+        *each_problems("devices", node.devices, "Device", device_problems),
+        *each_problems("counter_sets", node.counter_sets, "CounterSet", counter_set_problems),
+    ]
+    yield from problems
+    yield from each_problems(
+        "closed_pools", node.closed_pools, "pairs of driver and pool", pool_problems
+    )
+    if problems or common is None:
+        return
+    devices, counter_sets = common
+    yield from offer_problems(node.devices, (*node.counter_sets, *counter_sets))
+    known = {each.key for each in devices}
+    for device in node.devices:
+        if device.key in known:
+            what = "is one of the snapshot's, too; a device of a node is of no other"
+            yield f"devices[{device.name!r}]", what
+
+
+def devices_of_task_problems(
+    claims: Sequence[DeviceClaim], picks: Sequence[DevicePick] | None, /
+) -> Problems:
+    """Yield the problems of a task's claims and of the devices that it has."""
+    problems = [*each_problems("claims", claims, "DeviceClaim", claim_problems)]
+    if not problems:
+        problems = [*_repeated("claims", "claims", [each.name for each in claims])]
+    if picks is not None:
+        problems += each_problems("devices", picks, "DevicePick", pick_problems)
+        if not problems:
+            problems += under("devices", picks_of_claims_problems(claims, picks))
+    yield from problems
+
+
 def _asked_problems(amount: object) -> Problems:
     if is_of(amount, Milli):
         what = "a number of thousandths, 0 or more"
@@ -252,7 +310,7 @@ def claim_problems(claim: object, /) -> Problems:
     yield from _repeated("requests", "requests", [each.name for each in claim.requests])
     least = sum(map(least_devices, claim.requests))
     if least > MOST_DEVICES:
-        yield "requests", f"need {least} devices; a claim has at most {MOST_DEVICES}"
+        yield "requests", f"need {shown(least)} devices; a claim has at most {MOST_DEVICES}"
     names = {name for request in claim.requests for name in names_of(request)}
     for place, constraint in enumerate(claim.constraints):
         for name in constraint.requests:

@@ -22,9 +22,15 @@ from batchsched.model.cluster import (
     TaskStatus,
 )
 from batchsched.model.constraints import TaintEffect, Toleration, TolerationOperator
+from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.immutable import is_frozen_map
 from batchsched.model.resources import Resource, ResourceLimit, exact
 from batchsched.model.topology import Topology
+from batchsched.model.validation.devices import (
+    common_problems,
+    devices_of_node_problems,
+    devices_of_task_problems,
+)
 from batchsched.model.validation.tasks import (
     constraint_problems,
     dependency_cycle_faults,
@@ -53,7 +59,6 @@ from batchsched.model.validation.values import (
     member_problems,
     request_problems,
     resource_problems,
-    scoring_problems,
     shown,
     text_map_problems,
     text_problems,
@@ -231,10 +236,17 @@ def snapshot_faults(
     other_tasks: Sequence[TaskInfo],
     topologies: Sequence[Topology],
     now: float,
+    devices: Sequence[Device] = (),
+    counter_sets: Sequence[CounterSet] = (),
+    held: Sequence[DevicePick] = (),
 ) -> list[Fault]:
     """Return all faults of the content of a snapshot, in a stable order."""
     check = _Check()
     check.report("", time_problems("now", now))
+    if not (_is_empty(devices) and _is_empty(counter_sets) and _is_empty(held)):
+        problems = list(common_problems(devices, counter_sets, held))
+        check.report("", iter(problems))
+        check.common = None if problems else (devices, counter_sets)
     nodes = check.only(NodeInfo, nodes, "nodes")
     for node in nodes:
         check.report(f"nodes[{shown(node.name)}]", check.node_problems(node))
@@ -323,6 +335,8 @@ class _Check:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.nodes: Container[str] = frozenset()
+        self.common: tuple[Sequence[Device], Sequence[CounterSet]] | None = ((), ())
+        """The devices and counter sets that several nodes reach; None: they are invalid."""
         self.may_be_too_much = False
         """Whether some amounts are so large or unusual that their sums must be checked."""
         self.found_groups = False
@@ -331,6 +345,7 @@ class _Check:
         self._usual_resources: set[int] = set()
         self._sound_constraints: set[tuple[int, ...]] = set()
         self._last_sound: TaskInfo | None = None
+        self._sound_devices: set[tuple[int, int]] = set()
 
     def report(self, path: str, problems: Problems) -> None:
         for below, message in under(path, problems):
@@ -379,6 +394,18 @@ class _Check:
                 yield from text_map_problems(name, texts)
         yield from truth_problems("unschedulable", node.unschedulable)
         yield from each_problems("taints", node.taints, "Taint", taint_problems)
+        if not (
+            _is_empty(node.devices)
+            and _is_empty(node.counter_sets)
+            and _is_empty(node.closed_pools)
+        ):
+            # Nodes of one kind share their devices.
+            identity = id(node.devices), id(node.counter_sets)
+            if identity not in self._sound_devices or node.closed_pools:
+                problems = [*devices_of_node_problems(node, self.common)]
+                yield from problems
+                if not problems:
+                    self._sound_devices.add(identity)
 
     def tasks(self, tasks: Collection[TaskInfo], path: str) -> list[TaskInfo]:
         """Check the tasks of one job, or those without a job; return the items that are tasks."""
@@ -443,6 +470,7 @@ class _Check:
             and type(task.holds) is tuple
             and not task.holds
             and (task.index is None or (type(task.index) is int and task.index >= 0))
+            and (task.devices is None or not any(self._device_problems(task)))
         ):
             return False
         resreq, init_resreq, scoring = task.resreq, task.init_resreq, task.scoring_request
@@ -467,6 +495,7 @@ class _Check:
             and task.host_ports is last.host_ports
             and task.pod_affinity is last.pod_affinity
             and task.pod_anti_affinity is last.pod_anti_affinity
+            and task.claims is last.claims
             and (task.labels is last.labels or _are_sound_labels(task.labels))
             and (task.node_selector is last.node_selector or _are_sound_labels(task.node_selector))
             and (task.tolerations is last.tolerations or _are_sound_tolerations(task.tolerations))
@@ -491,6 +520,7 @@ class _Check:
             id(task.host_ports),
             id(task.pod_affinity),
             id(task.pod_anti_affinity),
+            id(task.claims),
         )
         if identity in self._sound_constraints:
             return (
@@ -498,10 +528,14 @@ class _Check:
                 and _are_sound_labels(task.node_selector)
                 and _are_sound_tolerations(task.tolerations)
             )
-        if any(constraint_problems(task)):
+        if any(constraint_problems(task)) or any(self._device_problems(task)):
             return False
         self._sound_constraints.add(identity)
         return True
+
+    @staticmethod
+    def _device_problems(task: TaskInfo) -> Problems:
+        return devices_of_task_problems(task.claims, task.devices)
 
 
 def _larger_request(task: TaskInfo) -> Resource:
@@ -566,13 +600,23 @@ def task_problems(task: TaskInfo, nodes: Container[str], /) -> Problems:
     yield from _place_problems(task.status, task.node_name, nodes)
     yield from request_problems(task.resreq, task.init_resreq)
     if task.scoring_request is not None:
-        yield from under("scoring_request", scoring_problems(task.scoring_request))
+        yield from under("scoring_request", _scoring_problems(task.scoring_request))
     yield from task_time_problems(task)
     yield from constraint_problems(task)
     yield from hold_problems(task.holds)
     if task.index is not None:
         what = "a number in the group (an integer, 0 or more, or None)"
         yield from integer_problems("index", task.index, what, least=0)
+    yield from devices_of_task_problems(task.claims, task.devices)
+
+
+def _scoring_problems(scoring: object) -> Problems:
+    if not is_of(scoring, ScoringRequest):
+        yield "", f"expected a ScoringRequest, got {shown(scoring)}"
+        return
+    what = "a scoring amount (an integer, 0 or more)"
+    yield from integer_problems("milli_cpu", scoring.milli_cpu, what, least=0)
+    yield from integer_problems("memory", scoring.memory, what, least=0)
 
 
 def _place_problems(status: object, node_name: object, nodes: Container[str]) -> Problems:

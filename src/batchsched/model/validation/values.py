@@ -14,7 +14,6 @@ from sys import float_info
 from typing import TypeGuard, TypeVar
 
 from batchsched.errors import Fault
-from batchsched.model.cluster import ScoringRequest
 from batchsched.model.immutable import is_frozen_map
 from batchsched.model.resources import Amount, Resource, exact
 
@@ -45,10 +44,10 @@ def shown(value: object, /) -> str:
 def join_path(path: str, below: str, /) -> str:
     """Return the path of a part, given the path of the whole.
 
-    >>> join_path("nodes['n1']", "labels"), join_path("", "now"), join_path("tasks[3]", "")
+    >>> join_path("nodes['n1']", "labels"), join_path("", "now"), join_path("tasks", "[3]")
     ("nodes['n1'].labels", 'now', 'tasks[3]')
     """
-    return f"{path}.{below}" if path and below else path + below
+    return f"{path}.{below}" if path and below and below[0] != "[" else path + below
 
 
 def under(path: str, problems: Problems, /) -> Problems:
@@ -310,16 +309,6 @@ def request_problems(resreq: Resource, init_resreq: Resource | None, /) -> Probl
             message = f"expected at least resreq, {resreq!r}, got {init_resreq!r}"
             problems.append(("init_resreq", message))
     return iter(problems)
-
-
-def scoring_problems(scoring: object, /) -> Problems:
-    """Yield the problems of a task's request in scores."""
-    if not is_of(scoring, ScoringRequest):
-        yield "", f"expected a ScoringRequest, got {shown(scoring)}"
-        return
-    what = "a scoring amount (an integer, 0 or more)"
-    yield from integer_problems("milli_cpu", scoring.milli_cpu, what, least=0)
-    yield from integer_problems("memory", scoring.memory, what, least=0)
 
 
 def total_faults(path: str, resources: Iterable[Resource]) -> Iterator[Fault]:
