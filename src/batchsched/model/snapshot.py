@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from attrs import field, frozen
 
@@ -273,6 +273,14 @@ _PARTS = (
     *("now", "devices", "counter_sets", "held"),
 )
 _FORMAT = Format(Snapshot, version=1, error=SnapshotError)
+
+
+COMMON = ("devices", "counter_sets", "held")
+
+
+def common_of(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what a snapshot says of devices besides its nodes and tasks, by field."""
+    return {name: getattr(snapshot, name) for name in COMMON}
 
 
 def snapshot_of_sound_parts(

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from batchsched.errors import InvariantError
 from batchsched.model.cluster import JobInfo, Queue, QueueStatus, TaskInfo, TaskStatus
-from batchsched.model.snapshot import Snapshot
+from batchsched.model.snapshot import Snapshot, common_of
 from batchsched.state.groups import JobGroups
 from batchsched.state.memory import ChangeLog
 from batchsched.state.records import (
@@ -131,6 +131,8 @@ class Ledger:
         """Whether anything has read the time since the ledger was created."""
         self._now = snapshot.now
         self.topologies = snapshot.topologies
+        self.common = common_of(snapshot)
+        """What the snapshot says of devices besides its nodes and tasks, by field."""
         self.other_tasks: dict[str, TaskState] = {}
         """The tasks without a job, by UID."""
         self.jobs_having: tuple[dict[str, JobState], ...] = tuple({} for _ in TaskStatus)

@@ -131,6 +131,7 @@ def plan_of_trials(waiting: ExplainedJob) -> PlanOfTrials:
             nodes=[fit.node.info for fit in waiting.fits if fit.is_near],
             queues=[queue.info for queue in queues],
             jobs=[evolve(waiting.state.info, tasks=(), plan=None)],
+            **waiting.session.ledger.common,
         ),
     )
 

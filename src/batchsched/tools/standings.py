@@ -689,9 +689,7 @@ class _EmptyNodes:
             there = self._snapshot
             queues = [Queue(name=job.queue)]
             daemons = [task for task in there.other_tasks if task.is_on_each_node]
-            self._cluster = Cluster(
-                Snapshot(nodes=there.nodes, queues=queues, other_tasks=daemons, now=there.now)
-            )
+            self._cluster = Cluster(evolve(there, jobs=(), queues=queues, other_tasks=daemons))
         if scheduler not in self._lives:
             self._lives[scheduler] = scheduler.attach(self._cluster)
         with self._cluster.trial() as trial:

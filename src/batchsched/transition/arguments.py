@@ -8,7 +8,7 @@ from typing import TypeVar
 from batchsched.errors import Fault, SnapshotError, shown_problem
 from batchsched.model.cluster import NodeInfo, Plan, TaskInfo, TaskStatus
 from batchsched.model.result import Bind, CycleResult, Eviction, Promise, TaskOutcome
-from batchsched.model.snapshot import Snapshot
+from batchsched.model.snapshot import Snapshot, common_of
 from batchsched.model.validation.tasks import plan_problems
 from batchsched.model.validation.values import (
     Problems,
@@ -80,12 +80,14 @@ class ArgumentReader:
             return ()
         return self._sound(name, given, kind, kind.__name__, problems)
 
-    def only_sound(self, nodes: tuple[NodeInfo, ...] | None) -> tuple[NodeInfo, ...] | None:
+    def only_sound(
+        self, nodes: tuple[NodeInfo, ...] | None, before: Snapshot | None
+    ) -> tuple[NodeInfo, ...] | None:
         """Return the nodes if all of them are valid, else None."""
         if nodes is None or any(fault.path.startswith("nodes") for fault in self.faults):
             return None
         try:
-            return Snapshot(nodes=nodes).nodes
+            return Snapshot(nodes=nodes, **({} if before is None else common_of(before))).nodes
         except SnapshotError:
             return None
 

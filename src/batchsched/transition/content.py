@@ -18,7 +18,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskSta
 from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.immutable import copier
 from batchsched.model.rules import Unmet, unmet_dependencies
-from batchsched.model.snapshot import Snapshot, snapshot_of_sound_parts
+from batchsched.model.snapshot import Snapshot, common_of, snapshot_of_sound_parts
 from batchsched.model.topology import Topology, levels_alone
 
 MANY = 8
@@ -114,9 +114,6 @@ Value = (
     | None
 )
 
-COMMON = ("devices", "counter_sets", "held")
-"""The fields of a snapshot in the table "common"."""
-
 
 @define(eq=False)
 class Version:
@@ -195,8 +192,8 @@ class Content:
         self._jobs_in_order.begin(snapshot.jobs)
         for task in snapshot.other_tasks:
             self.put("tasks", task.uid, task)
-        for name in COMMON:
-            self.put("common", name, getattr(snapshot, name) or None)
+        for name, value in common_of(snapshot).items():
+            self.put("common", name, value or None)
         self.commit()
         self.version = Version()
         self._whole = snapshot

@@ -11,7 +11,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
 from batchsched.model.result import CycleResult, Promise
 from batchsched.model.rules import accepts_by_description
-from batchsched.model.snapshot import Snapshot
+from batchsched.model.snapshot import Snapshot, common_of
 from batchsched.model.validation.values import is_of, shown
 from batchsched.transition.arguments import ArgumentReader, read_result
 from batchsched.transition.event_rules import RULES, TO_START, bound, placed, with_run_added
@@ -52,7 +52,7 @@ def reservations_to_keep(
     if given.faults or before is None or decided is None:
         raise EventError(given.faults)
     if nodes_now is not None and decided.reserved:
-        nodes_now = Snapshot(nodes=nodes_now).nodes
+        nodes_now = Snapshot(nodes=nodes_now, **common_of(before)).nodes
     return places_to_keep(decided, before, nodes_now)
 
 

@@ -16,7 +16,7 @@ from batchsched.model.immutable import copier
 from batchsched.model.resources import Amount, Resource, decayed, exact
 from batchsched.model.result import CycleResult
 from batchsched.model.rules import unmet_dependencies
-from batchsched.model.snapshot import Snapshot
+from batchsched.model.snapshot import COMMON, Snapshot
 from batchsched.model.topology import Topology, without_nodes
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.snapshot import is_sound_job, queue_cycles, queue_problems
@@ -37,7 +37,7 @@ from batchsched.model.validation.values import (
     time_problems,
 )
 from batchsched.transition import events as happened
-from batchsched.transition.content import COMMON, Content
+from batchsched.transition.content import Content
 
 TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 """The statuses of tasks that are on their nodes and have yet to start."""

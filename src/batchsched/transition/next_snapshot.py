@@ -15,7 +15,7 @@ from batchsched.errors import EventError, Fault, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.immutable import FrozenMap, LazyMap, is_frozen_map
 from batchsched.model.result import Bind, CycleResult, TaskOutcome
-from batchsched.model.snapshot import Snapshot, keep_tables, take_tables
+from batchsched.model.snapshot import Snapshot, common_of, keep_tables, take_tables
 from batchsched.model.topology import Topology, without_nodes
 from batchsched.model.validation.values import (
     is_collection,
@@ -33,7 +33,7 @@ from batchsched.transition.arguments import (
     outcome_faults,
     read_result,
 )
-from batchsched.transition.content import COMMON, Content
+from batchsched.transition.content import Content
 from batchsched.transition.decisions import TaskTransitions, places_to_keep
 from batchsched.transition.event_rules import (
     apply_events,
@@ -87,8 +87,8 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
     )
     nodes_now = None if step.nodes is None else given.each("nodes", step.nodes, NodeInfo)
     # Invalid nodes are reported by the snapshot, unless there are faults in the events.
-    sound_nodes = given.only_sound(nodes_now)
     before = given.snapshot(snapshot)
+    sound_nodes = given.only_sound(nodes_now, before)
     so_far = len(given.faults)
     decided = None if step.result is None else read_result(given, step.result)
     knows_decisions = len(given.faults) == so_far
@@ -134,7 +134,7 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
         other_tasks=others,
         topologies=_topologies_after(before, nodes_now),
         now=now,
-        **{name: getattr(before, name) for name in COMMON},
+        **common_of(before),
     )
     if not more:
         return following
