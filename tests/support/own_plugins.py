@@ -56,6 +56,19 @@ class Own:
     def __init__(self, parts: Iterable[str], view: SessionView) -> None:
         self.parts = frozenset(parts)
         self.view = view
+        if not self.parts.isdisjoint({"key", "free key"}):
+            self.node_key = self._key if "key" in self.parts else self._free_key
+        if "key" in self.parts:
+            self.node_key_signature = _app
+
+    # The key of nodes
+
+    def _key(self, task: TaskState, node: NodeState) -> tuple[int, ...]:
+        return _number(_app(task), node.name) % 3, -len(node.tasks) // 2
+
+    def _free_key(self, task: TaskState, node: NodeState) -> tuple[int, ...]:
+        elsewhere = sum(len(other.tasks) for other in self.view.nodes if other is not node)
+        return (elsewhere // 3, _number(task.uid, node.name) % 3)
 
     # Predicates
 
@@ -207,10 +220,10 @@ class Own:
 WATCHED_PARTS = (
     *("label", "side", "many", "same", "few", "settled"),
     *("tiny", "by name", "normalised", "idle", "running", "reversed", "nothing", "capacity"),
-    "sometimes",
+    *("sometimes", "key"),
 )
 """What the engine can keep answers of."""
-PARTS = (*WATCHED_PARTS, "fullest", "elsewhere")
+PARTS = (*WATCHED_PARTS, "fullest", "elsewhere", "free key")
 
 
 class Grabs:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.placement import FITS, Fit, first_of_best
+from batchsched.placement import FITS, Fit
 from batchsched.session.attempts import tasks_needed, try_in_order
 from batchsched.session.limits import may_take_task
 from batchsched.session.outlook import accepting_nodes
@@ -107,19 +107,10 @@ def _best(
         and (guard is None or guard.allows(task, node))
         and not (ahead and fit is Fit.NOW and placement.refusal(task, node))
     ]
-    best = best_of(session, task, nodes) if nodes else None
+    best = placement.best_among(task, nodes) if nodes else None
     if ahead is not None and session.teller is not None:
         tell_best(session.teller, session.plugins.node_scores, task, fit, best, nodes)
     return best
-
-
-def best_of(session: Session, task: TaskState, nodes: Sequence[NodeState]) -> NodeState:
-    """Return the node with the highest node order score; among equals, the first."""
-    if len(nodes) == 1 or not session.plugins.node_scores:
-        return nodes[0]
-    placement = session.placement
-    totals = placement.totals(task, [placement.raw_scores(task, node) for node in nodes])
-    return nodes[first_of_best(totals)]
 
 
 # Reservations

@@ -9,7 +9,6 @@ from math import inf
 
 from attrs import frozen
 
-from batchsched.actions.placing import best_of
 from batchsched.actions.profile import (
     NEVER,
     NOW,
@@ -283,7 +282,7 @@ class PlaceSearch:
         for task in tasks:
             if not nodes:
                 return False
-            node = best_of(session, task, preferred or nodes)
+            node = session.placement.best_among(task, preferred or nodes)
             statement.allocate(task, node)
             profile.take(task, node, NOW)
             taken.append((task, node))

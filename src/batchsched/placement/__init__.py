@@ -72,9 +72,9 @@ class Placement(Protocol):
     """Finds nodes for tasks; every answer equals that of a plain loop over all nodes.
 
     A node is *feasible* for a task if all predicates accept it and it is not
-    closed by a reservation. The *best* node has the highest score, and is the first
-    in node order among equals; normalised scores are normalised over the nodes
-    among which the choice is made.
+    closed by a reservation. The *best* node has the smallest `node_key`, if a plugin has any, then
+    the highest score, and is the first in node order among equals; normalised scores are
+    normalised over the nodes among which the choice is made.
     """
 
     def kind(self, task: TaskState, /) -> int | None:
@@ -86,6 +86,10 @@ class Placement(Protocol):
 
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
+        ...
+
+    def best_among(self, task: TaskState, nodes: Sequence[NodeState], /) -> NodeState:
+        """Return the best of some nodes, at least one, given in node order."""
         ...
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
@@ -101,7 +105,7 @@ class Placement(Protocol):
     def ranked(
         self, task: TaskState, /, among: Collection[int] | None = None
     ) -> Iterable[NodeState]:
-        """Return all feasible nodes, the best first; `among` these, if given."""
+        """Return all feasible nodes, those of the highest score first; `among` these, if given."""
         ...
 
     def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:

@@ -19,7 +19,7 @@ from batchsched.model.validation.values import shown
 from batchsched.placement import FITS, Fit
 from batchsched.placement.kinds import FewSlots, Kind, Kinds
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
-from batchsched.placement.ranking import FEW, Order, Ranking, SharedScores
+from batchsched.placement.ranking import FEW, KeyedRanking, Order, Ranking, Select, SharedScores
 from batchsched.placement.table import Changes, RanksNodes, Table
 from batchsched.placement.tallies import Tallies
 from batchsched.state.ledger import Ledger
@@ -82,7 +82,9 @@ class IndexedPlacement:
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
         kind = self._kinds.of(task)
-        if not (kind.is_watched and kind.is_exact):
+        if not (kind.is_watched and kind.is_exact) or (
+            kind.normalised and self._judgement.node_key
+        ):
             return self._plain.best(task, fit)
         if not self._table.is_exact:
             self._use_lists()
@@ -94,51 +96,54 @@ class IndexedPlacement:
                 if slot is not None:
                     # No built-in action asks this: nodes where it fits now are candidates too.
                     return self._plain.best(task, fit)
-                slot = self._best_not_now(kind, fit)
+                slot = self._best_not_now(task, kind, fit)
         if not kind.is_exact:
             return self._plain.best(task, fit)
         return None if slot is None else self._nodes[slot]
 
+    def best_among(self, task: TaskState, nodes: Sequence[NodeState], /) -> NodeState:
+        """Return the best of some nodes, at least one, given in node order."""
+        return self._plain.best_among(task, nodes)
+
     def _best_now(self, task: TaskState, kind: Kind) -> int | None:
         only, nodes = kind.only_slots, self._nodes
-        if only is not None and len(only) <= FEW and not kind.normalised:
+        has_key = self._judgement.node_key is not None
+        if only is not None and len(only) <= FEW and not (kind.normalised or has_key):
             # Keeping a ranking of so few nodes would cost more than it saves.
             slots = [slot for slot in only if kind.takes_now(nodes[slot])]
             return max(slots, key=lambda slot: kind.score_one(nodes[slot]), default=None)
         ranking = self._now.use(kind.number)
         if ranking is None:
-            ranking = self._table.ranking(kind, task) or self._rank_now(kind)
+            in_arrays = None if has_key else self._table.ranking(kind, task)
+            ranking = in_arrays or self._rank_now(kind, task)
             self._now.keep(kind.number, ranking)
         slot = ranking.best()
         if not ranking.is_exact:
             if not self._table.is_exact:
                 self._use_lists()
-            ranking = self._rank_now(kind)
+            ranking = self._rank_now(kind, task)
             self._now.keep(kind.number, ranking)
             slot = ranking.best()
         return slot
 
-    def _rank_now(self, kind: Kind) -> Ranking:
-        return Ranking(
-            kind,
-            self._nodes,
-            self._changes(kind),
-            self._table.fitting_now,
-            Kind.takes_now,
-            self._scores_for(kind),
-        )
+    def _rank_now(self, kind: Kind, task: TaskState) -> Ranking | KeyedRanking:
+        return self._rank(kind, task, self._table.fitting_now, Kind.takes_now)
 
-    def _best_not_now(self, kind: Kind, fit: Fit) -> int | None:
+    def _rank(
+        self,
+        kind: Kind,
+        task: TaskState,
+        select: Select,
+        suits: Callable[[Kind, NodeState], bool] | None,
+    ) -> Ranking | KeyedRanking:
+        node_key = self._judgement.node_key
+        kept = Ranking if node_key is None else partial(KeyedRanking, partial(node_key, task))
+        return kept(kind, self._nodes, self._changes(kind), select, suits, self._scores_for(kind))
+
+    def _best_not_now(self, task: TaskState, kind: Kind, fit: Fit) -> int | None:
         ranking = self._not_now.use((kind.number, fit))
         if ranking is None:
-            ranking = Ranking(
-                kind,
-                self._nodes,
-                self._changes(kind),
-                partial(self._table.fitting_not_now, FITS[fit]),
-                None,
-                self._scores_for(kind),
-            )
+            ranking = self._rank(kind, task, partial(self._table.fitting_not_now, FITS[fit]), None)
             self._not_now.keep((kind.number, fit), ranking)
         return ranking.best()
 

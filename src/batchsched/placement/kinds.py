@@ -394,6 +394,8 @@ class Kinds:
             self._task_keys.setdefault(predicate.signature, (name, "predicates"))
         for name, score in evaluator.scores:
             self._task_keys.setdefault(score.signature, (name, "node_scores"))
+        if evaluator.node_key_signature is not None:
+            self._task_keys[evaluator.node_key_signature] = ("", "node_key_signature")
         self._numbers: dict[Hashable, int] = {}
         self._constrained: dict[Hashable, Kind] = {}
         """A kind with each constraints, without watches."""
@@ -442,6 +444,9 @@ class Kinds:
 
     def _make(self, number: int, task: TaskState) -> Kind:
         kind = Kind(number, task)
+        judgement = self._judgement
+        if judgement.node_key is not None and judgement.node_key_signature is None:
+            kind.is_watched = False
         self._constrain(kind, task)
         scores_key: list[Hashable] = []
         for position, (name, score) in enumerate(self._judgement.scores):

@@ -6,7 +6,7 @@ It is the definition of what engines answer, and relies on nothing that plugins 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import lru_cache
 from math import isfinite
 from typing import NamedTuple
@@ -42,6 +42,20 @@ class Evaluator(NamedTuple):
     scores: Sequence[tuple[str, NodeScore]]
     """With the names of their plugins."""
     dimensions: Dimensions
+    node_key: Callable[[TaskState, NodeState], tuple[int, ...]] | None = None
+    """Ranks nodes before scores do; None: scores alone rank them."""
+    node_key_signature: Callable[[TaskState], Hashable] | None = None
+    """All that `node_key` reads besides the node; None: it may read anything."""
+
+    def best(self, task: TaskState, nodes: Sequence[NodeState]) -> NodeState:
+        """Return the best of some nodes, at least one, given in node order."""
+        totals = self.totals([self.raw_scores(task, node) for node in nodes])
+        node_key = self.node_key
+        if node_key is None:
+            return nodes[first_of_best(totals)]
+        keys = [node_key(task, node) for node in nodes]
+        places = range(len(nodes))
+        return nodes[min(places, key=lambda place: (keys[place], -totals[place], place))]
 
     def refusal(self, task: TaskState, node: NodeState) -> Unfit | None:
         """Return why the first predicate that rejects the node does so, or None."""
@@ -170,7 +184,11 @@ class LinearScanPlacement:
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
         nodes = [node for node in self.feasible(task) if FITS[fit](node, task.init_resreq)]
-        return nodes[first_of_best(self._totals(task, nodes))] if nodes else None
+        return self._evaluator.best(task, nodes) if nodes else None
+
+    def best_among(self, task: TaskState, nodes: Sequence[NodeState], /) -> NodeState:
+        """Return the best of some nodes, at least one, given in node order."""
+        return nodes[0] if len(nodes) == 1 else self._evaluator.best(task, nodes)
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order where the task fits now."""

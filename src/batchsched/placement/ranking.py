@@ -289,6 +289,54 @@ class Ranking(_Kept):
         return min((-total(score, raw, lowest, highest), slot) for raw, score, slot in tops)[1]
 
 
+class KeyedRanking(_Kept):
+    """The same, where a key ranks nodes before their scores do; no score is normalised."""
+
+    is_exact = True
+
+    def __init__(
+        self,
+        node_key: Callable[[NodeState], tuple[int, ...]],
+        kind: Kind,
+        nodes: Sequence[NodeState],
+        changes: Changes,
+        select: Select,
+        suits: Callable[[Kind, NodeState], bool] | None,
+        scores: Callable[[Kind, Sequence[int]], list[float]],
+    ) -> None:
+        """Evaluate all nodes; `node_key` returns the key of a node, the smallest first."""
+        self._node_key = node_key
+        super().__init__(kind, nodes, changes, select, suits, scores)
+
+    def load(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
+        """Replace all nodes."""
+        self._entries: dict[int, tuple[tuple[int, ...], float, int]] = {}
+        self._order: SortedList[tuple[tuple[int, ...], float, int]] = SortedList()
+        self.put(slots, raws, scores)
+
+    def best(self) -> int | None:
+        """Return the slot of the best node, or None. O(changes since the last time x log nodes)."""
+        self.refresh()
+        return self._order[0][2] if self._order else None
+
+    def slots(self) -> Iterable[int]:
+        """Return the slots of all nodes, in no meaningful order."""
+        self.refresh()
+        return self._entries
+
+    def put(self, slots: Sequence[int], _raws: Sequence[Raw], scores: Sequence[float]) -> None:
+        """Add nodes, or set their keys and scores. O(log nodes) each."""
+        self.discard(self._entries.keys() & slots)
+        for slot, score in zip(slots, scores, strict=True):
+            self._entries[slot] = (self._node_key(self.nodes[slot]), -score, slot)
+        self._order.update([self._entries[slot] for slot in slots])
+
+    def discard(self, slots: AbstractSet[int]) -> None:
+        """Remove nodes, if they are there. O(log nodes) each."""
+        for slot in self._entries.keys() & slots:
+            self._order.remove(self._entries.pop(slot))
+
+
 class Order(_Kept):
     """All nodes that suit a kind: in node order, and the best first."""
 

@@ -9,7 +9,7 @@ Inspired by the extension points of the "Kube-batch scheduler framework" documen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from enum import Enum, IntEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -430,6 +430,26 @@ class NodeOrder(Protocol):
 
 
 @runtime_checkable
+class NodeKey(Protocol):
+    """Ranks nodes before their scores do, exactly; at most one plugin has it."""
+
+    def node_key(self, task: TaskState, node: NodeState, /) -> tuple[int, ...]:
+        """Rank a node for a task that fits there; the smallest key is the best.
+
+        Scores break ties, then node order. Called wherever the best node is chosen; nodes where
+        room is made, and those to reserve, are in the order of scores as without it. May read
+        anything, and is asked about each node each time; but see `node_key_signature`.
+        """
+        ...
+
+    # Optional: def node_key_signature(self, task: TaskState, /) -> Hashable
+    #
+    # Returns everything that `node_key` reads of the task; equal signatures must get equal keys.
+    # `node_key` may then read besides only the node and its tasks, and what was computed at open:
+    # a node is asked about again only after it has changed.
+
+
+@runtime_checkable
 class NodeOrderOnResource(Protocol):
     """Determines which nodes have most room for a task, for the action reserve."""
 
@@ -623,6 +643,10 @@ class ExtensionPoints:
     """Return conditions that nodes must meet; see `batchsched.plugin.Predicates`."""
     node_scores: Callable[[], Iterable[NodeScore]] | None = None
     """Return scores of nodes; see `batchsched.plugin.NodeOrder`."""
+    node_key: Callable[[TaskState, NodeState], tuple[int, ...]] | None = None
+    """Rank a node before scores do; see `batchsched.plugin.NodeKey`."""
+    node_key_signature: Callable[[TaskState], Hashable] | None = None
+    """Return all that `node_key` reads of a task; see `batchsched.plugin.NodeKey`."""
     node_order_on_resource: Callable[[TaskState, NodeState], float] | None = None
     """Score the room of a node; see `batchsched.plugin.NodeOrderOnResource`."""
     preemptable: _Verdicts | None = None

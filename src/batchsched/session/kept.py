@@ -48,7 +48,7 @@ CHANGES_PER_NODE = 8
 MOST_CLASSES = 2_000
 """The most equivalence classes of an engine before a new one is created."""
 
-_NODE_FUNCTIONS = frozenset({"predicates", "node_scores"})
+_NODE_FUNCTIONS = frozenset({"predicates", "node_scores", "node_key"})
 
 
 class PolicyState:
@@ -112,7 +112,13 @@ class PolicyState:
         plugins = self.plugins
         ledger = self.ledger
         self._classes_begin = ledger.classes_end
-        evaluator = Evaluator(plugins.predicates, plugins.node_scores, ledger.dimensions)
+        evaluator = Evaluator(
+            plugins.predicates,
+            plugins.node_scores,
+            ledger.dimensions,
+            plugins.node_key,
+            plugins.node_key_signature,
+        )
         try:
             engine = self._placement(ledger, evaluator)
         except BatchschedError:

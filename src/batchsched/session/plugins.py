@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any, Protocol, TypeVar
@@ -276,6 +276,14 @@ class PluginSet:
         scores: list[Named[NodeScore]] = asking("node_scores")()
         self.node_scores = [(name, score) for name, score in scores if score.weight]
         """All scores with a weight other than 0, with their plugins' names."""
+        self.node_key: Callable[[TaskState, NodeState], tuple[int, ...]] | None = (
+            asking("node_key") if has("node_key") else None
+        )
+        """Returns the key by which a node is ranked before scores, if a plugin has any."""
+        self.node_key_signature: Callable[[TaskState], Hashable] | None = (
+            asking("node_key_signature") if has("node_key_signature") else None
+        )
+        """Returns all that the key reads of the task; None: it may read anything."""
         # Events
         self.allocate_listeners: tuple[Callable[[TaskState], None], ...] = (
             (asking("on_allocate"),) if has("on_allocate") else ()

@@ -119,6 +119,20 @@ def _are_numbers(answer: object) -> bool:
     return items is not None and all(isinstance(item, Real) for item in items)
 
 
+def _is_hashable(answer: object) -> bool:
+    try:
+        frozenset((answer,))
+    except TypeError:
+        return False
+    return True
+
+
+def _are_integers(answer: object) -> bool:
+    return isinstance(answer, tuple) and all(
+        type(each) is int for each in cast("tuple[object, ...]", answer)
+    )
+
+
 def _items(answer: object) -> Sequence[object] | None:
     return cast("Sequence[object]", answer) if isinstance(answer, Sequence) else None
 
@@ -250,6 +264,15 @@ def _of_first_plugin(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]
     return ask
 
 
+def _of_only_plugin(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+    """Return a function that asks the only plugin; there must not be a second one."""
+    names = [name for name, _ in chain.from_iterable(tiers)]
+    if len(names) > 1:
+        problem = f"only one plugin may have it, and {names[0]!r} has it"
+        raise PluginError(names[1], point, problem)
+    return _of_first_plugin(rule, point, tiers)
+
+
 def _any(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns whether any plugin says so."""
     functions = [*chain.from_iterable(tiers)]
@@ -348,6 +371,10 @@ RULES: Mapping[str, Rule] = {
     # Nodes
     "predicates": Rule(_all, _must_be("a Predicate", _never), sound=Predicate),
     "node_scores": Rule(_all, _wrong_score),
+    "node_key": Rule(_of_only_plugin, _must_be("a tuple of integers", _are_integers)),
+    "node_key_signature": Rule(
+        _of_only_plugin, _must_be("something that can be hashed", _is_hashable)
+    ),
     "node_order_on_resource": Rule(
         _sum, _must_be("a finite number", lambda score: isfinite(0.0 + score))
     ),
@@ -416,7 +443,8 @@ def points_of(plugin: str, opened: object) -> frozenset[str]:
 
     Raises:
         PluginError: it has none, has a method whose name is similar to one, has `on_allocate`
-            without `on_deallocate`, or has methods named like hints and no method `hints`.
+            without `on_deallocate` or a signature without its function, or has methods named like
+            hints and no method `hints`.
 
     """
     kind = opened.__class__
@@ -430,6 +458,8 @@ def points_of(plugin: str, opened: object) -> frozenset[str]:
     elif not points:
         known = ", ".join(POINTS)
         problem = f"expected an object with extension points ({known}), got {kind.__name__}"
+    elif "node_key_signature" in points and "node_key" not in points:
+        problem = f"expected node_key with node_key_signature, got only that in {kind.__name__}"
     elif "on_allocate" in points and "on_deallocate" not in points:
         problem = (
             f"expected on_allocate and on_deallocate, got only on_allocate in {kind.__name__}; "

@@ -51,6 +51,8 @@ _LAW = "it decides what plain definitions decide"
 _POINTS = tuple(field.name for field in fields(ExtensionPoints))
 _PROMISES = ("resume", "votes_on_jobs_alone", "rejects_below_minimum")
 """Attributes of opened plugins, besides extension points, that let them be asked less."""
+_SIGNATURES = ("node_key_signature",)
+"""Extension points that declare what others read."""
 _WITHOUT_A_HINT = {
     Door.TURNS: "a key of a job or queue depends on more than the job or queue",
     Door.CYCLES: "what it keeps from cycle to cycle is out of date",
@@ -320,7 +322,7 @@ class _Changed:
 
 def _declarations(opened: object) -> Iterator[tuple[str, _Overrides]]:
     """Yield all declarations and hints of an opened plugin, and how to remove each of them."""
-    for name in _PROMISES:
+    for name in (*_PROMISES, *_SIGNATURES):
         if getattr(opened, name, None) is not None:
             yield name, _lacking(name)
     for name in reversed(_given(_called(opened, "hints"))):  # claimant_key last: others need it

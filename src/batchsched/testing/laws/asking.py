@@ -72,6 +72,12 @@ def is_number(answer: object) -> str:
         return "is too large for a float"
 
 
+def is_tuple_of_integers(answer: object) -> str:
+    """A tuple of integers."""
+    is_so = isinstance(answer, tuple) and set(map(type, cast("tuple[object]", answer))) <= {int}
+    return "" if is_so else "is not a tuple of integers"
+
+
 def is_hashable(answer: object) -> str:
     """It and all its parts can be hashed."""
     try:
@@ -235,7 +241,11 @@ def _need_of(queue: QueueState) -> Need | None:
 
 def _of_nodes(trial: Trial) -> Iterator[_Asked]:
     room = trial.function("node_order_on_resource")
-    kinds = {"predicates": (Kind.PREDICATE, is_unfit), "node_scores": (Kind.SCORE, is_number)}
+    kinds = {
+        "predicates": (Kind.PREDICATE, is_unfit),
+        "node_scores": (Kind.SCORE, is_number),
+        "node_key": (Kind.SCORE, is_tuple_of_integers),
+    }
     for task in trial.pending:
         functions = [
             (

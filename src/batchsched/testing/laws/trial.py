@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import NoReturn, cast
@@ -17,7 +17,7 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.plugin.arguments import Arguments, ArgumentValue
 from batchsched.plugin.extension_points import Plugin
 from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.node_functions import NodeScore, Predicate
+from batchsched.plugin.node_functions import NodeScore, Predicate, Reads, per_task
 from batchsched.plugin.session_view import SessionView
 from batchsched.scheduler import Scheduler
 from batchsched.session.kept import PlacementFactory
@@ -219,7 +219,17 @@ def _copies_of(plugin: Plugin) -> PluginFactory | None:
     return lambda _: deepcopy(pristine)
 
 
-NodeFunction = tuple[str, int, Predicate | NodeScore, Callable[[TaskState, NodeState], object]]
+@frozen
+class Declared:
+    """What an extension point that is a function of a task and a node reads."""
+
+    reads: Reads
+    signature: Callable[[TaskState], Hashable]
+
+
+NodeFunction = tuple[
+    str, int, Predicate | NodeScore | Declared, Callable[[TaskState, NodeState], object]
+]
 """An extension point, the position there, what is declared, and the function."""
 
 
@@ -244,13 +254,22 @@ class Trial:
 
     @property
     def node_functions(self) -> list[NodeFunction]:
-        """The plugin's predicates and scores, with their extension points and functions."""
+        """The plugin's predicates, scores and key of nodes, with extension points and functions."""
         name, given = self.subject.name, self.session.plugins.predicates
         predicates = [each for owner, each in given if owner == name]
         return [
             *(("predicates", n, each, each.check) for n, each in enumerate(predicates)),
             *(("node_scores", n, each, each.score) for n, each in enumerate(self.scores)),
+            *self._key_of_nodes,
         ]
+
+    @property
+    def _key_of_nodes(self) -> list[NodeFunction]:
+        node_key, signature = self.function("node_key"), self.function("node_key_signature")
+        if node_key is None:
+            return []
+        reads = Reads.CLUSTER if signature is None else Reads.NODE
+        return [("node_key", 0, Declared(reads, signature or per_task), node_key)]
 
     @property
     def hints(self) -> EvictionHints:
