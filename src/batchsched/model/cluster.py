@@ -235,7 +235,7 @@ class TaskGroup:
     wait for them. For another group: groups directly in it; None means all of them."""
     max: int | None = None
     """The most tasks of it, or groups directly in it, that are placed. None: any number."""
-    topology: TopologyRequest | None = field(default=None, kw_only=True)
+    topology: TopologyRequest | None = field(default=None, kw_only=True, repr=False)
     """Where its tasks are placed together, as the plugin ``topology`` sees to. None: anywhere."""
 
 
