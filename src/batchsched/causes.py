@@ -47,6 +47,8 @@ class JobStatus(Enum):
     """Its queue does not exist, or has other queues below it."""
     QUEUE_CLOSED = "QueueClosed", "queue closed"
     """Its queue, or one above it, takes no new work."""
+    NEVER_FITS = "NeverFits", "never fits", "wrong"
+    """These nodes could not hold what it needs even if they were empty, or who admits says so."""
     NOT_ADMITTED = "NotAdmitted", "not admitted"
     """A controller that admits jobs has not admitted it."""
     CHECKS = "Checks", "admission checks"
@@ -61,8 +63,6 @@ class JobStatus(Enum):
     """It is planned to start later."""
     QUOTA = "Quota", "quota"
     """Its queue, or one above it, has its share or its limit."""
-    NEVER_FITS = "NeverFits", "never fits", "wrong"
-    """The nodes could not hold what it needs even if they were empty."""
     ROOM = "Room", "no room"
     """There is no room for it now."""
     NOT_TRIED = "NotTried", "not tried"
@@ -91,7 +91,7 @@ class JobStatus(Enum):
     @property
     def is_of_room(self) -> bool:
         """Whether it is about quota or room, so that nothing else is in the way of the job."""
-        return self.place >= JobStatus.QUOTA.place
+        return self.place >= JobStatus.QUOTA.place or self is JobStatus.NEVER_FITS
 
 
 class About(Enum):
@@ -259,6 +259,11 @@ class HoldKind(Enum):
         *("the queue {} takes no new work", "its queue {}takes new work"),
     )
     """Its queue takes no new work."""
+    NEVER_ADMITTED = (
+        *("NeverAdmitted", JobStatus.NEVER_FITS, "it can never be admitted"),
+        *("{} can never admit it", "{}can admit it"),
+    )
+    """A controller that admits jobs says that it cannot admit it as it is."""
     NOT_ADMITTED = (
         *("NotAdmitted", JobStatus.NOT_ADMITTED),
         *("it has not been admitted", "{} has not admitted it", "it is admitted"),
@@ -307,7 +312,10 @@ class HoldKind(Enum):
     @property
     def has_to_be_made(self) -> bool:
         """Whether nobody can lift it: something has to be made, or changed, first."""
-        return self in (HoldKind.GROUP_MISSING, HoldKind.NO_QUEUE, HoldKind.DEPENDENCIES)
+        return self in (
+            *(HoldKind.GROUP_MISSING, HoldKind.NO_QUEUE, HoldKind.DEPENDENCIES),
+            HoldKind.NEVER_ADMITTED,
+        )
 
 
 class UnfitReason(Enum):

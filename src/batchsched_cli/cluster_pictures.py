@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 
 from batchsched import (
     BatchschedError,
+    HoldKind,
     NodeInfo,
     Queue,
     QueueStatus,
@@ -16,6 +17,7 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
     sum_resources,
+    what_if,
 )
 from batchsched.kubernetes import parse_quantity
 from batchsched_cli.cluster_answers import ShownJobs
@@ -86,11 +88,15 @@ def queues(question: Question) -> Answer:
     total = sum_resources(node.allocatable for node in snapshot.nodes).get(dimension)
     named = {queue.name: queue for queue in snapshot.queues}
     theirs = _counted_by_controllers(question, dimension)
+    outcomes = result.queues
+    if any(hold.kind is HoldKind.NOT_ADMITTED for job in snapshot.jobs for hold in job.holds):
+        # What a controller keeps out wants its share too.
+        outcomes = what_if(snapshot, config=question.configuration().config).result.queues
     rows: list[tuple[str, ...]] = []
     data: list[dict[str, object]] = []
     differences: list[str] = []
     for name, depth in _in_tree(snapshot.queues):
-        queue, account, outcome = named[name], accounts[name], result.queues.get(name)
+        queue, account, outcome = named[name], accounts[name], outcomes.get(name)
         held = account.held.get(dimension)
         share = None if outcome is None else outcome.fair_share.get(dimension)
         limit = queue.limit.get(dimension) if queue.limit is not None else None

@@ -378,7 +378,23 @@ class Question:
             return Configuration(name, SchedulerConfig(), {})
         if name == "volcano" and self.has_cluster() and self._has_tree():
             content = _WITH_TREE
+        if name == "kueue" and self.has_cluster():
+            content = self._with_strict_queues(content)
         return Configuration(name, SchedulerConfig.from_mapping(content), content)
+
+    def _with_strict_queues(self, content: Object) -> Object:
+        """Return Kueue's configuration, in which the first of a StrictFIFO queue is waited for."""
+        strict = sorted(
+            str(_name_of(each))
+            for each in self.objects()
+            if each.get("kind") == "ClusterQueue"
+            and _part(each, "spec").get("queueingStrategy") == "StrictFIFO"
+        )
+        if not strict:
+            return content
+        first, *others = content["tiers"]
+        fcfs = {"name": "fcfs", "arguments": {"queues": ", ".join(strict)}}
+        return {**content, "tiers": [{"plugins": [*first["plugins"], fcfs]}, *others]}
 
     def _has_tree(self) -> bool:
         """Return whether queues form a tree below ``root``, or deserve amounts of their own."""

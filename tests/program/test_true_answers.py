@@ -105,3 +105,120 @@ def test_tasks_that_do_not_exist_because_they_depend_on_others_are_a_caveat():
     ended = why(given=given)
     assert ended.lines[0].startswith("team/job-1 (Job job) runs")
     assert "5 tasks do not exist yet: they depend on first, other tasks of the job" in ended.out
+
+
+# Admission is decided anew
+
+
+LACKS = (
+    "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor "
+    "default-flavor, 2 more needed"
+)
+
+
+def kueue(*, limit="4", strategy="BestEffortFIFO", admitted=1, waiting=(LACKS,), cpu="2"):
+    """Return a queue with jobs of two tasks each, some admitted and running, others not."""
+    queue = dumps.cluster_queue(cpu=limit)
+    queue["spec"]["queueingStrategy"] = strategy
+    objects = [queue, dumps.local_queue(), dumps.node("n1", "16")]
+    for place in range(admitted):
+        job = dumps.kueue_job(f"runs-{place}", suspend=False)
+        told = [dumps.condition("QuotaReserved", "True"), dumps.condition("Admitted", "True")]
+        status = {"admission": {"clusterQueue": "research"}}
+        objects += [job, dumps.workload(f"job-runs-{place}", job, 2, told, status=status)]
+        objects += [dumps.pod(f"runs-{place}-{i}", "2", owner=job, on="n1") for i in range(2)]
+    for place, message in enumerate(waiting):
+        job = dumps.kueue_job(f"waits-{place}")
+        told = [dumps.condition("QuotaReserved", "False", "Pending", message)] if message else []
+        workload = dumps.workload(f"job-waits-{place}", job, 2, told)
+        workload["metadata"]["creationTimestamp"] = f"2026-11-20T09:3{place}:00Z"
+        objects += [job, workload]
+    return objects
+
+
+def test_what_if_says_what_kueue_would_admit():
+    ended = run("what-if", "queue research limit.cpu=8", given=kueue())
+    assert ended.status == 1
+    assert ended.lines[0].startswith("If Kueue decides as here, 2 tasks of 1 job start")
+    ended = run("what-if", "end runs-0", given=kueue())
+    assert ended.lines[0].startswith("If Kueue decides as here, 2 tasks of 1 job start")
+    released = run("what-if", "release waits-0", given=kueue(limit="8"))
+    assert released.lines[0].startswith("2 tasks of 1 job start that wait now")
+
+
+def test_the_advice_for_a_job_that_is_not_admitted_is_tried_with_admission_as_here():
+    ended = why("waits-0", given=kueue())
+    assert ended.status == 1
+    assert ended.lines[0].startswith("team/job-waits-0 (Job waits-0) waits, not admitted: ")
+    assert "  1st of 1 in queue research" in ended.lines
+    assert "  it would still wait if Kueue decides as here: queue research would hold" in ended.out
+    at = ended.lines.index(
+        "It would start now with any one of these changes (each was tried), "
+        "if Kueue decides as here"
+    )
+    assert {"  end job team/job-runs-0"} < set(ended.lines[at:])
+    assert any(line.startswith("  queue research: limit 8 cpu") for line in ended.lines[at:])
+    assert "it has its share" not in ended.out
+
+
+def test_what_the_queues_would_admit_is_said_to_start_if_kueue_decides_so():
+    ended = why("waits-0", given=kueue(limit="8"))
+    assert ended.status == 1
+    assert "  it would start if Kueue decides as here: 2 tasks on n1" in ended.lines
+
+
+def test_what_is_not_admitted_has_its_fair_share():
+    objects = kueue(limit="4", admitted=2)
+    lent = [dumps.cluster_queue("lends", cpu="4"), dumps.local_queue("l", "lends")]
+    for each in [*objects, *lent]:
+        if each["kind"] == "ClusterQueue":
+            each["spec"]["cohortName"] = "both"
+        if each["metadata"]["name"] == "job-waits-0":
+            each["spec"]["queueName"] = "l"
+    rows = {
+        row["queue"]: row for row in run("queues", "--json", given=objects + lent).data["queues"]
+    }
+    assert (rows["lends"]["share"]["cpu"], rows["research"]["on_loan"]) == (4000, 4000)
+
+
+def test_what_can_never_be_admitted_is_said_never_to_fit_and_nothing_follows():
+    message = "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor "
+    message += (
+        "default-flavor, previously considered podsets requests (0) + current podset request "
+    )
+    message += "(20) > maximum capacity (4)"
+    ended = why("waits-0", given=kueue(waiting=(message,)))
+    assert ended.lines[0] == "team/job-waits-0 (Job waits-0) waits, never fits:"
+    assert ended.lines[1].startswith("  research can never admit it: couldn't assign flavors")
+    assert "it would start" not in ended.out.lower()
+    assert "What follows" not in ended.out
+    other = "couldn't assign flavors to pod set main: flavor a doesn't match node affinity, "
+    other += "insufficient unused quota for cpu in flavor b, 2 more needed"
+    assert "waits, not admitted:" in why("waits-0", given=kueue(waiting=(other,))).lines[0]
+
+
+def test_volcanos_group_that_no_node_could_hold_never_fits():
+    tasks = [{"name": "t", "replicas": 1, "template": dumps.template("73")}]
+    job = dumps.thing("batch.volcano.sh/v1alpha1", "Job", "job", spec={"tasks": tasks}, status={})
+    group = volcano_group("job-1", 1, job, phase="Pending")
+    ended = why(given=[job, group, volcano_queue(), dumps.node("n1", "72")])
+    assert ended.lines[0] == (
+        "team/job-1 (Job job) waits, never fits: no node has 73 cpu, the largest has 72 cpu"
+    )
+    assert "it has its share" not in ended.out
+
+
+def test_a_queue_of_kueue_that_is_strict_waits_for_its_first():
+    objects = kueue(limit="6", strategy="StrictFIFO", waiting=(LACKS, ""))
+    for each in objects:
+        if each["metadata"]["name"] == "job-waits-1":
+            each["spec"]["podSets"][0]["count"] = 1
+    ended = why("waits-1", given=objects)
+    assert (
+        "it is behind team/waits-0, number 2 of 2: of a StrictFIFO queue Kueue tries only"
+        in (ended.lines[0])
+    )
+    assert "  2nd of 2 in queue research, after team/job-waits-0 (creation_time)" in ended.lines
+    assert "it would start if" not in ended.out
+    both = run("what-if", "queue research limit.cpu=10", given=objects)
+    assert both.lines[0].startswith("If Kueue decides as here, 3 tasks of 2 jobs start")

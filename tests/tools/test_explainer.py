@@ -42,7 +42,7 @@ from batchsched import (
 from batchsched.live import NodeAdded, TaskRemoved, TaskSucceeded
 from batchsched.plugin import ExtensionPoints, Predicate, SessionView
 from batchsched.testing import configs, snapshots
-from batchsched.tools import Explanation, Released, WhatIf, starts
+from batchsched.tools import Explanation, JobStatus, Released, WhatIf, starts
 
 CPU = Resource(milli_cpu=1000)
 
@@ -758,12 +758,22 @@ def test_of_a_gated_gang_it_is_told_where_it_would_start_and_nothing_of_nodes() 
 def test_what_a_held_job_would_wait_for_then_is_told() -> None:
     hold = Hold(HoldKind.NOT_ADMITTED, "team-a")
     job = evolve(waiting("job", size=3), holds=[hold])
-    explanation = explained(of_sizes(2, jobs=[job]), "default/job")
-    once = "admitted now, it would still wait: "
-    assert explanation.once_released.startswith(once + "0/1 nodes are available")
-    assert explanation.would_start == ()
+    never = explained(of_sizes(2, jobs=[job]), "default/job")
+    assert never.standing.state is JobStatus.NEVER_FITS
+    assert (never.once_released, never.would_start) == ("", ())
+    full = JobInfo(name="full", queue="q", tasks=[running("f", "n0", 2)])
+    explanation = explained(of_sizes(4, jobs=[job, full]), "default/job")
+    assert explanation.once_released == (
+        "it would still wait if Kueue decides as here: "
+        "the only node cannot take it now: 1 lacks free cpu"
+    )
+    assert "end job default/full" in [change.text for change in explanation.would_start]
+    for change in explanation.would_start:  # `what_if` decides admission too
+        found = what_if(of_sizes(4, jobs=[job, full]), *change.changes)
+        assert [each.job for each in found.difference.changes if each.kind == "starts"] == [job.uid]
     admitted = explained(of_sizes(4, jobs=[job]), "default/job")
-    assert admitted.once_released == "admitted now, it would start on n0"
+    assert admitted.once_released == "it would start if Kueue decides as here: 1 task on n0"
+    assert admitted.once_released_on == ("n0",)
     assert admitted.would_start == ()  # only the controller can admit it
 
 

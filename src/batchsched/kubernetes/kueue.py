@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from batchsched.causes import HoldKind
 from batchsched.kubernetes.dump_objects import KUEUE, DumpObjects, owners_of
@@ -87,6 +87,8 @@ class Kueue:
             draft.has_finished = is_true(given, "Finished") or _runs_elsewhere(given)
             if not draft.has_finished:
                 found.drafts.append(draft)
+        if theirs:
+            found._tell_who_is_before()
         joined = found._join_slices()
         drafts.sort(key=lambda one: (one.has_finished, -one.objects[0].creation_time(), one.name))
         for draft in drafts:
@@ -99,6 +101,27 @@ class Kueue:
                 key = given.namespace, owner.group, owner.kind, owner.name
                 found._by_owner.setdefault(key, job)
         return found
+
+    def _tell_who_is_before(self) -> None:
+        """Say who is before what Kueue has not tried: of some queues it tries only the first."""
+        in_order: dict[str, list[JobDraft]] = {}
+        for name, cluster in self._cluster.items():
+            if cluster.reader.child("spec").text("queueingStrategy") == "StrictFIFO":
+                in_order[self._renamed.get(name, name)] = []
+        for draft in self.drafts:
+            kinds = {hold.kind for hold in draft.holds}
+            if draft.queue in in_order and kinds == {HoldKind.NOT_ADMITTED}:
+                in_order[draft.queue].append(draft)
+        for waiting in in_order.values():
+            waiting.sort(key=lambda d: (-(d.priority or 0), d.objects[0].creation_time(), d.name))
+            for position, draft in enumerate(waiting[1:], 2):
+                (hold,) = draft.holds
+                if hold.detail == _NOT_TRIED:
+                    first = waiting[0].objects[0]
+                    name = next((owner.name for owner in owners_of(first)), first.name)
+                    detail = f"it is behind {first.namespace}/{name}, number {position} of "
+                    detail += f"{len(waiting)}: of a StrictFIFO queue Kueue tries only the first"
+                    draft.holds = [evolve(hold, detail=detail)]
 
     def _join_slices(self) -> Mapping[JobDraft, JobDraft]:
         """Let Workloads of one job that grows be one job, and return which became part of which.
@@ -335,8 +358,30 @@ class Kueue:
                 message += "its namespaceSelector does not select it"
                 holds.append(Hold(HoldKind.NO_QUEUE, name, message))
             until = status.child("requeueState").time("requeueAt", is_past=False)
-            holds.append(Hold(HoldKind.NOT_ADMITTED, name or queue, told or not_tried, until))
+            kind = HoldKind.NEVER_ADMITTED if _is_impossible(told) else HoldKind.NOT_ADMITTED
+            holds.append(Hold(kind, name or queue, told or not_tried, until))
         return holds
+
+
+_IMPOSSIBLE = (
+    *("maximum capacity", "unavailable in ClusterQueue", "doesn't match node affinity"),
+    *("LimitRange", "resources validation failed", "limits exceeded", "untolerated taint"),
+)
+"""What Kueue says only of what it cannot admit as it is, unless a flavor only lacks quota."""
+_WAITS_FOR_QUOTA = ("insufficient unused quota", "reclaim", "borrow")
+
+
+def _is_impossible(message: str) -> bool:
+    """Return whether Kueue says that it cannot admit a Workload, whoever else ends.
+
+    It says of each set of pods why no flavor takes it.
+    """
+    sets = message.split("couldn't assign flavors to pod set")
+    return any(
+        any(words in each for words in _IMPOSSIBLE)
+        and not any(words in each for words in _WAITS_FOR_QUOTA)
+        for each in sets
+    )
 
 
 def _is_stopped(given: KubernetesObject) -> bool:

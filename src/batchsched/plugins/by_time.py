@@ -107,14 +107,23 @@ class FcfsPlugin:
 
     strict: bool = True
     """Whether jobs wait for earlier jobs of their queue. If False, the plugin only orders jobs."""
+    queues: frozenset[str] = frozenset()
+    """The queues whose jobs wait for earlier ones, by priority; then it orders no others. Empty:
+    all queues, whatever the priorities."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> FcfsPlugin:
-        """Read ``strict``."""
-        return cls(strict=arguments.boolean("strict", default=True))
+        """Read ``strict`` and ``queues`` (``a, b``)."""
+        names = arguments.text("queues", default="").split(",")
+        return cls(
+            strict=arguments.boolean("strict", default=True),
+            queues=frozenset(name.strip() for name in names if name.strip()),
+        )
 
     def open(self, _view: SessionView, /) -> object:
         """Open for one cycle."""
+        if self.queues:
+            return _StrictIn(self.queues)
         return _Strict() if self.strict else _InOrder()
 
 
@@ -131,6 +140,23 @@ class _Strict(_InOrder):
         mine = _arrival(need.job)
         for job in queue.jobs:
             if _arrival(job) < mine and _waits_to_start(job):
+                return Unfit(UnfitReason.NOT_ITS_TURN, "fcfs", job.uid)
+        return None
+
+
+class _StrictIn:
+    def __init__(self, queues: frozenset[str]) -> None:
+        self._queues = queues
+
+    def resume(self, _changes: Changes, /) -> bool:
+        return True  # it has no state
+
+    def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
+        if queue.name not in self._queues:
+            return None
+        mine = (-need.job.info.priority, *_arrival(need.job))
+        for job in queue.jobs:
+            if (-job.info.priority, *_arrival(job)) < mine and _waits_to_start(job):
                 return Unfit(UnfitReason.NOT_ITS_TURN, "fcfs", job.uid)
         return None
 

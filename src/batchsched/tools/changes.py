@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from attrs import AttrsInstance, evolve, frozen
@@ -88,6 +88,72 @@ def config_text(config: SchedulerConfig) -> str:
     """Return a configuration in one line: ``allocate, backfill; priority, gang | predicates``."""
     tiers = " | ".join(", ".join(p.name for p in tier.plugins) for tier in config.tiers)
     return f"{', '.join(action.name for action in config.actions)}; {tiers}"
+
+
+_GATES_OF_ADMISSION = ("kueue.x-k8s.io/", "scheduling.volcano.sh/")
+"""How the names of the gates begin that a controller removes as it admits."""
+
+
+def is_of_admission(hold: Hold) -> bool:
+    """Return whether a controller that admits jobs lifts a hold as it decides."""
+    is_gate = hold.kind is HoldKind.GATE and hold.name.startswith(_GATES_OF_ADMISSION)
+    return is_gate or hold.kind.is_of_admission
+
+
+def all_holds(job: JobInfo) -> list[Hold]:
+    """Return what holds a job and its tasks."""
+    return [*job.holds, *(hold for task in job.tasks for hold in task.holds)]
+
+
+def who_keeps_out(job: JobInfo) -> str:
+    """Return the controller whose lacking admission is all that holds a job; empty: none.
+
+    Checks of an admission are not its own to decide.
+    """
+    holds = all_holds(job) if job.holds or any(task.holds for task in job.tasks) else ()
+    lacking = [hold for hold in holds if hold.kind is HoldKind.NOT_ADMITTED]
+    if not lacking or not all(is_of_admission(h) and h.kind is not HoldKind.CHECK for h in holds):
+        return ""
+    return "Volcano" if lacking[0].name == _ENQUEUE else "Kueue"
+
+
+_ENQUEUE = "enqueue"
+"""The name of Volcano's holds."""
+
+
+def admitted_anew(
+    snapshot: Snapshot, but: Container[str] = ()
+) -> tuple[Snapshot, Mapping[str, str]]:
+    """Return a cluster in which the queues decide whom a controller would admit. O(jobs).
+
+    Args:
+        snapshot: the cluster.
+        but: the UIDs of jobs that stay as they are.
+
+    Returns:
+        the cluster, in which nothing holds the jobs that only lack admission; and the controller
+        for each of these, by UID.
+
+    """
+    kept_out = {
+        job.uid: who for job in snapshot.jobs if job.uid not in but and (who := who_keeps_out(job))
+    }
+    if not kept_out:
+        return snapshot, {}
+
+    def admitted(job: JobInfo) -> JobInfo:
+        if job.uid not in kept_out:
+            return job
+        return evolve(job, holds=(), tasks=[evolve(task, holds=()) for task in job.tasks])
+
+    found = Snapshot(
+        nodes=snapshot.nodes,
+        jobs=[admitted(job) for job in snapshot.jobs],
+        queues=snapshot.queues,
+        other_tasks=snapshot.other_tasks,
+        now=snapshot.now,
+    )
+    return found, kept_out
 
 
 _OF_CONDITIONS = "node.kubernetes.io/"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import evolve
 
-from batchsched.causes import WhyPending
+from batchsched.causes import JobStatus, WhyPending
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError
@@ -39,7 +39,7 @@ from batchsched.tools.helpful_changes import (
     without_evictions,
 )
 from batchsched.tools.node_fit import NodeFit, counted, fits_of, nearest_nodes
-from batchsched.tools.standings import Standings
+from batchsched.tools.standings import JobStanding, Standings
 from batchsched.tools.trials import Trials
 
 _BEFORE = 5
@@ -71,7 +71,9 @@ def explain(
     that it depends on. Others may help too.
 
     If something holds the job, nothing is told of nodes, but what follows once nothing holds it:
-    where it would start, or what it would wait for then.
+    where it would start, or what it would wait for then. If that is only the admission of a
+    controller, the queues decide it here: place, shares, nodes and changes are told as if all jobs
+    that lack it had been admitted as they allow.
 
     Costs O(nodes + tasks), and at most some tens of cycles without preempt and reclaim, each as
     cheap as the change is small. If one of these runs before an action that starts tasks, a change
@@ -111,8 +113,27 @@ def explain(
     job = _job_of(snapshot, job_or_task)
     told_of = Standings(snapshot, result, facts=facts, config=config, registry=registry)
     own_facts = None if facts is None else facts.get(job.uid)
+    standing, owner = told_of.of(job), told_of.owner(job)
     trials = Trials(snapshot, config, registry)
-    with trials.session(without_evictions(trials.config)) as session:
+    admits = trials.kept_out.get(job.uid, "")
+    follows, places = "", tuple[str, ...]()
+    if admits:  # what is told of queues and nodes is how it would be with the queues admitting it
+        snapshot, result = trials.snapshot, trials.now
+        job = snapshot.job(job.uid)
+        anew = Standings(snapshot, result, facts=facts, config=config, registry=registry).of(job)
+        follows = _if_admitted(anew, standing, admits)
+        own = {task.uid for task in job.tasks}
+        decided = [(each.task_uid, each.node_name) for each in result.binds]
+        decided += [(p.task_uid, p.node_name) for p in (*result.pipelined, *result.conditional)]
+        places = tuple(dict.fromkeys(node for uid, node in decided if uid in own))
+    else:
+        anew = standing
+    as_is = (
+        trials
+        if admits or not trials.kept_out
+        else Trials(snapshot, config, registry, but=trials.kept_out)
+    )
+    with as_is.session(without_evictions(trials.config)) as session:
         state = session.ledger.jobs[job.uid]
         pending = [task for task in state.tasks if task.status is TaskStatus.PENDING]
         left = [task for task in pending if task.uid in result.pending]
@@ -122,8 +143,11 @@ def explain(
         position, others, before, decided_by = _place_in_queue(session, state)
         explanation = Explanation(
             job=job.uid,
-            owner=told_of.owner(job),
-            standing=told_of.of(job),
+            owner=owner,
+            standing=standing,
+            admits=admits,
+            once_released=follows,
+            once_released_on=places,
             caveats=() if own_facts is None else own_facts.caveats,
             told=() if own_facts is None else own_facts.told,
             now=snapshot.now,
@@ -148,7 +172,7 @@ def explain(
             return explanation
         wanted = frozenset(each.uid for each in named or left)
         fits: Sequence[NodeFit] = ()
-        if explanation.standing.waits_for_room:
+        if anew.waits_for_room:
             fits = fits_of(session, task)
             explanation = evolve(
                 explanation,
@@ -174,12 +198,24 @@ def explain(
             fits=fits,
             has_fixed_priority=own_facts is not None and own_facts.has_fixed_priority,
         )
-        freed = release(waiting)
+        freed = None if admits else release(waiting)
         plan = plan_of_trials(waiting)
     if freed is not None:
         return with_release(explanation, trials, job, wanted, freed)
     found, tried = what_helps(trials, plan, wanted)
     return evolve(explanation, would_start=found, tried=tried)
+
+
+def _if_admitted(anew: JobStanding, standing: JobStanding, admits: str) -> str:
+    """Return what follows if a controller admits a job as the queues here allow."""
+    where = anew.text.partition(": ")[2]
+    if anew.state is JobStatus.STARTS:
+        return f"it would start if {admits} decides as here: {where}"
+    if anew.state is JobStatus.PROMISED:
+        return f"it would be promised room if {admits} decides as here: {where}"
+    told = {blocker.text for blocker in standing.blockers}
+    left = [blocker.text for blocker in anew.blockers if blocker.text not in told]
+    return f"it would still wait if {admits} decides as here: {left[0]}" if left else ""
 
 
 def _job_of(snapshot: Snapshot, uid: str) -> JobInfo:

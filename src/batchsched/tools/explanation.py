@@ -154,6 +154,9 @@ class Explanation(Report):
     """Single changes with which it started; each was tried with a cycle."""
     tried: int = 0
     """The number of changes that were tried."""
+    admits: str = ""
+    """The controller whose admission is all that holds it: its place, shares, nodes and changes are
+    told as if the queues decided whom it admits. Empty: there is none."""
     once_released: str = ""
     """What follows once nothing holds the job any more, by one cycle; empty: nothing holds it, or
     no changes are tried."""
@@ -195,6 +198,8 @@ class Explanation(Report):
             yield Section("What controllers say", told[:_MOST_TOLD], in_full=True)
         yield Section("Its place in the queue", tuple(self._place()), in_full=True)
         if self.task is None:
+            if self.once_released:
+                yield Section("What follows", (self.once_released,), in_full=True)
             return
         if self.tells_nodes:
             yield Section("Nodes", (self._fits, *wrap(self._unfit, _WRAPPED)))
@@ -207,14 +212,16 @@ class Explanation(Report):
             yield Section("Nearest nodes", (), ("node", "problem", "held by"), rows)
         said = tuple(f"{change.text}" for change in self.would_start)
         if self.once_released:
-            yield Section("What follows", (self.once_released,))
-        elif self.tried and not said:
+            yield Section("What follows", (self.once_released,), in_full=True)
+        if self.tried and not said and not self.once_released_on:
             text = "the one change that was tried was not enough"
             if self.tried > 1:
                 text = f"none of the {self.tried} single changes that were tried was enough"
             yield Section("What would start it", (text,))
         if said:
-            yield Section("It would start now with any one of these changes (each was tried)", said)
+            how = f", if {self.admits} decides as here" if self.admits else ""
+            title = f"It would start now with any one of these changes (each was tried){how}"
+            yield Section(title, said)
 
     @property
     def _fits(self) -> str:

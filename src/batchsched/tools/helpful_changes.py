@@ -23,7 +23,6 @@ from batchsched.live import (
     TaskSucceeded,
 )
 from batchsched.model.cluster import (
-    Hold,
     JobInfo,
     Queue,
     QueueStatus,
@@ -39,7 +38,14 @@ from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, fits, minus, plus, total_of
 from batchsched.tools.amounts import raised_limit
-from batchsched.tools.changes import Change, Released, describe_changes, node_like
+from batchsched.tools.changes import (
+    Change,
+    Released,
+    all_holds,
+    describe_changes,
+    is_of_admission,
+    node_like,
+)
 from batchsched.tools.explanation import Explanation, TriedChange
 from batchsched.tools.node_fit import NodeFit, taken_by
 from batchsched.tools.standings import TaskCounts
@@ -429,7 +435,9 @@ def release(waiting: ExplainedJob) -> Candidate | None:
     is_queued = job.queue in waiting.session.ledger.queues
     if waiting.explanation.why is not WhyPending.HELD or not is_queued:
         return None
-    holds = _all_holds(job)
+    holds = all_holds(job)
+    if any(hold.kind is HoldKind.NEVER_ADMITTED for hold in holds):
+        return None
     path = _path(waiting.session, job.queue)
     queues = [queue for queue in path if queue.state is not QueueStatus.OPEN]
     changes: list[Change] = [Released(job.uid)] if holds else []
@@ -442,17 +450,6 @@ def release(waiting: ExplainedJob) -> Candidate | None:
     return Candidate(tuple(changes), f"{_RELEASE}{', '.join(gone)}")
 
 
-def _is_of_admission(hold: Hold) -> bool:
-    is_gate = hold.kind is HoldKind.GATE and hold.name.startswith(_GATES_OF_ADMISSION)
-    return is_gate or hold.kind.is_of_admission
-
-
-def _all_holds(job: JobInfo) -> list[Hold]:
-    return [*job.holds, *(hold for task in job.tasks for hold in task.holds)]
-
-
-_GATES_OF_ADMISSION = ("kueue.x-k8s.io/", "scheduling.volcano.sh/")
-"""How the names of the gates begin that a controller removes as it admits."""
 _RELEASE = "release: "
 
 
@@ -465,11 +462,11 @@ def with_release(
 ) -> Explanation:
     """Return an explanation with what follows once nothing holds the job. One cycle."""
     result = trials.result(freed.changes, reasons=True)
-    holds = _all_holds(job)
+    holds = all_holds(job)
     once = "once released"
     if not freed.text.startswith(_RELEASE):
         once = f"once {freed.text}"
-    elif any(_is_of_admission(hold) for hold in holds):
+    elif any(is_of_admission(hold) for hold in holds):
         once = "admitted now"
     started = [bind for bind in result.binds if bind.task_uid in wanted]
     promises = [*result.pipelined, *result.conditional]
@@ -479,7 +476,7 @@ def with_release(
     if started:
         text = f"{once}, it would start on {_names(nodes)}"
         is_theirs = all(isinstance(change, Released) for change in freed.changes) and all(
-            _is_of_admission(hold) for hold in holds
+            is_of_admission(hold) for hold in holds
         )
         if not is_theirs and _starts(job, wanted, result, freed.changes):
             found = (TriedChange(changes=freed.changes, text=freed.text),)

@@ -23,6 +23,7 @@ from batchsched.model.texts import amount_text, amounts_text
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.scheduler import Scheduler
 from batchsched.state.groups import Counting, JobGroups
+from batchsched.tools.changes import who_keeps_out
 
 
 @frozen(kw_only=True)
@@ -384,6 +385,11 @@ class Standings:
         incomplete = counts.incomplete()
         if incomplete:
             found.append(Blocker(state=JobStatus.INCOMPLETE, text=incomplete))
+        elif waiting and found and self._snapshot.nodes and who_keeps_out(job):
+            limited = self._beyond_limit(job, counts)
+            never = self._empty.why_never(job, counts.needed) if limited is None else limited.text
+            if never:
+                found.append(Blocker(state=JobStatus.NEVER_FITS, text=never))
         found += self._by_reasons(job, counts, waiting, is_told=bool(found))
         seen: dict[tuple[JobStatus, str], Blocker] = {}
         for each in sorted(found, key=lambda each: each.state.place):

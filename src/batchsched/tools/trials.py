@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import cast
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 
 from batchsched.causes import HoldKind
 from batchsched.config.registry import Registry
@@ -28,7 +28,14 @@ from batchsched.model.validation.arguments import asked, checks_arguments
 from batchsched.model.validation.values import is_of, is_text, shown
 from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
-from batchsched.tools.changes import CHANGE_KINDS, Change, CycleRun, Released, describe_changes
+from batchsched.tools.changes import (
+    CHANGE_KINDS,
+    Change,
+    CycleRun,
+    Released,
+    admitted_anew,
+    describe_changes,
+)
 from batchsched.tools.comparison import CycleComparison, compare
 from batchsched.tools.report import Report, Section
 
@@ -47,10 +54,22 @@ class WhatIf(Report):
     """The result of the cycle after the changes."""
     difference: CycleComparison
     """The differences from the cycle without the changes."""
+    kept_out: Mapping[str, str] = field(factory=dict[str, str])
+    """The jobs that a controller, by UID, has not admitted: both cycles admit them as the queues
+    allow."""
+
+    @property
+    def admits(self) -> str:
+        """The controllers that have to admit as here for what is told to happen; empty: none."""
+        told = {change.job for change in self.difference.changes if change.kind != "reason"}
+        return " and ".join(sorted({who for job, who in self.kept_out.items() if job in told}))
 
     def sections(self) -> Iterator[Section]:
         """Yield the sections of the report, the answer first."""
         answer, *others = self.difference.sections()
+        admits = self.admits
+        if admits:
+            answer = evolve(answer, title=f"If {admits} decides as here, {answer.title}")
         yield answer
         yield Section("If", self.words or ("nothing changes",))
         yield from others
@@ -59,6 +78,7 @@ class WhatIf(Report):
         """Return it as dicts, lists, strings and numbers only, ready for JSON."""
         return {
             "if": list(self.words),
+            "kept_out": dict(self.kept_out),
             "result": self.result.to_dict(),
             "difference": self.difference.to_dict(),
         }
@@ -75,6 +95,9 @@ def what_if(
     The changes are applied in order, and then a cycle runs. A `CycleRun` among them runs a cycle in
     between, whose decisions take effect before the remaining changes. If only the configuration
     changes, the first decision that differs is told with its cause, as by `compare`.
+
+    Jobs that only lack the admission of a controller (`HoldKind.NOT_ADMITTED`) and that no change
+    releases are admitted as the queues allow, before and after the changes (`WhatIf.kept_out`).
 
     Args:
         snapshot: the cluster now.
@@ -96,7 +119,8 @@ def what_if(
     [('t', 'starts')]
 
     """
-    trials = Trials(snapshot, config, registry)
+    released = {each.job for each in changes if type(each) is Released and is_text(each.job)}
+    trials = Trials(snapshot, config, registry, but=released)
     return trials.what_if(changes)
 
 
@@ -104,12 +128,20 @@ class Trials:
     """Tries changes on one cluster, undoing each before the next.
 
     The first cycle costs as much as any cycle; the others are as cheap as the changes are small.
+    Of jobs that only lack the admission of a controller, all but those in `but` are admitted as the
+    queues allow.
     """
 
     def __init__(
-        self, snapshot: Snapshot, config: SchedulerConfig | None, registry: Registry | None
+        self,
+        snapshot: Snapshot,
+        config: SchedulerConfig | None,
+        registry: Registry | None,
+        but: Container[str] = (),
     ) -> None:
-        self._snapshot = snapshot
+        snapshot, self.kept_out = admitted_anew(snapshot, but)
+        self.snapshot = snapshot
+        """The cluster on which changes are tried."""
         self._registry = registry
         self._cluster = Cluster(snapshot)
         scheduler = Scheduler(config, registry)
@@ -163,15 +195,16 @@ class Trials:
         configs = [change for change in changes if isinstance(change, SchedulerConfig)]
         if configs and len(configs) == len(changes):
             # On one cluster the first decision that differs can be told, and its cause.
-            difference = compare(self.config, configs[-1], self._snapshot, registry=self._registry)
+            difference = compare(self.config, configs[-1], self.snapshot, registry=self._registry)
         else:
-            difference = compare(self.now, result, self._snapshot, after_snapshot=snapshot)
+            difference = compare(self.now, result, self.snapshot, after_snapshot=snapshot)
         return WhatIf(
             changes=tuple(changes),
-            words=describe_changes(self._snapshot, changes),
+            words=describe_changes(self.snapshot, changes),
             snapshot=snapshot,
             result=result,
             difference=difference,
+            kept_out=self.kept_out,
         )
 
     def _after(
@@ -206,7 +239,7 @@ class Trials:
                         cluster.apply(TimePassed(cluster.now + change.seconds))
             _apply(cluster, events, before=len(changes))
             result = live.schedule(reasons=reasons)
-            return (cluster.snapshot() if reasons else self._snapshot), result
+            return (cluster.snapshot() if reasons else self.snapshot), result
 
 
 def _apply(cluster: Cluster, events: Sequence[Event], *, before: int) -> None:
