@@ -224,7 +224,7 @@ class EnginesOverOneLedger(RuleBasedStateMachine):
     def allocate(self, choice: int, place: int, mark: bool) -> None:
         task = self.some(choice, S.PENDING)
         if task is not None:
-            node = self.where(place, lambda n: n.fits_now(task.init_resreq))
+            node = self.where(place, lambda n: n.fits(task))
             if node is not None:
                 self.target.allocate(task, node, is_backfill=mark)
 
@@ -240,7 +240,7 @@ class EnginesOverOneLedger(RuleBasedStateMachine):
     def pipeline(self, choice: int, place: int) -> None:
         task = self.some(choice, S.PENDING)
         if task is not None:
-            node = self.where(place, lambda n: n.fits_later(task.init_resreq))
+            node = self.where(place, lambda n: n.fits(task, Fit.LATER))
             if node is not None:
                 self.target.pipeline(task, node)
 
@@ -248,7 +248,7 @@ class EnginesOverOneLedger(RuleBasedStateMachine):
     def promise(self, choice: int, place: int) -> None:
         task = self.some(choice, S.PENDING)
         if task is not None:
-            node = self.where(place, lambda n: n.fits_conditionally(task.init_resreq))
+            node = self.where(place, lambda n: n.fits(task, Fit.CONDITIONALLY))
             if node is not None:
                 self.target.promise(task, node)
 

@@ -56,7 +56,7 @@ def test_law_kept_tallies_are_those_of_a_plain_loop_after_each_change(seed: int)
             status = random.choice(PLACED)
             if task.node is not None:
                 session.ledger.move(task, TaskStatus.PENDING, None, is_backfill=False)
-            elif there.fits_now(task.init_resreq):
+            elif there.fits(task):
                 session.ledger.move(task, status, there, is_backfill=random.random() < 0.3)
         for info in random.sample(waiting, 5):
             task = session.task(info.uid)

@@ -17,6 +17,7 @@ from tests.support.books import CHARGED, dump, opened, plugin_object
 
 from batchsched import Session, Snapshot, Statement, TaskStatus
 from batchsched.plugin import NodeState, TaskState
+from batchsched.state.records import Fit
 from batchsched.state.vectors import plus
 from batchsched.testing import snapshots
 
@@ -69,7 +70,7 @@ class SessionHistory(RuleBasedStateMachine):
         task = self.some(choice, *statuses)
         if task is None:
             return
-        node = self.where(place, lambda n: n.fits_now(task.init_resreq))
+        node = self.where(place, lambda n: n.fits(task))
         if node is not None:
             self.target.allocate(task, node, is_backfill=mark)
             self.noted()
@@ -79,7 +80,7 @@ class SessionHistory(RuleBasedStateMachine):
         task = self.some(choice, S.PENDING)
         if task is None:
             return
-        node = self.where(place, lambda n: n.fits_later(task.init_resreq))
+        node = self.where(place, lambda n: n.fits(task, Fit.LATER))
         if node is not None:
             self.target.pipeline(task, node)
             self.noted()
@@ -89,7 +90,7 @@ class SessionHistory(RuleBasedStateMachine):
         task = self.some(choice, S.PENDING)
         if task is None:
             return
-        node = self.where(place, lambda n: n.fits_conditionally(task.init_resreq))
+        node = self.where(place, lambda n: n.fits(task, Fit.CONDITIONALLY))
         if node is not None:
             self.target.promise(task, node)
             self.noted()

@@ -165,7 +165,7 @@ class TasksComeAndGo(RuleBasedStateMachine):
     @rule(choice=st.integers(0, 30), place=st.integers(0, 9))
     def allocate(self, choice: int, place: int) -> None:
         task = self.some(choice, TaskStatus.PENDING)
-        fitting = [n for n in self.session.nodes if task and n.fits_now(task.init_resreq)]
+        fitting = [n for n in self.session.nodes if task and n.fits(task)]
         if task is not None and fitting:
             self.session.allocate(task, fitting[place % len(fitting)])
 

@@ -52,7 +52,7 @@ class StartsByASet:
         for uid in waiting:
             task = session.task(uid)
             for node in session.nodes:
-                if node.fits_now(task.init_resreq):
+                if node.fits(task):
                     with session.statement() as statement:
                         statement.allocate(task, node)
                         statement.commit()

@@ -62,7 +62,7 @@ class KeysOfDifferentTypes(Opened):
 class ReadsMoreThanTheDescription(Opened):
     def predicates(self) -> Iterable[Predicate]:
         yield Predicate(
-            check=lambda task, node: None if node.fits_now(task.init_resreq) else NO,
+            check=lambda task, node: None if node.fits(task) else NO,
             reads=Reads.DESCRIPTION,
         )
 

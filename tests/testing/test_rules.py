@@ -19,6 +19,8 @@ from tests.testing.test_invariants_and_ones_own import registry
 
 from batchsched import Scheduler, SchedulerConfig, Session, Snapshot, TaskStatus
 from batchsched.plugin import JobState, NodeState, TaskState
+from batchsched.state.records import Fit
+from batchsched.state.vectors import fits
 from batchsched.testing import ClusterMachine, InvariantViolation, Rule, check_cycle, snapshots
 
 pytestmark = pytest.mark.slow
@@ -133,10 +135,10 @@ def swap(
                     assert victim.job is not None
                     if keeps_gangs and victim.job.ready_count <= victim.job.min_available:
                         continue
-                    if not wastes and place.fits_later(claimant.init_resreq):
+                    if not wastes and place.fits(claimant, Fit.LATER):
                         break
                     statement.evict(victim, claimant=claimant)
-                if not statement.evictions or not place.fits_later(claimant.init_resreq):
+                if not statement.evictions or not place.fits(claimant, Fit.LATER):
                     continue
                 if promises:
                     statement.pipeline(claimant, place)
@@ -219,7 +221,7 @@ def first_node(session: Session, *, by_start: bool = True, open_only: bool = Tru
             need = task.init_resreq if by_start else task.resreq
             is_closed = any(place.reserved) and open_only
             assert task.job is not None
-            if place.fits_now(need) and not is_closed and task.job.min_available <= 1:
+            if fits(need, place.room(Fit.NOW)) and not is_closed and task.job.min_available <= 1:
                 if session.placement.refusal(task, place) is None:
                     start(session, task, place)
                 break

@@ -9,12 +9,11 @@ Starvation Prevention" and "BackFill Action".
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import NamedTuple
 
 from attrs import frozen
 
-from batchsched.actions.eviction.make_room import FreedResources, choose_units, lacking
+from batchsched.actions.eviction.make_room import Shortfall, choose_units
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
 from batchsched.plugin.arguments import Arguments
@@ -24,7 +23,6 @@ from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turns, has_task_to_place
 from batchsched.state.memory import Reads, Remembered, forget
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-from batchsched.state.vectors import Vector
 
 
 @frozen(kw_only=True)
@@ -254,7 +252,7 @@ class _Displacing:
         victims = choose_units(
             [[one] for one in session.in_victim_order(releasable)],
             node,
-            _enough_on(node, task.init_resreq),
+            Shortfall(task, node, Fit.NOW).is_enough_with,
         )
         if victims is None:
             return _Trial(releasable, [], None)
@@ -284,17 +282,3 @@ class _Displacing:
                 assert task.node is not None
                 by_node.setdefault(task.node.slot, []).append(task)
         return by_node
-
-
-def _enough_on(node: NodeState, request: Vector) -> Callable[[FreedResources], bool]:
-    """Return a predicate: does `request` fit on a node once Allocated tasks are displaced?"""
-    missing = lacking(request, node.idle)
-    if not node.divergence_count:
-        return lambda freed: freed.covers(missing)
-    missing_later = lacking(request, node.future_idle)
-    missing_for_good = (lacking(request, node.accessible), lacking(request, node.eventual))
-    return lambda freed: (
-        freed.covers(missing)
-        and freed.covers(missing_later)
-        and all(freed.covers_for_good(amounts) for amounts in missing_for_good)
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.placement import FITS, Fit
+from batchsched.placement import Fit
 from batchsched.session.attempts import tasks_needed, try_in_order
 from batchsched.session.limits import may_take_task
 from batchsched.session.outlook import accepting_nodes
@@ -79,7 +79,7 @@ def take_room(
     if (
         victims
         and all(victim.status is TaskStatus.PENDING for victim in victims)
-        and node.fits_now(task.init_resreq)
+        and node.fits(task)
         and session.placement.refusal(task, node) is None
         and (guard is None or guard.allows(task, node))
     ):
@@ -103,7 +103,7 @@ def _best(
     nodes = [
         node
         for node in (placement.feasible(task) if ahead is None else ahead)
-        if FITS[fit](node, task.init_resreq)
+        if node.fits(task, fit)
         and (guard is None or guard.allows(task, node))
         and not (ahead and fit is Fit.NOW and placement.refusal(task, node))
     ]
@@ -147,7 +147,7 @@ def _start(
         starts = (
             node is not None
             and session.placement.refusal(task, node) is None
-            and node.fits_now(task.init_resreq)
+            and node.fits(task)
             and may_take_task(session, task)
         )
         if starts and node is not None:

@@ -221,7 +221,7 @@ def _starts_on_its_node(session: Session, statement: Statement, task: TaskState)
     """Start a Reserved task on its reserved node if possible now; return whether it started."""
     node = task.node
     assert node is not None
-    if session.placement.refusal(task, node) is None and node.fits_now(task.init_resreq):
+    if session.placement.refusal(task, node) is None and node.fits(task):
         statement.allocate(task, node)
         return True
     return False
@@ -305,7 +305,7 @@ class _Group(Enum):
 def _group_of(task: TaskState, node: NodeState) -> _Group:
     if node.reserved_tasks:
         return _Group.RESERVED
-    return _Group.OPEN if node.fits_now(task.init_resreq) else _Group.SHORT
+    return _Group.OPEN if node.fits(task) else _Group.SHORT
 
 
 class _Ranked:

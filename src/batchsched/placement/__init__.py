@@ -6,34 +6,13 @@ the plain loop over all nodes (`batchsched.placement.plain_loop`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from enum import Enum
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from batchsched.model.reasons import NodeTally, Unfit
-from batchsched.state.records import NodeState, TaskState
-from batchsched.state.vectors import Vector
+from batchsched.state.records import Fit, NodeState, TaskState
 
-__all__ = ["FITS", "CountsRoom", "Fit", "FollowsNodes", "Placement", "first_of_best"]
-
-
-class Fit(Enum):
-    """When a task's request fits on a node."""
-
-    NOW = "now"
-    """It can start without using resources that are promised to other tasks."""
-    LATER = "later"
-    """It can start once releasing tasks have left."""
-    CONDITIONALLY = "conditionally"
-    """It can start once backfill tasks have left."""
-
-
-FITS: Mapping[Fit, Callable[[NodeState, Vector], bool]] = {
-    Fit.NOW: NodeState.fits_now,
-    Fit.LATER: NodeState.fits_later,
-    Fit.CONDITIONALLY: NodeState.fits_conditionally,
-}
-"""What says of a node whether a request fits there in a way."""
+__all__ = ["CountsRoom", "Fit", "FollowsNodes", "Placement", "first_of_best"]
 
 
 def first_of_best(totals: Sequence[float]) -> int:

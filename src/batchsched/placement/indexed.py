@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.model.validation.values import shown
-from batchsched.placement import FITS, Fit
+from batchsched.placement import Fit
 from batchsched.placement.kinds import FewSlots, Kind, Kinds
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
 from batchsched.placement.ranking import FEW, KeyedRanking, Order, Ranking, Select, SharedScores
@@ -143,7 +143,7 @@ class IndexedPlacement:
     def _best_not_now(self, task: TaskState, kind: Kind, fit: Fit) -> int | None:
         ranking = self._not_now.use((kind.number, fit))
         if ranking is None:
-            ranking = self._rank(kind, task, partial(self._table.fitting_not_now, FITS[fit]), None)
+            ranking = self._rank(kind, task, partial(self._table.fitting_not_now, fit), None)
             self._not_now.keep((kind.number, fit), ranking)
         return ranking.best()
 

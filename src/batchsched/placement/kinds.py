@@ -59,11 +59,13 @@ class Kind:
     __slots__ = (
         *("accepts", "all_checks", "checks", "constraints", "fits_idle", "is_best_effort"),
         *("is_exact", "is_watched", "live_checks", "live_predicates", "normalised", "number"),
-        *("only_slots", "request", "scores", "scores_key", "watches"),
+        *("only_slots", "request", "scores", "scores_key", "task", "watches"),
     )
 
     def __init__(self, number: int, task: TaskState) -> None:
         self.number = number
+        self.task = task
+        """One of the kind; for all of them, it fits where it fits."""
         self.request = task.init_resreq
         self.is_best_effort = task.is_best_effort
         self.fits_idle = fit_check(task.init_resreq)
@@ -140,7 +142,7 @@ class Kind:
         """Return whether the node is feasible and the task fits there now."""
         return (
             self.fits_idle(node.idle)
-            and (not node.divergence_count or node.fits_now(self.request))
+            and (not node.divergence_count or node.fits(self.task))
             and self.is_feasible(node)
         )
 

@@ -18,7 +18,7 @@ from batchsched.errors import plugin_error
 from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.model.resources import EPSILON
 from batchsched.model.validation.values import shown
-from batchsched.placement import FITS, Fit, first_of_best
+from batchsched.placement import Fit, first_of_best
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState
@@ -119,15 +119,8 @@ class Evaluator(NamedTuple):
 
     def lacking(self, request: Vector, node: NodeState) -> tuple[Unfit, ...]:
         """Return one reason for each dimension in which `request` does not fit now."""
-        short: set[int] = set()
-        accounts = [node.idle]
-        if node.divergence_count:
-            accounts += [node.future_idle, node.accessible, node.eventual]
-        for account in accounts:
-            for position, (wanted, there) in enumerate(zip(request, account, strict=True)):
-                if wanted >= EPSILON and wanted - there >= EPSILON:
-                    short.add(position)
-        return tuple(self.lacking_in(position) for position in sorted(short))
+        missing = map(max, *node.lacking(request, Fit.NOW))
+        return tuple(self.lacking_in(d) for d, amount in enumerate(missing) if amount >= EPSILON)
 
 
 def refusal_by(name: str, predicate: Predicate, task: TaskState, node: NodeState) -> Unfit | None:
@@ -183,7 +176,7 @@ class LinearScanPlacement:
 
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
-        nodes = [node for node in self.feasible(task) if FITS[fit](node, task.init_resreq)]
+        nodes = [node for node in self.feasible(task) if node.fits(task, fit)]
         return self._evaluator.best(task, nodes) if nodes else None
 
     def best_among(self, task: TaskState, nodes: Sequence[NodeState], /) -> NodeState:
@@ -193,7 +186,7 @@ class LinearScanPlacement:
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order where the task fits now."""
         for node in self._ledger.nodes:
-            if node.fits_now(task.init_resreq) and self._evaluator.infeasible(task, node) is None:
+            if node.fits(task) and self._evaluator.infeasible(task, node) is None:
                 return node
         return None
 
@@ -242,7 +235,7 @@ class LinearScanPlacement:
             infeasible = self._evaluator.infeasible(task, node)
             if infeasible is not None:
                 unfit[infeasible] += 1
-            elif node.fits_now(task.init_resreq):
+            elif node.fits(task):
                 available += 1
             else:
                 unfit.update(self._evaluator.lacking(task.init_resreq, node))

@@ -6,15 +6,14 @@ list of numbers costs a tenth of going through nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from batchsched.placement.kinds import Kind
 from batchsched.state.ledger import Ledger
 from batchsched.state.memory import Watch
-from batchsched.state.records import NodeState, TaskState
-from batchsched.state.vectors import Vector
+from batchsched.state.records import Fit, NodeState, TaskState
 
 _NONE: frozenset[int] = frozenset()
 
@@ -144,17 +143,15 @@ class Table:
         They are in order, or in the order of `among` if only these are to be considered.
         """
         self.refresh()
-        request, nodes, diverging = kind.request, self.nodes, self.diverging
+        nodes, diverging = self.nodes, self.diverging
         found = self.with_idle(kind, _candidates(kind, among))
         if diverging:
-            found = [
-                slot for slot in found if slot not in diverging or nodes[slot].fits_now(request)
-            ]
+            found = [s for s in found if s not in diverging or nodes[s].fits(kind.task)]
         return self.feasible(kind, found)
 
     def fitting_not_now(
         self,
-        fits: Callable[[NodeState, Vector], bool],
+        fit: Fit,
         kind: Kind,
         among: Iterable[int] | None = None,
     ) -> list[int]:
@@ -165,7 +162,7 @@ class Table:
         self.refresh()
         diverging = self.diverging
         slots = sorted(diverging) if among is None else [s for s in among if s in diverging]
-        return self.feasible(kind, [s for s in slots if fits(self.nodes[s], kind.request)])
+        return self.feasible(kind, [s for s in slots if self.nodes[s].fits(kind.task, fit)])
 
     def all_feasible(self, kind: Kind, among: Iterable[int] | None = None) -> list[int]:
         """Return the slots of the feasible nodes, in order, or in the order of `among`."""

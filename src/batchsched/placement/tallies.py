@@ -220,7 +220,7 @@ class Tallies:
     def _fits(self, kind: Kind, slot: int, unfit: dict[Unfit | None, int]) -> bool:
         """Return whether a task fits on a node now; if not, count what is lacking."""
         node = self._table.nodes[slot]
-        if node.fits_now(kind.request):
+        if node.fits(kind.task):
             return True
         for lacking in self._evaluator.lacking(kind.request, node):
             unfit[lacking] = unfit.get(lacking, 0) + 1

@@ -26,7 +26,7 @@ from batchsched.placement import CountsRoom, Placement
 from batchsched.state.groups import Counting
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.needs import Need
-from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.records import Fit, JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, fits
 
 
@@ -259,17 +259,9 @@ class FailedTurns:
 
 def _takes(placement: Placement, task: TaskState, node: NodeState) -> bool:
     """Return whether a task fits on a node now, later or conditionally."""
-    request = task.init_resreq
-    fits = (
-        node.fits_now(request) or node.fits_later(request) or node.fits_conditionally(request)
-        if node.divergence_count
-        else node.fits_now(request)
-    )
-    return fits and placement.refusal(task, node) is None
+    return any(node.fits(task, fit) for fit in Fit) and placement.refusal(task, node) is None
 
 
 def _room_of(node: NodeState) -> Vector:
     """Return the most that a node has now, later or conditionally, by dimension."""
-    if not node.divergence_count:
-        return node.idle
-    return tuple(map(max, node.idle, node.future_idle, node.accessible, node.eventual))
+    return tuple(map(max, *(node.room(fit) for fit in Fit))) if node.divergence_count else node.idle

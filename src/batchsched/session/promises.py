@@ -79,9 +79,7 @@ def keep_promises(session: Session) -> None:
                 node = promised[job][task]
                 if job.groups is not None and not job.groups.may_take(task):
                     continue
-                if not _is_out_of_service(session, task, node) and node.fits_later(
-                    task.init_resreq
-                ):
+                if not _is_out_of_service(session, task, node) and node.fits(task, Fit.LATER):
                     statement.pipeline(task, node)
             if session.plugins.job_pipelined(job):
                 statement.commit()
@@ -196,7 +194,7 @@ def _fits_without_its_promise(
     """Remove a promise, and return whether the task can start on its node."""
     statement.unallocate(task)
     accepts = session.placement.refusal(task, node) is None
-    return accepts and node.fits_now(task.init_resreq)
+    return accepts and node.fits(task)
 
 
 def _end(session: Session, task: TaskState) -> None:

@@ -177,7 +177,7 @@ class PendingReasons:
         if guard is None or not tally.available:
             return tally
         closed = sum(
-            node.fits_now(task.init_resreq) and not guard.allows(task, node)
+            node.fits(task) and not guard.allows(task, node)
             for node in self._session.placement.feasible(task)
         )
         if not closed:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from batchsched.placement import FITS, Fit, Placement
+from batchsched.placement import Fit, Placement
 from batchsched.plugin.extension_points import Verdict
 from batchsched.plugin.node_functions import NodeScore
 from batchsched.state.records import NodeState, TaskState
@@ -53,7 +53,7 @@ def telling_best(
 
     def best(task: TaskState, fit: Fit) -> NodeState | None:
         node = placement.best(task, fit)
-        fitting = (n for n in placement.feasible(task) if FITS[fit](n, task.init_resreq))
+        fitting = (n for n in placement.feasible(task) if n.fits(task, fit))
         tell_best(teller, scores, task, fit, node, fitting)
         return node
 

@@ -7,6 +7,7 @@ a few cached values whose descriptions name their writer.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from enum import Enum
 from operator import add, itemgetter, sub
 from typing import Protocol, TypeVar
 
@@ -14,7 +15,7 @@ from batchsched.causes import HoldKind
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.constraints import HostPort
 from batchsched.state.groups import FIRST_COUNTING, NEVER, Counting, JobGroups
-from batchsched.state.vectors import Vector, fits, minus, plus
+from batchsched.state.vectors import Vector, fits, lacking, minus, plus
 
 ItemT_contra = TypeVar("ItemT_contra", contravariant=True)
 
@@ -394,6 +395,20 @@ _ACCOUNTS = [
 """By backfill mark and `TaskStatus.index`."""
 
 
+class Fit(Enum):
+    """When a task's request fits on a node."""
+
+    NOW = "now"
+    """It can start without using resources that are promised to other tasks."""
+    LATER = "later"
+    """It can start once releasing tasks have left."""
+    CONDITIONALLY = "conditionally"
+    """It can start once backfill tasks have left."""
+
+
+_NOW = Fit.NOW
+
+
 class NodeState:
     """A node during a session, with its amounts."""
 
@@ -526,23 +541,42 @@ class NodeState:
         """Whether the node is reserved: no other task with a request may be placed."""
         return bool(self.reserved_tasks) and any(self.reserved)
 
-    def fits_now(self, request: Vector, /) -> bool:
-        """Return whether `request` fits now without using promised resources."""
-        if not fits(request, self.idle):
+    def fits(self, task: TaskState, fit: Fit = Fit.NOW, /) -> bool:
+        """Return whether a task fits in this way; what predicates say is another question."""
+        request = task.init_resreq
+        if not self.divergence_count:
+            return fits(request, self.idle)
+        if fit is _NOW and not fits(request, self.idle):
             return False
-        return not self.divergence_count or (
-            fits(request, self.future_idle)
-            and fits(request, self.accessible)
-            and fits(request, self.eventual)
-        )
+        return all(fits(request, account) for account in self._accounts(fit))
 
-    def fits_later(self, request: Vector, /) -> bool:
-        """Return whether `request` fits after Releasing tasks have left."""
-        return fits(request, self.future_idle) and fits(request, self.eventual)
+    def room(self, fit: Fit, /) -> Vector:
+        """Return the most that a request may ask for to fit in this way."""
+        return tuple(map(min, *self._accounts(fit))) if self.divergence_count else self.idle
 
-    def fits_conditionally(self, request: Vector, /) -> bool:
-        """Return whether `request` fits after backfill tasks have left."""
-        return fits(request, self.accessible) and fits(request, self.eventual)
+    def lacking(self, request: Vector, fit: Fit, /) -> tuple[Vector, Vector]:
+        """Return what a request lacks to fit in this way, if others were to leave for it.
+
+        First what any of them free, then what only those free that are not backfill tasks:
+        `accessible` and `eventual` include what backfill tasks hold.
+        """
+        if not self.divergence_count:
+            missing = lacking(request, self.idle)
+            return missing, missing
+        *now, finally_free = self._accounts(fit)
+        if fit is _NOW:
+            idle, future_idle, accessible = now
+            return (
+                lacking(request, tuple(map(min, idle, future_idle))),
+                lacking(request, tuple(map(min, accessible, finally_free))),
+            )
+        return lacking(request, now[0]), lacking(request, finally_free)
+
+    def _accounts(self, fit: Fit) -> tuple[Vector, ...]:
+        """Return the amounts in each of which what is to fit in this way must fit."""
+        if fit is _NOW:
+            return self.idle, self.future_idle, self.accessible, self.eventual
+        return (self.future_idle if fit is Fit.LATER else self.accessible), self.eventual
 
     def __repr__(self) -> str:
         return f"<node {self.name}>"

@@ -63,6 +63,17 @@ def fits(request: Iterable[float], capacity: Iterable[float], /) -> bool:
     return True
 
 
+def lacking(request: Vector, there: Vector, /) -> Vector:
+    """Return what a request lacks; 0 in dimensions that it does not request. O(dimensions).
+
+    What a task does not ask for it does not lack, even where others hold more than there is.
+    """
+    return tuple(
+        wanted - amount if wanted >= EPSILON else 0
+        for wanted, amount in zip(request, there, strict=True)
+    )
+
+
 def is_empty(vector: Iterable[float], /) -> bool:
     """Return whether every amount is less than `EPSILON`. O(dimensions)."""
     return all(amount < EPSILON for amount in vector)

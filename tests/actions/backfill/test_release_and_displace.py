@@ -84,7 +84,7 @@ def test_idle_room_is_not_given_away_that_all_promises_together_need() -> None:
         for name in ("idle", "future_idle", "accessible", "eventual")
     }
     assert fits_in == {"idle": True, "future_idle": True, "accessible": True, "eventual": False}
-    assert not on.fits_now(request)
+    assert not on.fits(session.task("z-1"))
 
 
 # Where to

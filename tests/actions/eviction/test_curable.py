@@ -416,7 +416,7 @@ def _without(snapshot: Snapshot, gone: Iterable[str]) -> Snapshot:
 def _takes(snapshot: Snapshot, of: SchedulerConfig, uid: str, name: str) -> bool:
     session = Scheduler(of).open(snapshot)
     task, on = session.task(uid), session.node(name)
-    return session.placement.refusal(task, on) is None and on.fits_now(task.init_resreq)
+    return session.placement.refusal(task, on) is None and on.fits(task)
 
 
 @settings(max_examples=30)

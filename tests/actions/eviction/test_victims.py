@@ -19,8 +19,8 @@ from tests.support.eviction import (
     is_enough,
 )
 
-from batchsched import Session, Snapshot, TaskStatus
-from batchsched.action import EvictionScope, make_room
+from batchsched import Resource, Session, Snapshot, TaskInfo, TaskStatus
+from batchsched.action import EvictionScope, Fit, make_room
 from batchsched.actions.eviction.make_room import (
     FreedResources,
     Shortfall,
@@ -153,7 +153,7 @@ def test_enough_is_what_the_rules_call_enough(
         running = [task for task in of.tasks.values() if task.status is TaskStatus.RUNNING]
         victims = [task for i, task in enumerate(running) if subset >> i & 1]
         for task in session.ledger.tasks.values():
-            room = Shortfall(task.init_resreq, of, may_use_idle=may_use_idle)
+            room = Shortfall(task, of, Fit.LATER, may_use_idle=may_use_idle)
             is_enough = enough_by_the_rules(task, of, victims, may_use_idle=may_use_idle)
             assert room.is_enough_with(victims) is is_enough
             if is_enough:
@@ -185,6 +185,12 @@ def crowded() -> Session:
 
 def milli(cpu: int) -> tuple[int, int]:
     return cpu, 0
+
+
+def asking(milli_cpu: int) -> TaskState:
+    """A task that asks for so many thousandths of a cpu, and for nothing else."""
+    info = TaskInfo(uid="asking", name="asking", resreq=Resource(milli_cpu=milli_cpu))
+    return TaskState(info, None, milli(milli_cpu), milli(milli_cpu))
 
 
 @pytest.mark.parametrize(
@@ -232,14 +238,14 @@ def test_what_a_backfill_task_holds_is_no_room_for_good(
 ) -> None:
     session = crowded()
     victims = [session.task(uid) for uid in uids]
-    room = Shortfall(milli(request_), session.nodes[0], may_use_idle=True)
+    room = Shortfall(asking(request_), session.nodes[0], Fit.LATER)
     assert room.is_enough_with(victims) is expected
 
 
 def test_without_victims_nothing_is_freed() -> None:
     session = opened(cluster([node("n1", "2C0G")], job("a", "1C0G@n1", minimum=1)), ["priority"])
-    assert Shortfall(milli(1000), session.nodes[0], may_use_idle=True).is_enough_with([])
-    assert not Shortfall(milli(1001), session.nodes[0], may_use_idle=True).is_enough_with([])
+    assert Shortfall(asking(1000), session.nodes[0], Fit.LATER).is_enough_with([])
+    assert not Shortfall(asking(1001), session.nodes[0], Fit.LATER).is_enough_with([])
 
 
 @pytest.mark.parametrize(

@@ -255,7 +255,7 @@ class ClaimSearch:
         """Return whether the task fits on a node although nobody is evicted."""
         if self._ahead is None:
             return self.session.best_node(self.task, Fit.LATER) is not None
-        return any(node.fits_later(self.task.init_resreq) for node in self._ahead)
+        return any(node.fits(self.task, Fit.LATER) for node in self._ahead)
 
     @property
     def is_limited(self) -> bool:
@@ -294,8 +294,8 @@ class NodeShortage:
         self._search = search
         self._node = node
         self._is_refused = is_refused
-        wanted, (now, finally_free) = search.task.init_resreq, _rooms(node)
-        self._missing = [(d, wanted[d] - now[d], wanted[d] - finally_free[d]) for d in search.asked]
+        missing, for_good = node.lacking(search.task.init_resreq, Fit.LATER)
+        self._missing = [(d, missing[d], for_good[d]) for d in search.asked]
 
     def __call__(self, taken: Sequence[EvictionUnit], /) -> Collection[Lack]:
         """Return what it lacks once some units are evicted."""
@@ -420,15 +420,9 @@ def _nodes_beside_limits(
             yield node
 
 
-def _rooms(node: NodeState) -> tuple[Vector, Vector]:
-    """Return what is free on a node for what starts later, and once backfill has left too."""
-    return (node.future_idle, node.eventual) if node.divergence_count else (node.idle, node.idle)
-
-
 def _missing(search: ClaimSearch, node: NodeState) -> Sequence[tuple[int, int]]:
     """Return how much room a task lacks on a node, by dimension."""
-    wanted, (now, finally_free) = search.task.init_resreq, _rooms(node)
-    free = now if now is finally_free else tuple(map(min, now, finally_free))
+    wanted, free = search.task.init_resreq, node.room(Fit.LATER)
     return [(d, wanted[d] - free[d]) for d in search.asked if wanted[d] - free[d] >= EPSILON]
 
 
@@ -461,7 +455,7 @@ class RoomForAll:
         self._free: dict[int, Vector] = {}
         """What nodes would have free for the tasks, by slot, as far as it is enough for any."""
         for node in () if self._is_plain else session.nodes:
-            room = _rooms(node)[0]
+            room = node.future_idle
             if node.slot in held:
                 room = plus(room, held[node.slot])
             if self._most_in(room):

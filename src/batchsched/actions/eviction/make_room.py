@@ -28,7 +28,6 @@ from attrs import define, field, frozen
 from batchsched.actions.placing import take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
-from batchsched.model.resources import EPSILON
 from batchsched.model.rules import out_of_service
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.limits import limit_on, may_take_task, record_refusal
@@ -53,7 +52,7 @@ from batchsched.session.victims import (
 )
 from batchsched.state.doors import Door
 from batchsched.state.memory import Reads, Remembered, forget, reopening, running_slots
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.records import Fit, JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, fits, is_empty, minus, plus, total_of
 
 # Limits
@@ -292,7 +291,7 @@ class Claimant:
 
     def shortfall(self, node: NodeState) -> Shortfall:
         """Return what it lacks on a node."""
-        return Shortfall(self.task.init_resreq, node, may_use_idle=self.may_use_idle)
+        return Shortfall(self.task, node, Fit.LATER, may_use_idle=self.may_use_idle)
 
 
 def lost_nodes(session: Session) -> AbstractSet[int]:
@@ -356,16 +355,15 @@ class FreedResources:
 
 
 class Shortfall:
-    """The resources that a request lacks on a node, and whether victims would free them."""
+    """What a task lacks on a node to fit there in a way, and whether victims would free it."""
 
     __slots__ = ("_missing", "_missing_for_good", "_request")
 
-    def __init__(self, request: Vector, node: NodeState, *, may_use_idle: bool) -> None:
-        self._missing = lacking(request, node.future_idle if node.divergence_count else node.idle)
-        self._missing_for_good = (
-            lacking(request, node.eventual) if node.divergence_count else self._missing
-        )
-        self._request = None if may_use_idle else request
+    def __init__(
+        self, task: TaskState, node: NodeState, fit: Fit, *, may_use_idle: bool = True
+    ) -> None:
+        self._missing, self._missing_for_good = node.lacking(task.init_resreq, fit)
+        self._request = None if may_use_idle else task.init_resreq
 
     def is_enough_with(self, victims: Sequence[TaskState] | FreedResources) -> bool:
         """Return whether there is room without `victims`.
@@ -380,28 +378,13 @@ class Shortfall:
         )
 
 
-def lacking(request: Vector, there: Vector) -> Vector:
-    """Return what a request lacks; 0 in dimensions that it does not request.
-
-    What a task does not ask for it does not lack, even where others hold more than there is.
-    """
-    return tuple(
-        wanted - amount if wanted >= EPSILON else 0
-        for wanted, amount in zip(request, there, strict=True)
-    )
-
-
 def room_with(node: NodeState, freed: Vector, *, may_use_idle: bool) -> Vector:
     """Return the most that a request may ask for on a node if victims free some resources.
 
     Amounts are exact, so that a request which does not fit in it is not met by any victims that
     together hold at most `freed`; see `Shortfall`. O(dimensions).
     """
-    if node.divergence_count:
-        now, finally_free = plus(node.future_idle, freed), plus(node.eventual, freed)
-        room = tuple(map(min, now, finally_free))
-    else:
-        room = plus(node.idle, freed)
+    room = plus(node.room(Fit.LATER), freed)
     return room if may_use_idle else tuple(map(min, room, freed))
 
 
@@ -1115,7 +1098,7 @@ def _backfill_to_evict(
         lent = [one for (one,) in _candidate_units(session, task, node, [(t,) for t in lent])]
     candidates = session.in_victim_order(lent)
     units = units_in_order(session, session.plugins.revocable(task, candidates))
-    room = Shortfall(task.init_resreq, node, may_use_idle=True)
+    room = Shortfall(task, node, Fit.LATER)
     if not ahead:
         return choose_units(units, node, room.is_enough_with)
 

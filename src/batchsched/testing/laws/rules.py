@@ -129,7 +129,7 @@ def _check_accounts(trial: Trial) -> None:
         if not _same_amounts(one, other) or one.info == other.info:
             continue
         for node in trial.session.nodes:
-            if not node.fits_now(one.init_resreq):
+            if not node.fits(one):
                 continue
             answers = [_with(trial, task, node) for task in (one, other)]
             changed = first_change(
@@ -315,7 +315,7 @@ def _check_shields_stay(
         job = owner(other)
         if other is claimant or job in jobs or job.queue not in queues:
             continue
-        free = (each for each in trial.session.nodes if each.fits_now(other.init_resreq))
+        free = (each for each in trial.session.nodes if each.fits(other))
         for place in islice(free, 1):
             with trial.session.statement() as statement:
                 statement.allocate(other, place)

@@ -22,7 +22,7 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.scheduler import Scheduler
 from batchsched.session.kept import PlacementFactory
 from batchsched.session.session import Session, Statement
-from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.records import Fit, JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 from batchsched.testing.code import as_code
 
@@ -360,7 +360,7 @@ def _evict(trial: Trial, statement: Statement, which: int) -> _Moved:
 
 
 def _fits_now(_trial: Trial, task: TaskState, node: NodeState) -> bool:
-    return node.fits_now(task.init_resreq)
+    return node.fits(task)
 
 
 def _fits_beside_reservations(trial: Trial, task: TaskState, node: NodeState) -> bool:
@@ -376,9 +376,9 @@ _MOVES: Sequence[_Kind | None] = (
     (_fits_now, Statement.allocate),
     (_fits_now, partial(Statement.allocate, is_backfill=True)),  # a rollback removes the mark
     None,  # an eviction
-    (lambda _, task, node: node.fits_later(task.init_resreq), Statement.pipeline),
+    (lambda _, task, node: node.fits(task, Fit.LATER), Statement.pipeline),
     # Whether or not backfill tasks are in the way, plugins receive the event.
-    (lambda _, task, node: node.fits_conditionally(task.init_resreq), Statement.promise),
+    (lambda _, task, node: node.fits(task, Fit.CONDITIONALLY), Statement.promise),
     (_fits_beside_reservations, Statement.reserve),
 )
 KINDS = len(_MOVES)
