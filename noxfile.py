@@ -37,8 +37,11 @@ OF_PROGRAM = (
 QUIETLY = ("-n", "auto", "--dist", "loadgroup", "-q")
 QUICK = ("-m", "not slow", "--hypothesis-profile=quick")
 """What `test --quick` leaves out: what takes long, and most examples of property tests."""
-OF_EXTRAS = ("tests/simulation/test_plots.py", "tests/simulation/test_sweep.py")
-"""What needs libraries that few tests need: matplotlib, and a dask cluster."""
+OF_EXTRAS = (
+    *("tests/simulation/test_plots.py", "tests/simulation/test_sweep.py"),
+    "tests/docs/test_documentation.py::test_examples_give_what_the_page_says[pandas.md]",
+)
+"""What needs libraries that few tests need: matplotlib, pandas, and a dask cluster."""
 WITHOUT_NUMPY = (
     *("tests/golden", "tests/scenarios", "tests/placement", "tests/live"),
     *("tests/properties/test_plain.py", "tests/test_import.py"),
@@ -105,7 +108,7 @@ def test(session: nox.Session) -> None:
 
 @nox.session
 def extras(session: nox.Session) -> None:
-    """Run the tests that need more libraries than others do: plots, and a dask cluster."""
+    """Run the tests that need more libraries than others do: plots, pandas, and a dask cluster."""
     install(session, "--editable", ".", "--group", "test", "--group", "extras")
     plots = "src/batchsched/simulation/plots.py"
     session.run("python", "-m", "pytest", "-q", *(session.posargs or (*OF_EXTRAS, plots)))
