@@ -123,7 +123,10 @@ class EvictionReports:
         refusing = curable_nodes(session, task) if search.curable else []
         searched += refusing
         still_refusing = 0
-        groups = [session.candidates(task, search.scope, node) for node in searched]
+        judges = session.plugin_set.judges[search.scope.point]
+        groups = [
+            search.scope.candidates(task, session.running_on(node), judges) for node in searched
+        ]
         candidates = sum(map(len, groups))
         recent = search.recent
         if recent is not None:

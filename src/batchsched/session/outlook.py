@@ -177,9 +177,12 @@ def refusals_beside_promises(session: Session, task: TaskState) -> dict[Unfit, i
 
     O(nodes), where that can make a difference.
     """
-    coming = _coming(session, task)
-    if not coming or not _any_reads(session.plugins.predicates, task, _TASKS):
+    if not (
+        session.ledger.jobs_having[TaskStatus.PIPELINED.index]
+        and _any_reads(session.plugins.predicates, task, _TASKS)
+    ):
         return {}
+    coming = _coming(session, task)
     with _moved(session, _gone(promised for promised, _, _ in coming)):
         accepting = list(session.placement.feasible(task))
     with _moved(session, coming):

@@ -27,7 +27,7 @@ from batchsched.session.kept import PolicyState
 from batchsched.session.orders import LiveQueue, PlainOrder
 from batchsched.session.reports import AcceptedTasks, CycleReports, Plans
 from batchsched.session.tracing import telling_best, telling_first
-from batchsched.session.victims import EvictionScope, EvictionSearch, may_leave
+from batchsched.session.victims import EvictionSearch
 from batchsched.state.doors import Door
 from batchsched.state.ledger import audit
 from batchsched.state.memory import Remembered
@@ -237,26 +237,6 @@ class Session:
         """
         known = node.running
         return self.ledger.list_running(node) if known is None else known
-
-    def candidates(
-        self,
-        claimant: TaskState,
-        scope: EvictionScope,
-        node: NodeState,
-        *,
-        with_own_job: bool = False,
-    ) -> Sequence[TaskState]:
-        """Return the tasks on a node that may leave for a claimant, if plugins let them go.
-
-        `with_own_job`: whether tasks of its own job count as other ones, as they are for claimants
-        of other jobs.
-        """
-        running = self.running_on(node)
-        found = scope.candidates(claimant, running, with_own_job=with_own_job)
-        if not running.has_bound:
-            return found
-        by_priority = self.plugins.judges[scope.point].by_priority
-        return [each for each in found if may_leave(each, claimant, by_priority=by_priority)]
 
     def begin_action(self, name: str) -> None:
         """Record which action runs from now on."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import (
     Callable,
     Collection,
-    Container,
     Hashable,
     Iterable,
     Mapping,
@@ -32,6 +31,7 @@ from batchsched.errors import PluginError, plugin_error
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import FrozenMap
 from batchsched.model.reasons import Unfit
+from batchsched.model.result import Eviction
 from batchsched.plugin.extension_points import Verdict
 from batchsched.session.points import OpenedPlugin
 from batchsched.session.tracing import GivesVerdicts, telling_verdicts
@@ -122,7 +122,7 @@ def may_leave(task: TaskState, claimant: TaskState, *, by_priority: bool) -> boo
 
 
 def giving_way(
-    claimant: TaskState, jobs: Iterable[JobState], evicted_for: Container[str]
+    claimant: TaskState, jobs: Iterable[JobState], evictions: Iterable[Eviction]
 ) -> list[list[TaskState]]:
     """Return what jobs give up for a claimant of their queue and of a higher priority.
 
@@ -133,7 +133,7 @@ def giving_way(
     Args:
         claimant: the task.
         jobs: the jobs that may have such tasks.
-        evicted_for: the UIDs of tasks for which this cycle evicts.
+        evictions: those of this cycle.
 
     """
     mine = claimant.job
@@ -143,6 +143,9 @@ def giving_way(
         for job in jobs
         if job.queue is mine.queue and job.info.priority < mine.info.priority and job.in_session
     ]
+    if not below:
+        return []
+    evicted_for = {eviction.for_task_uid for eviction in evictions}
     below.sort(key=lambda job: (job.info.creation_time, job.uid), reverse=True)
     below.sort(key=lambda job: job.info.priority)
     given: list[list[TaskState]] = []
@@ -180,26 +183,41 @@ class EvictionScope(Enum):
         return "reclaimable" if self is EvictionScope.OTHER_QUEUES else "preemptable"
 
     def candidates(
-        self, claimant: TaskState, running: RunningTasks, *, with_own_job: bool
+        self,
+        claimant: TaskState,
+        running: RunningTasks,
+        judges: Judges,
+        *,
+        with_own_job: bool = False,
     ) -> Sequence[TaskState]:
-        """Return those of the tasks of a node that may leave that are within the scope.
+        """Return the tasks on a node that may leave for a claimant, if plugins let them go.
 
-        `with_own_job`: whether tasks of its own job count as other ones, as they are for claimants
-        of other jobs.
+        Args:
+            claimant: the task.
+            running: the tasks on the node that may leave.
+            judges: the plugins that will be asked.
+            with_own_job: whether tasks of its own job count as other ones, as they are for
+                claimants of other jobs.
+
         """
         job = claimant.job
         assert job is not None
         match self:
             case EvictionScope.OTHER_QUEUES:
-                return running.of_other_queues(job.queue)
+                found: Sequence[TaskState] = running.of_other_queues(job.queue)
             case EvictionScope.SAME_JOB:
                 mine = [other for other in running.all if other.job is job]
                 return [other for other in mine if other.status is TaskStatus.RUNNING]
             case EvictionScope.OTHER_JOBS:
-                found: Sequence[TaskState] = running.of_queue(job.queue)
+                found = running.of_queue(job.queue)
             case EvictionScope.ANY_OTHER_JOB:
                 found = running.all
-        return found if with_own_job else [other for other in found if other.job is not job]
+        if not (with_own_job or self is EvictionScope.OTHER_QUEUES):
+            found = [other for other in found if other.job is not job]
+        if not running.has_kept:
+            return found
+        by_priority = judges.by_priority
+        return [each for each in found if may_leave(each, claimant, by_priority=by_priority)]
 
 
 WhyNot = Callable[[NodeState, Sequence[TaskState]], Sequence[str | None]]

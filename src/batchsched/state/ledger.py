@@ -322,16 +322,16 @@ class Ledger:
         O(tasks on the node).
         """
         tasks: list[TaskState] = []
-        has_bound = False
+        has_kept = False
         for task in node.tasks.values():
             # Most tasks run: this is `TaskState.may_leave` without a call for each of them.
             if task.status is not TaskStatus.RUNNING:
                 if not task.may_leave:
                     continue
-                has_bound = True
+                has_kept = has_kept or task.fulfils
             if task.job is not None and task.job.in_session:
                 tasks.append(task)
-        running = node.running = RunningTasks(tasks, self.dimensions.zero, has_bound=has_bound)
+        running = node.running = RunningTasks(tasks, self.dimensions.zero, has_kept=has_kept)
         return running
 
     def admit(self, job: JobState, *, is_admitted: bool) -> None:

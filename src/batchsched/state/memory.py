@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar, cast
 
 from attrs import define
 
-from batchsched.state.records import MAY_SOON_LEAVE, JobState, QueueState
+from batchsched.state.records import JobState, QueueState, counts_leaving
 
 
 class Watch(Protocol):
@@ -188,7 +188,7 @@ class Remembered:
 
 def running_slots(job: JobState) -> set[int]:
     """Return the slots of the nodes where tasks of a job may leave, or more. O(these nodes)."""
-    if not any(map(job.count, MAY_SOON_LEAVE)):
+    if job.running_by_node is None and not any(counts_leaving(job.counts)):
         return set()
     return {node.slot for node in job.running_nodes()}
 

@@ -71,8 +71,10 @@ class QueueState:
         return f"<queue {self.name}>"
 
 
-MAY_SOON_LEAVE = (TaskStatus.RUNNING, TaskStatus.ALLOCATED, TaskStatus.BINDING)
+_MAY_SOON_LEAVE = (TaskStatus.RUNNING, TaskStatus.ALLOCATED, TaskStatus.BINDING)
 """Running tasks, and those that this cycle has bound or may bind."""
+counts_leaving = itemgetter(*(s.index for s in _MAY_SOON_LEAVE))
+"""Returns from `JobState.counts` how many tasks may leave, or may soon, by status."""
 
 
 class JobState:
@@ -241,7 +243,7 @@ class JobState:
 
     def _count_running(self, status: TaskStatus, node: NodeState | None, sign: int) -> None:
         by_node = self.running_by_node
-        if by_node is not None and status in MAY_SOON_LEAVE and node is not None:
+        if by_node is not None and status in _MAY_SOON_LEAVE and node is not None:
             count = by_node.get(node, 0) + sign
             if count:
                 by_node[node] = count
@@ -334,13 +336,13 @@ class RunningTasks:
     They run, or this cycle has bound them; see `TaskState.may_leave`.
     """
 
-    __slots__ = ("_held", "_zero", "all", "has_bound")
+    __slots__ = ("_held", "_zero", "all", "has_kept")
 
-    def __init__(self, tasks: Sequence[TaskState], zero: Vector, *, has_bound: bool) -> None:
+    def __init__(self, tasks: Sequence[TaskState], zero: Vector, *, has_kept: bool) -> None:
         self.all = tasks
         """All tasks, in no meaningful order."""
-        self.has_bound = has_bound
-        """Whether this cycle may have bound any of them."""
+        self.has_kept = has_kept
+        """Whether some may leave only for jobs of higher priority; see `may_be_reclaimed`."""
         self._zero = zero
         self._held: dict[QueueState | None, Vector] | None = None
         """For each queue, what its tasks hold together; None: not computed yet."""

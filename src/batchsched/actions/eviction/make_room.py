@@ -236,7 +236,8 @@ class Claimant:
 
     def candidates_on(self, node: NodeState, *, with_own_job: bool = False) -> Sequence[TaskState]:
         """Return the tasks on a node that may leave and are within its scope."""
-        return self.session.candidates(self.task, self.scope, node, with_own_job=with_own_job)
+        running = self.session.running_on(node)
+        return self.scope.candidates(self.task, running, self.judges, with_own_job=with_own_job)
 
     def candidates_for(self, node: NodeState, *, refuses: bool) -> Sequence[TaskState]:
         """Return the Running tasks that may be evicted for a place on a node, if plugins agree.
@@ -521,9 +522,10 @@ def _ways(session: Session, task: TaskState, scope: EvictionScope) -> Sequence[U
         or not session.plugins.judges[scope.point].by_priority
     ):
         return ()
-    jobs = session.jobs_having(TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
-    evicted_for = {eviction.for_task_uid for eviction in session.evictions}
-    return [session.in_victim_order(unit) for unit in giving_way(task, jobs, evicted_for)]
+    having = session.ledger.jobs_having
+    jobs = having[TaskStatus.PIPELINED.index] | having[TaskStatus.ALLOCATED.index]
+    units = giving_way(task, jobs.values(), session.evictions)
+    return [session.in_victim_order(unit) for unit in units]
 
 
 def find_room(
