@@ -123,7 +123,7 @@ class EvictionReports:
         refusing = curable_nodes(session, task) if search.curable else []
         searched += refusing
         still_refusing = 0
-        judges = session.plugin_set.judges[search.scope.point]
+        judges = session.plugins.judges[search.scope.point]
         groups = [
             search.scope.candidates(task, session.running_on(node), judges) for node in searched
         ]

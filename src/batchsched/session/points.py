@@ -116,7 +116,12 @@ def _wrong_weights(answer: object, siblings: Sequence[QueueState], _dimension: i
 
 def _are_numbers(answer: object) -> bool:
     items = _items(answer)
-    return items is not None and all(isinstance(item, Real) for item in items)
+    return items is not None and (
+        _NUMBERS.issuperset(map(type, items)) or all(isinstance(item, Real) for item in items)
+    )
+
+
+_NUMBERS = frozenset({int, float})
 
 
 def _is_hashable(answer: object) -> bool:
@@ -134,7 +139,8 @@ def _are_integers(answer: object) -> bool:
 
 
 def _items(answer: object) -> Sequence[object] | None:
-    return cast("Sequence[object]", answer) if isinstance(answer, Sequence) else None
+    is_sequence = type(answer) in (tuple, list) or isinstance(answer, Sequence)
+    return cast("Sequence[object]", answer) if is_sequence else None
 
 
 # How answers are combined

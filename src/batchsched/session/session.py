@@ -105,6 +105,8 @@ class Session:
         self.action_name = ""
         """The action that runs now."""
         self.binds: list[Bind] = []
+        self.bound_on: set[int] = set()
+        """The slots of the nodes of these, and of those that were taken back."""
         self.evictions: list[Eviction] = []
         self.taken_back: list[TakenBack] = []
         self.gave_way: dict[str, str] = {}
@@ -457,6 +459,7 @@ class Session:
             node = task.node
             assert node is not None
             self.ledger.bind(task, fulfils=fulfils)
+            self.bound_on.add(node.slot)
             self.binds.append(
                 Bind(task_uid=task.uid, node_name=node.name, is_backfill=task.is_backfill)
             )

@@ -321,17 +321,16 @@ class Ledger:
 
         O(tasks on the node).
         """
-        tasks: list[TaskState] = []
-        has_kept = False
-        for task in node.tasks.values():
-            # Most tasks run: this is `TaskState.may_leave` without a call for each of them.
-            if task.status is not TaskStatus.RUNNING:
-                if not task.may_leave:
-                    continue
-                has_kept = has_kept or task.fulfils
-            if task.job is not None and task.job.in_session:
-                tasks.append(task)
-        running = node.running = RunningTasks(tasks, self.dimensions.zero, has_kept=has_kept)
+        # Most tasks run: this is `TaskState.may_leave` without a call for each of them.
+        tasks = [
+            task
+            for task in node.tasks.values()
+            if (task.status is TaskStatus.RUNNING or task.may_leave)
+            and task.job is not None
+            and task.job.in_session
+        ]
+        kept = [task for task in tasks if task.fulfils and task.status is _BINDING]
+        running = node.running = RunningTasks(tasks, self.dimensions.zero, has_kept=bool(kept))
         return running
 
     def admit(self, job: JobState, *, is_admitted: bool) -> None:

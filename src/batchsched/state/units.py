@@ -57,7 +57,9 @@ class EvictionUnit:
         """Whether the job needs it, so that all tasks of the job are evicted with it."""
         self.is_surplus = value[0] == _SURPLUS
         """Whether it is a single task on which nothing else depends."""
-        self.is_whole = all(task.may_be_reclaimed for task in victims)
+        self.is_whole = all(
+            task.status is TaskStatus.RUNNING or task.may_be_reclaimed for task in victims
+        )
         """Whether all of its victims may leave, for other queues, too."""
         self.is_backfill = any(task.is_backfill for task in tasks)
         """Whether it has backfill tasks."""

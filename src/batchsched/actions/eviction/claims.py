@@ -13,6 +13,7 @@ At the end of a turn, units that the turn can do without are spared (`spare_unit
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain
 
 from attrs import define, evolve, field, frozen
@@ -156,7 +157,8 @@ def _find_room(search: ClaimSearch, *, curable: bool) -> _Found | None:
             room = Room(node, _members(search, units))
             if fewest is None or room.cost < fewest[1].cost:
                 fewest = units, room
-                if stage is ClaimStage.SURPLUS_BEYOND_SHARE or room.is_cheapest(session):
+                search.cheaper = room.cheaper_on(session)
+                if stage is ClaimStage.SURPLUS_BEYOND_SHARE or search.cheaper == set():
                     break
         if fewest is not None:
             return fewest
@@ -218,6 +220,7 @@ class ClaimSearch:
         "_limits",
         "_lost",
         "asked",
+        "cheaper",
         "claim",
         "is_plain",
         "looks_ahead",
@@ -240,6 +243,8 @@ class ClaimSearch:
         if self.looks_ahead:
             ahead = accepting_nodes(session, task)
             self._ahead = list(session.placement.feasible(task)) if ahead is None else ahead
+        self.cheaper: AbstractSet[int] | None = None
+        """The slots of the nodes where room may cost less than what was found; None: of all."""
         self._alone = need_of_task(task)
         self._limits = claim.short_of_limits(self._alone)
         self._lost = lost_nodes(session)
@@ -392,6 +397,8 @@ def nodes_with_loans(search: ClaimSearch, stage: ClaimStage) -> Iterator[NodeSta
         return
     among = known.slots & {nodes[index].slot for index in there}
     for node in search.feasible(among):
+        if search.cheaper is not None and node.slot not in search.cheaper:
+            continue
         missing, slot = _missing(search, node), node.slot
         if _may_be_enough(missing, claim.may_take(node, stage)):
             yield node

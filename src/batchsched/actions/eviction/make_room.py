@@ -138,12 +138,14 @@ class Room:
     @property
     def cost(self) -> int:
         """How many tasks are evicted; what is taken back costs nothing, for no one has seen it."""
-        return sum(victim.status is TaskStatus.RUNNING for victim in self.victims)
+        return len([victim for victim in self.victims if victim.status is TaskStatus.RUNNING])
 
-    def is_cheapest(self, session: Session) -> bool:
-        """Return whether no other room can cost less."""
-        cost = self.cost
-        return not cost or (cost == 1 and not session.binds)
+    def cheaper_on(self, session: Session) -> AbstractSet[int] | None:
+        """Return the slots of the nodes where room may cost less; None: of all nodes.
+
+        Only where this cycle has bound tasks may it cost nothing, if room on the node is lacking.
+        """
+        return None if self.cost > 1 else session.bound_on if self.cost else frozenset()
 
 
 @define(kw_only=True, eq=False)
@@ -865,15 +867,17 @@ class RememberedRoom:
         Only after `alone` has found no node.
         """
         fewest: Room | None = None
+        session = self._claimant.session
+        cheaper: AbstractSet[int] | None = None
         for node, victims in self._with_jobs:
-            room = self._fewest(node, units_in_order(self._claimant.session, victims))
-            if room is not None:
-                if fewest is None or room.cost < fewest.cost:
-                    fewest = room
-                    if room.is_cheapest(self._claimant.session):
-                        break
-            else:
+            if cheaper is not None and node.slot not in cheaper:
+                continue
+            room = self._fewest(node, units_in_order(session, victims))
+            if room is None:
                 self._close({node.slot})
+            elif fewest is None or room.cost < fewest.cost:
+                fewest = room
+                cheaper = room.cheaper_on(session)
         return fewest
 
     def _close(self, slots: AbstractSet[int]) -> None:
