@@ -36,11 +36,10 @@ def need_of(
     need = need_of_job(job, tasks, counting)
     if need is None or not session.plugins.limits_queues:
         return need
-    if not exceeds_most(session, need):
-        return need
     assert job.queue is not None
-    most = session.plugins.most_allocatable(job.queue)
-    assert most is not None
+    most = _most_of(session, job.queue)
+    if most is None or all(map(le, need.request, most)) or _within(need.request, most):
+        return need
     possible = [task for task in tasks if task.is_backfill or _within(task.resreq, most)]
     others = need_of_job(job, possible, counting) if len(possible) < len(tasks) else None
     if others is None or (job.groups is None and len(others.tasks) < len(need.tasks)):
@@ -53,8 +52,17 @@ def exceeds_most(session: Session, need: Need) -> bool:
     if not session.plugins.limits_queues:
         return False
     assert need.job.queue is not None
-    most = session.plugins.most_allocatable(need.job.queue)
+    most = _most_of(session, need.job.queue)
     return most is not None and not _within(need.request, most)
+
+
+def _most_of(session: Session, queue: QueueState) -> Sequence[float] | None:
+    """Return what a queue may have at most; plugins are asked again once a node has changed."""
+    now = len(session.log.nodes)
+    known = session.most_of.get(queue)
+    if known is None or known[0] != now or Door.TURNS in session.plain:
+        known = session.most_of[queue] = now, session.plugins.most_allocatable(queue)
+    return known[1]
 
 
 def allowed_together(
@@ -80,9 +88,8 @@ def allowed_together(
 
 
 def _within(request: Vector, most: Sequence[float]) -> bool:
-    return all(map(le, request, most)) or all(
-        amount <= limit for amount, limit in zip(request, most, strict=True) if amount > 0
-    )
+    pairs = zip(request, most, strict=True)
+    return all(amount <= limit for amount, limit in pairs if amount > 0)
 
 
 def may_take(

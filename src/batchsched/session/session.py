@@ -142,6 +142,8 @@ class Session:
         """What nodes could hold if other tasks left."""
         self.failed_turns = state.failed_turns
         """Failed turns that need not be repeated; None: they are not recorded."""
+        self.most_of: dict[QueueState, tuple[int, Sequence[float] | None]] = {}
+        """What plugins let queues have at most, and how long the log of nodes was then."""
         self.open_statement: Statement | None = None
         """The statement that was begun and has not ended, if any."""
 

@@ -464,8 +464,10 @@ class _GradedCapacity(_Capacity):
         queue = need.job.queue
         assert queue is not None
         accounts = self.accounts
-        path = self._tree.path(self._tree.position[queue.name])
-        return int(not all(accounts.is_within_share(above, need) for above in path))
+        for above in self._tree.path(self._tree.position[queue.name]):
+            if not accounts.is_within_share(above, need):
+                return 1
+        return 0
 
     def queue_order_key(self, queue: QueueState, need: Need | None, /) -> SortKey:
         # Rank siblings by this too: otherwise the job of another subtree could come first.
