@@ -67,6 +67,7 @@ FULL_TASK = {
     "index": 3,
     "claims": (DeviceClaim(name="c", requests=[DeviceRequest(name="gpu")]),),
     "devices": (DevicePick(claim="c", request="gpu", device=("", "", "g0")),),
+    "choices": {"slots": (1, "a")},
 }
 FULL_JOB = {
     "name": "train",

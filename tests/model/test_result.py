@@ -234,8 +234,20 @@ class TestToDict:
             "format": "batchsched.CycleResult",
             "version": 1,
             "binds": [
-                {"task_uid": "u1", "node_name": "n2", "is_backfill": False, "devices": None},
-                {"task_uid": "u0", "node_name": "n1", "is_backfill": True, "devices": None},
+                {
+                    "task_uid": "u1",
+                    "node_name": "n2",
+                    "is_backfill": False,
+                    "devices": None,
+                    "choices": {},
+                },
+                {
+                    "task_uid": "u0",
+                    "node_name": "n1",
+                    "is_backfill": True,
+                    "devices": None,
+                    "choices": {},
+                },
             ],
             "evictions": [
                 {"task_uid": "u9", "node_name": "n3", "action": "preempt", "for_task_uid": "u2"}
@@ -243,13 +255,15 @@ class TestToDict:
             "taken_back": [
                 {"task_uid": "u7", "node_name": "n3", "action": "preempt", "for_task_uid": "u2"}
             ],
-            "pipelined": [{"task_uid": "u2", "node_name": "n3", "devices": None}],
-            "conditional": [{"task_uid": "u3", "node_name": "n4", "devices": None}],
-            "reserved": [{"task_uid": "u4", "node_name": "n5", "devices": None}],
+            "pipelined": [{"task_uid": "u2", "node_name": "n3", "devices": None, "choices": {}}],
+            "conditional": [{"task_uid": "u3", "node_name": "n4", "devices": None, "choices": {}}],
+            "reserved": [{"task_uid": "u4", "node_name": "n5", "devices": None, "choices": {}}],
             "dropped_reservations": [
                 {"task_uid": "u5", "node_name": "n6", "reason": None, "for_task_uid": "u2"}
             ],
-            "kept_promises": [{"task_uid": "u2", "node_name": "n3", "devices": None}],
+            "kept_promises": [
+                {"task_uid": "u2", "node_name": "n3", "devices": None, "choices": {}}
+            ],
             "dropped_promises": [
                 {
                     "task_uid": "u6",
@@ -264,18 +278,21 @@ class TestToDict:
                     "node_name": "n1",
                     "is_backfill": True,
                     "devices": None,
+                    "choices": {},
                 },
                 "u1": {
                     "status": "Binding",
                     "node_name": "n2",
                     "is_backfill": False,
                     "devices": None,
+                    "choices": {},
                 },
                 "u7": {
                     "status": "Pending",
                     "node_name": None,
                     "is_backfill": False,
                     "devices": None,
+                    "choices": {},
                 },
             },
             "jobs": {

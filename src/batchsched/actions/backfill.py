@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from attrs import frozen
 
-from batchsched.actions.eviction.make_room import Shortfall, choose_units
+from batchsched.actions.eviction.make_room import Shortfall, choose_units_for
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
 from batchsched.plugin.arguments import Arguments
@@ -249,10 +249,13 @@ class _Displacing:
         session = self._session
         if node.is_closed and not task.is_best_effort:
             return _Trial(releasable, [], None)
-        victims = choose_units(
-            [[one] for one in session.in_victim_order(releasable)],
+        victims = choose_units_for(
+            session,
+            task,
             node,
-            Shortfall(task, node, Fit.NOW).is_enough_with,
+            [[one] for one in session.in_victim_order(releasable)],
+            Shortfall(task, node, Fit.NOW),
+            Fit.NOW,
         )
         if victims is None:
             return _Trial(releasable, [], None)

@@ -79,7 +79,7 @@ def take_room(
     if (
         victims
         and all(victim.status is TaskStatus.PENDING for victim in victims)
-        and node.fits(task)
+        and session.fits(task, node, Fit.NOW)
         and session.placement.refusal(task, node) is None
         and (guard is None or guard.allows(task, node))
     ):
@@ -103,11 +103,11 @@ def _best(
     nodes = [
         node
         for node in (placement.feasible(task) if ahead is None else ahead)
-        if node.fits(task, fit)
+        if session.fits(task, node, fit)
         and (guard is None or guard.allows(task, node))
         and not (ahead and fit is Fit.NOW and placement.refusal(task, node))
     ]
-    best = placement.best_among(task, nodes) if nodes else None
+    best = session.best_among(task, nodes) if nodes else None
     if ahead is not None and session.teller is not None:
         tell_best(session.teller, session.plugins.node_scores, task, fit, best, nodes)
     return best
@@ -147,7 +147,7 @@ def _start(
         starts = (
             node is not None
             and session.placement.refusal(task, node) is None
-            and node.fits(task)
+            and session.fits(task, node, Fit.NOW)
             and may_take_task(session, task)
         )
         if starts and node is not None:
@@ -166,7 +166,18 @@ def can_hold_reservation(session: Session, task: TaskState, node: NodeState) -> 
 
     What daemons and other tasks without a job hold is subtracted, for they may never leave.
     """
-    return fits(plus(node.reserved, task.init_resreq), session.node_room.for_jobs(node))
+    wanted = plus(node.reserved, task.init_resreq)
+    return fits(wanted, session.node_room.for_jobs(node)) and has_choice_if_empty(
+        session, task, node
+    )
+
+
+def has_choice_if_empty(session: Session, task: TaskState, node: NodeState) -> bool:
+    """Return whether plugins have a choice for a task on a node, once all tasks of jobs left."""
+    if not session.may_choose(task):
+        return True
+    gone = [other for other in node.tasks.values() if other.job is not None]
+    return session.no_choice(task, node, Fit.LATER, gone=gone) is None
 
 
 def _can_hold_beside_its_job(session: Session, task: TaskState, node: NodeState) -> bool:
@@ -179,7 +190,9 @@ def _can_hold_beside_its_job(session: Session, task: TaskState, node: NodeState)
     for other in node.tasks.values():
         if other.job is task.job and other.status is TaskStatus.ALLOCATED:
             wanted = plus(wanted, other.init_resreq)
-    return fits(wanted, session.node_room.for_jobs(node))
+    return fits(wanted, session.node_room.for_jobs(node)) and has_choice_if_empty(
+        session, task, node
+    )
 
 
 def first_node_to_reserve(

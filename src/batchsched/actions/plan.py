@@ -21,6 +21,7 @@ from batchsched.actions.profile import (
 )
 from batchsched.model.cluster import Plan
 from batchsched.model.reasons import PendingReason, PlannedWait, waits_by_plan
+from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.limits import allowed_together, exceeds_most, need_of, record_limit
 from batchsched.session.plugins import PRIORITY
@@ -278,16 +279,18 @@ class PlaceSearch:
         profile, session = self._profile, self._session
         first = tasks[0]
         nodes = profile.fitting_now(first, session.placement.feasible(first))
+        if session.may_choose(first):
+            nodes = [node for node in nodes if session.no_choice(first, node, Fit.NOW) is None]
         preferred = [node for node in nodes if self._is_preferred(first, node)]
         for task in tasks:
             if not nodes:
                 return False
-            node = session.placement.best_among(task, preferred or nodes)
+            node = session.best_among(task, preferred or nodes)
             statement.allocate(task, node)
             profile.take(task, node, NOW)
             taken.append((task, node))
             if task is not tasks[-1]:
-                fits = profile.fits(task, node, NOW) and self._accepts(task, node)
+                fits = profile.fits(task, node, NOW) and self._accepts_now(task, node)
                 _include_if(nodes, node, fits)
                 _include_if(preferred, node, fits and self._is_preferred(task, node))
         return True
@@ -298,7 +301,7 @@ class PlaceSearch:
         if not self._profile.take_all(now):
             return None
         for task, node in places.of:
-            if not self._accepts(task, node):
+            if not self._accepts_now(task, node):
                 self._profile.put_all_back(now)
                 return None
             statement.allocate(task, node)
@@ -401,6 +404,9 @@ class PlaceSearch:
 
     def _accepts(self, task: TaskState, node: NodeState) -> bool:
         return any(True for _ in self._session.placement.feasible(task, frozenset((node.slot,))))
+
+    def _accepts_now(self, task: TaskState, node: NodeState) -> bool:
+        return self._accepts(task, node) and self._session.no_choice(task, node, Fit.NOW) is None
 
     def _alike(self, tasks: Sequence[TaskState]) -> list[list[TaskState]]:
         """Group consecutive tasks that need the same resources, time and nodes."""

@@ -12,8 +12,15 @@ from math import ceil
 from attrs import frozen
 from sortedcontainers import SortedList
 
-from batchsched.actions.placing import NOW, can_hold_reservation, place, promised_to_others
+from batchsched.actions.placing import (
+    NOW,
+    can_hold_reservation,
+    has_choice_if_empty,
+    place,
+    promised_to_others,
+)
 from batchsched.model.cluster import TaskStatus
+from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
 from batchsched.session.limits import need_of, record_limit
@@ -221,7 +228,7 @@ def _starts_on_its_node(session: Session, statement: Statement, task: TaskState)
     """Start a Reserved task on its reserved node if possible now; return whether it started."""
     node = task.node
     assert node is not None
-    if session.placement.refusal(task, node) is None and node.fits(task):
+    if session.placement.refusal(task, node) is None and session.fits(task, node, Fit.NOW):
         statement.allocate(task, node)
         return True
     return False
@@ -286,7 +293,9 @@ def can_keep_for_one_job(session: Session, task: TaskState, node: NodeState) -> 
                 wanted = plus(wanted, other.init_resreq)
             elif other.job is not None and other.job.count(TaskStatus.RESERVED):
                 return False
-    return fits(wanted, session.node_room.for_jobs(node))
+    return fits(wanted, session.node_room.for_jobs(node)) and has_choice_if_empty(
+        session, task, node
+    )
 
 
 MOST_KINDS = 64
@@ -302,10 +311,10 @@ class _Group(Enum):
     RESERVED = "reservations"
 
 
-def _group_of(task: TaskState, node: NodeState) -> _Group:
+def _group_of(session: Session, task: TaskState, node: NodeState) -> _Group:
     if node.reserved_tasks:
         return _Group.RESERVED
-    return _Group.OPEN if node.fits(task) else _Group.SHORT
+    return _Group.OPEN if session.fits(task, node, Fit.NOW) else _Group.SHORT
 
 
 class _Ranked:
@@ -379,7 +388,7 @@ class ReservableNodes:
                     and session.placement.refusal(task, node) is None
                 ):
                     score = session.plugins.node_order_on_resource(task, node)
-                    ranked.put_in(node, _group_of(task, node), score)
+                    ranked.put_in(node, _group_of(session, task, node), score)
             return ranked
 
         kind = session.placement.kind(task)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from attrs import evolve, fields_dict
 
 from batchsched.errors import ArgumentError, Fault
-from batchsched.model.cluster import JobInfo, Queue, TaskInfo
-from batchsched.model.immutable import LazyMap
+from batchsched.model.cluster import JobInfo, Queue, TaskInfo, choice_fields, choices_of
+from batchsched.model.immutable import EMPTY, LazyMap
 from batchsched.model.reasons import JobCondition
 from batchsched.model.result import CycleResult, JobOutcome, TaskOutcome
 from batchsched.model.snapshot import Snapshot
@@ -63,6 +63,9 @@ class ContentAt:
                         task = self._task(uid)
                         assert task is not None
                         key = (task.status.index, task.node_name, task.is_backfill)
+                        if task.choices or task.devices is not None:
+                            found[uid] = _outcome(task)
+                            continue
                         found[uid] = known.get(key) or known.setdefault(key, _outcome(task))
             return found
 
@@ -128,7 +131,9 @@ class ContentAt:
 
 
 def _outcome(task: TaskInfo) -> TaskOutcome:
-    return TaskOutcome(status=task.status, node_name=task.node_name, is_backfill=task.is_backfill)
+    where = task.node_name
+    chosen = choice_fields(choices_of(task) if task.status.holds else EMPTY)
+    return TaskOutcome(status=task.status, node_name=where, is_backfill=task.is_backfill, **chosen)
 
 
 class KeptState:

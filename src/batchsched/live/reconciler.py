@@ -25,7 +25,7 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, is_text, shown, time_problems
 from batchsched.transition import events as happened
-from batchsched.transition.event_rules import TO_START
+from batchsched.transition.event_rules import TO_START, as_it_was
 
 Kind = Literal["node", "queue", "job", "task"]
 Item = NodeInfo | Queue | JobInfo | TaskInfo
@@ -661,14 +661,7 @@ class Reconciler:
 
     def _change(self, before: TaskInfo, after: TaskInfo) -> None:
         uid = before.uid
-        described = evolve(
-            after,
-            status=before.status,
-            node_name=before.node_name,
-            start_time=before.start_time,
-            attained_service=before.attained_service,
-            is_backfill=before.is_backfill,
-        )
+        described = as_it_was(after, before)
         if described != before:
             self._cluster.apply(happened.TaskChanged(after))
         if before.status is after.status and before.node_name == after.node_name:

@@ -6,10 +6,10 @@ checks everything at once when it is created. Use `attrs.evolve` to make changed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from operator import attrgetter
-from typing import cast
+from typing import Protocol, TypedDict, cast
 
 from attrs import field, frozen
 
@@ -26,6 +26,7 @@ from batchsched.model.devices import (
 )
 from batchsched.model.immutable import (
     EMPTY,
+    FrozenMap,
     kept_in_order,
     kept_map,
     kept_text_map,
@@ -356,6 +357,11 @@ def _claims(items: Iterable[DeviceClaim], /) -> tuple[DeviceClaim, ...]:
     return kept_tuple(items, "claims")
 
 
+def kept_choices(content: Mapping[str, Hashable], /) -> Mapping[str, Hashable]:
+    """Return choices as a `FrozenMap`, or unchanged if they are not a mapping."""
+    return kept_map(content)
+
+
 @frozen(kw_only=True)
 class TaskInfo:
     """A task: it requests resources and runs on one node (a pod).
@@ -419,6 +425,8 @@ class TaskInfo:
     """The devices that it needs. The plugin ``devices`` reads them."""
     devices: tuple[DevicePick, ...] | None = field(default=None, converter=kept_picks)
     """The devices that it has on its node, or is promised there. None: unknown."""
+    choices: Mapping[str, Hashable] = field(default=EMPTY, converter=kept_choices, repr=False)
+    """What other plugins have chosen for it on its node, or where it is promised one, by plugin."""
 
     def seconds_held(self, now: float, /) -> float:
         """Return for how many seconds it has held resources until `now`, in all runs.
@@ -467,6 +475,50 @@ class TaskInfo:
             int(milli_cpu) if milli_cpu else DEFAULT_SCORING_MILLI_CPU,
             int(memory) if memory else DEFAULT_SCORING_MEMORY,
         )
+
+
+DEVICES = "devices"
+"""The plugin whose choices are the field `devices`, in place of an entry of `choices`."""
+
+
+class HasChoices(Protocol):
+    """A task, or a decision on one."""
+
+    @property
+    def choices(self) -> Mapping[str, Hashable]:
+        """The choices of plugins, but for devices."""
+        ...
+
+    @property
+    def devices(self) -> tuple[DevicePick, ...] | None:
+        """The devices that were chosen."""
+        ...
+
+
+class ChoiceFields(TypedDict):
+    """The fields of a task, or of a decision on one, that have choices."""
+
+    choices: Mapping[str, Hashable]
+    devices: tuple[DevicePick, ...] | None
+
+
+_NOTHING_CHOSEN = ChoiceFields(choices=EMPTY, devices=None)
+
+
+def choices_of(chosen: HasChoices, /) -> Mapping[str, Hashable]:
+    """Return all choices by plugin, including devices. O(choices) with devices, else O(1)."""
+    if chosen.devices is None:
+        return chosen.choices
+    return FrozenMap({**chosen.choices, DEVICES: chosen.devices})
+
+
+def choice_fields(choices: Mapping[str, Hashable], /) -> ChoiceFields:
+    """Return the fields that have these choices: the inverse of `choices_of`."""
+    if not choices:
+        return _NOTHING_CHOSEN
+    others = {plugin: choice for plugin, choice in choices.items() if plugin != DEVICES}
+    devices = cast("tuple[DevicePick, ...] | None", choices.get(DEVICES))
+    return ChoiceFields(choices=FrozenMap(others) if others else EMPTY, devices=devices)
 
 
 def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:

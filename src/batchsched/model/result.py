@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from attrs import evolve, field, frozen
 
 from batchsched.errors import FormatError, UnknownNameError
-from batchsched.model.cluster import JobPhase, Plan, TaskStatus
+from batchsched.model.cluster import JobPhase, Plan, TaskStatus, kept_choices
 from batchsched.model.devices import DevicePick, kept_picks
 from batchsched.model.immutable import (
     EMPTY,
@@ -157,6 +157,8 @@ class Bind:
     """Whether it runs on resources that other jobs wait for."""
     devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks, repr=False)
     """The devices that it gets there; None: it claims none, or nobody asked which."""
+    choices: Mapping[str, Hashable] = field(default=EMPTY, converter=kept_choices, repr=False)
+    """What other plugins have chosen for it there, by plugin; see `batchsched.plugin.Choices`."""
 
 
 @frozen(kw_only=True)
@@ -194,6 +196,8 @@ class Promise:
     node_name: str
     devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks, repr=False)
     """The devices that are promised to it there; None: none are."""
+    choices: Mapping[str, Hashable] = field(default=EMPTY, converter=kept_choices, repr=False)
+    """What other plugins have chosen for it there, by plugin; see `batchsched.plugin.Choices`."""
 
 
 @frozen(kw_only=True)
@@ -217,6 +221,8 @@ class TaskOutcome:
     is_backfill: bool = False
     devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks, repr=False)
     """The devices that it has there, or is promised; None: none, or they are unknown."""
+    choices: Mapping[str, Hashable] = field(default=EMPTY, converter=kept_choices, repr=False)
+    """What other plugins have chosen for it there, by plugin."""
 
 
 @frozen(kw_only=True)

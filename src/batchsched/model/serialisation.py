@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from operator import attrgetter
@@ -353,6 +353,44 @@ class ClassShape:
         return described
 
 
+class Opaque:
+    """A value that only its plugin understands: a plain value, or a tuple of such values."""
+
+    __slots__ = ()
+
+    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+        """Return a value as plain data; see `Shape`."""
+        if isinstance(value, tuple):
+            items = cast("tuple[object, ...]", value)
+            return [self.write(item, derived=derived) for item in items]
+        if type(value) in SCALARS:
+            return cast("Scalar", value)
+        wanted = "None, a bool, a number or a string, or a tuple of such values"
+        raise SerialisationError.at("", expected(wanted, value))
+
+    def read(self, given: object, path: str, reading: Reading, /) -> object:
+        """Return the value that plain data represents; see `Shape`."""
+        if is_list(given):
+            items = [
+                self.read(item, f"{path}[{position}]", reading)
+                for position, item in enumerate(items_in(given))
+            ]
+            return NOTHING if any(item is NOTHING for item in items) else tuple(items)
+        if type(given) in SCALARS:
+            return given
+        reading.refuse(path, expected("a plain value, or a list of such values", given))
+        return NOTHING
+
+    def is_read_from(self, given: object, /) -> bool:
+        """Return whether plain data appears to have this shape."""
+        return is_list(given) or type(given) in SCALARS
+
+    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return a JSON Schema; see `Shape`."""
+        del definitions
+        return {}
+
+
 class Items:
     """A tuple of any number of items of one shape, written as a list."""
 
@@ -419,9 +457,13 @@ class Named:
 
     def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
-        write = self.item.write
-        content = cast("Mapping[str, object]", value)
-        return {name: write(item, derived=derived) for name, item in sorted(content.items())}
+        written: dict[str, JsonValue] = {}
+        for name, item in sorted(cast("Mapping[str, object]", value).items()):
+            try:
+                written[name] = self.item.write(item, derived=derived)
+            except SerialisationError as error:
+                raise _below(f"[{name!r}]", error) from None
+        return written
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
         """Return the value that plain data represents; see `Shape`."""
@@ -604,6 +646,8 @@ def shape_of(annotation: object) -> Shape:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if isinstance(annotation, type) and annotation in SCALARS:
         return Scalars((annotation,))
+    if annotation is Hashable:
+        return Opaque()
     if origin is Literal:
         return Member({argument: argument for argument in arguments})
     if isinstance(annotation, type) and issubclass(annotation, Enum):

@@ -67,10 +67,6 @@ class Placement(Protocol):
         """Return the best of the feasible nodes where the task fits in this way."""
         ...
 
-    def best_among(self, task: TaskState, nodes: Sequence[NodeState], /) -> NodeState:
-        """Return the best of some nodes, at least one, given in node order."""
-        ...
-
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order where the task fits now."""
         ...

@@ -68,6 +68,8 @@ class IndexedPlacement:
         """The kinds for which all feasible nodes were requested."""
         self._firsts = RecentlyUsed[int, tuple[Changes, int]](most=most)
         """By kind, a slot before which it fits nowhere, apart from nodes that changed."""
+        self._with_choices = RecentlyUsed[int, tuple[Changes, NodeTally]](most=most)
+        """The last tallies of kinds for which plugins choose."""
         self._shared_scores = RecentlyUsed[Hashable, SharedScores](most=most)
         self._scored: set[Hashable] = set()
         """The `Kind.scores_key` for which all nodes were scored."""
@@ -101,10 +103,6 @@ class IndexedPlacement:
             return self._plain.best(task, fit)
         return None if slot is None else self._nodes[slot]
 
-    def best_among(self, task: TaskState, nodes: Sequence[NodeState], /) -> NodeState:
-        """Return the best of some nodes, at least one, given in node order."""
-        return self._plain.best_among(task, nodes)
-
     def _best_now(self, task: TaskState, kind: Kind) -> int | None:
         only, nodes = kind.only_slots, self._nodes
         has_key = self._judgement.node_key is not None
@@ -114,7 +112,8 @@ class IndexedPlacement:
             return max(slots, key=lambda slot: kind.score_one(nodes[slot]), default=None)
         ranking = self._now.use(kind.number)
         if ranking is None:
-            in_arrays = None if has_key else self._table.ranking(kind, task)
+            is_plain = not has_key and kind.no_choice is None
+            in_arrays = self._table.ranking(kind, task) if is_plain else None
             ranking = in_arrays or self._rank_now(kind, task)
             self._now.keep(kind.number, ranking)
         slot = ranking.best()
@@ -263,7 +262,23 @@ class IndexedPlacement:
     def tally(self, task: TaskState, /) -> NodeTally:
         """Return how many nodes could accept the task now, and why the others could not."""
         kind = self._kinds.of(task)
-        return self._tallies.of(kind) if kind.is_watched else self._plain.tally(task)
+        if not kind.is_watched:
+            return self._plain.tally(task)
+        return self._tallies.of(kind) if kind.no_choice is None else self._tally(kind, task)
+
+    def _tally(self, kind: Kind, task: TaskState) -> NodeTally:
+        """Tally a kind for which plugins choose. O(nodes) if any has changed, else O(1)."""
+        known = self._with_choices.use(kind.number)
+        changes = self._changes(kind) if known is None else known[0]
+        changed = changes.unread()
+        if known is not None and changed is not None and not changed:
+            return known[1]
+        tally = self._plain.tally(task)
+        # Who remembers what follows from a tally knows it by identity: keep the one that is equal.
+        if known is not None and known[1] == tally:
+            tally = known[1]
+        self._with_choices.keep(kind.number, (changes, tally))
+        return tally
 
     def room(self, task: TaskState, /, *, below: int) -> Mapping[int, int] | None:
         """Return how many tasks like a given one fit now, by slot; see `CountsRoom`.
@@ -274,7 +289,7 @@ class IndexedPlacement:
         """
         kind = self._kinds.of(task)
         ranking = self._now.use(kind.number)
-        if ranking is None or not self._table.is_exact:
+        if ranking is None or not self._table.is_exact or kind.no_choice is not None:
             return None
         if any(predicate.hints.room is None for _, predicate in kind.live_predicates):
             return None

@@ -7,6 +7,7 @@ here, the functions of plugins made for these tasks, and which nodes their descr
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from functools import partial
 from math import isfinite
 from operator import add
 from typing import TypeAlias
@@ -24,7 +25,7 @@ from batchsched.plugin.hints import NodeKeys
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.state.ledger import Ledger
 from batchsched.state.memory import Watch
-from batchsched.state.records import NodeState, TaskState
+from batchsched.state.records import Fit, NodeState, TaskState
 from batchsched.state.vectors import Vector
 
 LARGEST_EXACT = 1 << 50
@@ -59,7 +60,7 @@ class Kind:
     __slots__ = (
         *("accepts", "all_checks", "checks", "constraints", "fits_idle", "is_best_effort"),
         *("is_exact", "is_watched", "live_checks", "live_predicates", "normalised", "number"),
-        *("only_slots", "request", "scores", "scores_key", "task", "watches"),
+        *("no_choice", "only_slots", "request", "scores", "scores_key", "task", "watches"),
     )
 
     def __init__(self, number: int, task: TaskState) -> None:
@@ -93,6 +94,9 @@ class Kind:
         """Kinds with equal keys get equal `scores`; None: they read more than the node."""
         self.normalised: list[tuple[str, NodeScore, NodeValues]] = []
         """Scores that are normalised, with their plugins and functions."""
+        self.no_choice: Callable[[NodeState, Fit], Unfit | None] | None = None
+        """Returns why a plugin has no choice for a task on a node where its request fits; None: no
+        plugin chooses anything for it."""
         self.watches: list[Watch] = []
         """Report changes elsewhere that affect the answers on nodes."""
         self.is_exact = True
@@ -144,7 +148,17 @@ class Kind:
             self.fits_idle(node.idle)
             and (not node.divergence_count or node.fits(self.task))
             and self.is_feasible(node)
+            and (self.no_choice is None or self.no_choice(node, Fit.NOW) is None)
         )
+
+    def with_choice(
+        self, slots: Sequence[int], nodes: Sequence[NodeState], fit: Fit
+    ) -> Sequence[int]:
+        """Return those of some slots where plugins have a choice for a task that fits so."""
+        no_choice = self.no_choice
+        if no_choice is None:
+            return slots
+        return [slot for slot in slots if no_choice(nodes[slot], fit) is None]
 
     def infeasible(self, node: NodeState) -> Unfit | None:
         """Return why the node cannot be considered, or None; see `Evaluator.infeasible`."""
@@ -398,6 +412,9 @@ class Kinds:
             self._task_keys.setdefault(score.signature, (name, "node_scores"))
         if evaluator.node_key_signature is not None:
             self._task_keys[evaluator.node_key_signature] = ("", "node_key_signature")
+        for name, _, signature in evaluator.choosers:
+            if signature is not None:
+                self._task_keys[signature] = (name, "choice_signature")
         self._numbers: dict[Hashable, int] = {}
         self._constrained: dict[Hashable, Kind] = {}
         """A kind with each constraints, without watches."""
@@ -449,6 +466,10 @@ class Kinds:
         judgement = self._judgement
         if judgement.node_key is not None and judgement.node_key_signature is None:
             kind.is_watched = False
+        if judgement.choosers and judgement.may_choose(task):
+            kind.no_choice = partial(_no_choice, judgement, task)
+            if any(each.signature is None for each in judgement.choosers):
+                kind.is_watched = False
         self._constrain(kind, task)
         scores_key: list[Hashable] = []
         for position, (name, score) in enumerate(self._judgement.scores):
@@ -515,6 +536,11 @@ class Kinds:
             if each is None or each.refuses
         ]
         kind.only_slots = list(kind.accepts) if isinstance(kind.accepts, FewSlots) else None
+
+
+def _no_choice(judgement: Evaluator, task: TaskState, node: NodeState, fit: Fit) -> Unfit | None:
+    found = judgement.choices(task, node, fit)
+    return found if isinstance(found, Unfit) else None
 
 
 def _watch(kind: Kind, name: str, function: Predicate | NodeScore, task: TaskState) -> None:

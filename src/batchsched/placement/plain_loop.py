@@ -6,7 +6,7 @@ It is the definition of what engines answer, and relies on nothing that plugins 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
 from typing import NamedTuple
@@ -15,11 +15,12 @@ from attrs import frozen
 
 from batchsched.causes import UnfitReason
 from batchsched.errors import plugin_error
+from batchsched.model.immutable import EMPTY, FrozenMap
 from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.model.resources import EPSILON
 from batchsched.model.validation.values import shown
 from batchsched.placement import Fit, first_of_best
-from batchsched.plugin.node_functions import NodeScore, Predicate
+from batchsched.plugin.node_functions import Chooser, NodeScore, Predicate
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Dimensions, Vector
@@ -46,6 +47,41 @@ class Evaluator(NamedTuple):
     """Ranks nodes before scores do; None: scores alone rank them."""
     node_key_signature: Callable[[TaskState], Hashable] | None = None
     """All that `node_key` reads besides the node; None: it may read anything."""
+    choosers: Sequence[Chooser] = ()
+    """Choose for tasks on nodes; where one of them has no choice, a task does not fit."""
+
+    def may_choose(self, task: TaskState) -> bool:
+        """Return whether any plugin may choose something for a task."""
+        return any(
+            each.signature is None or each.signature(task) is not None for each in self.choosers
+        )
+
+    def choices(
+        self,
+        task: TaskState,
+        node: NodeState,
+        fit: Fit,
+        *,
+        gone: Collection[TaskState] = (),
+        kept: Mapping[str, Hashable] = EMPTY,
+    ) -> Mapping[str, Hashable] | Unfit:
+        """Return what plugins choose for a task on a node, by plugin, or why one has no choice."""
+        found: dict[str, Hashable] = {}
+        for name, choose, signature in self.choosers:
+            if signature is not None and signature(task) is None:
+                continue
+            choice = choose(task, node, fit, gone=gone, kept=kept.get(name))
+            if isinstance(choice, Unfit):
+                return choice
+            if choice is not None:
+                found[name] = choice
+        return FrozenMap(found) if found else EMPTY
+
+    def fits(self, task: TaskState, node: NodeState, fit: Fit) -> bool:
+        """Return whether a task fits on a node in a way, and plugins have a choice for it there."""
+        return node.fits(task, fit) and not (
+            self.choosers and isinstance(self.choices(task, node, fit), Unfit)
+        )
 
     def best(self, task: TaskState, nodes: Sequence[NodeState]) -> NodeState:
         """Return the best of some nodes, at least one, given in node order."""
@@ -176,17 +212,15 @@ class LinearScanPlacement:
 
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
-        nodes = [node for node in self.feasible(task) if node.fits(task, fit)]
+        nodes = [node for node in self.feasible(task) if self._evaluator.fits(task, node, fit)]
         return self._evaluator.best(task, nodes) if nodes else None
-
-    def best_among(self, task: TaskState, nodes: Sequence[NodeState], /) -> NodeState:
-        """Return the best of some nodes, at least one, given in node order."""
-        return nodes[0] if len(nodes) == 1 else self._evaluator.best(task, nodes)
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order where the task fits now."""
         for node in self._ledger.nodes:
-            if node.fits(task) and self._evaluator.infeasible(task, node) is None:
+            if self._evaluator.infeasible(task, node) is None and self._evaluator.fits(
+                task, node, Fit.NOW
+            ):
                 return node
         return None
 
@@ -235,10 +269,12 @@ class LinearScanPlacement:
             infeasible = self._evaluator.infeasible(task, node)
             if infeasible is not None:
                 unfit[infeasible] += 1
-            elif node.fits(task):
-                available += 1
-            else:
+            elif not node.fits(task):
                 unfit.update(self._evaluator.lacking(task.init_resreq, node))
+            elif isinstance(choices := self._evaluator.choices(task, node, Fit.NOW), Unfit):
+                unfit[choices] += 1
+            else:
+                available += 1
         return NodeTally(len(self._ledger.nodes), available, unfit)
 
     def _totals(self, task: TaskState, nodes: Sequence[NodeState]) -> list[float]:

@@ -147,7 +147,7 @@ class Table:
         found = self.with_idle(kind, _candidates(kind, among))
         if diverging:
             found = [s for s in found if s not in diverging or nodes[s].fits(kind.task)]
-        return self.feasible(kind, found)
+        return list(kind.with_choice(self.feasible(kind, found), nodes, Fit.NOW))
 
     def fitting_not_now(
         self,
@@ -162,7 +162,9 @@ class Table:
         self.refresh()
         diverging = self.diverging
         slots = sorted(diverging) if among is None else [s for s in among if s in diverging]
-        return self.feasible(kind, [s for s in slots if self.nodes[s].fits(kind.task, fit)])
+        nodes = self.nodes
+        found = self.feasible(kind, [s for s in slots if nodes[s].fits(kind.task, fit)])
+        return list(kind.with_choice(found, nodes, fit))
 
     def all_feasible(self, kind: Kind, among: Iterable[int] | None = None) -> list[int]:
         """Return the slots of the feasible nodes, in order, or in the order of `among`."""

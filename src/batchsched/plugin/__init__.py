@@ -11,6 +11,7 @@ from batchsched.plugin.extension_points import (
     Allocatable,
     AllocateEvents,
     Changes,
+    Choices,
     Claim,
     Claims,
     ClaimStage,
@@ -61,7 +62,7 @@ from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.memory import Watch
 from batchsched.state.needs import Need
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.records import Fit, JobState, NodeState, QueueState, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Dimensions, Vector
 
@@ -69,6 +70,7 @@ __all__ = [
     "Allocatable",
     "AllocateEvents",
     "Changes",
+    "Choices",
     "Claim",
     "ClaimStage",
     "ClaimTerms",
@@ -78,6 +80,7 @@ __all__ = [
     "EvictionHints",
     "EvictionUnit",
     "ExtensionPoints",
+    "Fit",
     "Hints",
     "JobConditionReady",
     "JobOrder",

@@ -21,7 +21,7 @@ from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.needs import Need
-from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
+from batchsched.state.records import Fit, JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector
 
@@ -450,6 +450,50 @@ class NodeKey(Protocol):
 
 
 @runtime_checkable
+class Choices(Protocol):
+    """Chooses something for a task on its node, such as devices or a slot."""
+
+    def choose(
+        self,
+        task: TaskState,
+        node: NodeState,
+        fit: Fit,
+        /,
+        *,
+        gone: Collection[TaskState] = (),
+        kept: Hashable | None = None,
+    ) -> Hashable | Unfit | None:
+        """Return what is chosen for a task if it is placed on a node in a way.
+
+        None: nothing needs to be chosen. An `Unfit`: there is nothing to choose, and so the task
+        does not fit on the node in this way. Called where its request fits: wherever it is asked
+        whether a task fits, and once more when it is placed. It changes nothing.
+
+        The choice travels with the task, under the name of the plugin: `TaskState.choices`, undone
+        with the statement; `Bind.choices` and those of promises; `TaskInfo.choices` in the next
+        cycle. A task has it as long as it is on the node or is promised it; a Reserved one has
+        none. To be written (`Snapshot.to_dict`), it must be None, a bool, a number, a string, or a
+        tuple of these.
+
+        Args:
+            task: the task.
+            node: the node.
+            fit: how it fits there.
+            gone: tasks on the node that count as gone.
+            kept: what was chosen for it there before; only that may be chosen again.
+
+        """
+        ...
+
+    # Optional: def choice_signature(self, task: TaskState, /) -> Hashable | None
+    #
+    # Returns everything that `choose` reads of the task; equal signatures must get equal answers.
+    # `choose` may then read besides only the node, its tasks with their choices, and what was
+    # computed at open: a node is asked about again only after it has changed. None: it chooses
+    # nothing for this task, and is not called.
+
+
+@runtime_checkable
 class NodeOrderOnResource(Protocol):
     """Determines which nodes have most room for a task, for the action reserve."""
 
@@ -647,6 +691,10 @@ class ExtensionPoints:
     """Rank a node before scores do; see `batchsched.plugin.NodeKey`."""
     node_key_signature: Callable[[TaskState], Hashable] | None = None
     """Return all that `node_key` reads of a task; see `batchsched.plugin.NodeKey`."""
+    choose: Callable[..., Hashable | Unfit | None] | None = None
+    """Choose something for a task on a node; see `batchsched.plugin.Choices`."""
+    choice_signature: Callable[[TaskState], Hashable | None] | None = None
+    """Return all that `choose` reads of a task; see `batchsched.plugin.Choices`."""
     node_order_on_resource: Callable[[TaskState, NodeState], float] | None = None
     """Score the room of a node; see `batchsched.plugin.NodeOrderOnResource`."""
     preemptable: _Verdicts | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from enum import Enum
+from typing import NamedTuple
 
 from attrs import field, frozen
 
@@ -70,6 +71,16 @@ class Predicate:
     def reads_for(self, task: TaskState, /) -> Reads:
         """Return what `check` reads of the cluster for a task."""
         return self.reads if isinstance(self.reads, Reads) else self.reads(task)
+
+
+class Chooser(NamedTuple):
+    """What a plugin chooses for tasks on nodes; see `batchsched.plugin.Choices`."""
+
+    name: str
+    """The name of the plugin."""
+    choose: Callable[..., Hashable | Unfit | None]
+    signature: Callable[[TaskState], Hashable] | None
+    """All that it reads of the task; None: it may read anything."""
 
 
 @frozen(kw_only=True)

@@ -21,7 +21,7 @@ from attrs import evolve
 
 from batchsched.causes import ConditionReason
 from batchsched.errors import InvariantError
-from batchsched.model.cluster import JobInfo, JobPhase, TaskStatus
+from batchsched.model.cluster import JobInfo, JobPhase, TaskStatus, choice_fields
 from batchsched.model.immutable import EMPTY, LazyMap
 from batchsched.model.reasons import (
     JobCondition,
@@ -263,13 +263,16 @@ def _outcomes_of_tasks(jobs: Iterable[JobState]) -> dict[str, TaskOutcome]:
         for task in job.tasks:
             status, node = task.status, task.node
             key = (status.index, node, task.is_backfill)
-            outcome = known.get(key)
+            outcome = None if task.choices else known.get(key)
             if outcome is None:
-                outcome = known[key] = TaskOutcome(
+                outcome = TaskOutcome(
                     status=status,
                     node_name=None if node is None else node.name,
                     is_backfill=task.is_backfill,
+                    **choice_fields(task.choices),
                 )
+                if not task.choices:
+                    known[key] = outcome
             outcomes[task.uid] = outcome
     return outcomes
 
@@ -310,7 +313,7 @@ def _places_of(tasks: Collection[TaskState]) -> tuple[Promise, ...]:
     if not tasks:
         return ()  # in most cycles
     return tuple(
-        Promise(task_uid=task.uid, node_name=task.node.name)
+        Promise(task_uid=task.uid, node_name=task.node.name, **choice_fields(task.choices))
         for task in sorted(tasks, key=_uid)
         if task.node is not None
     )

@@ -48,7 +48,7 @@ CHANGES_PER_NODE = 8
 MOST_CLASSES = 2_000
 """The most equivalence classes of an engine before a new one is created."""
 
-_NODE_FUNCTIONS = frozenset({"predicates", "node_scores", "node_key"})
+_NODE_FUNCTIONS = frozenset({"predicates", "node_scores", "node_key", "choose"})
 
 
 class PolicyState:
@@ -112,12 +112,13 @@ class PolicyState:
         plugins = self.plugins
         ledger = self.ledger
         self._classes_begin = ledger.classes_end
-        evaluator = Evaluator(
+        self.evaluator = evaluator = Evaluator(
             plugins.predicates,
             plugins.node_scores,
             ledger.dimensions,
             plugins.node_key,
             plugins.node_key_signature,
+            plugins.choosers,
         )
         try:
             engine = self._placement(ledger, evaluator)

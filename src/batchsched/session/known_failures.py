@@ -141,7 +141,7 @@ class FailedTurns:
         """Record the changes of the cycle, before they are undone."""
         self._catch_up()
         for task, origin in self._ledger.moved().items():
-            if task.job is not None and (task.status, task.node, task.is_backfill) != origin:
+            if task.job is not None and (task.status, task.node, task.is_backfill) != origin[:3]:
                 self._turns.pop(task.job, None)
 
     def remember(

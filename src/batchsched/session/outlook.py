@@ -10,7 +10,7 @@ Some nodes refuse a task only for what evictions can remove.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from operator import attrgetter
@@ -56,20 +56,21 @@ def _any_reads(
 
 
 _Move = tuple[TaskState, TaskStatus, NodeState | None]
+_Before = tuple[TaskState, TaskStatus, NodeState | None, bool, Mapping[str, Hashable]]
 
 
 @contextmanager
 def _moved(session: Session, moves: Iterable[_Move]) -> Generator[None]:
     """Move tasks, and move them back at the end. O(moves)."""
-    ledger, back = session.ledger, list[tuple[TaskState, TaskStatus, NodeState | None, bool]]()
+    ledger, back = session.ledger, list[_Before]()
     try:
         for task, status, node in moves:
-            back.append((task, task.status, task.node, task.is_backfill))
+            back.append((task, task.status, task.node, task.is_backfill, task.choices))
             ledger.move(task, status, node, is_backfill=task.is_backfill, is_undo=True)
         yield
     finally:
-        for task, status, node, is_backfill in reversed(back):
-            ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
+        for task, status, node, is_backfill, choices in reversed(back):
+            ledger.move(task, status, node, is_backfill=is_backfill, choices=choices, is_undo=True)
 
 
 def _gone(tasks: Iterable[TaskState]) -> list[_Move]:

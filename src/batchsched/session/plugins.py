@@ -18,7 +18,7 @@ from batchsched.plugin.extension_points import (
     Verdict,
 )
 from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
+from batchsched.plugin.node_functions import Chooser, NodeScore, Predicate, Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.points import (
     RULES,
@@ -284,6 +284,12 @@ class PluginSet:
             asking("node_key_signature") if has("node_key_signature") else None
         )
         """Returns all that the key reads of the task; None: it may read anything."""
+        signatures: Mapping[str, Callable[[TaskState], Hashable]] = asking("choice_signature")()
+        self.choosers = [
+            Chooser(name, choose, signatures.get(name))
+            for name, choose in asking("choose")().items()
+        ]
+        """Those who choose for tasks on nodes."""
         # Events
         self.allocate_listeners: tuple[Callable[[TaskState], None], ...] = (
             (asking("on_allocate"),) if has("on_allocate") else ()

@@ -279,6 +279,24 @@ def _of_only_plugin(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     return _of_first_plugin(rule, point, tiers)
 
 
+def _each(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+    """Return a function that returns a function of each plugin, by name."""
+
+    def asking(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(*asked: Any, **more: Any) -> Any:
+            try:
+                answer = function(*asked, **more)
+            except Exception as error:
+                raise plugin_error(name, point, error) from error
+            rule.check(name, point, answer)
+            return answer
+
+        return ask
+
+    by_name = {name: asking(name, each) for name, each in chain.from_iterable(tiers)}
+    return lambda: by_name
+
+
 def _any(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns whether any plugin says so."""
     functions = [*chain.from_iterable(tiers)]
@@ -381,6 +399,8 @@ RULES: Mapping[str, Rule] = {
     "node_key_signature": Rule(
         _of_only_plugin, _must_be("something that can be hashed", _is_hashable)
     ),
+    "choose": Rule(_each, _must_be("something that can be hashed, Unfit or None", _is_hashable)),
+    "choice_signature": Rule(_each, _must_be("something that can be hashed", _is_hashable)),
     "node_order_on_resource": Rule(
         _sum, _must_be("a finite number", lambda score: isfinite(0.0 + score))
     ),
@@ -444,6 +464,10 @@ def open_plugin(configured: ConfiguredPlugin, view: SessionView) -> OpenedPlugin
     return OpenedPlugin(name, configured.tier, opened, enabled, hints)
 
 
+_SIGNED = (("node_key_signature", "node_key"), ("choice_signature", "choose"))
+"""Extension points that declare what others read."""
+
+
 def points_of(plugin: str, opened: object) -> frozenset[str]:
     """Return the extension points of the object that a plugin's `open` returned.
 
@@ -457,6 +481,7 @@ def points_of(plugin: str, opened: object) -> frozenset[str]:
     misspelt = _misspelt(cast("Hashable", kind))
     points = frozenset(point for point in POINTS if getattr(opened, point, None) is not None)
     lost = next((name for name in HINTS if hasattr(kind, name)), None)
+    lonely = next((each for each in _SIGNED if each[0] in points and each[1] not in points), None)
     problem = ""
     if misspelt is not None:
         method, point = misspelt
@@ -464,8 +489,8 @@ def points_of(plugin: str, opened: object) -> frozenset[str]:
     elif not points:
         known = ", ".join(POINTS)
         problem = f"expected an object with extension points ({known}), got {kind.__name__}"
-    elif "node_key_signature" in points and "node_key" not in points:
-        problem = f"expected node_key with node_key_signature, got only that in {kind.__name__}"
+    elif lonely is not None:
+        problem = f"expected {lonely[1]} with {lonely[0]}, got only that in {kind.__name__}"
     elif "on_allocate" in points and "on_deallocate" not in points:
         problem = (
             f"expected on_allocate and on_deallocate, got only on_allocate in {kind.__name__}; "

@@ -8,13 +8,12 @@ from collections.abc import (
 from functools import partial
 from operator import attrgetter
 
-from batchsched.model.cluster import TaskStatus
+from batchsched.model.cluster import TaskStatus, choices_of
 from batchsched.model.reasons import (
     Unfit,
 )
 from batchsched.model.rules import out_of_service
 from batchsched.placement import Fit
-from batchsched.placement.plain_loop import Evaluator
 from batchsched.session.attempts import try_in_order
 from batchsched.session.limits import limit_on
 from batchsched.session.outlook import refusal_ahead
@@ -79,8 +78,11 @@ def keep_promises(session: Session) -> None:
                 node = promised[job][task]
                 if job.groups is not None and not job.groups.may_take(task):
                     continue
-                if not _is_out_of_service(session, task, node) and node.fits(task, Fit.LATER):
-                    statement.pipeline(task, node)
+                kept = choices_of(task.info)
+                if not _is_out_of_service(session, task, node) and session.fits(
+                    task, node, Fit.LATER, kept=kept
+                ):
+                    statement.pipeline(task, node, kept=kept)
             if session.plugins.job_pipelined(job):
                 statement.commit()
 
@@ -116,18 +118,21 @@ def _cannot_be_kept(session: Session, task: TaskState) -> Unfit | None:
     refusal = refusal_ahead(session, task)
     if refusal is not None:
         return refusal
+    kept = task.choices
     with session.statement(is_trial=True) as statement:
         statement.unallocate(task)
-        evaluator = Evaluator((), (), session.dimensions)
-        return next(iter(evaluator.lacking(task.init_resreq, node)), None)
+        lacking = session.state.evaluator.lacking(task.init_resreq, node)
+        return lacking[0] if lacking else session.no_choice(task, node, Fit.NOW, kept=kept)
 
 
 def _starts_as_promised(session: Session, statement: Statement, task: TaskState) -> bool:
     """Start a task on its promised node, if it fits there now; return whether it does."""
-    node, before = task.node, len(statement)
+    node, before, kept = task.node, len(statement), task.choices
     assert node is not None
-    if _fits_without_its_promise(session, statement, task, node):
-        statement.allocate(task, node)
+    statement.unallocate(task)
+    accepts = session.placement.refusal(task, node) is None
+    if accepts and session.fits(task, node, Fit.NOW, kept=kept):
+        statement.allocate(task, node, kept=kept)
         return True
     statement.rollback(before)
     return False
@@ -186,15 +191,6 @@ def _kept(session: Session) -> list[TaskState]:
         and task.node is not None
         and task.node.name == node_name
     ]
-
-
-def _fits_without_its_promise(
-    session: Session, statement: Statement, task: TaskState, node: NodeState
-) -> bool:
-    """Remove a promise, and return whether the task can start on its node."""
-    statement.unallocate(task)
-    accepts = session.placement.refusal(task, node) is None
-    return accepts and node.fits(task)
 
 
 def _end(session: Session, task: TaskState) -> None:

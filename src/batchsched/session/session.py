@@ -9,7 +9,7 @@ rolled back as a whole, like the `Statement` of the "Kube-batch scheduler framew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from types import TracebackType
@@ -18,8 +18,9 @@ from typing import Self
 from attrs import evolve
 
 from batchsched.errors import StatementError, UnknownNameError
-from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import QueueShare
+from batchsched.model.cluster import TaskStatus, choice_fields
+from batchsched.model.immutable import EMPTY
+from batchsched.model.reasons import QueueShare, Unfit
 from batchsched.model.result import Bind, Eviction, TakenBack
 from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
@@ -375,6 +376,66 @@ class Session:
         """
         self.reports.eviction_searches[search.task.uid, search.action] = search
 
+    def best_among(self, task: TaskState, nodes: Sequence[NodeState], /) -> NodeState:
+        """Return the best of some nodes, at least one, given in node order. O(nodes x scores)."""
+        evaluator = self.state.evaluator
+        if len(nodes) == 1 or not (evaluator.scores or evaluator.node_key):
+            return nodes[0]
+        return evaluator.best(task, nodes)
+
+    def fits(
+        self,
+        task: TaskState,
+        node: NodeState,
+        fit: Fit,
+        /,
+        *,
+        kept: Mapping[str, Hashable] = EMPTY,
+    ) -> bool:
+        """Return whether a task fits on a node in a way, and plugins have a choice for it there.
+
+        `kept`: what plugins have chosen for it there before; see `batchsched.plugin.Choices`.
+        """
+        return node.fits(task, fit) and (
+            not self.plugins.choosers or self.no_choice(task, node, fit, kept=kept) is None
+        )
+
+    def no_choice(
+        self,
+        task: TaskState,
+        node: NodeState,
+        fit: Fit,
+        /,
+        *,
+        gone: Collection[TaskState] = (),
+        kept: Mapping[str, Hashable] = EMPTY,
+    ) -> Unfit | None:
+        """Return why a plugin has no choice for a task on a node, once some tasks are gone."""
+        if not self.plugins.choosers:
+            return None
+        found = self.state.evaluator.choices(task, node, fit, gone=gone, kept=kept)
+        return found if isinstance(found, Unfit) else None
+
+    def may_choose(self, task: TaskState, /) -> bool:
+        """Return whether any plugin may choose something for a task."""
+        return bool(self.plugins.choosers) and self.state.evaluator.may_choose(task)
+
+    def choices_for(
+        self, task: TaskState, node: NodeState, fit: Fit, kept: Mapping[str, Hashable], /
+    ) -> Mapping[str, Hashable]:
+        """Return what plugins choose for a task that is placed on a node.
+
+        Raises:
+            StatementError: a plugin has no choice for it there.
+
+        """
+        if not self.plugins.choosers:
+            return EMPTY
+        found = self.state.evaluator.choices(task, node, fit, kept=kept)
+        if isinstance(found, Unfit):
+            raise StatementError(f"expected a node where {task!r} fits, got {node!r}: {found}")
+        return found
+
     def allocate(self, task: TaskState, node: NodeState, *, is_backfill: bool = False) -> None:
         """Place a Pending task on a node where it can start now; bind its job if it is ready."""
         job = task.job
@@ -387,7 +448,8 @@ class Session:
         ):
             self.expect(task, TaskStatus.PENDING)
         mark = is_backfill or task.is_backfill
-        self.ledger.move(task, TaskStatus.ALLOCATED, node, is_backfill=mark)
+        choices = self.choices_for(task, node, Fit.NOW, EMPTY)
+        self.ledger.move(task, TaskStatus.ALLOCATED, node, is_backfill=mark, choices=choices)
         assert job is not None
         self.bind_if_ready(job)
 
@@ -395,13 +457,17 @@ class Session:
         """Promise to a Pending task resources of a node that are being released."""
         self._outside_statement()
         self.expect(task, TaskStatus.PENDING)
-        self.ledger.move(task, TaskStatus.PIPELINED, node, is_backfill=task.is_backfill)
+        choices = self.choices_for(task, node, Fit.LATER, EMPTY)
+        mark = task.is_backfill
+        self.ledger.move(task, TaskStatus.PIPELINED, node, is_backfill=mark, choices=choices)
 
     def promise(self, task: TaskState, node: NodeState) -> None:
         """Promise to a Pending task resources of a node that backfill tasks hold (Conditional)."""
         self._outside_statement()
         self.expect(task, TaskStatus.PENDING)
-        self.ledger.move(task, TaskStatus.CONDITIONAL, node, is_backfill=task.is_backfill)
+        choices = self.choices_for(task, node, Fit.CONDITIONALLY, EMPTY)
+        mark = task.is_backfill
+        self.ledger.move(task, TaskStatus.CONDITIONAL, node, is_backfill=mark, choices=choices)
 
     def reserve(self, task: TaskState, node: NodeState) -> None:
         """Reserve a node for a Pending task."""
@@ -463,7 +529,12 @@ class Session:
             self.ledger.bind(task, fulfils=fulfils)
             self.bound_on.add(node.slot)
             self.binds.append(
-                Bind(task_uid=task.uid, node_name=node.name, is_backfill=task.is_backfill)
+                Bind(
+                    task_uid=task.uid,
+                    node_name=node.name,
+                    is_backfill=task.is_backfill,
+                    **choice_fields(task.choices),
+                )
             )
 
     def decide_eviction(
@@ -494,8 +565,8 @@ class Session:
 # Statements
 
 
-_Entry = tuple[TaskState, TaskStatus, NodeState | None, bool]
-"""A task, with its previous status, node and backfill mark."""
+_Entry = tuple[TaskState, TaskStatus, NodeState | None, bool, Mapping[str, Hashable]]
+"""A task, with its previous status, node, backfill mark and choices."""
 
 _BEFORE_EVICTION = (
     *(TaskStatus.RUNNING, TaskStatus.BINDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED),
@@ -526,8 +597,18 @@ class Statement:
     def __len__(self) -> int:
         return len(self._journal)
 
-    def allocate(self, task: TaskState, node: NodeState, *, is_backfill: bool = False) -> None:
-        """Place a Pending or Reserved task on a node where it can start now."""
+    def allocate(
+        self,
+        task: TaskState,
+        node: NodeState,
+        *,
+        is_backfill: bool = False,
+        kept: Mapping[str, Hashable] = EMPTY,
+    ) -> None:
+        """Place a Pending or Reserved task on a node where it can start now.
+
+        `kept`: what plugins have chosen for it there before, and must choose again.
+        """
         job = task.job
         if (
             task.status is not TaskStatus.PENDING
@@ -536,17 +617,28 @@ class Statement:
             or not job.in_session
         ):
             self._session.expect(task, TaskStatus.PENDING, TaskStatus.RESERVED)
-        self._move(task, TaskStatus.ALLOCATED, node, is_backfill=is_backfill or task.is_backfill)
+        mark = is_backfill or task.is_backfill
+        choices = self._session.choices_for(task, node, Fit.NOW, kept)
+        self._move(task, TaskStatus.ALLOCATED, node, is_backfill=mark, choices=choices)
 
-    def pipeline(self, task: TaskState, node: NodeState) -> None:
-        """Promise to a Pending task resources of a node that are being released."""
+    def pipeline(
+        self, task: TaskState, node: NodeState, *, kept: Mapping[str, Hashable] = EMPTY
+    ) -> None:
+        """Promise to a Pending task resources of a node that are being released.
+
+        `kept`: what plugins have chosen for it there before, and must choose again.
+        """
         self._session.expect(task, TaskStatus.PENDING)
-        self._move(task, TaskStatus.PIPELINED, node, is_backfill=task.is_backfill)
+        choices = self._session.choices_for(task, node, Fit.LATER, kept)
+        mark = task.is_backfill
+        self._move(task, TaskStatus.PIPELINED, node, is_backfill=mark, choices=choices)
 
     def promise(self, task: TaskState, node: NodeState) -> None:
         """Promise to a Pending task resources of a node that backfill tasks hold (Conditional)."""
         self._session.expect(task, TaskStatus.PENDING)
-        self._move(task, TaskStatus.CONDITIONAL, node, is_backfill=task.is_backfill)
+        choices = self._session.choices_for(task, node, Fit.CONDITIONALLY, EMPTY)
+        mark = task.is_backfill
+        self._move(task, TaskStatus.CONDITIONAL, node, is_backfill=mark, choices=choices)
 
     def reserve(self, task: TaskState, node: NodeState) -> None:
         """Reserve a node for a Pending task."""
@@ -567,7 +659,8 @@ class Statement:
         assert job is not None
         self._claims.append((task, node, claimant, task.status))
         if task.status is TaskStatus.RUNNING:
-            self._move(task, TaskStatus.RELEASING, node, is_backfill=task.is_backfill)
+            mark, choices = task.is_backfill, task.choices
+            self._move(task, TaskStatus.RELEASING, node, is_backfill=mark, choices=choices)
             return
         self._move(task, TaskStatus.PENDING, None, is_backfill=task.info.is_backfill)
         if task not in session.placed_now:
@@ -599,7 +692,7 @@ class Statement:
         """Return the tasks that this statement has placed, promised or reserved."""
         return [
             task
-            for task, status, _, _ in self._journal
+            for task, status, *_ in self._journal
             if status is TaskStatus.PENDING and task.status is not TaskStatus.PENDING
         ]
 
@@ -618,7 +711,7 @@ class Statement:
             was_bound = before is TaskStatus.BINDING
             self._session.decide_eviction(task, node, claimant, was_bound=was_bound)
         jobs: dict[str, JobState] = {}
-        for task, _, _, _ in self._journal:
+        for task, *_ in self._journal:
             if task.status is TaskStatus.ALLOCATED and task.job is not None:
                 jobs[task.job.uid] = task.job
         for job in jobs.values():
@@ -652,20 +745,28 @@ class Statement:
             return
         while len(self._journal) > length:
             entry = self._journal.pop()
-            task, status, _, _ = entry
+            task, status, *_ = entry
             if self._claims and self._claims[-1][0] is task and self._claims[-1][3] is status:
                 self._claims.pop()
             self._undo(entry)
 
     def _undo(self, entry: _Entry) -> None:
-        task, status, node, is_backfill = entry
-        self._session.ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
+        task, status, node, is_backfill, choices = entry
+        self._session.ledger.move(
+            task, status, node, is_backfill=is_backfill, choices=choices, is_undo=True
+        )
         if status is TaskStatus.BINDING and task.job is not None:
             self._session.ledger.note_binds(task.job)
         self._session.withdrawn.discard(task)
 
     def _move(
-        self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool
+        self,
+        task: TaskState,
+        status: TaskStatus,
+        node: NodeState | None,
+        *,
+        is_backfill: bool,
+        choices: Mapping[str, Hashable] | None = None,
     ) -> None:
         if self._session.open_statement is not self:
             raise StatementError("the statement was already committed or discarded")
@@ -673,8 +774,8 @@ class Statement:
         ledger = self._session.ledger
         if task.status is TaskStatus.PENDING:
             self._session.placed_now.add(task)
-        self._journal.append((task, task.status, task.node, task.is_backfill))
-        ledger.move(task, status, node, is_backfill=is_backfill)
+        self._journal.append((task, task.status, task.node, task.is_backfill, task.choices))
+        ledger.move(task, status, node, is_backfill=is_backfill, choices=choices)
 
     def _end(self) -> None:
         if self._session.open_statement is not self:
@@ -686,7 +787,7 @@ class Statement:
         session = self._session
         steps: dict[str, Placed] = {}
         jobs: list[JobState | None] = []
-        for task, before, node_before, _ in self._journal:
+        for task, before, node_before, *_ in self._journal:
             node = task.node if task.node is not None else node_before
             if task.status is not before and node is not None:
                 steps[task.uid] = Placed(task=task.uid, node=node.name, status=task.status.value)

@@ -6,13 +6,21 @@ nodes and jobs. It notifies listeners of charges and refunds. It makes no decisi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import reduce
 from itertools import chain, compress
 from typing import NoReturn
 
 from batchsched.errors import InvariantError
-from batchsched.model.cluster import JobInfo, Queue, QueueStatus, TaskInfo, TaskStatus
+from batchsched.model.cluster import (
+    JobInfo,
+    Queue,
+    QueueStatus,
+    TaskInfo,
+    TaskStatus,
+    choices_of,
+)
+from batchsched.model.immutable import EMPTY
 from batchsched.model.snapshot import Snapshot, common_of
 from batchsched.state.groups import JobGroups
 from batchsched.state.memory import ChangeLog
@@ -26,8 +34,8 @@ from batchsched.state.records import (
 )
 from batchsched.state.vectors import Dimensions, Vector, plus
 
-Origin = tuple[TaskStatus, NodeState | None, bool]
-"""The status, node and backfill mark of a task."""
+Origin = tuple[TaskStatus, NodeState | None, bool, Mapping[str, Hashable]]
+"""The status, node, backfill mark and choices of a task."""
 
 _SUBTRACTED = {
     "idle": {"held": 1},
@@ -67,7 +75,7 @@ def overdrawn(task: TaskState, node: NodeState, origin: Origin) -> str:
     A node may be overcommitted from the beginning, if its tasks hold too much; then no task may
     take more of that dimension.
     """
-    status, where, is_backfill = origin
+    status, where, is_backfill, _ = origin
     before = _TAKEN[is_backfill][status.index] if where is node else _NOTHING
     after = _TAKEN[task.is_backfill][task.status.index]
     for name, took, takes in zip(NOT_NEGATIVE, before, after, strict=True):
@@ -223,6 +231,8 @@ class Ledger:
                 self.lost_reservations.append((task, info.node_name))
                 task.status = TaskStatus.PENDING
             else:
+                if info.status is not _RESERVED:
+                    task.choices = choices_of(info)
                 self._book(task, node, 1)
         if job is not None:
             job.recount(task, None, task.status)
@@ -238,11 +248,19 @@ class Ledger:
         node: NodeState | None,
         *,
         is_backfill: bool,
+        choices: Mapping[str, Hashable] | None = None,
         is_undo: bool = False,
     ) -> None:
         """Move a task to a status, node and backfill mark, and notify the listeners.
 
-        `is_undo`: whether this restores an earlier state, for which capacity is not checked.
+        Args:
+            task: the task.
+            status: its new status.
+            node: its new node.
+            is_backfill: its new mark.
+            choices: what plugins have chosen for it there; None: what they had chosen before if it
+                stays there, else nothing.
+            is_undo: whether this restores an earlier state, for which capacity is not checked.
 
         Raises:
             InvariantError: an amount would become negative, or more negative. The ledger is then
@@ -251,7 +269,9 @@ class Ledger:
         """
         if self.broken:
             raise InvariantError(self.broken)
-        old, old_node, _ = origin = task.status, task.node, task.is_backfill
+        old, old_node, _, _ = origin = task.status, task.node, task.is_backfill, task.choices
+        if choices is None:
+            choices = task.choices if old_node is node else EMPTY
         if self.origins is not None and task not in self.origins:
             self.origins[task] = origin
         same_accounts = (
@@ -259,6 +279,7 @@ class Ledger:
             and old.occupies
             and status.occupies
             and task.is_backfill is is_backfill
+            and task.choices is choices
         )
         if not same_accounts and old_node is not None:
             self._book(task, old_node, -1)
@@ -278,9 +299,11 @@ class Ledger:
             for tell in self.on_refund:
                 tell(task)
             task.is_backfill = is_backfill
+            task.choices = choices
         else:
             task.status = status
             task.is_backfill = is_backfill
+            task.choices = choices
         if not same_accounts and node is not None:
             self._book(task, node, 1)
             if not is_undo and (node.divergence_count or min(node.idle) < 0):

@@ -13,14 +13,22 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
 from itertools import compress
 from operator import attrgetter
 from typing import cast
 
 from sortedcontainers import SortedDict
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.cluster import (
+    JobInfo,
+    NodeInfo,
+    Queue,
+    TaskInfo,
+    TaskStatus,
+    choices_of,
+)
+from batchsched.model.immutable import EMPTY
 from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.state.ledger import Ledger, Origin
@@ -208,12 +216,12 @@ class LiveLedger(Ledger):
             for task, origin in all_origins.items()
             if task.status is not TaskStatus.BINDING or not _has_come_true(task, now.get(task.uid))
         }
-        for task, (status, node, is_backfill) in origins.items():
+        for task, (status, node, is_backfill, _) in origins.items():
             # Remove placed tasks first, so that there is room for those that return.
             if task.node is not None and (task.node is not node or not status.holds):
                 self.move(task, TaskStatus.PENDING, None, is_backfill=is_backfill)
-        for task, (status, node, is_backfill) in origins.items():
-            self._let_be(task, status, node, is_backfill=is_backfill)
+        for task, (status, node, is_backfill, choices) in origins.items():
+            self._let_be(task, status, node, is_backfill=is_backfill, choices=choices)
         for task in all_origins:
             if task.node is not None:  # what was bound is bound by another cycle from now on
                 task.node.running = None
@@ -224,16 +232,22 @@ class LiveLedger(Ledger):
         return list(jobs)
 
     def _let_be(
-        self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool
+        self,
+        task: TaskState,
+        status: TaskStatus,
+        node: NodeState | None,
+        *,
+        is_backfill: bool,
+        choices: Mapping[str, Hashable],
     ) -> None:
         before, job = task.status, task.job
-        stays = task.node is node and task.is_backfill is is_backfill
+        stays = task.node is node and task.is_backfill is is_backfill and task.choices == choices
         if stays and before is status:
             return
         if stays and job is not None and before.occupies and status.occupies:
             self._advance(job, task, status)
         else:
-            self.move(task, status, node, is_backfill=is_backfill, is_undo=True)
+            self.move(task, status, node, is_backfill=is_backfill, choices=choices, is_undo=True)
         if node is not None:
             # A change of status alone is not logged for the node, but plugins may read it.
             node.running = None
@@ -327,7 +341,9 @@ class LiveLedger(Ledger):
             status = info.status
             if status is TaskStatus.PIPELINED or (info.node_name is not None and node is None):
                 status, node = TaskStatus.PENDING, None  # see `Ledger._enter`
-            self._let_be(task, status, node, is_backfill=info.is_backfill)
+            is_placed = node is not None and status is not TaskStatus.RESERVED
+            choices = choices_of(info) if is_placed else EMPTY
+            self._let_be(task, status, node, is_backfill=info.is_backfill, choices=choices)
             if task.node is not None:
                 task.node.ends = None  # the task's start may have changed even if it did not move
             self._note_divergence(task)

@@ -6,7 +6,7 @@ a few cached values whose descriptions name their writer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from enum import Enum
 from operator import add, itemgetter, sub
 from typing import Protocol, TypeVar
@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 from batchsched.causes import HoldKind
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.constraints import HostPort
+from batchsched.model.immutable import EMPTY
 from batchsched.state.groups import FIRST_COUNTING, NEVER, Counting, JobGroups
 from batchsched.state.vectors import Vector, fits, lacking, minus, plus
 
@@ -32,6 +33,19 @@ class Reorders(Protocol[ItemT_contra]):
 
 
 _NO_TASKS = [0] * len(TaskStatus)
+
+
+class Fit(Enum):
+    """When a task fits on a node."""
+
+    NOW = "now"
+    """It can start without using what is promised to other tasks."""
+    LATER = "later"
+    """It can start once releasing tasks have left."""
+    CONDITIONALLY = "conditionally"
+    """It can start once backfill tasks have left."""
+
+
 _ALLOCATED = TaskStatus.ALLOCATED
 _BINDING = TaskStatus.BINDING
 _RESERVED = TaskStatus.RESERVED
@@ -258,6 +272,7 @@ class TaskState:
     """A task during a session."""
 
     __slots__ = (
+        "choices",
         "fulfils",
         "info",
         "init_resreq",
@@ -285,6 +300,9 @@ class TaskState:
         self.status = info.status
         self.node: NodeState | None = None
         """The node that it is on, or that is promised to it or reserved for it."""
+        self.choices: Mapping[str, Hashable] = EMPTY
+        """What plugins have chosen for it on its node, by plugin; see `batchsched.plugin.Choices`.
+        Empty where it is on no node, or only reserved one."""
         self.is_backfill = info.is_backfill
         self.is_held = False
         """Whether it is Pending and may not be placed; see `JobState.held`."""
@@ -395,17 +413,6 @@ _ACCOUNTS = [
     for is_backfill in (False, True)
 ]
 """By backfill mark and `TaskStatus.index`."""
-
-
-class Fit(Enum):
-    """When a task's request fits on a node."""
-
-    NOW = "now"
-    """It can start without using resources that are promised to other tasks."""
-    LATER = "later"
-    """It can start once releasing tasks have left."""
-    CONDITIONALLY = "conditionally"
-    """It can start once backfill tasks have left."""
 
 
 _NOW = Fit.NOW

@@ -51,7 +51,7 @@ _LAW = "it decides what plain definitions decide"
 _POINTS = tuple(field.name for field in fields(ExtensionPoints))
 _PROMISES = ("resume", "votes_on_jobs_alone", "rejects_below_minimum")
 """Attributes of opened plugins, besides extension points, that let them be asked less."""
-_SIGNATURES = ("node_key_signature",)
+_SIGNATURES = ("node_key_signature", "choice_signature")
 """Extension points that declare what others read."""
 _WITHOUT_A_HINT = {
     Door.TURNS: "a key of a job or queue depends on more than the job or queue",

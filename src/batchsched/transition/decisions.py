@@ -9,7 +9,7 @@ from attrs import evolve
 from batchsched.errors import EventError, Fault, problem_of
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
-from batchsched.model.result import CycleResult, Promise
+from batchsched.model.result import Bind, CycleResult, Promise
 from batchsched.model.rules import accepts_by_description
 from batchsched.model.snapshot import Snapshot, common_of
 from batchsched.model.validation.values import is_of, shown
@@ -162,6 +162,8 @@ class TaskTransitions:
         self._met: set[str] = set()
         self._nodes_before = frozenset(node.name for node in snapshot.nodes)
         self._places: dict[str, _Place] = {}
+        self._chosen: dict[str, Bind | Promise] = {}
+        """The decisions that have what plugins chose for tasks."""
         self._backfilling: dict[str, bool] = {}
         """The backfill marks of tasks that the result decides."""
         self.keeps_places = False
@@ -179,6 +181,7 @@ class TaskTransitions:
         for bind in result.binds:
             self._decide(bind.task_uid, TaskStatus.BINDING, bind.node_name)
             self._backfilling[bind.task_uid] = bind.is_backfill
+            self._chosen[bind.task_uid] = bind
         for eviction in result.evictions:
             self._decide(eviction.task_uid, TaskStatus.RELEASING, eviction.node_name)
         self._check_promises("reserved", "reservations", result.reserved)
@@ -199,8 +202,9 @@ class TaskTransitions:
         """Record the reservations and promises to keep."""
         for uid, node_name in reservations.items():
             self._decide(uid, TaskStatus.RESERVED, node_name)
-        for uid, node_name in {p.task_uid: p.node_name for p in promises}.items():
-            self._decide(uid, TaskStatus.PIPELINED, node_name)
+        for uid, promise in {p.task_uid: p for p in promises}.items():
+            self._decide(uid, TaskStatus.PIPELINED, promise.node_name)
+            self._chosen[uid] = promise
 
     def _decide(self, uid: str, status: TaskStatus, node_name: str) -> None:
         if uid in self._places:
@@ -311,10 +315,11 @@ class TaskTransitions:
                 self.task_faults.append(Fault(f"result.tasks[{task.uid!r}]", message))
                 return task
             is_backfill = self._backfilling.get(task.uid, task.is_backfill)
+            chosen, now = self._chosen.get(task.uid), self._snapshot.now
             if status is TaskStatus.BINDING:
                 # It holds its resources from the time of the decision.
-                return bound(task, node_name, is_backfill=is_backfill, now=self._snapshot.now)
-            return placed(task, status, node_name, is_backfill=is_backfill)
+                return bound(task, node_name, is_backfill=is_backfill, now=now, chosen=chosen)
+            return placed(task, status, node_name, is_backfill=is_backfill, chosen=chosen)
         if task.status in _WAITING and not self.keeps_places:
             return placed(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
         return task

@@ -11,8 +11,16 @@ from typing import Any, TypeVar, cast
 from attrs import evolve, fields, frozen
 
 from batchsched.errors import EventError, Fault, SnapshotError
-from batchsched.model.cluster import JobInfo, NodeInfo, Plan, Queue, TaskInfo, TaskStatus
-from batchsched.model.immutable import copier
+from batchsched.model.cluster import (
+    HasChoices,
+    JobInfo,
+    NodeInfo,
+    Plan,
+    Queue,
+    TaskInfo,
+    TaskStatus,
+)
+from batchsched.model.immutable import EMPTY, copier
 from batchsched.model.resources import Amount, Resource, decayed, exact
 from batchsched.model.result import CycleResult
 from batchsched.model.rules import unmet_dependencies
@@ -45,6 +53,7 @@ FOUND = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.RELEASING)
 """The statuses in which a task can be found on a node."""
 
 _in_place = copier(TaskInfo, "status", "node_name", "is_backfill", "start_time")
+_with_choices = copier(TaskInfo, "choices", "devices")
 _with_service = copier(TaskInfo, "attained_service", "start_time")
 _ended = copier(TaskInfo, "status", "node_name", "start_time", "attained_service")
 
@@ -60,27 +69,70 @@ def as_new(task: TaskInfo) -> TaskInfo | None:
 
 
 def placed(
-    task: TaskInfo, status: TaskStatus, node_name: str | None, *, is_backfill: bool | None = None
+    task: TaskInfo,
+    status: TaskStatus,
+    node_name: str | None,
+    *,
+    is_backfill: bool | None = None,
+    chosen: HasChoices | None = None,
 ) -> TaskInfo:
     """Return the task with this status, node and backfill mark; itself if nothing changes.
 
-    Its start time is removed if it no longer holds resources.
+    Its start time is removed if it no longer holds resources. `chosen` has what plugins have chosen
+    for it; None: it keeps that if it stays on its node.
     """
     mark = task.is_backfill if is_backfill is None else is_backfill
-    if task.status is status and task.node_name == node_name and task.is_backfill is mark:
-        return task
-    start_time = task.start_time if status.holds else None
-    return _in_place(task, status, node_name, mark, start_time)
+    if chosen is None and task.node_name == node_name is not None:
+        chosen = task
+    if task.status is not status or task.node_name != node_name or task.is_backfill is not mark:
+        start_time = task.start_time if status.holds else None
+        task = _in_place(task, status, node_name, mark, start_time)
+    return _having(task, chosen)
 
 
-def bound(task: TaskInfo, node_name: str, *, is_backfill: bool, now: float) -> TaskInfo:
+def bound(
+    task: TaskInfo, node_name: str, *, is_backfill: bool, now: float, chosen: HasChoices | None
+) -> TaskInfo:
     """Return the task as Binding, with its resources held since `now`."""
-    return _in_place(task, TaskStatus.BINDING, node_name, is_backfill, now)
+    return _having(_in_place(task, TaskStatus.BINDING, node_name, is_backfill, now), chosen)
 
 
-def running(task: TaskInfo, node_name: str, *, is_backfill: bool, now: float) -> TaskInfo:
+def running(
+    task: TaskInfo,
+    node_name: str,
+    *,
+    is_backfill: bool,
+    now: float,
+    chosen: HasChoices | None = None,
+) -> TaskInfo:
     """Return the task as Running, with its resources held since `now`."""
-    return _in_place(task, TaskStatus.RUNNING, node_name, is_backfill, now)
+    return _having(_in_place(task, TaskStatus.RUNNING, node_name, is_backfill, now), chosen)
+
+
+def as_it_was(task: TaskInfo, before: TaskInfo) -> TaskInfo:
+    """Return a task that is described anew in the place that it had before.
+
+    What plugins have chosen for it there stays, as far as the description does not tell it.
+    """
+    return evolve(
+        task,
+        status=before.status,
+        node_name=before.node_name,
+        is_backfill=before.is_backfill,
+        start_time=before.start_time,
+        attained_service=before.attained_service,
+        choices=task.choices or before.choices,
+        devices=before.devices if task.devices is None else task.devices,
+    )
+
+
+def _having(task: TaskInfo, chosen: HasChoices | None) -> TaskInfo:
+    """Return the task with what plugins have chosen for it; None: nothing."""
+    choices = EMPTY if chosen is None else chosen.choices
+    devices = None if chosen is None else chosen.devices
+    if task.choices == choices and task.devices == devices:
+        return task
+    return _with_choices(task, choices, devices)
 
 
 def with_run_added(task: TaskInfo, now: float) -> TaskInfo:
@@ -648,17 +700,7 @@ class _Applied:
             task.uid, content.tasks, "task"
         ):
             return
-        before = content.tasks[task.uid]
-        self._put_checked(
-            evolve(
-                task,
-                status=before.status,
-                node_name=before.node_name,
-                is_backfill=before.is_backfill,
-                start_time=before.start_time,
-                attained_service=before.attained_service,
-            )
-        )
+        self._put_checked(as_it_was(task, content.tasks[task.uid]))
 
     def task_found(self, event: happened.TaskFound) -> None:
         content, uid = self._content, event.uid

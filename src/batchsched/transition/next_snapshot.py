@@ -358,7 +358,9 @@ def tasks_started(cycle: CycleResult, content: Content) -> dict[str, TaskInfo] |
         if not _is_usual_bind(bind, content) or bind.task_uid in started:
             return None
         uid = bind.task_uid
-        started[uid] = running(tasks[uid], bind.node_name, is_backfill=bind.is_backfill, now=now)
+        started[uid] = running(
+            tasks[uid], bind.node_name, is_backfill=bind.is_backfill, now=now, chosen=bind
+        )
         jobs[owner[uid]] = None
     outcomes = cycle.tasks
     # Those of bound tasks are stored, also where others are computed when they are read.

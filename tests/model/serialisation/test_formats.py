@@ -50,6 +50,7 @@ from batchsched.model.serialisation import (
     Items,
     Member,
     Named,
+    Opaque,
     Pairs,
     Reading,
     Scalars,
@@ -224,6 +225,9 @@ SCALARS: dict[type, st.SearchStrategy[Any]] = {
 def values_of(shape: Shape) -> st.SearchStrategy[Any]:
     """Draw values of a shape, whatever they mean."""
     match shape:
+        case Opaque():
+            plain = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
+            return st.recursive(plain, lambda of: st.lists(of, max_size=2).map(tuple), max_leaves=3)
         case ClassShape(kind=devices.Version):
             return st.sampled_from(["1.2.3", "1.2.3-rc.1"]).map(devices.Version)
         case ClassShape(kind=devices.DeviceRequest, content=content):

@@ -224,6 +224,7 @@ class ClaimSearch:
         "claim",
         "is_plain",
         "looks_ahead",
+        "may_choose",
         "session",
         "task",
     )
@@ -237,6 +238,8 @@ class ClaimSearch:
         """Whether nothing is foreseen: each node is tried to the end."""
         self.asked = [d for d, wanted in enumerate(task.init_resreq) if wanted >= EPSILON]
         """The dimensions that the task requests."""
+        self.may_choose = session.may_choose(task)
+        """Whether plugins may choose something for it, of which others may hold too much."""
         self.looks_ahead = looks_ahead(session, task)
         """Whether nodes may accept it otherwise once others have left or come."""
         self._ahead: Sequence[NodeState] | None = None
@@ -260,7 +263,7 @@ class ClaimSearch:
         """Return whether the task fits on a node although nobody is evicted."""
         if self._ahead is None:
             return self.session.best_node(self.task, Fit.LATER) is not None
-        return any(node.fits(self.task, Fit.LATER) for node in self._ahead)
+        return any(self.session.fits(self.task, node, Fit.LATER) for node in self._ahead)
 
     @property
     def is_limited(self) -> bool:
@@ -307,6 +310,10 @@ class NodeShortage:
         search = self._search
         here = self._short_here(taken)
         limits = search.limits_once_gone(taken)
+        if not here and search.may_choose:
+            gone = [each for each in victims_of(taken) if each.node is self._node]
+            no_choice = search.session.no_choice(search.task, self._node, Fit.LATER, gone=gone)
+            here = here if no_choice is None else search.asked
         if (
             not here
             and self._is_refused

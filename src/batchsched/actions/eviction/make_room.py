@@ -168,6 +168,8 @@ class Claimant:
     """Why the limits of queues forbid it as long as nobody is evicted, if they do."""
     ways: Sequence[Unit] = ()
     """What others give up for it before anybody is evicted; see `giving_way`."""
+    may_choose: bool = field(init=False)
+    """Whether plugins may choose something for it, of which others may hold too much."""
     _ahead: Sequence[NodeState] | None = field(init=False, default=None)
     """The nodes that accept it as they will be, in the order in which they are searched.
 
@@ -175,6 +177,7 @@ class Claimant:
     """
 
     def __attrs_post_init__(self) -> None:
+        self.may_choose = self.session.may_choose(self.task)
         if looks_ahead(self.session, self.task):
             nodes = accepting_nodes(self.session, self.task)
             if nodes is None:
@@ -265,7 +268,19 @@ class Claimant:
 
     def fits_on(self, node: NodeState) -> bool:
         """Return whether there is room on a node although nobody is evicted."""
-        return self.shortfall(node).is_enough_with(())
+        return self.is_enough_on(node, self.shortfall(node), ())
+
+    def is_enough_on(
+        self, node: NodeState, shortfall: Shortfall, gone: Sequence[TaskState]
+    ) -> bool:
+        """Return whether it fits on a node, and plugins have a choice for it, without some tasks.
+
+        O(tasks x dimensions).
+        """
+        return shortfall.is_enough_with(gone) and (
+            not self.may_choose
+            or self.session.no_choice(self.task, node, Fit.LATER, gone=gone) is None
+        )
 
     def candidates_everywhere(self) -> list[TaskState]:
         """Return the Running tasks on all nodes that are within its scope."""
@@ -428,6 +443,28 @@ def choose_units(
             take(on_node[position])
             kept.append(units[position])
     return list({task.uid: task for unit in reversed(kept) for task in unit}.values())
+
+
+def choose_units_for(
+    session: Session,
+    task: TaskState,
+    node: NodeState,
+    units: Sequence[Unit],
+    shortfall: Shortfall,
+    fit: Fit,
+) -> list[TaskState] | None:
+    """Return what `choose_units` does, of units that leave enough to choose from, too."""
+    if not session.may_choose(task):
+        return choose_units(units, node, shortfall.is_enough_with)
+
+    def is_enough(taken: Sequence[Unit]) -> bool:
+        gone = [each for each in _members(taken) if each.node is node]
+        return shortfall.is_enough_with(gone) and (
+            session.no_choice(task, node, fit, gone=gone) is None
+        )
+
+    found = fewest_units(units, is_enough)
+    return None if found is None else _members(found)
 
 
 # The search
@@ -672,7 +709,7 @@ def _is_enough_on(
         gone = _members(taken)
         here = [victim for victim in gone if victim.node is node]
         return (
-            shortfall.is_enough_with(here)
+            claimant.is_enough_on(node, shortfall, here)
             and claimant.is_within_limits(gone)
             and (not cures or accepts_without(claimant.session, claimant.task, node, gone))
         )
@@ -896,7 +933,7 @@ class RememberedRoom:
         tightens = claimant.may_tighten_limits(task for unit in units for task in unit)
         if tightens:
             self._undecided.add(node.slot)
-        if tightens or claimant.looks_ahead:
+        if tightens or claimant.looks_ahead or claimant.may_choose:
             return RoomOn(claimant, [node]).fewest(node, units)
         chosen = choose_units(units, node, claimant.shortfall(node).is_enough_with)
         return None if chosen is None else Room(node, chosen)
@@ -1022,7 +1059,7 @@ class RoomWithinLimits(RoomOn):
             if shares_search and node.slot not in here:
                 continue
             shortfall = claimant.shortfall(node)
-            if shortfall.is_enough_with(()):
+            if claimant.is_enough_on(node, shortfall, ()):
                 if not shares_search:
                     yield node
                 shares_search = True
@@ -1032,7 +1069,8 @@ class RoomWithinLimits(RoomOn):
     def _choose(
         self, units: Sequence[Unit], is_enough: Callable[[Sequence[Unit]], bool]
     ) -> list[Unit] | None:
-        if self._claimant.may_tighten_limits(task for unit in units for task in unit):
+        claimant = self._claimant
+        if claimant.may_choose or claimant.may_tighten_limits(t for unit in units for t in unit):
             return fewest_units(units, is_enough)
         return fewest_by_halving(units, is_enough)
 
@@ -1106,10 +1144,14 @@ def _backfill_to_evict(
     units = units_in_order(session, session.plugins.revocable(task, candidates))
     room = Shortfall(task, node, Fit.LATER)
     if not ahead:
-        return choose_units(units, node, room.is_enough_with)
+        return choose_units_for(session, task, node, units, room, Fit.LATER)
 
     def has_room(taken: Sequence[Unit]) -> bool:
-        return room.is_enough_with([gone for gone in _members(taken) if gone.node is node])
+        gone = [each for each in _members(taken) if each.node is node]
+        return (
+            room.is_enough_with(gone)
+            and session.no_choice(task, node, Fit.LATER, gone=gone) is None
+        )
 
     found = fewest_ahead(session, task, node, units, has_room)
     return None if found is None else _members(found)

@@ -23,7 +23,7 @@ from batchsched.model.cluster import (
 )
 from batchsched.model.constraints import TaintEffect, Toleration, TolerationOperator
 from batchsched.model.devices import CounterSet, Device, DevicePick
-from batchsched.model.immutable import is_frozen_map
+from batchsched.model.immutable import EMPTY, is_frozen_map
 from batchsched.model.resources import Resource, ResourceLimit, exact
 from batchsched.model.topology import Topology
 from batchsched.model.validation.devices import (
@@ -32,6 +32,7 @@ from batchsched.model.validation.devices import (
     devices_of_task_problems,
 )
 from batchsched.model.validation.tasks import (
+    choice_problems,
     constraint_problems,
     dependency_cycle_faults,
     group_problems,
@@ -471,6 +472,7 @@ class _Check:
             and not task.holds
             and (task.index is None or (type(task.index) is int and task.index >= 0))
             and (task.devices is None or not any(self._device_problems(task)))
+            and (task.choices is EMPTY or not any(choice_problems(task.choices)))
         ):
             return False
         resreq, init_resreq, scoring = task.resreq, task.init_resreq, task.scoring_request
@@ -608,6 +610,7 @@ def task_problems(task: TaskInfo, nodes: Container[str], /) -> Problems:
         what = "a number in the group (an integer, 0 or more, or None)"
         yield from integer_problems("index", task.index, what, least=0)
     yield from devices_of_task_problems(task.claims, task.devices)
+    yield from choice_problems(task.choices)
 
 
 def _scoring_problems(scoring: object) -> Problems:

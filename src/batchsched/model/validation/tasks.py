@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from batchsched.causes import HoldKind
 from batchsched.errors import Fault
 from batchsched.model.cluster import (
+    DEVICES,
     Dependency,
     Hold,
     JobEvent,
@@ -41,9 +42,11 @@ from batchsched.model.validation.values import (
     each_problems,
     integer_problems,
     is_integer,
+    is_mapping,
     is_of,
     is_text,
     is_tuple,
+    items_of,
     member_problems,
     shown,
     text_map_problems,
@@ -284,6 +287,24 @@ def task_time_problems(task: TaskInfo) -> Problems:
     if task.estimate is not None:
         yield from duration_problems("estimate", task.estimate)
     yield from duration_problems("attained_service", task.attained_service)
+
+
+def choice_problems(choices: object) -> Problems:
+    """Yield the problems of what plugins have chosen for a task."""
+    if not is_mapping(choices):
+        yield "choices", f"expected a mapping such as a dict, got {shown(choices)}"
+        return
+    for plugin, choice in items_of(choices):
+        path = f"choices[{shown(plugin)}]"
+        if not is_text(plugin):
+            yield path, f"expected the name of a plugin, got {shown(plugin)}"
+        elif plugin == DEVICES:
+            yield path, "give it as devices"
+        else:
+            try:
+                frozenset((choice,))
+            except Exception:
+                yield path, f"expected something that can be hashed, got {shown(choice)}"
 
 
 def hold_problems(holds: object) -> Problems:

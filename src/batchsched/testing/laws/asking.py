@@ -245,6 +245,7 @@ def _of_nodes(trial: Trial) -> Iterator[_Asked]:
         "predicates": (Kind.PREDICATE, is_unfit),
         "node_scores": (Kind.SCORE, is_number),
         "node_key": (Kind.SCORE, is_tuple_of_integers),
+        "choose": (Kind.SCORE, is_hashable),
     }
     for task in trial.pending:
         functions = [

@@ -10,7 +10,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.extension_points import Verdict, Vote
 from batchsched.plugin.node_functions import NodeScore, Reads
 from batchsched.state.groups import Counting
-from batchsched.state.records import NodeState, TaskState
+from batchsched.state.records import Fit, NodeState, TaskState
 from batchsched.testing.laws.asking import (
     ANSWERS,
     VERDICTS,
@@ -352,6 +352,26 @@ def _expect_protected(
             trial.fail("shielded", law, seen)
 
 
+def check_choices(trial: Trial, moves: Sequence[Move]) -> None:
+    """What was chosen for a task on a node is chosen again as long as nothing else changes."""
+    choose = trial.function("choose")
+    if choose is None or trial.choose_now is None:
+        return
+    with trial.session.statement() as statement:
+        for drawn in moves:
+            moved = move(trial, statement, drawn)
+            if moved is None or moved[0].status is not TaskStatus.ALLOCATED:
+                continue
+            task, node = moved
+            chosen = task.choices.get(trial.subject.name)
+            statement.unallocate(task)
+            again = None if chosen is None else choose(task, node, Fit.NOW, kept=chosen)
+            if again != chosen:
+                law = "what it has chosen it chooses again, if that is kept and nothing has changed"
+                about = f"for task {task.uid!r} on node {node.name!r} it chose {chosen!r}"
+                trial.fail("choose", law, f"{about}, and, when that was kept, {again!r}")
+
+
 _VOTES = ("job_ready", "job_pipelined", "job_condition_ready")
 
 
@@ -395,6 +415,7 @@ CHECKS: Sequence[Callable[[Trial, Sequence[Move]], None]] = (
     check_claimant_keys,
     check_shields,
     check_normalise,
+    check_choices,
     check_minimum,
     check_scope,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import NoReturn, cast
@@ -254,22 +254,38 @@ class Trial:
 
     @property
     def node_functions(self) -> list[NodeFunction]:
-        """The plugin's predicates, scores and key of nodes, with extension points and functions."""
+        """The plugin's functions of tasks and nodes, with their extension points."""
         name, given = self.subject.name, self.session.plugins.predicates
         predicates = [each for owner, each in given if owner == name]
         return [
             *(("predicates", n, each, each.check) for n, each in enumerate(predicates)),
             *(("node_scores", n, each, each.score) for n, each in enumerate(self.scores)),
-            *self._key_of_nodes,
+            *self._signed("node_key", "node_key_signature", self.function("node_key")),
+            *self._signed("choose", "choice_signature", self.choose_now),
         ]
 
+    def _signed(
+        self,
+        point: str,
+        signature: str,
+        function: Callable[[TaskState, NodeState], object] | None,
+    ) -> Iterator[NodeFunction]:
+        sign = self.function(signature)
+        if function is not None:
+            reads = Reads.CLUSTER if sign is None else Reads.NODE
+            yield point, 0, Declared(reads, sign or per_task), function
+
     @property
-    def _key_of_nodes(self) -> list[NodeFunction]:
-        node_key, signature = self.function("node_key"), self.function("node_key_signature")
-        if node_key is None:
-            return []
-        reads = Reads.CLUSTER if signature is None else Reads.NODE
-        return [("node_key", 0, Declared(reads, signature or per_task), node_key)]
+    def choose_now(self) -> Callable[[TaskState, NodeState], object] | None:
+        """What the plugin chooses now; None where it is not asked, as the task does not fit."""
+        choose, sign = self.function("choose"), self.function("choice_signature")
+        if choose is None:
+            return None
+        return lambda task, node: (
+            None
+            if not node.fits(task) or (sign is not None and sign(task) is None)
+            else choose(task, node, Fit.NOW)
+        )
 
     @property
     def hints(self) -> EvictionHints:
@@ -359,8 +375,8 @@ def _evict(trial: Trial, statement: Statement, which: int) -> _Moved:
     return task, left
 
 
-def _fits_now(_trial: Trial, task: TaskState, node: NodeState) -> bool:
-    return node.fits(task)
+def _fits(fit: Fit, trial: Trial, task: TaskState, node: NodeState) -> bool:
+    return trial.session.fits(task, node, fit)
 
 
 def _fits_beside_reservations(trial: Trial, task: TaskState, node: NodeState) -> bool:
@@ -373,12 +389,13 @@ _Kind = tuple[
 
 # The simplest first: shrinking ends there.
 _MOVES: Sequence[_Kind | None] = (
-    (_fits_now, Statement.allocate),
-    (_fits_now, partial(Statement.allocate, is_backfill=True)),  # a rollback removes the mark
+    (partial(_fits, Fit.NOW), Statement.allocate),
+    # a rollback removes the mark
+    (partial(_fits, Fit.NOW), partial(Statement.allocate, is_backfill=True)),
     None,  # an eviction
-    (lambda _, task, node: node.fits(task, Fit.LATER), Statement.pipeline),
+    (partial(_fits, Fit.LATER), Statement.pipeline),
     # Whether or not backfill tasks are in the way, plugins receive the event.
-    (lambda _, task, node: node.fits(task, Fit.CONDITIONALLY), Statement.promise),
+    (partial(_fits, Fit.CONDITIONALLY), Statement.promise),
     (_fits_beside_reservations, Statement.reserve),
 )
 KINDS = len(_MOVES)

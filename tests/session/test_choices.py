@@ -1,0 +1,195 @@
+"""What plugins choose for tasks travels with them, and a task without a choice does not fit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.clusters import cluster, job, node
+from tests.support.cycles import Cycles
+from tests.support.slots import SlotsPlugin
+
+from batchsched import (
+    ActionOption,
+    CycleResult,
+    PluginOption,
+    Registry,
+    Scheduler,
+    SchedulerConfig,
+    SerialisationError,
+    Snapshot,
+    SnapshotError,
+    TaskStatus,
+    Tier,
+    default_registry,
+    next_snapshot,
+)
+from batchsched.live import TaskSucceeded
+from batchsched.testing import configs, snapshots
+
+NODE = node("n1", "4C4G")
+
+
+def registry() -> Registry:
+    known = default_registry()
+    known.register_plugin("slots", SlotsPlugin)
+    return known
+
+
+def deciding(
+    *actions: str,
+    plain: bool = False,
+    plugins: Sequence[str] = ("priority", "gang", "predicates", "nodeorder"),
+    **arguments: Any,
+) -> Scheduler:
+    slots = PluginOption(name="slots", arguments=arguments)
+    config = SchedulerConfig(
+        actions=[ActionOption(name=name) for name in actions],
+        tiers=[Tier(plugins=[slots, *(PluginOption(name=name) for name in plugins)])],
+    )
+    return Scheduler(config, registry(), plain=plain)
+
+
+def asking(*names: str, wanted: str = "any", priority: int = 1) -> list[Any]:
+    return [
+        evolve(
+            one, priority=priority, tasks=[evolve(t, labels={"slots": wanted}) for t in one.tasks]
+        )
+        for one in (job(name, "1C1G") for name in names)
+    ]
+
+
+def chosen(result: CycleResult) -> dict[str, Mapping[str, object]]:
+    return {bind.task_uid: dict(bind.choices) for bind in result.binds}
+
+
+def holding(name: str, slot: int | None, **more: Any) -> Any:
+    of = job(name, "1C1G@n1", **more)
+    choices = {} if slot is None else {"slots": slot}
+    return evolve(of, tasks=[evolve(task, choices=choices) for task in of.tasks])
+
+
+def test_a_bind_says_what_was_chosen_and_the_next_cycle_knows_it() -> None:
+    first = cluster([NODE], *asking("a", "b"))
+    result = deciding("allocate").schedule(first)
+    assert chosen(result) == {"a-1": {"slots": 0}, "b-1": {"slots": 1}}
+    after = next_snapshot(first, result, new_jobs=asking("c", "d"), now=1)
+    again = Snapshot.from_dict(json.loads(json.dumps(after.to_dict())))
+    assert again == after
+    result = deciding("allocate").schedule(again)
+    assert chosen(result) == {"c-1": {"slots": 2}}
+    assert CycleResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+    assert "no slot" in str(result.pending["d-1"])
+
+
+def test_a_task_that_ends_gives_its_choice_back() -> None:
+    cycles = Cycles(deciding("allocate", count=1), cluster([NODE], *asking("a", "b")))
+    assert chosen(cycles.cycle()) == {"a-1": {"slots": 0}}
+    cycles.step(TaskSucceeded("a-1"))
+    assert chosen(cycles.cycle()) == {"b-1": {"slots": 0}}
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+def test_only_who_has_what_is_to_be_chosen_is_evicted(action: str, plain: bool) -> None:
+    queues = ["q"] if action == "preempt" else ["q", "r"]
+    slots = {"u": 0, "v": 2, "w": None, "x": 1}
+    holders = [holding(name, slot, minimum=0) for name, slot in slots.items()]
+    claimant = asking("z", wanted="odd", priority=5)
+    if action == "reclaim":
+        holders = [evolve(each, queue="r") for each in holders]
+    snapshot = cluster([NODE], *holders, *claimant, queues=queues)
+    using = deciding("allocate", action, plain=plain)
+    if action == "reclaim":
+        plugins = ("gang", "predicates", "proportion")
+        using = deciding("allocate", action, plain=plain, plugins=plugins)
+    cycles = Cycles(using, snapshot)
+    result = cycles.cycle()
+    assert [each.task_uid for each in result.evictions] == ["x-1"]
+    assert [(p.task_uid, dict(p.choices)) for p in result.kept_promises] == [("z-1", {"slots": 1})]
+    cycles.step()
+    assert chosen(cycles.cycle())["z-1"] == {"slots": 1}
+
+
+def test_a_promise_of_what_another_task_has_by_now_ends() -> None:
+    (waiting,) = asking("z")
+    promised = evolve(
+        waiting.tasks[0], status=TaskStatus.PIPELINED, node_name="n1", choices={"slots": 1}
+    )
+    first = cluster([NODE], evolve(waiting, tasks=[promised]), holding("x", 1))
+    result = deciding("allocate").schedule(first)
+    assert [each.task_uid for each in result.dropped_promises] == []
+    assert chosen(result) == {"z-1": {"slots": 0}}  # it starts elsewhere, on the same node
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"devices": 1}, "give it as devices"),
+        ({"slots": [1]}, "expected something that can be hashed"),
+        ({1: 1}, "expected the name of a plugin"),
+        (3, "expected a mapping"),
+    ],
+)
+def test_choices_that_make_no_sense_are_refused(choices: Any, message: str) -> None:
+    running = job("a", "1C1G@n1")
+    with pytest.raises(SnapshotError, match=message):
+        cluster([NODE], evolve(running, tasks=[evolve(running.tasks[0], choices=choices)]))
+
+
+def test_what_only_the_plugin_understands_is_not_written() -> None:
+    running = holding("a", None)
+    strange = evolve(running, tasks=[evolve(running.tasks[0], choices={"slots": (1, object)})])
+    with pytest.raises(
+        SerialisationError, match=r"jobs\['default/a'\].tasks\['a-1'\].choices\['slots'\]"
+    ):
+        cluster([NODE], strange).to_dict()
+
+
+SNAPSHOTS = snapshots(labels={"slots": ["any", "odd"]}, max_nodes=3, max_tasks=3)
+CONFIGS = configs(extra_plugins=[PluginOption(name="slots", arguments={"count": 2})])
+UNDECLARED = configs(
+    extra_plugins=[PluginOption(name="slots", arguments={"count": 2, "declares": False})]
+)
+
+
+@given(SNAPSHOTS, st.one_of(CONFIGS, UNDECLARED))
+@settings(max_examples=100, deadline=None)
+def test_a_cycle_with_choices_decides_the_same_by_plain_definitions(
+    snapshot: Snapshot, config: SchedulerConfig
+) -> None:
+    fast = Scheduler(config, registry()).schedule(snapshot)
+    assert Scheduler(config, registry(), plain=True).schedule(snapshot) == fast
+
+
+@given(SNAPSHOTS, CONFIGS)
+@settings(max_examples=60, deadline=None)
+def test_no_two_tasks_have_the_same_and_a_living_cluster_decides_as_one_from_scratch(
+    snapshot: Snapshot, config: SchedulerConfig
+) -> None:
+    using = Scheduler(config, registry())
+    cycles = Cycles(using, snapshot)
+    for _ in range(3):
+        before = cycles.snapshot
+        result = cycles.cycle()
+        assert result == using.schedule(before)
+        for bind in result.binds:
+            info = next(t for each in before.jobs for t in each.tasks if t.uid == bind.task_uid)
+            assert ("slots" in bind.choices) == ("slots" in info.labels)
+            assert info.labels.get("slots") != "odd" or bind.choices["slots"] == 1
+        cycles.step()
+        _expect_distinct(cycles.snapshot)
+
+
+def _expect_distinct(snapshot: Snapshot) -> None:
+    taken: set[tuple[str | None, object]] = set()
+    for task in (task for each in snapshot.jobs for task in each.tasks):
+        if "slots" in task.choices and task.status.occupies:
+            place = task.node_name, task.choices["slots"]
+            assert place not in taken
+            taken.add(place)
