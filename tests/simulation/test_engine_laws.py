@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from math import inf, nextafter
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from batchsched.simulation import (
     NodeUp,
     Perfect,
     Policy,
+    Requested,
     Reservation,
     Run,
     Scaled,
@@ -44,9 +46,11 @@ from batchsched.simulation import (
     Speed,
     Srsf,
     Srtf,
+    Start,
     Ties,
     ToRequest,
     View,
+    Wake,
     Workload,
     failures,
     simulate,
@@ -414,6 +418,81 @@ def test_easy_on_nodes_of_one_processor_is_the_action_plan(workload: Workload, d
     assert (
         simulate(same, Easy(depth=depth), engine="general").jobs["start"] == planned.jobs["start"]
     )
+
+
+class EasyAnew(Policy):
+    """EASY that keeps nothing between its passes."""
+
+    predictor = Requested()
+
+    def __init__(self, **given_: Any) -> None:
+        self._easy = Easy(**given_)
+
+    def decide(self, view: View, /) -> Iterable[Decision]:
+        return self._easy.decide(view)
+
+
+class ConservativeAnew(Policy):
+    """Conservative backfilling that keeps its promises alone, and takes them anew at each pass."""
+
+    predictor = Requested()
+
+    def begin(self, workload: Workload, /) -> ConservativeAnew:
+        again = ConservativeAnew()
+        again.promises = dict[JobId, Any]()
+        return again
+
+    def decide(self, view: View, /) -> Iterable[Decision]:
+        now, profile, promises = view.now, view.profile(), self.promises
+        at_once = nextafter(now, inf)
+        waiting = {job.id for job in view.waiting}
+        for each, (start, places) in list(promises.items()):
+            moments = [start] if start > at_once else [now, at_once]
+            fitting = (time for time in moments if profile.take(each, time, places))
+            time = next(fitting, None) if each in waiting else None
+            del promises[each]
+            if time is not None:
+                promises[each] = (time, places)
+        for job in view.waiting:
+            before = promises.get(job.id)
+            if before is not None and any(cause.early for cause in view.causes) and before[0] > now:
+                profile.give(job, *before)
+            elif before is not None:
+                continue
+            found = profile.earliest(job)
+            if before is not None and (found is None or found[0] >= before[0]):
+                if found is not None:
+                    profile.give(job, *found)
+                assert profile.take(job, *before)
+                found = before
+            if found is not None:
+                promises[job.id] = found
+        for job in view.waiting:
+            start, places = promises.get(job.id, (inf, ()))
+            if start <= now:
+                del promises[job.id]
+                yield Start(job.id, places)
+        yield Wake(min((at for at, _ in promises.values() if at > at_once), default=inf))
+
+
+@pytest.mark.parametrize(
+    ("policy", "anew"),
+    [
+        (Easy(), EasyAnew()),
+        (Easy(depth=3, backfill="shortest"), EasyAnew(depth=3, backfill="shortest")),
+        (Conservative(), ConservativeAnew()),
+    ],
+    ids=str,
+)
+@few
+@given(world=worlds(), alike=workloads(bounds=False))
+def test_what_backfilling_keeps_between_its_passes_changes_nothing(
+    policy: Policy, anew: Policy, world: tuple[Workload, dict[str, Any]], alike: Workload
+) -> None:
+    for workload, given_ in (world, (alike, {"engine": "general"})):
+        kept, other = (simulate(workload, one, **given_) for one in (policy, anew))
+        assert kept.jobs == other.jobs
+        assert kept.placements() == other.placements()
 
 
 class Newest(Policy):

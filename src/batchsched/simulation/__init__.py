@@ -76,6 +76,7 @@ from batchsched.simulation.predictors import (
     ToRequest,
 )
 from batchsched.simulation.preemptive import LeastAttainedService, Srsf, Srtf, SrtfInRounds
+from batchsched.simulation.profile import Profile
 from batchsched.simulation.record import Comparison, Difference, State
 from batchsched.simulation.run import Run, simulate
 from batchsched.simulation.scheduled import Scheduled
@@ -89,7 +90,7 @@ from batchsched.simulation.sweeps import (
     nodes_needed,
     sweep,
 )
-from batchsched.simulation.view import Profile, View
+from batchsched.simulation.view import View
 from batchsched.simulation.work import After, ByDistance, ByModel, Checkpoint, Cost, NoCost, Speed
 from batchsched.simulation.workload import Job, Machine, Workload
 

@@ -1,11 +1,9 @@
-"""The books of the general engine: nodes, what is free there, what jobs hold, and the profile."""
+"""The books of the general engine: nodes, what is free there, and what jobs hold."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import inf, nextafter
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import add, sub
 
 from batchsched.model.cluster import NodeInfo, TaskInfo
 from batchsched.model.resources import Resource
@@ -23,12 +21,18 @@ Pairs = tuple[tuple[str, int], ...]
 class Kind:
     """Tasks that are alike: what each needs, and which nodes accept it."""
 
-    __slots__ = ("_accepted", "hold", "info", "start")
+    __slots__ = ("_accepted", "hold", "info", "needs", "start")
 
     def __init__(self, start: Vector, hold: Vector, info: TaskInfo | None) -> None:
         self.start = start
         self.hold = hold
         self.info = info
+        self.needs = [
+            (place, first, each)
+            for place, (first, each) in enumerate(zip(start, hold, strict=True))
+            if first
+        ]
+        """The dimensions that it needs: index, what it needs to start, and what it then holds."""
         self._accepted = dict[int, bool]()
 
     def accepts(self, node: NodeBook) -> bool:
@@ -42,12 +46,12 @@ class Kind:
 
     def room(self, free: Sequence[int], most: int) -> int:
         """Return how many of `most` such tasks fit into what is free. O(dimensions)."""
-        for start, hold, there in zip(self.start, self.hold, free, strict=True):
-            if start:
-                if start > there:
-                    return 0
-                if hold and start + hold * (most - 1) > there:
-                    most = 1 + (there - start) // hold
+        for place, start, hold in self.needs:
+            there = free[place]
+            if start > there:
+                return 0
+            if hold and start + hold * (most - 1) > there:
+                most = 1 + (there - start) // hold
         return most
 
 
@@ -170,6 +174,15 @@ class Books:
             NodeBook(index, info, self.vector(info.allocatable)) for index, info in enumerate(infos)
         ]
         self.named = {info.name: index for index, info in enumerate(infos)}
+        self.open = list(self.nodes)
+        """The nodes that take tasks: in service and not drained."""
+        self.has_reservations = False
+        self.has_limits = any(info.max_tasks is not None for info in infos)
+
+    def set_node(self, node: NodeBook, *, in_service: bool, drained: bool) -> None:
+        """Note whether a node is in service, and whether it is drained."""
+        node.in_service, node.drained = in_service, drained
+        self.open = [each for each in self.nodes if each.in_service and not each.drained]
 
     def vector(self, amounts: Resource) -> Vector:
         """Return amounts as a vector of the dimensions that nodes offer."""
@@ -217,25 +230,21 @@ class Books:
 
     def free_processors(self) -> int:
         """Return the whole cpus that are free on nodes that take tasks."""
-        return sum(
-            node.free[0] // CPU for node in self.nodes if node.in_service and not node.drained
-        )
+        return sum([node.free[0] // CPU for node in self.open])
 
     def hold(self, job: int, shape: Shape, node: int, kind: int, count: int) -> None:
         """Take (or, if `count` is negative, give back) what tasks hold on a node."""
         book = self.nodes[node]
-        hold = shape.kinds[kind].hold
-        book.free = tuple(
-            free - amount * count for free, amount in zip(book.free, hold, strict=True)
-        )
+        amounts = [amount * count for amount in shape.kinds[kind].hold]
+        book.free = tuple(map(sub, book.free, amounts))
         book.tasks += count
-        held = book.held.get(job)
-        if held is None:
-            held = book.held[job] = [0] * (len(hold) + 1)
-        for place, amount in enumerate(hold):
-            held[place] += amount * count
-        held[-1] += count
-        if not held[-1]:
+        amounts.append(count)
+        before = book.held.get(job)
+        if before is not None:
+            amounts = [*map(add, before, amounts)]
+        if amounts[-1]:
+            book.held[job] = amounts
+        else:
             del book.held[job]
 
 
@@ -254,220 +263,3 @@ def books_of_machine(machine: Machine, *, as_pool: bool) -> Books:
             for number in range(machine.nodes)
         ]
     )
-
-
-# What is free over time
-
-
-class _Steps:
-    """What is free on a node as a step function of time, from now on."""
-
-    __slots__ = ("decreases", "free", "times")
-
-    def __init__(
-        self, now: float, free: Vector, ends: Iterable[tuple[float, Sequence[int]]]
-    ) -> None:
-        self.times = [now]
-        self.free = [free]
-        self.decreases = False
-        """Whether anything is taken, so that less may be free later than before."""
-        at_once = nextafter(now, inf)
-        for end, held in ends:
-            if end == inf:
-                break
-            moment = max(end, at_once)
-            free = tuple([a + b for a, b in zip(free, held, strict=False)])
-            if moment == self.times[-1]:
-                self.free[-1] = free
-            else:
-                self.times.append(moment)
-                self.free.append(free)
-
-    def room(self, kind: Kind, start: float, end: float, most: int) -> int:
-        """Return how many of `most` such tasks fit at every time from start until end."""
-        times = self.times
-        place = bisect_right(times, start) - 1
-        most = kind.room(self.free[place], most)
-        if self.decreases:
-            place += 1
-            while most and place < len(times) and times[place] < end:
-                most = kind.room(self.free[place], most)
-                place += 1
-        return most
-
-    def take(self, hold: Vector, count: int, start: float, end: float) -> None:
-        """Subtract what tasks hold from start until end (negative: put it back)."""
-        self.decreases = True
-        first = self._step_at(start)
-        last = len(self.times) if end == inf else self._step_at(end)
-        for place in range(first, last):
-            self.free[place] = tuple(
-                [free - amount * count for free, amount in zip(self.free[place], hold, strict=True)]
-            )
-
-    def _step_at(self, time: float) -> int:
-        place = bisect_left(self.times, time)
-        if place == len(self.times) or self.times[place] != time:
-            self.times.insert(place, time)
-            self.free.insert(place, self.free[place - 1])
-        return place
-
-
-class Asking(Protocol):
-    """A job that asks for places, as the profile sees it."""
-
-    @property
-    def index(self) -> int:
-        """Its index in the workload."""
-        ...
-
-    @property
-    def shape(self) -> Shape:
-        """What it needs."""
-        ...
-
-    @property
-    def duration(self) -> float:
-        """For how long it is expected to run."""
-        ...
-
-
-class Timeline:
-    """What is free on each node that takes tasks, over time, less what plans take."""
-
-    def __init__(self, books: Books, now: float, expected: Callable[[int], float]) -> None:
-        self._now = now
-        self._nodes = books.nodes
-        self._open = [node for node in books.nodes if node.in_service and not node.drained]
-        self.free_now = sum([node.free[0] for node in self._open])
-        """The cpu that is free now, in thousandths."""
-        self._limited = any(node.info.max_tasks is not None for node in self._open)
-        self._expected = expected
-        self._steps = dict[int, _Steps]()
-        self._tasks = dict[int, int]()
-
-    def _of(self, node: NodeBook) -> _Steps:
-        steps = self._steps.get(node.index)
-        if steps is None:
-            expected = self._expected
-            ends = sorted([(expected(job), held) for job, held in node.held.items()])
-            steps = self._steps[node.index] = _Steps(self._now, node.free, ends)
-        return steps
-
-    def end_of(self, start: float, duration: float) -> float:
-        """Return the end of a run; always after its start."""
-        end = start + duration
-        return end if end > start else nextafter(start, inf)
-
-    def place(self, job: Asking, start: float) -> list[tuple[int, int, int]] | None:
-        """Take places for what a job needs; return node, kind and count of each; None: no room.
-
-        What starts now goes to nodes where it could not stay for ever, if it fits there; what
-        starts later to nodes where it does not fit from now on. Among equals, the first by name.
-        """
-        shape = job.shape
-        if start == self._now and shape.cpu > self.free_now:
-            return None
-        end = self.end_of(start, job.duration)
-        taken: list[tuple[int, int, int]] = []
-        for kind_index, count in shape.needed:
-            found = self._rooms(job, shape.kinds[kind_index], count, start, end)
-            if found is None:
-                self.put_back(job, taken, start)
-                return None
-            for node, some in found:
-                self._take(job, node.index, kind_index, some, start, end)
-                taken.append((node.index, kind_index, some))
-        return taken
-
-    def _rooms(
-        self, job: Asking, kind: Kind, count: int, start: float, end: float
-    ) -> list[tuple[NodeBook, int]] | None:
-        """Return nodes for tasks that are alike, and how many go to each; None: no room."""
-        now = self._now
-        found: list[tuple[NodeBook, int]] = []
-        later: list[tuple[NodeBook, int]] = []
-        is_alone = len(self._open) == 1
-        for node in self._open:
-            if not kind.accepts(node):
-                continue
-            if node.reservations and node.is_closed(job.index, start, end):
-                continue
-            steps = self._steps.get(node.index) or self._of(node)
-            room = steps.room(kind, start, end, count)
-            limit = node.info.max_tasks
-            if room and limit is not None:
-                room = min(room, limit - self._tasks.get(node.index, node.tasks))
-            if room <= 0:
-                continue
-            stays = not is_alone and steps.room(kind, now, inf, 1) > 0
-            if stays and not (node.reservations and node.is_closed(job.index, now, inf)):
-                later.append((node, room))  # it fits from now on, for ever
-                continue
-            if room >= count:
-                found.append((node, count))
-                return found
-            found.append((node, room))
-            count -= room
-        for node, room in later:
-            found.append((node, min(room, count)))
-            count -= room
-            if count <= 0:
-                return found
-        return None
-
-    def _take(
-        self, job: Asking, node: int, kind: int, count: int, start: float, end: float
-    ) -> None:
-        hold = job.shape.kinds[kind].hold
-        self._steps[node].take(hold, count, start, end)
-        if start == self._now:
-            self.free_now -= hold[0] * count
-        if self._limited:
-            self._tasks[node] = self._tasks.get(node, self._nodes[node].tasks) + count
-
-    def put_back(self, job: Asking, places: Iterable[tuple[int, int, int]], start: float) -> None:
-        """Undo `place`."""
-        end = self.end_of(start, job.duration)
-        for node, kind, count in places:
-            self._take(job, node, kind, -count, start, end)
-
-    def take_again(self, job: Asking, places: Iterable[tuple[int, int, int]], start: float) -> bool:
-        """Take the same places, or none if one does not fit; return whether they were taken."""
-        end = self.end_of(start, job.duration)
-        taken: list[tuple[int, int, int]] = []
-        for node, kind_index, count in places:
-            kind, book = job.shape.kinds[kind_index], self._nodes[node]
-            if (
-                not book.in_service
-                or book.drained
-                or book.is_closed(job.index, start, end)
-                or self._of(book).room(kind, start, end, count) < count
-            ):
-                self.put_back(job, taken, start)
-                return False
-            self._take(job, node, kind_index, count, start, end)
-            taken.append((node, kind_index, count))
-        return True
-
-    def moments(self) -> list[float]:
-        """Return now, and the times at which more becomes free, ascending."""
-        found = {self._now}
-        for node in self._open:
-            found.update(self._of(node).times)
-            found.update(end for _, end, _ in node.reservations if end > self._now)
-        return sorted(found)
-
-    def earliest(self, job: Asking) -> tuple[float, list[tuple[int, int, int]]] | None:
-        """Take places at the first moment at which there are any; None: there are never."""
-        moments = self.moments()
-        if len(self._open) == len(job.shape.needed) == 1 and not self._open[0].reservations:
-            [(kind, count)] = job.shape.needed
-            one, steps = job.shape.kinds[kind], self._of(self._open[0])
-            both = zip(steps.times, steps.free, strict=True)
-            moments = [time for time, free in both if one.room(free, count) >= count]
-        for moment in moments:
-            places = self.place(job, moment)
-            if places is not None:
-                return moment, places
-        return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf
@@ -265,6 +265,7 @@ class _Simulation:
             for node in one.nodes:
                 book = self._state.books.nodes[self._node_of[node]]
                 book.reservations.append((one.start, one.end, jobs))
+                self._state.books.has_reservations = True
 
     # The loop
 
@@ -365,6 +366,7 @@ class _Simulation:
         self._ends[job.index] = now
         job.released = 0
         job.version += 1
+        job.seen = job.info = job.uids = None  # they may be asked for again, but seldom are
         self._state.unended.pop(job.index, None)
         if self._prediction is not None:
             self._prediction.ended(job.index, self._runs[job.index])
@@ -394,6 +396,7 @@ class _Simulation:
         job.corrections += 1
         job.estimate = estimate
         job.seen = None
+        job.duration = state.duration(job)
         del state.running[bisect_left(state.running, (job.expected, index))]
         job.advance(exact(state.now))
         end = state.expect(job)
@@ -452,7 +455,7 @@ class _Simulation:
             if job.holding is not None:
                 self._let_go(job)
             else:
-                self._unqueue(job)
+                self._state.unqueue(job)
             job.version += 1
             state.unended.pop(index, None)
             state.cause("failed" if ending == "failed" else "cancelled", job.id, early=early)
@@ -469,17 +472,17 @@ class _Simulation:
                 return False
             if not node.in_service:
                 self._down.append((index, self._down_since.pop(index), now))
-            node.in_service, node.drained = True, False
+            state.books.set_node(node, in_service=True, drained=False)
             state.cause("up", name, early=True)
             return True
         if not node.in_service or (node.drained and isinstance(incident, NodeDrained)):
             return False
         if isinstance(incident, NodeDrained):
-            node.drained = True
+            state.books.set_node(node, in_service=True, drained=True)
             state.cause("drained", name)
             return True
         self._stop_all_on(index, frozenset())
-        node.in_service, node.drained = False, False
+        state.books.set_node(node, in_service=False, drained=False)
         self._down_since[index] = now
         state.cause("down", name)
         return True
@@ -502,12 +505,6 @@ class _Simulation:
 
     # Stops, and the queue
 
-    def _unqueue(self, job: Job) -> None:
-        queue = self._state.queue
-        place = bisect_left(queue, job.queued, key=lambda each: each.queued)
-        assert queue[place] is job
-        del queue[place]
-
     def _stop(self, job: Job, *, told: bool = False) -> None:
         """Stop a job: it waits again with what it kept, or has ended, if that is all."""
         state = self._state
@@ -526,8 +523,7 @@ class _Simulation:
             return
         if began:
             job.stops += 1
-        job.seen = None
-        insort(state.queue, job, key=lambda each: each.queued)
+        state.enqueue(job)
         if told:
             state.cause("stop", job.id, early=True)
 
@@ -640,7 +636,7 @@ class _Simulation:
             holding = state.holding_of(job, decision.places, who)
         cost = state.restart_cost(job) if decision.cost is None else exact(decision.cost)
         state.take(job, holding, None, who)
-        self._unqueue(job)
+        self._state.unqueue(job)
         state.change_holding(job, holding)
         job.owed = cost
         self._begun(job)

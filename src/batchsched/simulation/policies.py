@@ -25,6 +25,7 @@ from batchsched.simulation.pool import (
     run_on_pool,
 )
 from batchsched.simulation.predictors import Corrector, Predictor, Requested
+from batchsched.simulation.profile import Profile
 from batchsched.simulation.settings import Outcome, Passes, Settings
 from batchsched.simulation.view import View
 from batchsched.simulation.work import Checkpoint
@@ -289,56 +290,13 @@ class Easy(Policy):
             only_if_it_fits=self.on_arrival == "if-it-fits",
         )
 
-    def decide(self, view: View, /) -> Iterator[Decision]:
+    def begin(self, workload: Workload, /) -> Decides:  # noqa: ARG002
+        """Return what decides in a new simulation: it keeps the profile while only jobs arrive."""
+        return _Backfilling(self)
+
+    def decide(self, view: View, /) -> Iterable[Decision]:
         """Start what fits now and delays no promised start."""
-        waiting = view.waiting
-        # Whoever failed before fails later with as much room, too: unless the order may change
-        # with time, or what is expected of running jobs.
-        is_same = self.order is None and self.corrector is None and not view.is_late
-        may_pass_over = self.on_arrival == "if-it-fits" or is_same
-        if not waiting or (may_pass_over and self._only_others_came(view)):
-            return
-        profile = view.profile()
-        promised = tried = 0
-        for job in waiting:
-            if promised >= self.depth:
-                break
-            tried += 1
-            places = profile.place(job)
-            if places is not None:
-                yield Start(job.id, places)
-            elif profile.earliest(job) is not None:
-                promised += 1
-        rest = waiting[tried:]
-        for job in self._backfill_order(rest, view.now):
-            if job.info is None and job.processors > profile.free:
-                continue
-            places = profile.place(job)
-            if places is not None:
-                yield Start(job.id, places)
-
-    def _backfill_order(self, jobs: Sequence[WaitingJob], now: float) -> Sequence[WaitingJob]:
-        if self.backfill == "arrival":
-            return jobs
-        if self.backfill == "shortest":
-            return sorted(jobs, key=lambda job: job.duration)
-        key = self.backfill
-        assert callable(key)
-        return sorted(jobs, key=lambda job: key(job, now))  # type: ignore[arg-type,return-value]
-
-    def _only_others_came(self, view: View) -> bool:
-        """Return whether nothing has happened but arrivals of jobs that do not fit."""
-        for cause in view.causes:
-            if cause.kind != "arrival":
-                return False
-            job = view.job(cause.what)
-            if job.info is None and job.processors > view.free:
-                continue
-            places = view.place(job)
-            if places is not None:
-                view.give(cause.what, places)
-                return False
-        return True
+        return _Backfilling(self).decide(view)
 
     def __str__(self) -> str:
         names = {"arrival": "EASY", "shortest": "EASY-SJBF"}
@@ -349,6 +307,71 @@ class Easy(Policy):
         if self.depth != 1:
             beliefs += f", depth {self.depth}"
         return f"{name} ({beliefs})"
+
+
+class _Backfilling:
+    """EASY backfilling during one simulation."""
+
+    def __init__(self, policy: Easy) -> None:
+        self._policy = policy
+        self._profile: Profile | None = None
+        """That of the pass before, with what is promised."""
+        self._promised = 0
+        self._started: list[JobId] = []
+
+    def decide(self, view: View, /) -> Iterator[Decision]:
+        policy, only_came = self._policy, all(each.kind == "arrival" for each in view.causes)
+        if only_came and policy.on_arrival == "if-it-fits" and not self._any_fits(view):
+            return
+        waiting: Sequence[WaitingJob]
+        # Whoever failed before fails later with as much room, too: unless the order may change
+        # with time, or what is expected of running jobs.
+        may_keep = policy.order is None and policy.corrector is None
+        kept = self._profile if only_came and may_keep else None
+        if kept is not None and kept.move_on(self._started):
+            profile, promised = kept, self._promised
+            waiting = [view.job(each.what) for each in view.causes]
+        else:
+            waiting, promised = view.waiting, 0
+            if not waiting:
+                self._profile = None
+                return
+            profile = view.profile()
+        tried, depth, started = 0, policy.depth, list[JobId]()
+        while tried < len(waiting) and promised < depth:
+            job = waiting[tried]
+            tried += 1
+            places = profile.place(job)
+            if places is not None:
+                started.append(job.id)
+                yield Start(job.id, places)
+            elif profile.earliest(job) is not None:
+                promised += 1
+        free = profile.free
+        rest = [job for job in waiting[tried:] if job.processors <= free or job.info is not None]
+        for job in self._in_order(rest, view.now):
+            if job.processors <= free or job.info is not None:
+                places = profile.place(job)
+                if places is not None:
+                    free = profile.free
+                    started.append(job.id)
+                    yield Start(job.id, places)
+        self._profile, self._promised, self._started = profile, promised, started
+
+    def _any_fits(self, view: View) -> bool:
+        """Return whether any job that has arrived fits now."""
+        jobs = [view.job(cause.what) for cause in view.causes]
+        return any(
+            view.place(job) is not None
+            for job in jobs
+            if job.info is not None or job.processors <= view.free
+        )
+
+    def _in_order(self, jobs: Sequence[WaitingJob], now: float) -> Sequence[WaitingJob]:
+        key = self._policy.backfill
+        if callable(key):
+            return sorted(jobs, key=lambda job: key(job, now))  # type: ignore[arg-type,return-value]
+        return jobs if key == "arrival" else sorted(jobs, key=lambda job: job.duration)
 
 
 @frozen(kw_only=True)
@@ -383,11 +406,11 @@ class Conservative(Policy):
 
     def begin(self, workload: Workload, /) -> Decides:  # noqa: ARG002
         """Return what decides in a new simulation: it keeps the promises."""
-        return _Promising()
+        return _Promising(self)
 
     def decide(self, view: View, /) -> Iterable[Decision]:
         """Start what fits now if nothing was promised before."""
-        return _Promising().decide(view)
+        return _Promising(self).decide(view)
 
     def __str__(self) -> str:
         beliefs = f"{self.predictor}"
@@ -399,17 +422,69 @@ class Conservative(Policy):
 class _Promising:
     """The promises of conservative backfilling on nodes."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: Conservative) -> None:
         self._promises = dict[JobId, tuple[float, Pairs]]()
+        self._may_keep = policy.corrector is None
+        self._profile: Profile | None = None
+        """That of the pass before, with all that is promised."""
+        self._runs = dict[JobId, tuple[float, Pairs]]()
+        """The expected ends and the places of running jobs in it."""
+        self._started: list[JobId] = []
 
     def decide(self, view: View, /) -> Iterator[Decision]:
         waiting = view.waiting
-        if not waiting:
-            self._promises.clear()
-            return
-        now, profile = view.now, view.profile()
-        known = {job.id for job in waiting}
+        promises, now = self._promises, view.now
         at_once = nextafter(now, inf)
+        profile = self._kept(view)
+        if profile is None:
+            profile = self._renewed(view)
+        early = any(cause.early for cause in view.causes)
+        for job in waiting:
+            before = promises.get(job.id)
+            if before is None:
+                found = profile.earliest(job)
+                if found is not None:
+                    promises[job.id] = found
+            elif early and before[0] > now:
+                profile.give(job, *before)
+                found = profile.earliest(job, before[0])
+                if found is not None:
+                    promises[job.id] = found
+                else:
+                    profile.take(job, *before)
+        self._started = started = [each for each, (start, _) in promises.items() if start <= now]
+        for each in [job.id for job in waiting if job.id in started] if started else ():
+            _, places = promises.pop(each)
+            self._runs[each] = (now + view.job(each).duration, places)
+            yield Start(each, places)
+        yield Wake(min((at for at, _ in promises.values() if at > at_once), default=inf))
+        self._profile = None if view.is_late else profile
+
+    def _kept(self, view: View) -> Profile | None:
+        """Return the profile of the pass before, if it is right now; None: it is not."""
+        profile = self._profile
+        known = all(
+            cause.kind in ("arrival", "wake") or (cause.kind == "end" and cause.what in self._runs)
+            for cause in view.causes
+        )
+        if profile is None or not (self._may_keep and known and profile.move_on(self._started)):
+            return None
+        for cause in view.causes:
+            if cause.kind == "end":
+                end, places = self._runs.pop(cause.what)
+                if cause.early:
+                    profile.give(cause.what, view.now, places, end)
+        return profile
+
+    def _renewed(self, view: View) -> Profile:
+        """Return a new profile; promises that fit no more are forgotten."""
+        now, profile = view.now, view.profile()
+        known = {job.id for job in view.waiting}
+        at_once = nextafter(now, inf)
+        self._runs = {
+            job.id: (inf if job.expected_end is None else job.expected_end, job.places)
+            for job in view.running
+        }
         for each, (start, places) in list(self._promises.items()):
             # Who is promised to start at once starts as soon as those have gone who end at once.
             moments = (start,) if start > at_once else (now, at_once)
@@ -419,25 +494,4 @@ class _Promising:
                 del self._promises[each]
             else:
                 self._promises[each] = (time, places)
-        early = any(cause.early for cause in view.causes)
-        for job in waiting:
-            before = self._promises.get(job.id)
-            if before is None:
-                found = profile.earliest(job)
-                if found is not None:
-                    self._promises[job.id] = found
-            elif early and before[0] > now:
-                profile.give(job, *before)
-                found = profile.earliest(job)
-                if found is not None and found[0] < before[0]:
-                    self._promises[job.id] = found
-                else:
-                    if found is not None:
-                        profile.give(job, *found)
-                    profile.take(job, *before)
-        for job in waiting:
-            start, places = self._promises.get(job.id, (inf, ()))
-            if start <= now:
-                del self._promises[job.id]
-                yield Start(job.id, places)
-        yield Wake(min((at for at, _ in self._promises.values() if at > at_once), default=inf))
+        return profile

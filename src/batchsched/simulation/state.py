@@ -6,6 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import inf, nextafter
+from operator import add
 from typing import cast
 
 from attrs import evolve
@@ -45,6 +46,10 @@ def at_or_after(number: Exact) -> float:
     return time if Fraction(time) >= number else nextafter(time, inf)
 
 
+AnyJob = JobId | WaitingJob | RunningJob
+"""A job, or its id."""
+
+
 class Job:
     """A job during a simulation."""
 
@@ -55,7 +60,9 @@ class Job:
         "began",
         "checkpoint",
         "corrections",
+        "cost",
         "done",
+        "duration",
         "estimate",
         "expected",
         "first_estimate",
@@ -89,11 +96,15 @@ class Job:
         self.shape = shape
         self.run = run
         self.checkpoint = checkpoint
+        self.cost = exact(checkpoint.cost) if checkpoint.every else 0
+        """The seconds that it takes to save its work, each time."""
         self.arrived: float = 0
         self.queued = 0
         """The place in the order of arrivals."""
         self.estimate: float = inf
         self.first_estimate: float = inf
+        self.duration: float = inf
+        """For how long it would run from its next start on, as far as known."""
         self.corrections = 0
         self.holding: Holding | None = None
         self.held_since: float = 0
@@ -125,26 +136,20 @@ class Job:
         self.info: JobInfo | None = None
         self.uids: dict[str, int] | None = None
 
-    @property
-    def duration(self) -> float:
-        """For how long it would run, as far as known; it must have been seen."""
-        assert self.seen is not None
-        return self.seen.duration
-
     def _seconds(self, begin: Exact, work: Exact, rate: Exact) -> Exact:
         """Return how long work takes from one point to another, saving included."""
         left = work - begin
         if left <= 0 or not rate:
             return 0
         seconds = left if rate == 1 else Fraction(left) / rate
-        return seconds + self._saves(begin, work) * exact(self.checkpoint.cost)
+        return seconds + self._saving(begin, work) if self.cost else seconds
 
-    def _saves(self, begin: Exact, work: Exact) -> int:
-        every = self.checkpoint.every
-        if not every or not self.checkpoint.cost:
+    def _saving(self, begin: Exact, work: Exact) -> Exact:
+        """Return how long saving takes, from one point of its work to another."""
+        if not self.cost:
             return 0
-        step = exact(every)
-        return int(max(0, -(-work // step) - 1 - begin // step))
+        step = exact(self.checkpoint.every or 0)
+        return max(0, -(-work // step) - 1 - begin // step) * self.cost
 
     def seconds_until(self, work: Exact) -> Exact:
         """Return how long it takes until it has done so much work, at its rate."""
@@ -161,13 +166,12 @@ class Job:
         if not self.rate or not passed:
             return
         if passed >= self.seconds_until(self.run):
-            saves = self._saves(self.done, self.run) * exact(self.checkpoint.cost)
-            self.overhead += self.saving + self.owed + saves
+            self.overhead += self.saving + self.owed + self._saving(self.done, self.run)
             self.owed = self.saving = 0
             self.done = self.run
-            every = self.checkpoint.every
-            if every and self.checkpoint.cost:
-                self.kept = max(self.kept, (-(-self.run // exact(every)) - 1) * exact(every))
+            if self.cost:
+                step = exact(self.checkpoint.every or 0)
+                self.kept = max(self.kept, (-(-self.run // step) - 1) * step)
             return
         while passed:
             if self.saving:
@@ -186,11 +190,11 @@ class Job:
 
     def _work(self, most: Exact) -> Exact:
         """Work until the next time at which it saves; return for how long."""
-        every, cost = self.checkpoint.every, exact(self.checkpoint.cost)
-        if not every or not cost:
+        cost = self.cost
+        if not cost:
             self.done += most * self.rate
             return most
-        step = exact(every)
+        step = exact(self.checkpoint.every or 0)
         cycle = step / Fraction(self.rate) + cost
         upcoming = (self.done // step + 1) * step
         until = (upcoming - self.done) / Fraction(self.rate)
@@ -212,7 +216,7 @@ class Job:
             return 0
         if not every:
             return self.done
-        if self.checkpoint.cost:
+        if self.cost:
             return self.kept
         return max(self.kept, self.done // exact(every) * exact(every))
 
@@ -227,6 +231,7 @@ class Columns:
     """The columns of a workload that a simulation reads job by job."""
 
     def __init__(self, workload: Workload) -> None:
+        self.submits = workload.submits
         self.requested = workload.requested
         self.users = workload.users
         self.queues = workload.queues
@@ -264,8 +269,10 @@ class SimulationState:
         self.ids = workload.ids
         self.index_of = {each: index for index, each in enumerate(workload.ids)}
         self.jobs: list[Job | None] = [None] * len(workload)
-        self.queue: list[Job] = []
+        self.queue: list[WaitingJob] = []
         """The waiting jobs, in order of arrival."""
+        self._queued: list[int] = []
+        """The place of each in the order of all arrivals."""
         self.running: list[tuple[float, int]] = []
         """The expected ends of the jobs that hold resources, with the jobs, sorted."""
         self.unended = dict[int, float]()
@@ -331,8 +338,35 @@ class SimulationState:
         self.jobs[index] = job
         self._arrived += 1
         job.queued = self._arrived
-        self.queue.append(job)
+        self.enqueue(job)
         return job
+
+    def job_of(self, job: AnyJob) -> Job:
+        """Return a job that has arrived.
+
+        Raises:
+            PolicyError: There is none.
+        """
+        each = job.id if isinstance(job, WaitingJob | RunningJob) else job
+        index = self.index_of.get(each)
+        record = None if index is None else self.jobs[index]
+        if record is None:
+            raise PolicyError(f"expected a job that has arrived, got {shown(each)}")
+        return record
+
+    def enqueue(self, job: Job) -> None:
+        """Put a job into the queue, where its arrival puts it."""
+        job.seen = None
+        job.duration = self.duration(job)
+        place = bisect_left(self._queued, job.queued)
+        self._queued.insert(place, job.queued)
+        self.queue.insert(place, self.seen(job))
+
+    def unqueue(self, job: Job) -> None:
+        """Take a job out of the queue."""
+        place = bisect_left(self._queued, job.queued)
+        assert self._queued[place] == job.queued
+        del self._queued[place], self.queue[place]
 
     def seen(self, job: Job) -> WaitingJob:
         """Return what a policy may know of a waiting job."""
@@ -341,7 +375,7 @@ class SimulationState:
             known = columns.infos[index] is not None
             job.seen = WaitingJob(
                 id=job.id,
-                submit=self.workload.submits[index],
+                submit=columns.submits[index],
                 processors=columns.sizes[index],
                 requested=columns.requested[index],
                 estimate=None if job.estimate == inf else job.estimate,
@@ -351,7 +385,7 @@ class SimulationState:
                 deadline=columns.deadlines[index],
                 kept=at_or_after(job.kept),
                 stops=job.stops,
-                duration=self._duration(job),
+                duration=job.duration,
                 need=job.shape.need,
                 most=job.shape.most,
                 attained=job.attained,
@@ -374,7 +408,8 @@ class SimulationState:
             attained=job.attained + (self.now - job.interval_since),
         )
 
-    def _duration(self, job: Job) -> float:
+    def duration(self, job: Job) -> float:
+        """Return for how long a job would run from its next start on, as far as known."""
         if job.estimate == inf:
             return inf
         speed = self.columns.speeds[job.index]
@@ -526,7 +561,7 @@ class SimulationState:
             self._taken[job.index] = taken
             pairs = tuple((self.books.nodes[node].info.name, count) for node, count in taken)
             return self.holding_of(job, pairs, who)
-        is_open = self.is_open_until(job, self.now + self.seen(job).duration)
+        is_open = self.is_open_until(job, self.now + job.duration)
         found = self.first_fit(job.shape, job.shape.need, {}, is_open)
         if found is None:
             raise self.error(who, job, "does not fit")
@@ -572,7 +607,7 @@ class SimulationState:
         Raises:
             PolicyError: They are no places, name unknown nodes, or give too many tasks.
         """
-        if is_mapping(places):
+        if type(places) is not tuple and is_mapping(places):
             return self._of_mapping(job, cast("Mapping[str, str]", places), who)
         listed: list[tuple[str, int]] = []
         try:
@@ -694,10 +729,9 @@ class SimulationState:
         kinds = job.shape.kinds
         on_node: dict[int, list[int]] = {}
         for (node, kind), count in holding.counts.items():
-            held = on_node.setdefault(node, [0] * (len(self.books.dimensions) + 1))
-            for place, amount in enumerate(kinds[kind].hold):
-                held[place] += amount * count
-            held[-1] += count
+            held = [*[amount * count for amount in kinds[kind].hold], count]
+            before = on_node.get(node)
+            on_node[node] = held if before is None else [*map(add, before, held)]
         self.pieces += [
             (job.index, job.held_since, self.now, node, held[-1], tuple(held[:-1]))
             for node, held in on_node.items()

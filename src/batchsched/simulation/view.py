@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cached_property
-from math import inf
 
 from batchsched.model.cluster import JobInfo, Queue
-from batchsched.model.validation.values import shown
-from batchsched.simulation.books import Pairs, Timeline
+from batchsched.simulation.books import Pairs
 from batchsched.simulation.checks import JobId, PolicyError
 from batchsched.simulation.decisions import Cause, NodeView, RunningJob, WaitingJob
 from batchsched.simulation.incidents import Reservation
-from batchsched.simulation.state import Job, Scratch, SimulationState
-from batchsched.simulation.tasks import CPU
-
-AnyJob = JobId | WaitingJob | RunningJob
-"""A job, or its id."""
+from batchsched.simulation.profile import Profile
+from batchsched.simulation.state import AnyJob, Job, Scratch, SimulationState
 
 
 class View:
@@ -41,26 +35,27 @@ class View:
         self._who = who
         self._order = order
         self._scratch: Scratch = {}
-        self._placed: list[tuple[int, Pairs]] = []
+        self._waiting: tuple[WaitingJob, ...] | None = None
+        self._running: tuple[RunningJob, ...] | None = None
 
-    @cached_property
+    @property
     def waiting(self) -> tuple[WaitingJob, ...]:
         """The waiting jobs: in the order of the policy, equal ones in order of arrival."""
-        seen = self._state.seen
-        jobs = [seen(job) for job in self._state.queue]
-        order = self._order
-        if order is not None:
-            now = self.now
-            jobs.sort(key=lambda job: order(job, now))  # type: ignore[arg-type,return-value]
-        return tuple(jobs)
+        if self._waiting is None:
+            order, now, jobs = self._order, self.now, self._state.queue
+            if order is not None:
+                jobs = sorted(jobs, key=lambda job: order(job, now))  # type: ignore[arg-type,return-value]
+            self._waiting = tuple(jobs)
+        return self._waiting
 
-    @cached_property
+    @property
     def running(self) -> tuple[RunningJob, ...]:
         """The jobs that hold resources, in order of their expected ends, unknown ones last."""
-        state = self._state
-        return tuple(
-            [state.seen_running(job) for _, index in state.running if (job := state.jobs[index])]
-        )
+        if self._running is None:
+            state = self._state
+            jobs = [state.jobs[index] for _, index in state.running]
+            self._running = tuple([state.seen_running(job) for job in jobs if job is not None])
+        return self._running
 
     @property
     def is_late(self) -> bool:
@@ -157,7 +152,7 @@ class View:
             Pairs of a node and a number of tasks; None if not all of them fit.
         """
         state, record = self._state, self._job(job)
-        end = self.now + state.seen(record).duration
+        end = self.now + record.duration
         count = record.shape.need if tasks is None else tasks
         is_open = state.is_open_until(record, end)
         found = state.first_fit(record.shape, count, self._scratch, is_open)
@@ -177,7 +172,7 @@ class View:
         """Take these places, if all of them are free for the job; return whether they were."""
         state, record = self._state, self._job(job)
         counted = state.counted(record, places, self._who)
-        end = self.now + state.seen(record).duration
+        end = self.now + record.duration
         is_open, before = state.is_open_until(record, end), dict(self._scratch)
         for index, kind_index, count in counted:
             node, kind = state.books.nodes[index], record.shape.kinds[kind_index]
@@ -204,74 +199,4 @@ class View:
         return Profile(self._state, self._who)
 
     def _job(self, job: AnyJob) -> Job:
-        return _job_of(self._state, job)
-
-
-class Profile:
-    """What is free on nodes over time, less what was taken for jobs.
-
-    Nodes that are down or drained are left out, and those in a reservation closed to other jobs. A
-    job that has run longer than expected ends *at once*: directly after now.
-    """
-
-    def __init__(self, state: SimulationState, who: str) -> None:
-        self._state = state
-        self._who = who
-        jobs = state.jobs
-
-        def expected(index: int) -> float:
-            job = jobs[index]
-            return inf if job is None else job.expected
-
-        self._timeline = Timeline(state.books, state.now, expected)
-
-    @property
-    def free(self) -> int:
-        """The processors that are free now, less what was taken from now on."""
-        return self._timeline.free_now // CPU
-
-    def place(self, job: AnyJob, start: float | None = None) -> Pairs | None:
-        """Take places where all tasks that a job needs fit from a time until its expected end.
-
-        What starts now rather goes where it could not stay for ever, what starts later rather
-        where it does not fit from now on; among equals, to the first node by name.
-
-        Args:
-            job: The job, or its id.
-            start: The time; None: now.
-        """
-        record = _job_of(self._state, job)
-        found = self._timeline.place(record, self._state.now if start is None else start)
-        return None if found is None else self._state.pairs(found)
-
-    def earliest(self, job: AnyJob) -> tuple[float, Pairs] | None:
-        """Take places at the first moment at which there are any; None: there are never.
-
-        Returns:
-            The moment, and the places.
-        """
-        found = self._timeline.earliest(_job_of(self._state, job))
-        return None if found is None else (found[0], self._state.pairs(found[1]))
-
-    def take(self, job: AnyJob, start: float, places: Pairs) -> bool:
-        """Take these places from a time on, if all of them are free; return whether they were."""
-        record = _job_of(self._state, job)
-        counted = self._state.counted(record, places, self._who)
-        return self._timeline.take_again(record, counted, start)
-
-    def give(self, job: AnyJob, start: float, places: Pairs) -> None:
-        """Undo `place`, `earliest` or `take`."""
-        record = _job_of(self._state, job)
-        counted = self._state.counted(record, places, self._who)
-        self._timeline.put_back(record, counted, start)
-
-
-def _job_of(state: SimulationState, job: AnyJob) -> Job:
-    each = job if isinstance(job, int | str) else job.id
-    index = state.index_of.get(each)
-    record = None if index is None else state.jobs[index]
-    if record is None:
-        raise PolicyError(f"expected a job that has arrived, got {shown(each)}")
-    if record.seen is None:
-        state.seen(record)
-    return record
+        return self._state.job_of(job)
