@@ -16,11 +16,13 @@ from batchsched import (
     Snapshot,
     check_config,
     compare,
+    explain,
     shrink,
     what_if,
 )
 from batchsched.tools import (
     CycleComparison,
+    Explanation,
     Finding,
     JobStanding,
     JobStatus,
@@ -28,7 +30,7 @@ from batchsched.tools import (
     standings,
 )
 from batchsched_cli.arguments import UsageError, did_you_mean
-from batchsched_cli.changes import changes_of, replaced
+from batchsched_cli.changes import ReadChanges, changes_of, replaced
 from batchsched_cli.cluster_answers import state_named
 from batchsched_cli.reading import PRESETS, Configuration, Question
 from batchsched_cli.text import (
@@ -52,12 +54,45 @@ _IN_CONFIGURATION = ("actions", "tiers")
 def what_if_answer(question: Question) -> Answer:
     """Answer what a cycle would do after changes, and how that differs from now."""
     snapshot = question.dump().snapshot
-    changes = changes_of(question.arguments.positional, question)
+    read = changes_of(question.arguments.positional, question)
     config = question.configuration()
-    found = what_if(snapshot, *changes, config=config.config)
+    found = what_if(snapshot, *read.changes, config=config.config)
     blocks = (*blocks_of(found.sections()), _configurations(config))
     data = {**found.to_dict(), "configuration": config.text}
+    if read.submitted:
+        told = [*_submitted(read, config.config)]
+        data["submitted"] = [each.to_dict() for each in told]
+        others = [c for c in found.difference.changes if c.job not in read.submitted]
+        if all(change.kind in _NO_DECISIONS for change in others):
+            blocks = blocks[-1:]
+        blocks = (*_of_submitted(told), *blocks)
     return Answer(int(_decides_otherwise(found.difference)), blocks, data)
+
+
+def _submitted(read: ReadChanges, config: SchedulerConfig) -> Iterator[Explanation]:
+    """Yield what is to be said of the jobs that are submitted."""
+    configs = [change for change in read.changes if isinstance(change, SchedulerConfig)]
+    last = configs[-1] if configs else config
+    after = read.snapshot
+    result = Scheduler(last).schedule(after)
+    for uid in read.submitted:
+        yield explain(after, result, uid, config=last, facts=read.facts)
+
+
+def _of_submitted(told: Sequence[Explanation]) -> Iterator[Block]:
+    """Yield the answers for jobs that are submitted: of the only one all that `why` says of it."""
+    sentences = [_if_submitted(each) for each in told]
+    yield Line(f"Submitted, {sentences[0]}", told[0].standing.state.tone, has_head=True)
+    if len(told) > 1:
+        yield Section("", tuple(sentences[1:]), in_full=True)
+    else:
+        yield from list(blocks_of(told[0].sections()))[1:]
+
+
+def _if_submitted(told: Explanation) -> str:
+    if told.admits and told.once_released:
+        return f"{told.job} {told.once_released.removeprefix('it ').replace('still ', '', 1)}"
+    return told.summary
 
 
 def compare_answer(question: Question) -> Answer:

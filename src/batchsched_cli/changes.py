@@ -24,14 +24,17 @@ from batchsched import (
     TaskStatus,
     what_if,
 )
-from batchsched.kubernetes import parse_quantity
+from batchsched.kubernetes import JobFacts, parse_quantity
 from batchsched.live import (
     Cluster,
     Event,
+    JobArrived,
     JobChanged,
     JobRemoved,
+    NodeAdded,
     NodeChanged,
     NodeRemoved,
+    QueueAdded,
     QueueChanged,
     TaskGone,
     TaskRemoved,
@@ -54,6 +57,7 @@ CHANGES = {
     "queue": "NAME FIELD=VALUE...",
     "job": "NAME FIELD=VALUE...",
     "release": "JOB",
+    "submit": "FILE",
     "config": "CONFIG",
     "cycle": "",
 }
@@ -66,7 +70,7 @@ _MOST_DIGITS = 15
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
 
-def changes_of(words: Sequence[str], question: Question) -> list[Change]:
+def changes_of(words: Sequence[str], question: Question) -> ReadChanges:
     """Return the changes that words say, in order, each about what the ones before it left.
 
     A change may also be one word with spaces in it. After ``cycle``, further changes cost a cycle
@@ -76,7 +80,7 @@ def changes_of(words: Sequence[str], question: Question) -> list[Change]:
         UsageError: some cannot be understood, or name what is not there; a line for each.
 
     """
-    reader = _Reader(question)
+    reader = ReadChanges(question)
     faults: list[str] = []
     for change in _separated(words):
         try:
@@ -91,7 +95,7 @@ def changes_of(words: Sequence[str], question: Question) -> list[Change]:
             faults += lines_of(error)
     if faults:
         raise UsageError(*faults)
-    return reader.changes
+    return reader
 
 
 def _separated(words: Sequence[str]) -> Iterator[list[str]]:
@@ -116,11 +120,15 @@ def _separated(words: Sequence[str]) -> Iterator[list[str]]:
         yield found
 
 
-class _Reader:
+class ReadChanges:
     """Reads changes one by one, and follows what they leave."""
 
     def __init__(self, question: Question) -> None:
         self.changes: list[Change] = []
+        self.submitted: list[str] = []
+        """The UIDs of the jobs that are submitted."""
+        self.facts: dict[str, JobFacts] = {}
+        """What is known of these and of all others, once something is submitted."""
         self._question = question
         self._first = question.dump().snapshot
         self._now: Snapshot | None = self._first
@@ -144,6 +152,7 @@ class _Reader:
             "queue": self._queue,
             "job": self._job,
             "release": self._release,
+            "submit": self._submit,
             "config": self._config,
             "cycle": self._cycle,
         }
@@ -164,7 +173,8 @@ class _Reader:
     # What there is
 
     @property
-    def _snapshot(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
+        """The cluster with the changes."""
         if self._now is None:
             self._now = self._followed().snapshot()
         return self._now
@@ -191,29 +201,27 @@ class _Reader:
 
     def _nodes(self, text: str) -> list[NodeInfo]:
         """Return the node of that name, or those with a label."""
-        found = [node for node in self._snapshot.nodes if node.name == text]
+        found = [node for node in self.snapshot.nodes if node.name == text]
         label, sign, value = text.partition("=")
         if not found and sign:
-            found = [node for node in self._snapshot.nodes if node.labels.get(label) == value]
+            found = [node for node in self.snapshot.nodes if node.labels.get(label) == value]
             if not found:
-                known = {
-                    f"{k}={v}" for node in self._snapshot.nodes for k, v in node.labels.items()
-                }
+                known = {f"{k}={v}" for node in self.snapshot.nodes for k, v in node.labels.items()}
                 raise UsageError(f"no node has the label {text}{did_you_mean(text, known)}")
         if not found:
-            raise unknown("node", text, [node.name for node in self._snapshot.nodes])
+            raise unknown("node", text, [node.name for node in self.snapshot.nodes])
         return found
 
     def _queue_named(self, name: str) -> Queue:
-        for queue in self._snapshot.queues:
+        for queue in self.snapshot.queues:
             if queue.name == name:
                 return queue
-        raise unknown("queue", name, [queue.name for queue in self._snapshot.queues])
+        raise unknown("queue", name, [queue.name for queue in self.snapshot.queues])
 
     # Jobs and tasks
 
     def _end(self, text: str, _: Sequence[str]) -> Iterator[Change]:
-        job = self._snapshot.job(self._question.job(text))
+        job = self.snapshot.job(self._question.job(text))
         task = _task_named(job, text)
         if task is not None:
             if task.status in _ENDED:
@@ -224,7 +232,7 @@ class _Reader:
         if not left:
             raise UsageError(f"end {text}: it has ended already")
         waiting = [each for each in left if not each.status.holds]
-        others = [each for each in self._snapshot.jobs if each.uid != job.uid]
+        others = [each for each in self.snapshot.jobs if each.uid != job.uid]
         if waiting and not any(need.job == job.uid for each in others for need in each.depends_on):
             yield JobRemoved(job.uid)
             return
@@ -251,8 +259,8 @@ class _Reader:
         )
 
     def _release(self, text: str, _: Sequence[str]) -> Iterator[Change]:
-        job = self._snapshot.job(self._question.job(text))
-        queues = {queue.name: queue for queue in self._snapshot.queues}
+        job = self.snapshot.job(self._question.job(text))
+        queues = {queue.name: queue for queue in self.snapshot.queues}
         queue = queues.get(job.queue)
         while queue is not None:
             if queue.state is not QueueStatus.OPEN:
@@ -260,10 +268,26 @@ class _Reader:
             queue = queues.get(queue.parent or "")
         yield Released(job.uid)
 
+    def _submit(self, path: str, _: Sequence[str]) -> Iterator[Change]:
+        before, dump = self._question.dump(), self._question.with_submitted(path)
+        nodes = {node.name for node in before.snapshot.nodes}
+        yield from (NodeAdded(node) for node in dump.snapshot.nodes if node.name not in nodes)
+        queues = {queue.name: queue for queue in before.snapshot.queues}
+        for queue in dump.snapshot.queues:
+            if queue.name not in queues:
+                yield QueueAdded(queue)
+            elif queue != queues[queue.name]:
+                yield QueueChanged(queue)
+        for uid in dump.submitted:
+            if uid not in before.submitted:
+                self.submitted.append(uid)
+                yield JobArrived(dump.snapshot.job(uid))
+        self.facts |= dump.facts
+
     # Nodes
 
     def _add_node(self, text: str, _: Sequence[str]) -> Iterator[Change]:
-        names = {node.name for node in self._snapshot.nodes}
+        names = {node.name for node in self.snapshot.nodes}
         like, count = text, 1
         found = fullmatch(r"(.+)x([0-9]{1,9})", text)
         if found is not None and text not in names:
@@ -277,10 +301,10 @@ class _Reader:
             while f"{node.name}-new-{number}" in names:
                 number += 1
             names.add(f"{node.name}-new-{number}")
-            yield from node_like(node, f"{node.name}-new-{number}", self._snapshot.other_tasks)
+            yield from node_like(node, f"{node.name}-new-{number}", self.snapshot.other_tasks)
 
     def _remove_node(self, text: str, _: Sequence[str]) -> Iterator[Change]:
-        snapshot = self._snapshot
+        snapshot = self.snapshot
         tasks = [*(task for job in snapshot.jobs for task in job.tasks), *snapshot.other_tasks]
         for node in self._nodes(text):
             for task in tasks:
@@ -321,7 +345,7 @@ class _Reader:
     def _dimension(self, what: str, name: str) -> str:
         """Return the resource that a name means: its own, or what stands after the slash."""
         known = {"cpu", "memory"}
-        for node in self._snapshot.nodes:
+        for node in self.snapshot.nodes:
             known.update(node.allocatable.scalars)
         if name in known:
             return name

@@ -104,6 +104,9 @@ def why(question: Question) -> Answer:
         return _why(question, question.job(names[0]))
     shown = ShownJobs(question)
     known = [job for job in shown.dump.snapshot.jobs if question.namespace in ("", job.namespace)]
+    submitted = shown.dump.submitted
+    if submitted:
+        known = [job for job in known if job.uid in submitted]
     waiting = [job for job in known if shown.standing(job.uid).waits]
     if len(waiting) == 1 or len(known) == 1:
         return _why(question, (waiting or known)[0].uid)

@@ -83,6 +83,8 @@ Changes, applied in order:
                             deserved.cpu=64, guarantee.memory=1Ti, state=closed
   job NAME FIELD=VALUE...   such as priority=9, min=2, queue=NAME
   release JOB               what holds it is gone, and its queue is open
+  submit FILE               its manifests (Job, JobSet, LeaderWorkerSet, PodGroup,
+                            RayCluster, ...): what `why` would say of them
   config CONFIG             another configuration from here on
   cycle                     a cycle runs in between
 For the name of nodes, LABEL=VALUE means all that have that label.""",

@@ -126,6 +126,8 @@ class Question:
         self.may_read_input = True
         """Whether the cluster comes on standard input where no file is given."""
         self._objects: tuple[list[Object], Snapshot | None] | None = None
+        self._submitted: list[Object] = []
+        """The manifests among what is given: they are read as submitted now."""
         self._dump: Dump | None = None
         self._configuration: Configuration | None = None
         self._result: CycleResult | None = None
@@ -203,12 +205,42 @@ class Question:
         objects, snapshot = self._given()
         if snapshot is not None:
             return Dump(snapshot=self._at_its_time(snapshot))
+        return self._read_objects(objects, self._submitted)
+
+    def _read_objects(self, objects: Sequence[Object], submitted: Sequence[Object]) -> Dump:
         return read_dump(
             objects,
             now=self.arguments.text("--now"),
             scheduler_names=self.arguments.texts("--scheduler"),
             admission=self._admission(),
+            submitted=[self._in_namespace(each) for each in submitted],
         )
+
+    def _in_namespace(self, given: Object) -> Object:
+        """Return a manifest in the namespace that is asked for, if it names none."""
+        metadata = _part(given, "metadata")
+        if not self.namespace or "namespace" in metadata:
+            return given
+        return {**given, "metadata": {**metadata, "namespace": self.namespace}}
+
+    def with_submitted(self, path: str) -> Dump:
+        """Return the cluster once the manifests of a file are submitted to it.
+
+        Raises:
+            UsageError: they cannot be read, or are no jobs that wait.
+
+        """
+        objects, snapshot = self._given()
+        if snapshot is not None:
+            raise UsageError(f"submit {path}: a kept snapshot takes no manifests: give a dump")
+        faults: list[str] = []
+        manifests = [each for _, each in documents(path, faults, self.notes)]
+        if faults:
+            raise UsageError(*faults)
+        found = self._read_objects(objects, [*self._submitted, *manifests])
+        if not set(found.submitted) - set(self.dump().submitted):
+            raise UsageError(f"submit {path}: no job in it waits that is not in the dump already")
+        return found
 
     def result(self) -> CycleResult:
         """Return what one cycle decides on the cluster. Computed once."""
@@ -288,8 +320,10 @@ class Question:
     def _read(self, sources: Sequence[str]) -> tuple[list[Object], Snapshot | None]:
         kept: list[tuple[str, Snapshot]] = []
         objects: list[Object] = []
+        of_source: list[list[Object]] = []
         faults: list[str] = []
         for source in sources:
+            of_source.append([])
             if source.partition(":")[0] == "openb" and not Path(source).exists():
                 from batchsched_cli.openb import example  # noqa: PLC0415 - only where it is asked for
 
@@ -311,6 +345,7 @@ class Question:
                     faults.append(f"{where}: expected an object with a kind; its keys: {keys}")
                 else:
                     objects.append(document)
+                    of_source[-1].append(document)
         if kept and len(kept) + len(objects) > 1:
             faults.append(f"{kept[0][0]}: a kept snapshot: give nothing else with it")
         if not kept and not objects and not faults:
@@ -318,6 +353,10 @@ class Question:
             faults.append(f"{empty}: there are no objects")
         if faults:
             raise UsageError(*faults)
+        manifests = [each for each in of_source if not any(map(_is_there, _each_object(each)))]
+        if len(manifests) < len(of_source):
+            self._submitted = [each for given in manifests for each in _each_object(given)]
+            objects = [each for given in of_source if given not in manifests for each in given]
         return objects, kept[0][1] if kept else None
 
     def note_all(self, notices: Sequence[object], what: str) -> None:
@@ -657,6 +696,12 @@ def _each_object(given: Iterable[Object]) -> Iterator[Object]:
             yield from (cast("Object", item) for item in listed if isinstance(item, dict))
         else:
             yield each
+
+
+def _is_there(given: Object) -> bool:
+    """Return whether an object comes from a cluster, and is no manifest."""
+    metadata = _part(given, "metadata")
+    return "status" in given or not {"uid", "creationTimestamp"}.isdisjoint(metadata)
 
 
 def _is_config_map(given: Object) -> bool:

@@ -1,5 +1,7 @@
 """What a true answer says of dumps that were made after public questions."""
 
+import json
+
 from tests.support import dumps
 from tests.support.program import run
 
@@ -222,3 +224,85 @@ def test_a_queue_of_kueue_that_is_strict_waits_for_its_first():
     assert "it would start if" not in ended.out
     both = run("what-if", "queue research limit.cpu=10", given=objects)
     assert both.lines[0].startswith("If Kueue decides as here, 3 tasks of 2 jobs start")
+
+
+# Before it is submitted
+
+
+def manifest_of(tmp_path, count=2, cpu="2", labels=None, name="train"):
+    file = tmp_path / f"{name}.json"
+    spec = {"parallelism": count, "completions": count, "template": dumps.template(cpu)}
+    metadata = {"name": name, "namespace": "team", "labels": labels or {}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    file.write_text(json.dumps(job))
+    return file
+
+
+def test_what_if_submit_says_what_why_says_once_it_is_there(tmp_path):
+    file, dump = manifest_of(tmp_path), tmp_path / "dump.json"
+    dump.write_text(json.dumps({"items": [dumps.node("n1", "3"), dumps.node("n2", "1")]}))
+    ended = run("what-if", f"submit {file}", *WIDE, "-f", dump)
+    assert ended.lines[0].startswith(
+        "Submitted, team/train starts now: 1 task on n1, 1 more wait: none of the 2 nodes can take"
+    )
+    told = run("why", *WIDE, "-f", dump, "-f", file)
+    assert ended.lines[0] == f"Submitted, {told.lines[0]}"
+    at = told.lines.index("Its place in the queue")
+    assert (
+        ended.lines[1:-1] == told.lines[1 : at + len(ended.lines[1:-1])][: len(ended.lines[1:-1])]
+    )
+    data = run("what-if", f"submit {file}", "--json", "-f", dump).data["submitted"]
+    assert [(each["job"], each["state"]) for each in data] == [("team/train", "Starts")]
+
+
+def test_what_if_submit_asks_kueues_queues_and_goes_with_other_changes(tmp_path):
+    file, dump = (
+        tmp_path / "dump.json",
+        manifest_of(tmp_path, labels={"kueue.x-k8s.io/queue-name": "user-queue"}),
+    )
+    file, dump = dump, file
+    dump.write_text(json.dumps({"items": kueue(limit="8", waiting=())}))
+    ended = run("what-if", f"submit {file}", "-f", dump, *WIDE)
+    assert ended.lines[0] == (
+        "Submitted, team/job-train would start if Kueue decides as here: 2 tasks on n1"
+    )
+    dump.write_text(json.dumps({"items": kueue(waiting=())}))
+    ended = run("what-if", f"submit {file}", "-f", dump, *WIDE)
+    assert ended.lines[0].startswith(
+        "Submitted, team/job-train would wait if Kueue decides as here:"
+    )
+    assert "  queue research: limit 8 cpu instead of 4 cpu" in ended.lines
+    more = run("what-if", f"submit {file}", "queue research limit.cpu=8", "-f", dump, *WIDE)
+    assert more.lines[0].startswith("Submitted, team/job-train would start")
+
+
+def test_what_is_submitted_twice_or_cannot_be_read_is_told(tmp_path):
+    file = manifest_of(tmp_path)
+    given = [dumps.node("n1"), *[json.loads(file.read_text())]]
+    given[1]["status"] = {}
+    ended = run("what-if", f"submit {file}", given=given)
+    assert (ended.status, "no job in it waits that is not in the dump" in ended.err) == (2, True)
+    assert run("what-if", "submit gone.yaml", given=given).status == 2
+
+
+def test_who_has_to_leave_for_what_is_submitted_is_told(tmp_path):
+    spec = {"minMember": 1, "queue": "q", "priorityClassName": "inference"}
+    high = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "spec": spec}
+    high["metadata"] = {"name": "high", "namespace": "team"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "h", "namespace": "team"}}
+    pod["metadata"]["annotations"] = {"pod-group-name": "high"}
+    pod["spec"] = dumps.template("4")["spec"] | {"schedulerName": "kai-scheduler"}
+    file = tmp_path / "high.json"
+    file.write_text(json.dumps({"kind": "List", "items": [high, pod]}))
+    low = dumps.thing(
+        "scheduling.run.ai/v2alpha2", "PodGroup", "low", spec=spec | {"priorityClassName": "train"}
+    )
+    runs = dumps.pod("l", "4", scheduler="kai-scheduler", on="n1", notes={"pod-group-name": "low"})
+    queue = dumps.thing("scheduling.run.ai/v2", "Queue", "q", namespace="", spec={"resources": {}})
+    for each in ("cpu", "memory", "gpu"):
+        queue["spec"]["resources"][each] = {"quota": -1, "limit": -1}
+    ended = run("what-if", f"submit {file}", *WIDE, given=[low, runs, queue, dumps.node("n1")])
+    assert ended.lines[0] == (
+        "Submitted, team/high waits, promised: promised room on n1, waits for team/l to leave"
+    )
+    assert "  team/l  Running on n1  evicted" in ended.out

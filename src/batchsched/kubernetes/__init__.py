@@ -87,6 +87,7 @@ from batchsched.kubernetes.decisions import (
 )
 from batchsched.kubernetes.dump import read_dump
 from batchsched.kubernetes.facts import Dump, JobFacts, Told
+from batchsched.kubernetes.manifests import submitted_objects
 from batchsched.kubernetes.snapshots import read_objects, snapshot_from_objects
 from batchsched.kubernetes.watch import WatchedObjects
 from batchsched.model.described import describe
@@ -108,4 +109,5 @@ __all__ = [
     "read_objects",
     "reservation_patches",
     "snapshot_from_objects",
+    "submitted_objects",
 ]

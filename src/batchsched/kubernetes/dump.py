@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Literal, cast
 
 from attrs import define, evolve, field
 
@@ -33,6 +33,7 @@ from batchsched.kubernetes.dump_objects import (
     VOLCANO,
     VOLCANO_JOBS,
     DumpObjects,
+    contents_of,
     owners_of,
     sorted_objects,
 )
@@ -54,11 +55,13 @@ from batchsched.kubernetes.kueue import (
     QUEUE_LABEL,
     Kueue,
 )
+from batchsched.kubernetes.manifests import SUBMITTED, submitted_objects
 from batchsched.kubernetes.native_groups import NativeGroups
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     Objects,
     Reading,
+    is_mapping,
     look_up,
     mappings_in,
     present_time,
@@ -136,6 +139,7 @@ def read_dump(
     now: str | datetime | float | None = None,
     scheduler_names: Iterable[str] | None = None,
     admission: Literal["theirs", "ours"] = "theirs",
+    submitted: Objects = (),
 ) -> Dump:
     """Read the objects of a cluster on which several systems may schedule pods.
 
@@ -157,6 +161,8 @@ def read_dump(
         admission: ``"theirs"``: what Volcano's action enqueue and Kueue have not admitted is held.
             ``"ours"``: it is not, and pods that do not exist yet are made from templates, so that
             the queues' quotas decide here.
+        submitted: manifests that are submitted now: they are read with what controllers make of
+            them (`submitted_objects`). What is there already stays as it is.
 
     Raises:
         KubernetesObjectError: values cannot be read; it lists every fault.
@@ -181,8 +187,17 @@ def read_dump(
         raise KubernetesObjectError(reading.faults)
     theirs = admission == "theirs"
     reading.kueue_admits = theirs
+    manifests = [content for _, content in contents_of(reading, submitted)]
+    if manifests and is_collection(objects):  # they are read twice
+        objects = list(cast("Iterable[Mapping[str, object]]", objects))
     found = sorted_objects(reading, objects)
-    return ObjectsReader(reading, found, scheduler_names=names, theirs=theirs).dump(now)
+    new = [each for each in manifests if not found.has(each)]
+    if new and not reading.faults:
+        listed = [objects] if is_mapping(objects) else objects
+        found = sorted_objects(reading, [*listed, *submitted_objects(new)])
+    return ObjectsReader(
+        reading, found, scheduler_names=names, theirs=theirs, submits=bool(new)
+    ).dump(now)
 
 
 def _scheduler_names(reading: Reading, given: object) -> frozenset[str]:
@@ -214,6 +229,8 @@ class ObjectsReader:
     only: str | None = None
     """The one scheduler whose jobs are read; None: those of all."""
     default_queue: str = _DEFAULT_QUEUE
+    submits: bool = False
+    """Whether some objects are only submitted."""
     leader_worker_sets: bool = True
     """Whether the labels of LeaderWorkerSets are read."""
     drafts: list[JobDraft] = field(factory=list[JobDraft])
@@ -244,6 +261,8 @@ class ObjectsReader:
                     _condition_times(given)
         node_objects = objects.of("", "Node")
         nodes = [read_node(node) for node in node_objects]
+        if self.submits:
+            self._submit_now(present_time(reading, now))
         self.nodes = frozenset(node.name for node in nodes)
         self.several_pools = len({node.labels.get(_NODE_POOL) for node in nodes}) > 1
         queues, queue_objects, renamed = self._queues()
@@ -286,6 +305,18 @@ class ObjectsReader:
         )
         return snapshot, reading.notices.notices(), queue_objects
 
+    def _submit_now(self, now: float) -> None:
+        """Let what is submitted be made at the present time."""
+        for of_kind in self.objects.by_kind.values():
+            for given in of_kind:
+                metadata = given.metadata.content
+                if now and isinstance(metadata, dict) and _is_submitted(given):
+                    cast("dict[str, object]", metadata)["creationTimestamp"] = time_text(now)
+
+    def _submitted(self) -> Iterator[str]:
+        """Yield the UIDs of the jobs that are only submitted, sorted."""
+        yield from sorted(d.uid for d in self.drafts if any(map(_is_submitted, d.own)))
+
     def dump(self, now: str | datetime | float | None) -> Dump:
         """Return the snapshot, and what stands beside it."""
         snapshot, notices, queue_objects = self.snapshot(now)
@@ -295,6 +326,7 @@ class ObjectsReader:
             facts=self._facts(snapshot, notices, queue_objects),
             systems=frozenset(self.systems),
             assumed=tuple(self._assumptions(snapshot, queue_objects, now)),
+            submitted=tuple(self._submitted()) if self.submits else (),
         )
 
     # Queues
@@ -525,7 +557,9 @@ class ObjectsReader:
             system = _SYSTEMS.get(name, _YUNIKORN if name == _YUNIKORN else "kubernetes")
         elif QUEUE_LABEL in labels:
             system = "kueue"
-        elif self.kube_places and name in _KUBE_SCHEDULER and pod.task.status in WAITING:
+        elif pod.task.status in WAITING and (
+            (self.kube_places and name in _KUBE_SCHEDULER) or _is_submitted(pod.object)
+        ):
             system = "kubernetes"
         else:
             return None
@@ -870,6 +904,11 @@ class ObjectsReader:
                 yield f"there are no {kind}s of {group}: none are in the dump"
         if not self.theirs:
             yield "admission is decided here: what Volcano and Kueue have not admitted may start"
+
+
+def _is_submitted(given: KubernetesObject) -> bool:
+    annotations = look_up(given.metadata.content, "annotations")
+    return is_mapping(annotations) and SUBMITTED in annotations
 
 
 def _local_queue(job: KubernetesObject) -> str:

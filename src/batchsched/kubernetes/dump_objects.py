@@ -131,6 +131,16 @@ class DumpObjects:
         """Return an object by its name, or None."""
         return self._by_name.get((group, kind, namespace, name))
 
+    def has(self, content: Mapping[str, object]) -> bool:
+        """Return whether there is an object of the same kind and name."""
+        kind, metadata = (
+            (api_group_of(content), text_at(content, "kind")),
+            look_up(content, "metadata"),
+        )
+        is_namespaced = _KINDS.get(kind, ("", True))[1]
+        namespace = (text_at(metadata, "namespace") or "default") if is_namespaced else ""
+        return (*kind, namespace, text_at(metadata, "name")) in self._by_name
+
     def owners(self, given: KubernetesObject) -> tuple[Owner, ...]:
         """Return the owners of an object, and theirs where they are in the dump, each once."""
         known = self._owners.get(given.reader)
@@ -203,7 +213,7 @@ def sorted_objects(reading: Reading, given: Objects, /) -> DumpObjects:
     """
     found: dict[tuple[str, str], dict[tuple[str, str], Mapping[str, object]]] = {}
     links: dict[Link, None] = {}
-    for kind, content in _contents(reading, given):
+    for kind, content in contents_of(reading, given):
         if kind in _KINDS:
             metadata = look_up(content, "metadata")
             namespace = look_up(metadata, "namespace") or "default"
@@ -235,7 +245,7 @@ def sorted_objects(reading: Reading, given: Objects, /) -> DumpObjects:
     )
 
 
-def _contents(
+def contents_of(
     reading: Reading, given: object
 ) -> Iterator[tuple[tuple[str, str], Mapping[str, object]]]:
     """Yield every object with its API group and kind."""

@@ -117,6 +117,8 @@ class Dump:
     """The systems whose objects or pods were found, named as in `JobFacts.system`."""
     assumed: tuple[str, ...] = field(default=(), converter=_texts)
     """What the dump does not say and was assumed, in sentences."""
+    submitted: tuple[str, ...] = field(default=(), converter=_texts)
+    """The UIDs of the jobs that are only submitted, sorted."""
     _index: list[dict[str, tuple[str, ...]]] = field(
         factory=list[dict[str, tuple[str, ...]]], init=False, eq=False
     )

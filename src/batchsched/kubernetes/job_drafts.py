@@ -123,6 +123,13 @@ class JobDraft:
         return min((pod.object for pod, _ in self.pods), key=lambda o: o.name, default=None)
 
     @property
+    def own(self) -> Iterator[KubernetesObject]:
+        """Its objects, and those of its pods."""
+        yield from self.objects
+        for pod, _ in self.pods:
+            yield pod.object
+
+    @property
     def uid(self) -> str:
         """The UID of the job in the snapshot."""
         return f"{self.namespace}/{self.job_name}"

@@ -117,6 +117,11 @@ def who_keeps_out(job: JobInfo) -> str:
     return "Volcano" if lacking[0].name == _ENQUEUE else "Kueue"
 
 
+def admitted(job: JobInfo) -> JobInfo:
+    """Return a job that nothing holds any more."""
+    return evolve(job, holds=(), tasks=[evolve(task, holds=()) for task in job.tasks])
+
+
 _ENQUEUE = "enqueue"
 """The name of Volcano's holds."""
 
@@ -141,14 +146,9 @@ def admitted_anew(
     if not kept_out:
         return snapshot, {}
 
-    def admitted(job: JobInfo) -> JobInfo:
-        if job.uid not in kept_out:
-            return job
-        return evolve(job, holds=(), tasks=[evolve(task, holds=()) for task in job.tasks])
-
     found = Snapshot(
         nodes=snapshot.nodes,
-        jobs=[admitted(job) for job in snapshot.jobs],
+        jobs=[admitted(job) if job.uid in kept_out else job for job in snapshot.jobs],
         queues=snapshot.queues,
         other_tasks=snapshot.other_tasks,
         now=snapshot.now,

@@ -207,7 +207,8 @@ class Explanation(Report):
         for node in self.nearest:
             lacks = "" if node.missing.is_empty() else f"lacks {resource_text(node.missing)}"
             what = ", ".join(part for part in (node.refusal, lacks) if part)
-            rows.append((node.name, what or "has room", _held(node.holders)))
+            if what:  # what has room lacks nothing
+                rows.append((node.name, what, _held(node.holders)))
         if rows:
             yield Section("Nearest nodes", (), ("node", "problem", "held by"), rows)
         said = tuple(f"{change.text}" for change in self.would_start)

@@ -16,11 +16,12 @@ from batchsched.live import (
     AttachedScheduler,
     Cluster,
     Event,
+    JobArrived,
     JobChanged,
     TaskHoldsChanged,
     TimePassed,
 )
-from batchsched.model.cluster import Hold
+from batchsched.model.cluster import Hold, JobInfo
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
@@ -33,8 +34,10 @@ from batchsched.tools.changes import (
     Change,
     CycleRun,
     Released,
+    admitted,
     admitted_anew,
     describe_changes,
+    who_keeps_out,
 )
 from batchsched.tools.comparison import CycleComparison, compare
 from batchsched.tools.report import Report, Section
@@ -183,6 +186,14 @@ class Trials:
         live = self._live if config is None else self._by(config)
         return self._after(changes, live, reasons=reasons)[1]
 
+    def _admitted(self, arrived: JobArrived) -> JobArrived:
+        """Return the arrival of a job that the queues may admit."""
+        job, who = arrived.job, who_keeps_out(arrived.job)
+        if not who:
+            return arrived
+        self.kept_out = {**self.kept_out, job.uid: who}
+        return JobArrived(admitted(job))
+
     def _by(self, config: SchedulerConfig) -> AttachedScheduler:
         if config not in self._attached:
             scheduler = Scheduler(config, self._registry)
@@ -224,6 +235,8 @@ class Trials:
         with self._cluster.trial() as cluster:
             events: list[Event] = []
             for position, change in enumerate(changes):
+                if type(change) is JobArrived and is_of(change.job, JobInfo):
+                    change = self._admitted(change)  # noqa: PLW2901 - as those that are there
                 if not isinstance(change, (SchedulerConfig, CycleRun, Released)):
                     events.append(change)
                     continue
