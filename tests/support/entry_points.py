@@ -252,6 +252,9 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
         "explain": lambda: {**decided(), "job_or_task": "default/waiting", "try_changes": False},
         "generate": lambda: {"jobs": 3, "nodes": 4, "seed": 1, "users": 2},
         "next_snapshot": lambda: {**decided(), "now": 6.0},
+        "node_like": lambda: {
+            "node": NodeInfo(name="n1"), "name": "n2", "running": [TaskInfo(uid="t", name="t")],
+        },
         "nomination_patches": decided,
         "not_modelled": lambda: {"config": SchedulerConfig.from_mapping(CONFIG)},
         "parse_quantity": lambda: {"quantity": "250m"},
@@ -286,6 +289,7 @@ def _arguments() -> dict[str, Callable[[], dict[str, Any]]]:
         "snapshot_from_objects": objects,
         "standings": decided,
         "starts": lambda: {"snapshot": snapshot(), "uid": "default/waiting"},
+        "submitted_objects": lambda: {"objects": [{"kind": "Pod", **objects()["pods"][0]}]},
         "sum_resources": lambda: {"resources": [ONE, ONE]},
         "sweep": lambda: {"policies": {"a": Easy()}, "variants": {"x": workload()}},
         "what_if": lambda: {"snapshot": snapshot(), "changes": NodeAdded(NodeInfo(name="n9"))},

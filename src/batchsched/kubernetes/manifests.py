@@ -8,9 +8,25 @@ from attrs import frozen
 
 from batchsched.errors import Fault, KubernetesObjectError
 from batchsched.kubernetes.batch_groups import KAI_GROUP, KAI_QUEUE
-from batchsched.kubernetes.dump_objects import BATCH, KAI, KUBERNETES, KUEUE, VOLCANO, VOLCANO_JOBS
+from batchsched.kubernetes.dump_objects import (
+    BATCH,
+    KAI,
+    KUBERNETES,
+    KUEUE,
+    VOLCANO,
+    VOLCANO_JOBS,
+    contents_of,
+)
 from batchsched.kubernetes.kueue import ADMISSION_GATE, GROUP_LABEL, QUEUE_LABEL, TOTAL_COUNT
-from batchsched.kubernetes.objects import api_group_of, look_up, mappings_in, text_at
+from batchsched.kubernetes.objects import (
+    Objects,
+    Reading,
+    api_group_of,
+    is_mapping,
+    look_up,
+    mappings_in,
+    text_at,
+)
 from batchsched.model.immutable import EMPTY
 
 SUBMITTED = "batchsched/submitted"
@@ -47,7 +63,7 @@ class _PodSet:
     """The part of the manifest that starts by itself; empty: all of it is one gang."""
 
 
-def submitted_objects(given: Iterable[Content], /) -> list[Content]:
+def submitted_objects(objects: Objects, /) -> list[Content]:
     """Return manifests with the objects that controllers make of them.
 
     Jobs, JobSets, LeaderWorkerSets, RayClusters and RayJobs, Volcano's Jobs, the training jobs of
@@ -56,15 +72,19 @@ def submitted_objects(given: Iterable[Content], /) -> list[Content]:
     objects stay as they are. O(objects + pods).
 
     Raises:
-        KubernetesObjectError: a manifest asks for more than 100,000 pods.
+        KubernetesObjectError: `objects` are no mappings, or Lists of them; or a manifest asks for
+            more than 100,000 pods.
 
     >>> job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"},
     ...        "spec": {"parallelism": 2, "completions": 2, "template": {"spec": {}}}}
     >>> [each["metadata"]["name"] for each in submitted_objects([job])]
     ['train', 'train-0', 'train-1']
     """
-    made: list[Content] = []
-    for one in given:
+    reading, made = Reading(), list[Content]()
+    contents = [content for _, content in contents_of(reading, objects)]
+    if reading.faults:
+        raise KubernetesObjectError(reading.faults)
+    for one in contents:
         made += _made(_marked(one, {}))
     made += _of_pod_groups(made)
     return made
@@ -429,7 +449,7 @@ def _template(given: object) -> Content:
 
 def _mapping(given: object, key: str) -> Content:
     found = look_up(given, key)
-    return found if isinstance(found, Mapping) else {}
+    return found if is_mapping(found) else {}
 
 
 def _labels(given: Content) -> Content:

@@ -160,6 +160,7 @@ _OF_CONDITIONS = "node.kubernetes.io/"
 """What the names of taints begin with that come and go with a node's conditions."""
 
 
+@checks_arguments()
 def node_like(
     node: NodeInfo, name: str, /, running: Iterable[TaskInfo] = ()
 ) -> tuple[NodeAdded | OtherTaskArrived, ...]:
@@ -170,6 +171,9 @@ def node_like(
         name: its name; labels with the name of `node` as their value get it too.
         running: tasks; those on `node` that each node runs (`TaskInfo.is_on_each_node`) run on the
             new one too.
+
+    Raises:
+        ArgumentError: an argument has the wrong type.
 
     >>> from batchsched import Resource, TaskStatus
     >>> proxy = TaskInfo(uid="p", name="p", node_name="a", status=TaskStatus.RUNNING,

@@ -142,7 +142,10 @@ class Trials:
         registry: Registry | None,
         but: Container[str] = (),
     ) -> None:
-        snapshot, self.kept_out = admitted_anew(snapshot, but)
+        self.kept_out: Mapping[str, str] = {}
+        """The jobs that the queues may admit, by UID, and the controllers that have not."""
+        if is_of(snapshot, Snapshot):
+            snapshot, self.kept_out = admitted_anew(snapshot, but)
         self.snapshot = snapshot
         """The cluster on which changes are tried."""
         self._registry = registry
