@@ -106,7 +106,7 @@ def test_the_next_job_by_need_is_the_least(steps: list[tuple[str, int, int]]) ->
             room = value
     assert [fast.pop() for _ in there] == [plain.pop() for _ in there]
     assert fast.first() is None
-    with pytest.raises(IndexError, match="no job is waiting"):
+    with pytest.raises(IndexError, match="no item is waiting"):
         fast.pop()
 
 

@@ -2,7 +2,7 @@
 
 The definition computes all keys each time and takes the least (`PlainOrder`, `PlainTree`). The
 others (`LiveQueue`, `JobsByNeed`, `QueueWalk`) come to the same, and compute only the keys
-that may have changed: the ledger tells them what has.
+that may have changed: the ledger tells them what has. They keep keys in heaps (`KeyedHeap`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from heapq import heappop, heappush
 from typing import Generic, Protocol, Self, TypeVar
 
-from batchsched.state.needs import (
-    Need,
-)
+from batchsched.state.needs import Need
 from batchsched.state.records import JobState, QueueState, Reorders, SortKey
 from batchsched.state.vectors import Vector
 
@@ -34,22 +32,10 @@ Taken = Callable[[ItemT, Collection[ItemT]], None]
 # The definition
 
 
-class Order(Protocol[ItemT]):
-    """Items that wait for their turn."""
-
-    def __len__(self) -> int: ...
-
-    def push(self, item: ItemT, /) -> None:
-        """Add an item."""
-        ...
-
-    def pop(self) -> ItemT:
-        """Remove and return the item whose turn it is."""
-        ...
-
-
 class PlainOrder(Generic[ItemT]):
     """Items that wait for their turn; the next is the one with the least key."""
+
+    _waiting: dict[ItemT, SortKey | None]
 
     def __init__(
         self,
@@ -66,7 +52,7 @@ class PlainOrder(Generic[ItemT]):
         return len(self._waiting)
 
     def push(self, item: ItemT, /) -> None:
-        """Add an item."""
+        """Add an item, which must not be waiting here already."""
         self._waiting[item] = None
 
     def first(self) -> ItemT | None:
@@ -134,7 +120,39 @@ class PlainTree(PlainOrder[QueueState]):
 # The live orders
 
 
-class LiveQueue(Generic[WaitingT]):
+class KeyedHeap(Generic[ItemT]):
+    """The least of items whose keys change; keys are unique.
+
+    Items are taken out by removing them from `keys`, which heaps of different items may share.
+    Cost: `put` O(log n), `least` O(log n) amortised.
+    """
+
+    __slots__ = ("_heap", "keys")
+
+    def __init__(self, keys: dict[ItemT, SortKey | None]) -> None:
+        self.keys = keys
+        """The present keys, by item."""
+        self._heap: list[tuple[SortKey, ItemT]] = []
+        """Entries that are not an item's present key are outdated."""
+
+    def put(self, item: ItemT, key: SortKey) -> None:
+        """Set the key of an item."""
+        self.keys[item] = key
+        # Items are never compared, since keys are unique.
+        heappush(self._heap, (key, item))
+
+    def least(self) -> tuple[SortKey, ItemT] | None:
+        """Return the least key and its item, or None; drop the outdated entries before it."""
+        keys, heap = self.keys, self._heap
+        while heap:
+            key, item = heap[0]
+            if keys.get(item) is key:
+                return heap[0]
+            heappop(heap)
+        return None
+
+
+class LiveQueue(PlainOrder[WaitingT]):
     """Items waiting for their turn, the one with the smallest present key first.
 
     An item waits in one live queue at a time. The ledger calls `touch` for an item
@@ -144,8 +162,6 @@ class LiveQueue(Generic[WaitingT]):
     Cost: `push` and `pop` O(log n) amortised; `touch` O(1).
     """
 
-    __slots__ = ("_heap", "_key", "_keys", "_taken", "_touched")
-
     def __init__(
         self,
         key: Callable[[WaitingT], SortKey],
@@ -153,86 +169,122 @@ class LiveQueue(Generic[WaitingT]):
         *,
         taken: Taken[WaitingT] | None = None,
     ) -> None:
-        self._key = key
-        self._taken = taken
-        self._keys: dict[WaitingT, SortKey] = {}
+        super().__init__(key, taken=taken)
         self._touched: dict[WaitingT, None] = {}
+        self._heap = KeyedHeap(self._waiting)
         for item in items:
-            item.waits_in = self
-            self._keys[item] = key(item)
-        # Items are never compared, since keys are unique.
-        self._heap = sorted((k, item) for item, k in self._keys.items())
-        """A heap of items; entries that are not an item's present key are outdated."""
-
-    def __len__(self) -> int:
-        return len(self._keys)
+            self.push(item)
 
     def push(self, item: WaitingT, /) -> None:
-        """Add `item`, which must not be waiting here already."""
+        """Add an item, which must not be waiting here already."""
         item.waits_in = self
-        key = self._keys[item] = self._key(item)
-        heappush(self._heap, (key, item))
+        self._heap.put(item, self._key(item))
 
     def touch(self, item: WaitingT, /) -> None:
         """Record that the key of `item` may have changed; ignored if it is not waiting."""
-        if item in self._keys:
+        if item in self._waiting:
             self._touched[item] = None
 
     def first(self) -> WaitingT | None:
         """Return the item with the smallest present key without removing it, or None."""
-        entry = self._least()
-        return None if entry is None else entry[1]
-
-    def pop(self) -> WaitingT:
-        """Remove and return the item with the smallest present key.
-
-        Raises:
-            IndexError: no item is waiting.
-
-        """
-        entry = self._least()
-        if entry is None:
-            raise IndexError("no item is waiting")
-        # Its entry is outdated from now on.
-        del self._keys[entry[1]]
-        if self._taken is not None:
-            self._taken(entry[1], self._keys.keys())
-        return entry[1]
-
-    def _least(self) -> tuple[SortKey, WaitingT] | None:
-        """Return the present entry with the smallest key, and drop the outdated ones before it."""
         if self._touched:
             self._settle()
-        keys, heap = self._keys, self._heap
-        while heap:
-            key, item = heap[0]
-            if keys.get(item) is key:
-                return heap[0]
-            heappop(heap)
-        return None
+        entry = self._heap.least()
+        return None if entry is None else entry[1]
 
     def _settle(self) -> None:
         for item in self._touched:
             key = self._key(item)
-            if key != self._keys[item]:
-                self._keys[item] = key
-                heappush(self._heap, (key, item))
+            if key != self._waiting[item]:
+                self._heap.put(item, key)
         self._touched.clear()
 
 
-class QueueWalk:
+class JobsByNeed(LiveQueue[JobState]):
+    """Jobs of one queue waiting for their turn, ordered by need, and then by job order.
+
+    The rank of a need may change at any time, such as by a placement in another queue, so it is
+    computed whenever the next job is requested. Jobs with equal requests have the same rank, so
+    it is computed once for all of them.
+
+    Cost: `push` O(log n) amortised; `first` and `pop` O(different requests + log n) amortised;
+    `touch` O(1).
+    """
+
+    def __init__(
+        self,
+        key: Callable[[JobState], SortKey],
+        need_key: Callable[[Need | None], SortKey],
+        need_of: Callable[[JobState], Need | None],
+        jobs: Iterable[JobState] = (),
+        *,
+        taken: Taken[JobState] | None = None,
+    ) -> None:
+        """Create the queue.
+
+        Args:
+            key: ranks a job; unique.
+            need_key: ranks a need, by its job's queue and its request alone.
+            need_of: returns what a waiting job needs next.
+            jobs: the jobs that wait initially.
+            taken: is called with each job that is taken out.
+
+        """
+        self._need_key = need_key
+        self._need_of = need_of
+        self._needs: dict[JobState, Need | None] = {}
+        self._by_request: dict[Vector | None, KeyedHeap[JobState]] = {}
+        super().__init__(key, jobs, taken=taken)
+
+    def push(self, item: JobState, /) -> None:
+        """Add a job, which must not be waiting here already."""
+        item.waits_in = self
+        self._enter(item, self._key(item), self._need_of(item))
+
+    def first(self) -> JobState | None:
+        """Return the job that is next now, without removing it, or None."""
+        if self._touched:
+            self._settle()
+        best: tuple[SortKey, SortKey] | None = None
+        found: JobState | None = None
+        for request, heap in list(self._by_request.items()):
+            entry = heap.least()
+            if entry is None:
+                del self._by_request[request]
+                continue
+            key, job = entry
+            rank = self._need_key(self._needs[job]), key
+            if best is None or rank < best:
+                best, found = rank, job
+        return found
+
+    def _settle(self) -> None:
+        for job in self._touched:
+            key, need = self._key(job), self._need_of(job)
+            if key != self._waiting[job] or _request(need) != _request(self._needs[job]):
+                self._enter(job, key, need)
+            else:
+                self._needs[job] = need
+        self._touched.clear()
+
+    def _enter(self, job: JobState, key: SortKey, need: Need | None) -> None:
+        self._needs[job] = need
+        heap = self._by_request.setdefault(_request(need), KeyedHeap(self._waiting))
+        heap.put(job, key)
+
+
+def _request(need: Need | None) -> Vector | None:
+    return None if need is None else need.request
+
+
+class QueueWalk(PlainOrder[QueueState]):
     """Leaves waiting for their turn, in the order of the tree.
 
-    It has the methods of a `LiveQueue`. The ledger calls `touch` for a leaf that has changed; the
-    keys on its path are computed again when the next leaf is requested.
+    The ledger calls `touch` for a leaf that has changed; the keys on its path are computed again
+    when the next leaf is requested.
 
     Cost: `push` and `pop` O(depth x log children) amortised; `touch` O(1).
     """
-
-    __slots__ = (
-        *("_dirty", "_families", "_key", "_keys", "_offer", "_offers", "_related", "_taken"),
-        "_waiting",
-    )
 
     def __init__(
         self,
@@ -256,18 +308,17 @@ class QueueWalk:
             taken: is called with each leaf that is taken out.
 
         """
-        self._key = key
+        super().__init__(lambda queue: key(queue, offer(queue)), waiting, taken=taken)
+        self._rank = key
         self._offer = offer
-        self._taken = taken
-        self._waiting: dict[QueueState, None] = dict.fromkeys(waiting)
-        self._keys: dict[QueueState, SortKey] = {}
-        """The keys of waiting leaves and their ancestors."""
         self._offers: dict[QueueState, Need | None] = {}
-        self._families: dict[QueueState | None, list[tuple[SortKey, QueueState]]] = {None: []}
-        """Heaps of children; entries that are not a child's present key are outdated."""
+        keys: dict[QueueState, SortKey | None] = {}
+        """The keys of waiting leaves and their ancestors."""
+        self._siblings: dict[QueueState | None, KeyedHeap[QueueState]] = {None: KeyedHeap(keys)}
+        """By parent."""
         for queue in queues:
             if queue.children:
-                self._families[queue] = []
+                self._siblings[queue] = KeyedHeap(keys)
             else:
                 queue.waits_in = self
         self._dirty: dict[QueueState, None] = dict.fromkeys(self._waiting)
@@ -280,12 +331,9 @@ class QueueWalk:
                     below.setdefault(_top(queue), []).append(queue)
             self._related = {leaf: leaves for leaves in below.values() for leaf in leaves}
 
-    def __len__(self) -> int:
-        return len(self._waiting)
-
     def push(self, queue: QueueState, /) -> None:
         """Add a leaf."""
-        self._waiting[queue] = None
+        super().push(queue)
         self._dirty[queue] = None
 
     def touch(self, queue: QueueState, /) -> None:
@@ -296,35 +344,25 @@ class QueueWalk:
         """Return what the leaf that was taken out last has offered, if anything."""
         return self._offers.get(queue)
 
+    def first(self) -> QueueState | None:
+        """Return the leaf whose turn it is without removing it, or None."""
+        if self._dirty:
+            self._settle()
+        entry = self._siblings[None].least()
+        while entry is not None and entry[1].children:
+            entry = self._siblings[entry[1]].least()
+        return None if entry is None else entry[1]
+
     def pop(self) -> QueueState:
         """Remove and return the leaf whose turn it is.
 
         Raises:
-            IndexError: no queue is waiting.
+            IndexError: no item is waiting.
 
         """
-        if self._dirty:
-            self._settle()
-        queue = self._least(None)
-        if queue is None:
-            raise IndexError("no queue is waiting")
-        while queue.children:
-            queue = self._least(queue)
-            assert queue is not None
-        del self._waiting[queue]
+        queue = super().pop()
         self._dirty[queue] = None
-        if self._taken is not None:
-            self._taken(queue, self._waiting.keys())
         return queue
-
-    def _least(self, parent: QueueState | None) -> QueueState | None:
-        heap = self._families[parent]
-        while heap:
-            key, queue = heap[0]
-            if self._keys.get(queue) is key:
-                return queue
-            heappop(heap)
-        return None
 
     def _settle(self) -> None:
         """Compute the keys again on all paths from changed queues."""
@@ -354,123 +392,24 @@ class QueueWalk:
 
     def _refresh(self, queue: QueueState) -> None:
         if queue.children:
-            least = self._least(queue)
+            least = self._siblings[queue].least()
             is_waiting = least is not None
-            offer = None if least is None else self._offers[least]
+            offer = None if least is None else self._offers[least[1]]
         else:
             is_waiting = queue in self._waiting
             offer = self._offer(queue) if is_waiting else None
+        heap = self._siblings[queue.parent]
         if not is_waiting:
-            self._keys.pop(queue, None)
+            heap.keys.pop(queue, None)
             self._offers.pop(queue, None)
             return
         self._offers[queue] = offer
-        key = self._key(queue, offer)
-        if key != self._keys.get(queue):
-            self._keys[queue] = key
-            heappush(self._families[queue.parent], (key, queue))
+        key = self._rank(queue, offer)
+        if key != heap.keys.get(queue):
+            heap.put(queue, key)
 
 
 def _top(queue: QueueState) -> QueueState:
     while queue.parent is not None:
         queue = queue.parent
     return queue
-
-
-class JobsByNeed(LiveQueue[JobState]):
-    """Jobs of one queue waiting for their turn, ordered by need, and then by job order.
-
-    The rank of a need may change at any time, such as by a placement in another queue, so it is
-    computed whenever the next job is requested. Jobs with equal requests have the same rank, so
-    it is computed once for all of them.
-
-    Cost: `push` O(log n) amortised; `first` and `pop` O(different requests + log n) amortised;
-    `touch` O(1).
-    """
-
-    __slots__ = ("_heaps", "_need_key", "_need_of", "_needs")
-
-    def __init__(
-        self,
-        key: Callable[[JobState], SortKey],
-        need_key: Callable[[Need | None], SortKey],
-        need_of: Callable[[JobState], Need | None],
-        jobs: Iterable[JobState] = (),
-        *,
-        taken: Taken[JobState] | None = None,
-    ) -> None:
-        """Create the queue.
-
-        Args:
-            key: ranks a job; unique.
-            need_key: ranks a need, by its job's queue and its request alone.
-            need_of: returns what a waiting job needs next.
-            jobs: the jobs that wait initially.
-            taken: is called with each job that is taken out.
-
-        """
-        super().__init__(key, taken=taken)
-        self._need_key = need_key
-        self._need_of = need_of
-        self._needs: dict[JobState, Need | None] = {}
-        self._heaps: dict[Vector | None, list[tuple[SortKey, JobState]]] = {}
-        """Heaps of jobs by request; entries that are not a job's present key are outdated."""
-        for job in jobs:
-            self.push(job)
-
-    def push(self, item: JobState, /) -> None:
-        """Add a job, which must not be waiting here already."""
-        item.waits_in = self
-        self._enter(item, self._key(item), self._need_of(item))
-
-    def first(self) -> JobState | None:
-        """Return the job that is next now, without removing it, or None."""
-        if self._touched:
-            self._settle()
-        best: tuple[SortKey, SortKey] | None = None
-        found: JobState | None = None
-        for request, heap in list(self._heaps.items()):
-            while heap and self._keys.get(heap[0][1]) is not heap[0][0]:
-                heappop(heap)
-            if not heap:
-                del self._heaps[request]
-                continue
-            key, job = heap[0]
-            rank = self._need_key(self._needs[job]), key
-            if best is None or rank < best:
-                best, found = rank, job
-        return found
-
-    def pop(self) -> JobState:
-        """Remove and return the job that is next now.
-
-        Raises:
-            IndexError: no job is waiting.
-
-        """
-        job = self.first()
-        if job is None:
-            raise IndexError("no job is waiting")
-        del self._keys[job], self._needs[job]
-        self._touched.pop(job, None)
-        if self._taken is not None:
-            self._taken(job, self._keys.keys())
-        return job
-
-    def _settle(self) -> None:
-        for job in self._touched:
-            key, need = self._key(job), self._need_of(job)
-            if key != self._keys[job] or _request(need) != _request(self._needs[job]):
-                self._enter(job, key, need)
-            else:
-                self._needs[job] = need
-        self._touched.clear()
-
-    def _enter(self, job: JobState, key: SortKey, need: Need | None) -> None:
-        self._keys[job] = key
-        self._needs[job] = need
-        heappush(self._heaps.setdefault(_request(need), []), (key, job))
-
-
-def _request(need: Need | None) -> Vector | None:
-    return None if need is None else need.request

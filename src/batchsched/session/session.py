@@ -263,7 +263,7 @@ class Session:
         """Return the tasks that are evicted with a whole job, in victim order. O(tasks)."""
         return self.in_victim_order(job.may_leave())
 
-    def live_jobs(self, jobs: Iterable[JobState], /) -> LiveQueue[JobState] | PlainOrder[JobState]:
+    def live_jobs(self, jobs: Iterable[JobState], /) -> PlainOrder[JobState]:
         """Return `jobs` waiting for their turn, in live job order."""
         key = self.plugins.job_order_key
         taken = None if self.teller is None else self.tell_job_taken
@@ -271,9 +271,7 @@ class Session:
             return PlainOrder(key, jobs, taken=taken)
         return LiveQueue(key, jobs, taken=taken)
 
-    def live_queues(
-        self, queues: Iterable[QueueState], /
-    ) -> LiveQueue[QueueState] | PlainOrder[QueueState]:
+    def live_queues(self, queues: Iterable[QueueState], /) -> PlainOrder[QueueState]:
         """Return `queues` waiting for their turn, in live queue order."""
         key = self.plugins.queue_order_key
         taken = None if self.teller is None else self.tell_queue_taken

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.limits import need_of
-from batchsched.session.orders import JobsByNeed, LiveQueue, Order, PlainOrder, PlainTree, QueueWalk
+from batchsched.session.orders import JobsByNeed, PlainOrder, PlainTree, QueueWalk
 from batchsched.session.session import Session
 from batchsched.state.doors import Door
 from batchsched.state.needs import (
@@ -124,13 +124,13 @@ class Turns:
             queue: self._jobs_by_need(jobs) if ranks_jobs else session.live_jobs(jobs)
             for queue, jobs in self.jobs.items()
         }
-        self._queues: Order[QueueState] = (
+        self._queues: PlainOrder[QueueState] = (
             self._queues_by_need(reads_above=ranks_jobs)
             if self._ranks_needs
             else session.live_queues(self._waiting)
         )
 
-    def _jobs_by_need(self, jobs: Iterable[JobState]) -> LiveQueue[JobState] | PlainOrder[JobState]:
+    def _jobs_by_need(self, jobs: Iterable[JobState]) -> PlainOrder[JobState]:
         """Return jobs of one queue, those first whose needs rank first."""
         session = self._session
         plugins = session.plugins
@@ -145,7 +145,7 @@ class Turns:
             taken=taken,
         )
 
-    def _queues_by_need(self, *, reads_above: bool) -> Order[QueueState]:
+    def _queues_by_need(self, *, reads_above: bool) -> PlainOrder[QueueState]:
         """Return the queues, ranked with what their next jobs need."""
         session = self._session
         all_queues = session.ledger.queues.values()
