@@ -181,8 +181,8 @@ def test_weights_are_corrected_by_the_past(content: list[tuple[int, int]], k: fl
         for n, (weight, used) in enumerate(content)
     ]
     session = opened(Snapshot(nodes=[node("n1", "4C4G")], queues=queues), [])
-    plugin: Any = factory_of("usage")(Arguments({"k": str(k)})).open(session.view)
-    found = plugin.surplus_weights(list(session.view.queues.values()), 0)
+    plugin: Any = factory_of("usage")(Arguments({"k": str(k)})).open(session.state.view)
+    found = plugin.surplus_weights(list(session.state.view.queues.values()), 0)
     uses = [used * 1000 * log(2) / (4000 * 7 * 24 * HOUR) for _, used in content]
     assert list(found) == plain_weights([weight for weight, _ in content], uses, k)
 

@@ -202,7 +202,7 @@ def test_a_statement_that_ended_takes_no_more_operations(end: str) -> None:
 def test_statements_do_not_nest_and_another_may_follow() -> None:
     of = session()
     statement = of.statement()
-    with pytest.raises(StatementError, match="do not nest"):
+    with pytest.raises(StatementError, match="a statement is open"):
         of.statement()
     statement.discard()
     with of.statement() as second:

@@ -130,7 +130,7 @@ class TasksComeAndGo(RuleBasedStateMachine):
 
     def open(self, snapshot: Snapshot) -> None:
         self.session = opened(snapshot, ["gang", "predicates", "nodeorder"])
-        self.index = self.session.view.pod_affinity
+        self.index = self.session.state.view.pod_affinity
         self.seen = (
             {
                 uid: (
@@ -313,7 +313,7 @@ def accepted(session: Session, uid: str) -> list[str]:
 
 def test_no_task_with_terms_nothing_is_counted() -> None:
     session = of_tasks(a={"labels": {"app": "db"}, "at": "n1"}, b={})
-    assert not session.view.pod_affinity.is_active
+    assert not session.state.view.pod_affinity.is_active
 
 
 def test_several_required_terms_look_at_tasks_that_meet_them_all() -> None:

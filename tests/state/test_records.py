@@ -27,7 +27,7 @@ def session() -> Session:
 
 def test_running_tasks_are_listed_by_queue_with_what_they_hold_together() -> None:
     of = session()
-    running = of.running_on(of.nodes[0])
+    running = of.ledger.running_on(of.nodes[0])
     gib = 1 << 30
     held = {}
     for name, queue in of.queues.items():
@@ -47,10 +47,10 @@ def test_running_tasks_are_listed_once_until_the_node_changes() -> None:
     of = session()
     (on,) = of.nodes
     queue = of.queues["q"]
-    running = of.running_on(on)
-    assert of.running_on(on) is running
+    running = of.ledger.running_on(on)
+    assert of.ledger.running_on(on) is running
     of.evict(of.task("a-1"), claimant=of.task("b-2"))
-    anew = of.running_on(on)
+    anew = of.ledger.running_on(on)
     assert anew is not running
     assert [task.uid for task in anew.of_queue(queue)] == ["a-2"]
     assert anew.held_by_queue(queue) == anew.of_queue(queue)[0].resreq

@@ -177,7 +177,7 @@ def dump(session: Session) -> dict[str, object]:
     """Everything that decisions can depend on: books, orders, shares, counts, decisions."""
     ledger = session.ledger
     tiers = session.plugins
-    affinity = session.view.pod_affinity
+    affinity = session.state.view.pod_affinity
     shares = {
         opened_plugin.name: {
             name: opened_plugin.object.queue_share(queue) for name, queue in ledger.queues.items()

@@ -12,7 +12,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import Attempts
 from batchsched.session.session import Session, Statement
-from batchsched.session.turns import Turn, Turns
+from batchsched.session.turns import Turn, Turns, is_starving
 from batchsched.state.records import JobState, TaskState
 
 
@@ -115,7 +115,7 @@ class AllocateAction:
         self, session: Session, statement: Statement, threshold: float, task: TaskState
     ) -> bool:
         """Reserve a node for a task if its job is starving; return whether there was one."""
-        if task.job is None or not session.is_starving(task.job, threshold):
+        if task.job is None or not is_starving(session, task.job, threshold):
             return False
         node = first_node_to_reserve(session, task, beside_its_job=self.discard_unready)
         if node is None:

@@ -20,7 +20,7 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
 from batchsched.session.limits import may_take_task
 from batchsched.session.session import Session, Statement
-from batchsched.session.turns import Turns, has_task_to_place
+from batchsched.session.turns import Turns, has_task_to_place, is_starving
 from batchsched.state.memory import Reads, Remembered, forget
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 
@@ -101,7 +101,7 @@ def _releases(session: Session, job: JobState, threshold: float | None) -> bool:
         return False
     if session.plugins.job_ready(job) or session.plugins.job_condition_ready(job):
         return False
-    return threshold is None or not session.is_starving(job, threshold)
+    return threshold is None or not is_starving(session, job, threshold)
 
 
 def _start_as_backfill(session: Session, job: JobState) -> None:

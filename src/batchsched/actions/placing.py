@@ -167,7 +167,7 @@ def can_hold_reservation(session: Session, task: TaskState, node: NodeState) -> 
     What daemons and other tasks without a job hold is subtracted, for they may never leave.
     """
     wanted = plus(node.reserved, task.init_resreq)
-    return fits(wanted, session.node_room.for_jobs(node)) and has_choice_if_empty(
+    return fits(wanted, session.state.node_room.for_jobs(node)) and has_choice_if_empty(
         session, task, node
     )
 
@@ -190,7 +190,7 @@ def _can_hold_beside_its_job(session: Session, task: TaskState, node: NodeState)
     for other in node.tasks.values():
         if other.job is task.job and other.status is TaskStatus.ALLOCATED:
             wanted = plus(wanted, other.init_resreq)
-    return fits(wanted, session.node_room.for_jobs(node)) and has_choice_if_empty(
+    return fits(wanted, session.state.node_room.for_jobs(node)) and has_choice_if_empty(
         session, task, node
     )
 

@@ -25,7 +25,7 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
 from batchsched.session.limits import need_of, record_limit
 from batchsched.session.session import Session, Statement
-from batchsched.session.turns import has_task_to_place, tasks_to_place
+from batchsched.session.turns import has_task_to_place, is_starving, tasks_to_place
 from batchsched.state.groups import Counting
 from batchsched.state.memory import Reads, Remembered
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -86,8 +86,8 @@ class ReserveAction:
                 if not has_task_to_place(job):
                     continue
             if (
-                session.is_starving(job, self.starving_job_time_threshold)
-                and queue.name not in session.overused_at_open
+                is_starving(session, job, self.starving_job_time_threshold)
+                and queue.name not in session.reports.overused_at_open
             ):
                 if self._try_to_reserve(session, job, limit, reservable):
                     continue
@@ -293,7 +293,7 @@ def can_keep_for_one_job(session: Session, task: TaskState, node: NodeState) -> 
                 wanted = plus(wanted, other.init_resreq)
             elif other.job is not None and other.job.count(TaskStatus.RESERVED):
                 return False
-    return fits(wanted, session.node_room.for_jobs(node)) and has_choice_if_empty(
+    return fits(wanted, session.state.node_room.for_jobs(node)) and has_choice_if_empty(
         session, task, node
     )
 

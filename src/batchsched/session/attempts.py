@@ -299,7 +299,7 @@ class Attempts:
     def __attrs_post_init__(self) -> None:
         session = self.session
         is_plain = Door.ATTEMPTS in session.plain
-        self._failed_turns = session.failed_turns if self.depends_on_nodes_alone else None
+        self._failed_turns = session.state.failed_turns if self.depends_on_nodes_alone else None
         self._foresees = self.depends_on_nodes_alone and session.state.foresees and not is_plain
 
     def goals(self, turn: Turn) -> Iterable[Goal]:
@@ -393,7 +393,7 @@ class Attempts:
     def _largest_first(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Sort by decreasing dominant share; return [] if the tasks are in that order already."""
         in_order = list(tasks)
-        cluster = self.session.cluster[: self.session.dimensions.in_cluster]
+        cluster = self.session.ledger.cluster[: self.session.ledger.dimensions.in_cluster]
         by_size = sorted(in_order, key=lambda task: -dominant_share(task.init_resreq, cluster))
         return by_size if by_size != in_order else []
 

@@ -67,7 +67,7 @@ def open_session(state: PolicyState) -> Session:
     session = Session(state)
     _admit_jobs(session)
     session.plugins.jobs_admitted()
-    session.overused_at_open = _overused_queues(session)
+    session.reports.overused_at_open = _overused_queues(session)
     drop_stale_reservations(session)
     if session.ledger.initial_promises:
         keep_promises(session)
@@ -199,7 +199,7 @@ def close(
         end_promises(session)
     conditions = session.plugins.close()
     why = PendingReasons(session)
-    changed = session.jobs if unchanged is None else session.jobs_changed()
+    changed = session.jobs if unchanged is None else _jobs_changed(session)
     concerned = {**changed, **{uid: session.jobs[uid] for uid in conditions if uid in session.jobs}}
     if reasons:
         for uid, condition in conditions.items():
@@ -216,7 +216,7 @@ def close(
     pipelined = _places_of(_having(session, TaskStatus.PIPELINED))
     conditional = _places_of(_having(session, TaskStatus.CONDITIONAL))
     reserved = _places_of(_having(session, TaskStatus.RESERVED))
-    dropped = _dropped(session.initial_reservations, TaskStatus.RESERVED)
+    dropped = _dropped(session.reports.initial_reservations, TaskStatus.RESERVED)
     broken = _dropped(
         [task for task, _ in session.ledger.initial_promises],
         TaskStatus.PIPELINED,
@@ -250,6 +250,18 @@ def close(
         planned=dict(sorted(session.plans.made.items())),
         late=tuple(sorted(session.plans.late)),
     )
+
+
+def _jobs_changed(session: Session) -> dict[str, JobState]:
+    """Return the jobs that the session has changed, by UID and in order of UID.
+
+    O(n log n) for n such jobs. For sessions on a live cluster.
+    """
+    jobs = {job.uid: job for job in session.ledger.log.jobs if job.in_session}
+    for task in session.state.diverging():
+        if task.job is not None and task.job.in_session:
+            jobs[task.job.uid] = task.job
+    return dict(sorted(jobs.items()))
 
 
 _OF_PHASE = {phase: JobOutcome(phase=phase, condition=None) for phase in JobPhase}

@@ -121,10 +121,10 @@ def may_take(
     refusal = None if need is None else session.plugins.allocatable(job.queue, need)
     if need is None or refusal is None:
         if Door.ATTEMPTS not in session.plain:
-            session.accepted_tasks.replace(() if need is None else need.tasks)
+            session.reports.accepted_tasks.replace(() if need is None else need.tasks)
         return True
     if allowed_together(session, job, tasks, counting) is not None:
-        session.accepted_tasks.replace(())
+        session.reports.accepted_tasks.replace(())
         return True
     record_refused(session, job.queue, need, refusal)
     return False
@@ -214,7 +214,7 @@ def may_take_task(session: Session, task: TaskState, *, leaving: Sequence[TaskSt
     job = task.job
     if job is not None and job.groups is not None and not job.groups.may_take(task):
         return False
-    if not session.plugins.limits_queues or session.accepted_tasks.take(task):
+    if not session.plugins.limits_queues or session.reports.accepted_tasks.take(task):
         return True
     refusal = limit_on(session, task, leaving=leaving)
     if refusal is None:

@@ -211,7 +211,7 @@ def curable_nodes(session: Session, task: TaskState) -> list[NodeState]:
     if not curable:
         return []
     others = [each for each in predicates if not each[1].curable]
-    large_enough = session.node_room.large_enough(task.init_resreq)
+    large_enough = session.state.node_room.large_enough(task.init_resreq)
 
     def refuses(node: NodeState) -> bool:
         return _refuses_curably(curable, task, node) and all(
@@ -229,7 +229,9 @@ def curable_nodes(session: Session, task: TaskState) -> list[NodeState]:
             ]
 
     def correct(refusing: dict[int, NodeState], stale: set[int] | None) -> None:
-        for node in session.nodes if stale is None else [session.slots[slot] for slot in stale]:
+        for node in (
+            session.nodes if stale is None else [session.ledger.slots[slot] for slot in stale]
+        ):
             if refuses(node):
                 refusing[node.slot] = node
             else:

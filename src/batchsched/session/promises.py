@@ -33,7 +33,7 @@ def drop_stale_reservations(session: Session) -> None:
     for _, node in sorted(ledger.reserved_nodes.items()):
         tasks = sorted(node.reserved_tasks.values(), key=_uid)
         # It is not known for how long a node is out of service; others can be reserved until then.
-        fit = fits(node.reserved, session.node_room.for_jobs(node))
+        fit = fits(node.reserved, session.state.node_room.for_jobs(node))
         for task in tasks:
             if not fit or _is_out_of_service(session, task, node):
                 _end(session, task)

@@ -340,7 +340,7 @@ class PendingReasons:
         key = (kind, job.uid if job.is_broken or self._held.is_held_by(job) else "")
         known = self._of_kind.get(key)
         if known is None:
-            if not self._session.node_room.large_enough(task.init_resreq):
+            if not self._session.state.node_room.large_enough(task.init_resreq):
                 known = too_large(tally)
             elif held_by := self._held.holders(task):
                 known = PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=held_by)
@@ -582,7 +582,7 @@ class _HeldResources:
                 if other.node is not None and other.status.occupies:
                     by_node.setdefault(other.node, []).append(other)
             for node, there in sorted(by_node.items(), key=lambda item: item[0].index):
-                freed = total_of([other.resreq for other in there], session.dimensions.zero)
+                freed = total_of([other.resreq for other in there], session.ledger.dimensions.zero)
                 if fits(task.init_resreq, plus(node.future_idle, freed)) and accepts_without(
                     session, task, node, there
                 ):

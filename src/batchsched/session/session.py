@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from contextlib import suppress
 from operator import attrgetter
 from types import TracebackType
-from typing import Self
+from typing import Concatenate, ParamSpec, Self
 
 from attrs import evolve
 
@@ -26,27 +26,25 @@ from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
 from batchsched.session.kept import PolicyState
 from batchsched.session.orders import LiveQueue, PlainOrder
-from batchsched.session.reports import AcceptedTasks, CycleReports, Plans
-from batchsched.session.tracing import telling_best, telling_first
+from batchsched.session.reports import CycleReports, Plans
+from batchsched.session.tracing import telling_best, telling_first, telling_jobs, telling_queues
 from batchsched.session.victims import EvictionSearch
 from batchsched.state.doors import Door
 from batchsched.state.ledger import audit
 from batchsched.state.memory import Remembered
-from batchsched.state.needs import Need
 from batchsched.state.records import (
     JobState,
     NodeState,
     QueueState,
-    RunningTasks,
     TaskState,
 )
 from batchsched.trace import (
-    JobTaken,
     Placed,
     QueuePassedOver,
-    QueueTaken,
     StatementEnded,
 )
+
+P = ParamSpec("P")
 
 
 class Session:
@@ -83,7 +81,8 @@ class Session:
         """The nodes with reservations, by name."""
         self.log = ledger.log
         """Which nodes and jobs have changed, in order; for answers that are kept until then."""
-        self.view = state.view
+        self.running_on = ledger.running_on
+        """Returns the tasks of jobs in the session on a node that may leave."""
         plugins = self.plugins = state.plugins
         """What plugins say together: which jobs are ready, which may have more, who may leave."""
         ledger.on_charge = plugins.allocate_listeners
@@ -121,28 +120,12 @@ class Session:
         """The jobs of the session by UID, in order of UID."""
         self.left_out = state.left_out
         """Why jobs are not in the session, by UID."""
-        self.overused_at_open: set[str] = set()
-        """The names of queues with waiting jobs that were overused when the session opened."""
-        self.initial_reservations = [
-            *(task for task, _ in ledger.lost_reservations),
-            *(
-                task
-                for _, job in sorted(ledger.jobs_having[TaskStatus.RESERVED.index].items())
-                for task in job.having(TaskStatus.RESERVED)
-            ),
-        ]
-        """The Reserved tasks of the snapshot, including those on nodes that no longer exist."""
-        self.reports = CycleReports()
+        self.reports = CycleReports(ledger)
         """For pending reasons: what actions tried, and the outcome."""
-        self.accepted_tasks = AcceptedTasks(ledger.log.charged_jobs)
         self.plans = Plans()
         """The plans of the action plan."""
         self.remembered = Remembered(ledger.log)
         """What searches of this cycle have found out about nodes."""
-        self.node_room = state.node_room
-        """What nodes could hold if other tasks left."""
-        self.failed_turns = state.failed_turns
-        """Failed turns that need not be repeated; None: they are not recorded."""
         self.most_of: dict[QueueState, tuple[int, Sequence[float] | None]] = {}
         """What plugins let queues have at most, and how long the log of nodes was then."""
         self.open_statement: Statement | None = None
@@ -191,17 +174,6 @@ class Session:
             return []
         return [job for _, job in sorted(found.items()) if job.in_session]
 
-    def jobs_changed(self) -> dict[str, JobState]:
-        """Return the jobs that the session has changed, by UID and in order of UID.
-
-        O(n log n) for n such jobs. For sessions on a live cluster.
-        """
-        jobs = {job.uid: job for job in self.ledger.log.jobs if job.in_session}
-        for task in self.state.diverging():
-            if task.job is not None and task.job.in_session:
-                jobs[task.job.uid] = task.job
-        return dict(sorted(jobs.items()))
-
     def task(self, uid: str) -> TaskState:
         """Return a task by UID.
 
@@ -235,14 +207,6 @@ class Session:
         """
         audit(self.ledger)
 
-    def running_on(self, node: NodeState) -> RunningTasks:
-        """Return the tasks of jobs in the session on a node that may leave.
-
-        O(1) unless the node has changed since the last call.
-        """
-        known = node.running
-        return self.ledger.list_running(node) if known is None else known
-
     def begin_action(self, name: str) -> None:
         """Record which action runs from now on."""
         self.action_name = name
@@ -259,14 +223,10 @@ class Session:
         """Return `tasks` in victim order, the least valuable first."""
         return sorted(tasks, key=self.plugins.task_order_key, reverse=True)
 
-    def whole_job(self, job: JobState) -> list[TaskState]:
-        """Return the tasks that are evicted with a whole job, in victim order. O(tasks)."""
-        return self.in_victim_order(job.may_leave())
-
     def live_jobs(self, jobs: Iterable[JobState], /) -> PlainOrder[JobState]:
         """Return `jobs` waiting for their turn, in live job order."""
         key = self.plugins.job_order_key
-        taken = None if self.teller is None else self.tell_job_taken
+        taken = None if self.teller is None else telling_jobs(self.teller, self.plugins)
         if Door.TURNS in self.plain:
             return PlainOrder(key, jobs, taken=taken)
         return LiveQueue(key, jobs, taken=taken)
@@ -274,18 +234,10 @@ class Session:
     def live_queues(self, queues: Iterable[QueueState], /) -> PlainOrder[QueueState]:
         """Return `queues` waiting for their turn, in live queue order."""
         key = self.plugins.queue_order_key
-        taken = None if self.teller is None else self.tell_queue_taken
+        taken = None if self.teller is None else telling_queues(self.teller, self.plugins)
         if Door.TURNS in self.plain:
             return PlainOrder(key, queues, taken=taken)
         return LiveQueue(key, queues, taken=taken)
-
-    def is_starving(self, job: JobState, threshold: float) -> bool:
-        """Return whether a job has waited more than `threshold` seconds and is still not ready."""
-        return (
-            self.now - job.info.creation_time > threshold
-            and not self.plugins.job_ready(job)
-            and not self.plugins.job_condition_ready(job)
-        )
 
     def queue_share(self, queue: QueueState) -> QueueShare | None:
         """Return what a queue deserves and has, if a plugin knows."""
@@ -309,45 +261,6 @@ class Session:
         if name not in self.reports.queues_overused:
             self.reports.queues_overused[name] = self.queue_share(self.ledger.queues[name])
 
-    def tell_job_taken(self, job: JobState, others: Iterable[JobState]) -> None:
-        """Tell that a job is taken, rather than others; only if somebody listens."""
-        assert self.teller is not None
-        names = [*self.plugins.names_on("job_order_key"), "creation_time", "uid"]
-
-        def key(job: JobState) -> dict[str, object]:
-            return dict(zip(names, self.plugins.job_order_key(job), strict=True))
-
-        rivals = {other.uid: key(other) for other in others} if self.teller.wants_rivals else {}
-        self.teller.tell(
-            JobTaken(
-                action=self.action_name,
-                job=job.uid,
-                queue=job.info.queue,
-                key=key(job),
-                rivals=rivals,
-            )
-        )
-
-    def tell_queue_taken(
-        self,
-        queue: QueueState,
-        others: Iterable[QueueState],
-        need_of: Callable[[QueueState], Need | None] = lambda _: None,
-    ) -> None:
-        """Tell that it is a queue's turn, ahead of others."""
-        assert self.teller is not None
-        names = [*self.plugins.names_on("queue_order_key"), "creation_time", "name"]
-
-        def key(queue: QueueState) -> dict[str, object]:
-            return dict(
-                zip(names, self.plugins.queue_order_key(queue, need_of(queue)), strict=True)
-            )
-
-        rivals = {other.name: key(other) for other in others} if self.teller.wants_rivals else {}
-        self.teller.tell(
-            QueueTaken(action=self.action_name, queue=queue.name, key=key(queue), rivals=rivals)
-        )
-
     # What actions do
 
     def statement(self, *, is_trial: bool = False) -> Statement:
@@ -362,7 +275,7 @@ class Session:
 
         """
         if self.open_statement is not None:
-            raise StatementError("a statement is already open; statements do not nest")
+            raise StatementError("a statement is open; use its operations, or end it first")
         self.open_statement = Statement(self, is_trial=is_trial)
         return self.open_statement
 
@@ -435,76 +348,35 @@ class Session:
         return found
 
     def allocate(self, task: TaskState, node: NodeState, *, is_backfill: bool = False) -> None:
-        """Place a Pending task on a node where it can start now; bind its job if it is ready."""
-        job = task.job
-        self._outside_statement()
-        if (
-            task.status is not TaskStatus.PENDING
-            or task.is_held
-            or job is None
-            or not job.in_session
-        ):
-            self.expect(task, TaskStatus.PENDING)
-        mark = is_backfill or task.is_backfill
-        choices = self.choices_for(task, node, Fit.NOW, EMPTY)
-        self.ledger.move(task, TaskStatus.ALLOCATED, node, is_backfill=mark, choices=choices)
-        assert job is not None
-        self.bind_if_ready(job)
+        """Place a task at once; see `Statement.allocate`. Its job is bound if it is ready."""
+        self._at_once(Statement.allocate, task, node, is_backfill=is_backfill)
 
     def pipeline(self, task: TaskState, node: NodeState) -> None:
-        """Promise to a Pending task resources of a node that are being released."""
-        self._outside_statement()
-        self.expect(task, TaskStatus.PENDING)
-        choices = self.choices_for(task, node, Fit.LATER, EMPTY)
-        mark = task.is_backfill
-        self.ledger.move(task, TaskStatus.PIPELINED, node, is_backfill=mark, choices=choices)
+        """Promise resources that are being released at once; see `Statement.pipeline`."""
+        self._at_once(Statement.pipeline, task, node)
 
     def promise(self, task: TaskState, node: NodeState) -> None:
-        """Promise to a Pending task resources of a node that backfill tasks hold (Conditional)."""
-        self._outside_statement()
-        self.expect(task, TaskStatus.PENDING)
-        choices = self.choices_for(task, node, Fit.CONDITIONALLY, EMPTY)
-        mark = task.is_backfill
-        self.ledger.move(task, TaskStatus.CONDITIONAL, node, is_backfill=mark, choices=choices)
+        """Promise resources that backfill tasks hold at once; see `Statement.promise`."""
+        self._at_once(Statement.promise, task, node)
 
     def reserve(self, task: TaskState, node: NodeState) -> None:
-        """Reserve a node for a Pending task."""
-        self._outside_statement()
-        self.expect(task, TaskStatus.PENDING)
-        self.ledger.move(task, TaskStatus.RESERVED, node, is_backfill=task.is_backfill)
+        """Reserve a node for a task at once; see `Statement.reserve`."""
+        self._at_once(Statement.reserve, task, node)
 
     def unallocate(self, task: TaskState) -> None:
-        """Make a task Pending again that is placed, promised or reserved, and not bound."""
-        self._outside_statement()
-        with self.statement() as statement:
-            statement.unallocate(task)
-            statement.commit()
+        """Take a task off its node at once; see `Statement.unallocate`."""
+        self._at_once(Statement.unallocate, task)
 
     def evict(self, task: TaskState, *, claimant: TaskState) -> None:
-        """Evict a task to make room for `claimant`; see `Statement.evict`."""
-        self._outside_statement()
+        """Evict a task to make room for `claimant` at once; see `Statement.evict`."""
+        self._at_once(Statement.evict, task, claimant=claimant)
+
+    def _at_once(
+        self, operation: Callable[Concatenate[Statement, P], None], *given: P.args, **how: P.kwargs
+    ) -> None:
         with self.statement() as statement:
-            statement.evict(task, claimant=claimant)
+            operation(statement, *given, **how)
             statement.commit()
-
-    def expect(self, task: TaskState, *statuses: TaskStatus) -> None:
-        """Raise an error unless the task has one of these statuses and its job is in the session.
-
-        Raises:
-            StatementError: the operation does not apply to the task.
-
-        """
-        if task.status not in statuses:
-            wanted = " or ".join(status.value for status in statuses)
-            raise StatementError(f"expected a task that is {wanted}, got {task!r}")
-        if task.is_held:
-            raise StatementError(f"expected a task that nothing holds, got {task!r}")
-        if task.job is None or not task.job.in_session:
-            raise StatementError(f"expected a task of a job in this session, got {task!r}")
-
-    def _outside_statement(self) -> None:
-        if self.open_statement is not None:
-            raise StatementError("a statement is open; use its operations, or end it first")
 
     def bind_if_ready(self, job: JobState, *, fulfils: bool = False) -> None:
         """Bind all Allocated tasks of the job, if it is ready.
@@ -614,7 +486,7 @@ class Statement:
             or job is None
             or not job.in_session
         ):
-            self._session.expect(task, TaskStatus.PENDING, TaskStatus.RESERVED)
+            _expect(task, TaskStatus.PENDING, TaskStatus.RESERVED)
         mark = is_backfill or task.is_backfill
         choices = self._session.choices_for(task, node, Fit.NOW, kept)
         self._move(task, TaskStatus.ALLOCATED, node, is_backfill=mark, choices=choices)
@@ -626,21 +498,21 @@ class Statement:
 
         `kept`: what plugins have chosen for it there before, and must choose again.
         """
-        self._session.expect(task, TaskStatus.PENDING)
+        _expect(task, TaskStatus.PENDING)
         choices = self._session.choices_for(task, node, Fit.LATER, kept)
         mark = task.is_backfill
         self._move(task, TaskStatus.PIPELINED, node, is_backfill=mark, choices=choices)
 
     def promise(self, task: TaskState, node: NodeState) -> None:
         """Promise to a Pending task resources of a node that backfill tasks hold (Conditional)."""
-        self._session.expect(task, TaskStatus.PENDING)
+        _expect(task, TaskStatus.PENDING)
         choices = self._session.choices_for(task, node, Fit.CONDITIONALLY, EMPTY)
         mark = task.is_backfill
         self._move(task, TaskStatus.CONDITIONAL, node, is_backfill=mark, choices=choices)
 
     def reserve(self, task: TaskState, node: NodeState) -> None:
         """Reserve a node for a Pending task."""
-        self._session.expect(task, TaskStatus.PENDING)
+        _expect(task, TaskStatus.PENDING)
         self._move(task, TaskStatus.RESERVED, node, is_backfill=task.is_backfill)
 
     def evict(self, task: TaskState, *, claimant: TaskState) -> None:
@@ -649,7 +521,7 @@ class Statement:
         What is promised or Allocated gives way likewise. Such a task is Pending again.
         """
         session = self._session
-        session.expect(task, *_BEFORE_EVICTION)
+        _expect(task, *_BEFORE_EVICTION)
         if task.status is TaskStatus.BINDING and not task.may_leave:
             raise StatementError(f"expected a task that runs or was just bound, got {task!r}")
         node, job = task.node, task.job
@@ -667,7 +539,7 @@ class Statement:
 
     def unallocate(self, task: TaskState) -> None:
         """Make a task Pending again that is placed, promised or reserved, and not bound."""
-        self._session.expect(
+        _expect(
             task,
             TaskStatus.ALLOCATED,
             TaskStatus.PIPELINED,
@@ -829,3 +701,19 @@ class Statement:
         # would only hide it.
         with suppress(Exception):
             self.discard()
+
+
+def _expect(task: TaskState, *statuses: TaskStatus) -> None:
+    """Raise an error unless the task has one of these statuses and its job is in the session.
+
+    Raises:
+        StatementError: the operation does not apply to the task.
+
+    """
+    if task.status not in statuses:
+        wanted = " or ".join(status.value for status in statuses)
+        raise StatementError(f"expected a task that is {wanted}, got {task!r}")
+    if task.is_held:
+        raise StatementError(f"expected a task that nothing holds, got {task!r}")
+    if task.job is None or not task.job.in_session:
+        raise StatementError(f"expected a task of a job in this session, got {task!r}")

@@ -1,6 +1,6 @@
-"""What a traced cycle tells of the nodes that it finds, and of the verdicts of plugins.
+"""What a traced cycle tells of the jobs and queues whose turn it is, and of the nodes it finds.
 
-Turns and statements tell of themselves; see `batchsched.trace`.
+Verdicts and statements tell of themselves; see `batchsched.trace`.
 """
 
 from __future__ import annotations
@@ -8,38 +8,55 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from batchsched.placement import Fit, Placement
-from batchsched.plugin.extension_points import Verdict
 from batchsched.plugin.node_functions import NodeScore
-from batchsched.state.records import NodeState, TaskState
-from batchsched.trace import NodeSought, Teller, VerdictsGiven
+from batchsched.session.plugins import PluginSet
+from batchsched.state.needs import Need
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.trace import JobTaken, NodeSought, QueueTaken, Teller
 
-GivesVerdicts = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
-"""A plugin's function that gives verdicts on candidates for eviction."""
 
+def telling_jobs(
+    teller: Teller, plugins: PluginSet
+) -> Callable[[JobState, Iterable[JobState]], None]:
+    """Return a function that tells that a job is taken, rather than others."""
+    names = [*plugins.names_on("job_order_key"), "creation_time", "uid"]
 
-def telling_verdicts(
-    teller: Teller, plugin: str, point: str, judge: GivesVerdicts
-) -> GivesVerdicts:
-    """Return a function that gives the verdicts of a plugin, and tells of them."""
+    def key(job: JobState) -> dict[str, object]:
+        return dict(zip(names, plugins.job_order_key(job), strict=True))
 
-    def told(claimant: TaskState, candidates: Sequence[TaskState]) -> Sequence[Verdict]:
-        verdicts = tuple(judge(claimant, candidates))
-        teller.keep(
-            VerdictsGiven(
+    def tell(job: JobState, others: Iterable[JobState]) -> None:
+        rivals = {other.uid: key(other) for other in others} if teller.wants_rivals else {}
+        teller.tell(
+            JobTaken(
                 action=teller.action,
-                plugin=plugin,
-                point=point,
-                alone=len(candidates) == 1,
-                claimant=claimant.uid,
-                verdicts={
-                    candidate.uid: getattr(verdict, "value", str(verdict))
-                    for candidate, verdict in zip(candidates, verdicts, strict=False)
-                },
+                job=job.uid,
+                queue=job.info.queue,
+                key=key(job),
+                rivals=rivals,
             )
         )
-        return verdicts
 
-    return told
+    return tell
+
+
+def telling_queues(
+    teller: Teller,
+    plugins: PluginSet,
+    need_of: Callable[[QueueState], Need | None] = lambda _: None,
+) -> Callable[[QueueState, Iterable[QueueState]], None]:
+    """Return a function that tells that it is a queue's turn, ahead of others."""
+    names = [*plugins.names_on("queue_order_key"), "creation_time", "name"]
+
+    def key(queue: QueueState) -> dict[str, object]:
+        return dict(zip(names, plugins.queue_order_key(queue, need_of(queue)), strict=True))
+
+    def tell(queue: QueueState, others: Iterable[QueueState]) -> None:
+        rivals = {other.name: key(other) for other in others} if teller.wants_rivals else {}
+        teller.tell(
+            QueueTaken(action=teller.action, queue=queue.name, key=key(queue), rivals=rivals)
+        )
+
+    return tell
 
 
 Scores = Sequence[tuple[str, NodeScore]]

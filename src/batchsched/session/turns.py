@@ -14,6 +14,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.session.limits import need_of
 from batchsched.session.orders import JobsByNeed, PlainOrder, PlainTree, QueueWalk
 from batchsched.session.session import Session
+from batchsched.session.tracing import telling_jobs, telling_queues
 from batchsched.state.doors import Door
 from batchsched.state.needs import (
     Need,
@@ -40,6 +41,15 @@ def has_task_to_place(job: JobState) -> bool:
     return bool(job.count(TaskStatus.PENDING)) and any(
         task.status is TaskStatus.PENDING and not task.is_best_effort and not task.is_held
         for task in job.tasks
+    )
+
+
+def is_starving(session: Session, job: JobState, threshold: float) -> bool:
+    """Return whether a job has waited more than `threshold` seconds and is still not ready."""
+    return (
+        session.now - job.info.creation_time > threshold
+        and not session.plugins.job_ready(job)
+        and not session.plugins.job_condition_ready(job)
     )
 
 
@@ -134,7 +144,7 @@ class Turns:
         """Return jobs of one queue, those first whose needs rank first."""
         session = self._session
         plugins = session.plugins
-        taken = None if session.teller is None else session.tell_job_taken
+        taken = None if session.teller is None else telling_jobs(session.teller, plugins)
         if not self._is_plain:
             return JobsByNeed(
                 plugins.job_order_key, plugins.need_order_key, self.need_of, jobs, taken=taken
@@ -149,11 +159,8 @@ class Turns:
         """Return the queues, ranked with what their next jobs need."""
         session = self._session
         all_queues = session.ledger.queues.values()
-
-        def tell(queue: QueueState, others: Iterable[QueueState]) -> None:
-            session.tell_queue_taken(queue, others, self._offer)
-
-        taken = None if session.teller is None else tell
+        teller = session.teller
+        taken = None if teller is None else telling_queues(teller, session.plugins, self._offer)
         key = session.plugins.queue_order_key
         if self._is_plain:
             return PlainTree(key, self._offer, all_queues, self._waiting, taken=taken)
@@ -215,7 +222,7 @@ class Turns:
 
     def need_of(self, job: JobState) -> Need | None:
         """Return what a job needs next; None: nothing."""
-        failed_turns = self._session.failed_turns
+        failed_turns = self._session.state.failed_turns
         if failed_turns is not None and job not in self._left and not self._is_plain:
             need = failed_turns.need_of(job)
             if need is not None:

@@ -34,10 +34,9 @@ from batchsched.model.reasons import Unfit
 from batchsched.model.result import Eviction
 from batchsched.plugin.extension_points import Verdict
 from batchsched.session.points import OpenedPlugin
-from batchsched.session.tracing import GivesVerdicts, telling_verdicts
 from batchsched.state.records import JobState, NodeState, RunningTasks, TaskState
 from batchsched.state.units import EvictionUnit
-from batchsched.trace import Teller
+from batchsched.trace import Teller, VerdictsGiven
 
 Point = Literal["preemptable", "reclaimable"]
 """The extension point whose verdicts count: for tasks of the claimant's queue, or of others."""
@@ -220,6 +219,9 @@ class EvictionScope(Enum):
         return [each for each in found if may_leave(each, claimant, by_priority=by_priority)]
 
 
+GivesVerdicts = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
+"""A plugin's function that gives verdicts on candidates for eviction."""
+
 WhyNot = Callable[[NodeState, Sequence[TaskState]], Sequence[str | None]]
 """Returns why a claim does not evict tasks of a node; None for those that it would evict."""
 
@@ -297,7 +299,7 @@ class Judges:
         for plugin in plugins:
             verdicts: GivesVerdicts = getattr(plugin.object, point)
             if teller is not None:
-                verdicts = telling_verdicts(teller, plugin.name, point, verdicts)
+                verdicts = _telling(teller, plugin.name, point, verdicts)
             hints = plugin.hints
             judge = _Judge(plugin.name, verdicts, hints.claimant_key, hints.shielded)
             tiers.setdefault(plugin.tier, []).append(judge)
@@ -651,3 +653,26 @@ def _severity(said: tuple[str, Verdict]) -> int:
 
 def _by_candidate(answers: _Answers) -> list[tuple[Verdict, ...]]:
     return list(zip(*[verdicts for tier in answers for verdicts in tier], strict=True))
+
+
+def _telling(teller: Teller, plugin: str, point: str, judge: GivesVerdicts) -> GivesVerdicts:
+    """Return a function that gives the verdicts of a plugin, and tells of them."""
+
+    def told(claimant: TaskState, candidates: Sequence[TaskState]) -> Sequence[Verdict]:
+        verdicts = tuple(judge(claimant, candidates))
+        teller.keep(
+            VerdictsGiven(
+                action=teller.action,
+                plugin=plugin,
+                point=point,
+                alone=len(candidates) == 1,
+                claimant=claimant.uid,
+                verdicts={
+                    candidate.uid: getattr(verdict, "value", str(verdict))
+                    for candidate, verdict in zip(candidates, verdicts, strict=False)
+                },
+            )
+        )
+        return verdicts
+
+    return told

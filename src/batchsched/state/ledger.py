@@ -339,11 +339,13 @@ class Ledger:
         if job.counts[new] == 1:
             self.jobs_having[new][job.uid] = job
 
-    def list_running(self, node: NodeState) -> RunningTasks:
-        """List the tasks of jobs in the session on a node that may leave, until it changes.
+    def running_on(self, node: NodeState) -> RunningTasks:
+        """Return the tasks of jobs in the session on a node that may leave.
 
-        O(tasks on the node).
+        O(tasks on the node); O(1) unless the node has changed since the last call.
         """
+        if node.running is not None:
+            return node.running
         # Most tasks run: this is `TaskState.may_leave` without a call for each of them.
         tasks = [
             task

@@ -159,7 +159,7 @@ def test_enough_is_what_the_rules_call_enough(
             if is_enough:
                 # What is dismissed because of a bound is never enough.
                 for held in (victims, running):
-                    freed = total_of([each.resreq for each in held], session.dimensions.zero)
+                    freed = total_of([each.resreq for each in held], session.ledger.dimensions.zero)
                     room_then = room_with(of, freed, may_use_idle=may_use_idle)
                     assert fits(task.init_resreq, room_then)
 

@@ -208,7 +208,7 @@ def needed_with(waits: str, one: JobInfo, *, pipelined: str = "") -> list[str]:
     tasks = {task.uid: task for task in session.jobs[one.uid].tasks}
     if pipelined:
         session.statement().pipeline(tasks[pipelined], session.nodes[0])
-    return [task.uid for task in needed_unit(session.view, tasks[waits]).tasks]
+    return [task.uid for task in needed_unit(session.state.view, tasks[waits]).tasks]
 
 
 def test_a_task_that_is_tried_in_the_place_of_another_of_its_group_is_needed_for_that_one() -> None:

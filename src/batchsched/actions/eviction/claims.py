@@ -384,7 +384,7 @@ def nodes_with_loans(search: ClaimSearch, stage: ClaimStage) -> Iterator[NodeSta
     if search.is_limited and search.has_room():
         yield from _nodes_beside_limits(search, stage, there)
         return
-    large_enough = session.node_room.large_enough(task.init_resreq)
+    large_enough = session.state.node_room.large_enough(task.init_resreq)
     reopen = reopening(large_enough)
 
     def look_again(open_: _OpenToClaims, stale: set[int] | None) -> None:

@@ -124,7 +124,7 @@ def units_in_order(session: Session, victims: Victims) -> list[Unit]:
     return [
         *([victim] for victim in victims.alone),
         *(session.in_victim_order(unit.victims) for unit in victims.replicas),
-        *map(session.whole_job, whole_jobs),
+        *(session.in_victim_order(job.may_leave()) for job in whole_jobs),
     ]
 
 
@@ -561,9 +561,8 @@ def _ways(session: Session, task: TaskState, scope: EvictionScope) -> Sequence[U
         or not session.plugins.judges[scope.point].by_priority
     ):
         return ()
-    having = session.ledger.jobs_having
-    jobs = having[TaskStatus.PIPELINED.index] | having[TaskStatus.ALLOCATED.index]
-    units = giving_way(task, jobs.values(), session.evictions)
+    jobs = session.jobs_having(TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
+    units = giving_way(task, jobs, session.evictions)
     return [session.in_victim_order(unit) for unit in units]
 
 
@@ -837,7 +836,7 @@ class RememberedRoom:
         """The nodes where claimants of other jobs have candidates that this one has not."""
         if scope in (EvictionScope.OTHER_JOBS, EvictionScope.ANY_OTHER_JOB):
             self._own_nodes = runs_on
-        large_enough: AbstractSet[int] = session.node_room.large_enough(task.init_resreq)
+        large_enough: AbstractSet[int] = session.state.node_room.large_enough(task.init_resreq)
         if scope is EvictionScope.SAME_JOB:
             large_enough = large_enough & runs_on
         elif scope is EvictionScope.OTHER_JOBS:

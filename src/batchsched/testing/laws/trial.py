@@ -380,7 +380,7 @@ def _fits(fit: Fit, trial: Trial, task: TaskState, node: NodeState) -> bool:
 
 
 def _fits_beside_reservations(trial: Trial, task: TaskState, node: NodeState) -> bool:
-    return fits(plus(node.reserved, task.init_resreq), trial.session.node_room.for_jobs(node))
+    return fits(plus(node.reserved, task.init_resreq), trial.session.state.node_room.for_jobs(node))
 
 
 _Kind = tuple[
