@@ -67,6 +67,8 @@ class PreemptAction:
     def _serve(self, session: Session, attempts: Attempts, turn: Turn) -> bool:
         """Place what a job needs next, evicting other jobs; return whether anything was placed."""
         is_served = False
+        if not session.plugins.may_claim(turn.job):
+            return False
         for goal in attempts.goals(turn):
             with session.statement() as statement:
                 for task in goal:
@@ -91,6 +93,8 @@ class PreemptAction:
 
     def _serve_within(self, session: Session, job: JobState) -> None:
         """Let tasks of a job take the places of its own tasks that come after them."""
+        if not session.plugins.may_claim(job):
+            return
         tasks = tasks_needed(session, job)
         if job.groups is not None and len(tasks) > 1:
             return  # placing only part of the tasks that start together is useless

@@ -75,6 +75,8 @@ class ReclaimAction:
     def _serve(self, session: Session, attempts: Attempts, turn: Turn) -> bool:
         """Place all that a job needs next, or nothing; return whether it gets another turn."""
         job, is_served = turn.job, False
+        if not session.plugins.may_claim(job):
+            return False
         claim: Claim | None = None
         if session.plugins.has_claims:
             if turn.need is None:

@@ -245,7 +245,39 @@ class JobOrder(Protocol):
         """Rank a job; the smallest key comes first, and the next plugin breaks ties.
 
         Called when a job enters the order of its queue, and after each change of the
-        amounts charged to it. May read only the job and the plugin's own state of it.
+        amounts charged to it. May read only the job and the plugin's own state of it, or of the
+        jobs with which `job_order_shares` says that it shares it.
+        """
+        ...
+
+    # Optional: def job_order_shares(self, job: JobState, /) -> Hashable
+    #
+    # Returns with which other jobs it shares what its key reads, such as its user: whenever
+    # anything is charged to a job, all waiting jobs of an equal value are ranked anew. It must
+    # stay the same in a cycle. Each placement then costs O(these jobs).
+
+
+@runtime_checkable
+class TurnEvents(Protocol):
+    """Is told when the turn of a job begins and ends, in actions that take jobs in turn."""
+
+    def on_turn_begin(self, job: JobState, /) -> None:
+        """Prepare for the turn of a job, before anything is tried for it."""
+        ...
+
+    def on_turn_end(self, job: JobState, /) -> None:
+        """Note the end of the turn: what was placed for it is committed or undone."""
+        ...
+
+
+@runtime_checkable
+class MayClaim(Protocol):
+    """Determines for which jobs others may be evicted at all."""
+
+    def may_claim(self, job: JobState, /) -> bool:
+        """Return whether preempt and reclaim give the job a turn; all plugins must permit it.
+
+        Called when its turn comes. May read anything.
         """
         ...
 
@@ -675,6 +707,8 @@ class ExtensionPoints:
 
     job_order_key: Callable[[JobState], _Key] | None = None
     """Rank a job; see `batchsched.plugin.JobOrder`."""
+    job_order_shares: Callable[[JobState], Hashable] | None = None
+    """Return what a job's key reads beside the job; see `batchsched.plugin.JobOrder`."""
     queue_order_key: (
         Callable[[QueueState], _Key] | Callable[[QueueState, Need | None], _Key] | None
     ) = None
@@ -723,6 +757,12 @@ class ExtensionPoints:
     """Receive a placement; see `batchsched.plugin.AllocateEvents`."""
     on_deallocate: _Listener | None = None
     """Receive an eviction or an undone placement; see `batchsched.plugin.DeallocateEvents`."""
+    on_turn_begin: Callable[[JobState], None] | None = None
+    """Prepare for the turn of a job; see `batchsched.plugin.TurnEvents`."""
+    on_turn_end: Callable[[JobState], None] | None = None
+    """Note the end of the turn of a job; see `batchsched.plugin.TurnEvents`."""
+    may_claim: Callable[[JobState], bool] | None = None
+    """Return whether others may be evicted for a job; see `batchsched.plugin.MayClaim`."""
     close: Callable[[], Iterable[tuple[JobState, JobCondition]]] | None = None
     """Report jobs that could not be scheduled; see `batchsched.plugin.SessionClose`."""
     allocatable: Callable[[QueueState, Need], Unfit | None] | None = None

@@ -30,8 +30,17 @@ class SessionView:
     __slots__ = (
         *("_ledger", "_pod_affinity", "_promises_repel"),
         *("_surplus", "_units", "cluster", "dimensions"),
-        *("jobs", "knows_past", "nodes", "other_tasks", "past_use_key", "plain"),
-        *("protects_any", "queues", "task_order_key", "tasks"),
+        *(
+            "jobs",
+            "knows_past",
+            "node_log",
+            "nodes",
+            "other_tasks",
+            "past_use_key",
+            "plain",
+            "slots",
+        ),
+        *("protects_any", "queues", "slots", "task_order_key", "tasks"),
     )
 
     def __init__(
@@ -55,6 +64,12 @@ class SessionView:
         self._ledger = ledger
         self.nodes: Sequence[NodeState] = ledger.nodes
         """All nodes, in node order."""
+        self.slots: Sequence[NodeState] = ledger.slots
+        """The nodes by `NodeState.slot`."""
+        self.node_log: Sequence[int] = ledger.log.nodes
+        """The slot of each node that changed, in order: its amounts, its tasks, or their choices.
+        What is kept of nodes holds until their slots are here. It begins anew at some cycles: keep
+        a position in it only from one `open` or `resume` to the next."""
         self.queues: Mapping[str, QueueState] = ledger.queues
         """All queues by name, in order of name."""
         self.jobs: Mapping[str, JobState] = ledger.jobs

@@ -7,12 +7,12 @@ that may have changed: the ledger tells them what has. They keep keys in heaps (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Generic, Protocol, Self, TypeVar
 
 from batchsched.state.needs import Need
-from batchsched.state.records import JobState, QueueState, Reorders, SortKey
+from batchsched.state.records import JobState, QueueState, Reorders, SortKey, TaskState
 from batchsched.state.vectors import Vector
 
 
@@ -413,3 +413,32 @@ def _top(queue: QueueState) -> QueueState:
     while queue.parent is not None:
         queue = queue.parent
     return queue
+
+
+# Keys that read more than their item
+
+
+class SharedKeys:
+    """Ranks jobs anew that share what their keys read; see `batchsched.plugin.JobOrder`."""
+
+    def __init__(
+        self, shares: Sequence[Callable[[JobState], Hashable]], jobs: Mapping[str, JobState]
+    ) -> None:
+        self._shares = shares
+        self._jobs = jobs
+        self._sharing: list[dict[Hashable, list[JobState]]] | None = None
+        """For each of `shares`, the jobs by value; None: not asked yet."""
+
+    def charged(self, task: TaskState) -> None:
+        """Note that anything was charged for a task, or is no more. O(jobs that share it)."""
+        if task.job is None:
+            return
+        if self._sharing is None:
+            self._sharing = [{} for _ in self._shares]
+            for of_value, value in zip(self._sharing, self._shares, strict=True):
+                for job in self._jobs.values():
+                    of_value.setdefault(value(job), []).append(job)
+        for of_value, value in zip(self._sharing, self._shares, strict=True):
+            for job in of_value.get(value(task.job), ()):
+                if job.waits_in is not None:
+                    job.waits_in.touch(job)

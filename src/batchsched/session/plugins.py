@@ -97,9 +97,11 @@ _ASKED = (
     *("job_order_key", "queue_order_key"),
     *("job_valid", "job_ready", "job_pipelined", "job_condition_ready"),
     *("overused", "allocatable", "most_allocatable", "queue_share"),
-    *("node_order_on_resource", "jobs_admitted"),
+    *("node_order_on_resource", "jobs_admitted", "may_claim"),
 )
 """The extension points that are asked just as `RULES` combines them."""
+_ASKED_IF_THERE = ("node_key", "node_key_signature", "on_turn_begin", "on_turn_end")
+"""Those that are None where no plugin has them."""
 
 
 class PluginSet:
@@ -134,6 +136,16 @@ class PluginSet:
     """Returns what a queue deserves and has, if a plugin knows."""
     node_order_on_resource: Callable[[TaskState, NodeState], float]
     """Returns the sum of all scores for the room of a node for a task."""
+    may_claim: Callable[[JobState], bool]
+    """Returns whether others may be evicted for a job."""
+    node_key: Callable[[TaskState, NodeState], tuple[int, ...]] | None
+    """Returns the key by which a node is ranked before scores, if a plugin has any."""
+    node_key_signature: Callable[[TaskState], Hashable] | None
+    """Returns all that the key reads of the task; None: it may read anything."""
+    on_turn_begin: Callable[[JobState], None] | None
+    """Tells that the turn of a job begins, if a plugin wants to know."""
+    on_turn_end: Callable[[JobState], None] | None
+    """Tells that the turn of a job ends, if a plugin wants to know."""
     jobs_admitted: Callable[[], None]
     """Tells plugins that the jobs of the session are known."""
 
@@ -205,9 +217,15 @@ class PluginSet:
         asking, has = self._asking, self.having
         for point in _ASKED:
             setattr(self, point, asking(point))
+        for point in _ASKED_IF_THERE:
+            setattr(self, point, asking(point) if has(point) else None)
         # Orders
         self._need_order_key: Callable[[Need], SortKey] = asking("need_order_key")
         self._task_order_key: Callable[[TaskState], SortKey] = asking("task_order_key")
+        self.job_order_shares: Sequence[Callable[[JobState], Hashable]] = [
+            *asking("job_order_shares")().values()
+        ]
+        """Return what keys of jobs read beside the job: equal values are ranked anew together."""
         self._forgets_keys = any(
             not hasattr(opened.object, "resume") for opened in has("task_order_key")
         )
@@ -276,14 +294,6 @@ class PluginSet:
         scores: list[Named[NodeScore]] = asking("node_scores")()
         self.node_scores = [(name, score) for name, score in scores if score.weight]
         """All scores with a weight other than 0, with their plugins' names."""
-        self.node_key: Callable[[TaskState, NodeState], tuple[int, ...]] | None = (
-            asking("node_key") if has("node_key") else None
-        )
-        """Returns the key by which a node is ranked before scores, if a plugin has any."""
-        self.node_key_signature: Callable[[TaskState], Hashable] | None = (
-            asking("node_key_signature") if has("node_key_signature") else None
-        )
-        """Returns all that the key reads of the task; None: it may read anything."""
         signatures: Mapping[str, Callable[[TaskState], Hashable]] = asking("choice_signature")()
         self.choosers = [
             Chooser(name, choose, signatures.get(name))

@@ -316,6 +316,25 @@ def _any(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     return ask
 
 
+def _every(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+    """Return a function that returns whether all plugins say so."""
+    functions = [*chain.from_iterable(tiers)]
+
+    def ask(*asked: Any) -> bool:
+        for name, function in functions:
+            try:
+                answer = function(*asked)
+            except Exception as error:
+                raise plugin_error(name, point, error) from error
+            if answer is not True and answer is not False:
+                rule.check(name, point, answer)
+            if not answer:
+                return False
+        return True
+
+    return ask
+
+
 def _sum(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns the sum of all answers."""
     functions = [*chain.from_iterable(tiers)]
@@ -373,6 +392,7 @@ _VOTE = Rule(_votes, _must_be("a Vote or a bool", _never))
 RULES: Mapping[str, Rule] = {
     # Orders
     "job_order_key": Rule(_keys, _ORDERED, ties="uid"),
+    "job_order_shares": Rule(_each, _must_be("something that can be hashed", _is_hashable)),
     "queue_order_key": Rule(_keys, _ORDERED, ties="name"),
     "need_order_key": Rule(_keys, _ORDERED),
     "task_order_key": Rule(_keys, _ORDERED, ties="uid"),
@@ -381,6 +401,7 @@ RULES: Mapping[str, Rule] = {
     "job_ready": _VOTE,
     "job_pipelined": _VOTE,
     "job_condition_ready": _VOTE,
+    "may_claim": Rule(_every, _must_be("a bool", lambda answer: answer in (True, False))),
     # Queues
     "overused": Rule(_any, _must_be("a bool", lambda answer: answer in (True, False))),
     "allocatable": Rule(_first, _must_be("an Unfit or None", _never), sound=Unfit),
@@ -406,6 +427,8 @@ RULES: Mapping[str, Rule] = {
     ),
     # Events
     "jobs_admitted": Rule(_told),
+    "on_turn_begin": Rule(_told),
+    "on_turn_end": Rule(_told),
     "on_allocate": Rule(_told),
     "on_deallocate": Rule(_told),
     "close": Rule(_all, _wrong_condition),
@@ -464,7 +487,10 @@ def open_plugin(configured: ConfiguredPlugin, view: SessionView) -> OpenedPlugin
     return OpenedPlugin(name, configured.tier, opened, enabled, hints)
 
 
-_SIGNED = (("node_key_signature", "node_key"), ("choice_signature", "choose"))
+_SIGNED = (
+    *(("node_key_signature", "node_key"), ("choice_signature", "choose")),
+    ("job_order_shares", "job_order_key"),
+)
 """Extension points that declare what others read."""
 
 

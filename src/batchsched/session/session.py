@@ -25,12 +25,12 @@ from batchsched.model.result import Bind, Eviction, TakenBack
 from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
 from batchsched.session.kept import PolicyState
-from batchsched.session.orders import LiveQueue, PlainOrder
+from batchsched.session.orders import LiveQueue, PlainOrder, SharedKeys
 from batchsched.session.reports import CycleReports, Plans
 from batchsched.session.tracing import telling_best, telling_first, telling_jobs, telling_queues
 from batchsched.session.victims import EvictionSearch
 from batchsched.state.doors import Door
-from batchsched.state.ledger import audit
+from batchsched.state.ledger import TaskListener, audit
 from batchsched.state.memory import Remembered
 from batchsched.state.records import (
     JobState,
@@ -85,8 +85,11 @@ class Session:
         """Returns the tasks of jobs in the session on a node that may leave."""
         plugins = self.plugins = state.plugins
         """What plugins say together: which jobs are ready, which may have more, who may leave."""
-        ledger.on_charge = plugins.allocate_listeners
-        ledger.on_refund = plugins.deallocate_listeners
+        sharing: tuple[TaskListener, ...] = ()
+        if plugins.job_order_shares:
+            sharing = (SharedKeys(plugins.job_order_shares, state.jobs).charged,)
+        ledger.on_charge = plugins.allocate_listeners + sharing
+        ledger.on_refund = plugins.deallocate_listeners + sharing
         self.placement = state.placement
         """The engine that finds nodes."""
         teller = self.teller

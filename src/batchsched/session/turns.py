@@ -170,9 +170,9 @@ class Turns:
 
     def __iter__(self) -> Iterator[Turn]:
         """Yield turns: each time the next job of the next queue. Jobs return by `put_back`."""
-        queues, closed = self._queues, self._closed
-        changes = self._session.ledger.log.jobs
-        returns = self._is_plain or self._session.teller is not None
+        queues, closed, session = self._queues, self._closed, self._session
+        changes = session.ledger.log.jobs
+        returns = self._is_plain or session.teller is not None
         while queues:
             queue = queues.pop()
             waiting = self._waiting[queue]
@@ -183,7 +183,11 @@ class Turns:
                 turn = Turn(
                     self, queue, job, need if need is not None and need.job is job else None
                 )
+                if session.plugins.on_turn_begin is not None:
+                    session.plugins.on_turn_begin(job)
                 yield turn
+                if session.plugins.on_turn_end is not None:
+                    session.plugins.on_turn_end(job)
                 need = None
                 if turn.is_last:
                     self._left.pop(job, None)
@@ -199,10 +203,14 @@ class Turns:
             yield queue, self._of(queue)
 
     def _of(self, queue: QueueState) -> Iterator[Turn]:
-        waiting = self._waiting[queue]
+        waiting, plugins = self._waiting[queue], self._session.plugins
         while waiting:
             turn = Turn(self, queue, waiting.pop())
+            if plugins.on_turn_begin is not None:
+                plugins.on_turn_begin(turn.job)
             yield turn
+            if plugins.on_turn_end is not None:
+                plugins.on_turn_end(turn.job)
             if turn.is_last:
                 self._left.pop(turn.job, None)
 

@@ -201,6 +201,8 @@ _POINTS: Mapping[str, Mapping[str, tuple[Kind, Callable[[object], str]]]] = {
         "job_ready": (Kind.OTHER, is_vote),
         "job_pipelined": (Kind.OTHER, is_vote),
         "job_condition_ready": (Kind.OTHER, is_vote),
+        "job_order_shares": (Kind.OTHER, is_hashable),
+        "may_claim": (Kind.OTHER, is_truth),
     },
     "task": {"task_order_key": (Kind.TASK_KEY, is_key)},
 }

@@ -96,7 +96,9 @@ def _check_scope_of(
     def stays(question: Question) -> bool:
         match question.kind:
             case Kind.JOB_KEY:
-                return question.name != job.uid
+                shares = trial.function("job_order_shares")
+                other = trial.session.jobs[question.name]
+                return other is not job and (shares is None or shares(other) != shares(job))
             case Kind.QUEUE_KEY:
                 return question.name != queue.name
             case Kind.TASK_KEY:
@@ -112,7 +114,7 @@ def _check_scope_of(
     if changed is not None:
         question, seen = changed
         laws = {
-            Kind.JOB_KEY: "a job's key depends on nothing but the job",
+            Kind.JOB_KEY: "a job's key depends on the job, and those with which it shares it",
             Kind.QUEUE_KEY: "a queue's key depends on nothing but the queue",
             Kind.TASK_KEY: "a task's key stays the same during a cycle",
         }
@@ -188,6 +190,20 @@ def check_task_keys(trial: Trial, _moves: Sequence[Move]) -> None:
                         f"and {answers[1]!r} on node {node.name!r}"
                     )
                     trial.fail(point, "tasks with equal signature get equal answers", seen)
+
+
+def check_turns(trial: Trial, _moves: Sequence[Move]) -> None:
+    """The beginning and the end of a turn change no accounts."""
+    books = trial.books()
+    for point in ("on_turn_begin", "on_turn_end"):
+        tell = trial.function(point)
+        if tell is None:
+            continue
+        for job in trial.session.jobs.values():
+            tell(job)
+            if trial.books() != books:
+                law = "what is told of turns changes nothing"
+                trial.fail(point, law, f"the session's accounts have changed with {job.uid!r}")
 
 
 def check_normalise(trial: Trial, moves: Sequence[Move]) -> None:
@@ -415,6 +431,7 @@ CHECKS: Sequence[Callable[[Trial, Sequence[Move]], None]] = (
     check_claimant_keys,
     check_shields,
     check_normalise,
+    check_turns,
     check_choices,
     check_minimum,
     check_scope,
