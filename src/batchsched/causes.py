@@ -17,7 +17,7 @@ Tone = Literal["quiet", "runs", "starts", "waits", "wrong"]
 class JobStatus(Enum):
     """The state of a job after a cycle. The value is a stable code.
 
-    Of what is in the way of a job, that which comes first here is told first.
+    If several things are in the way of a job, the first in this order is reported first.
 
     >>> JobStatus("NotAdmitted").words
     'not admitted'
@@ -129,7 +129,7 @@ _OF_QUEUE = (Remedy.LARGER_NODE, Remedy.END_IN_QUEUE, *_OF_JOB)
 class WhyPending(Enum):
     """Why a task was left pending. The value is a stable code.
 
-    Of what tasks of a job lack, that which comes first here is told first.
+    If the tasks of a job lack several things, the first in this order is reported first.
     """
 
     NO_NODE = "NoNode"
@@ -182,7 +182,7 @@ class WhyPending(Enum):
     remedies: tuple[Remedy, ...]
     """What may help, in the order in which it is tried."""
     follows: bool
-    """Whether it follows from what else is in the way, and is told only where nothing else is."""
+    """Whether it follows from other causes, and is reported only if there is no other."""
 
     def __new__(
         cls,
@@ -230,7 +230,7 @@ class ConditionReason(Enum):
 
 
 class HoldKind(Enum):
-    """What holds a task or a job, so that it waits whatever room there is.
+    """What holds a task or a job, so that it waits however many nodes are free.
 
     The value is a stable code.
     """

@@ -127,12 +127,12 @@ def _versions() -> deque[str]:
 
 
 class Reconciler:
-    """Tells a cluster what happened, given what is seen of the real one.
+    """Reports to a cluster what happened, given what is seen of the real one.
 
-    Rules, all of them by what is seen, whatever the order in which it comes:
+    The rules depend only on what is seen, which may come in any order:
 
-    - A state whose version is the present one, or one of the last 16 before it, is not news; nor,
-      with `is_newer`, one that is not newer. A task that was deleted does not come back.
+    - A state whose version is the present one, or one of the last 16 before it, is ignored; with
+      `is_newer`, so is every state that is not newer. A deleted task does not come back.
     - A bind in flight holds its place until the task is seen on a node, ends or is deleted, or
       until it is given up: then it waits again. If it is seen on a node after all, it is there.
     - An eviction in flight leaves its task Releasing until it is seen to leave, end or be deleted,
@@ -143,8 +143,8 @@ class Reconciler:
     - A queue whose parent was not seen waits for it.
 
     Args:
-        cluster: the cluster that it keeps; nothing else should tell it of events.
-        give_up_after: seconds after which a decision of which nothing is seen is given up.
+        cluster: the cluster that it keeps; nothing else should apply events to it.
+        give_up_after: seconds after which a decision is given up if nothing is seen of it.
         is_newer: whether the first version is newer than the second, where versions can be
             compared; None: they are opaque.
 

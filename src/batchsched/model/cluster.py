@@ -165,7 +165,7 @@ class Hold:
     name: str = ""
     """The name of what holds it, such as a gate, a queue or a check."""
     detail: str = ""
-    """What is told of it, a sentence without a full stop. Empty: a text made of kind and name."""
+    """A sentence about it, without a full stop. Empty: a text made of kind and name."""
     until: float | None = None
     """The time at which it may end, in seconds on the clock of the snapshot's `now`."""
 

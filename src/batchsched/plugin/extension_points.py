@@ -374,12 +374,12 @@ class Allocatable(Protocol):
 
 @runtime_checkable
 class MostAllocatable(Protocol):
-    """Says what queues may have at most, so that nobody waits for what can never be had."""
+    """Says what queues may have at most, so that no job waits for more than it can ever get."""
 
     def most_allocatable(self, queue: QueueState, /) -> Sequence[float] | None:
-        """Return the most that the queue may have, by dimension, whatever leaves; None: any amount.
+        """Return the most that the queue may ever have, by dimension; None: any amount.
 
-        A task that asks for more is no part of its job's need, if enough other tasks are left.
+        A task that requests more is not part of its job's need if enough other tasks are left.
         `allocatable` must refuse it, whatever `Need.leaving` has. Only the first plugin that gives
         an answer counts.
         """

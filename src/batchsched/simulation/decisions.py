@@ -54,7 +54,7 @@ class Resize:
 
 @frozen
 class Wake:
-    """Ask for a pass at a time, instead of the one asked for before. Infinity: for none.
+    """Request a pass at a time, instead of the one requested before. Infinity: none.
 
     For now: another pass, after all other events of this instant; at most 100 in a row.
     """

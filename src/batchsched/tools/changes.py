@@ -199,8 +199,8 @@ def node_like(
 def describe_changes(snapshot: Snapshot, changes: Sequence[Change]) -> tuple[str, ...]:
     """Return what changes do, in words: ``cordon gpu-1``, ``job a/b: priority 9 instead of 0``.
 
-    Changes that follow one another and do the same are told together, such as the ends of the tasks
-    of one job. Each is told with regard to what the changes before it left.
+    Successive changes of one kind are described together, such as the ends of the tasks of one job.
+    Each is described relative to what the changes before it left.
 
     Args:
         snapshot: the cluster before the changes.

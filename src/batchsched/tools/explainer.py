@@ -58,7 +58,7 @@ def explain(
 ) -> Explanation:
     """Explain why a job waits: its position, its queue, the nodes, and changes that would help.
 
-    The answer begins with the job's standing, as `batchsched.tools.standings` tells it.
+    The answer begins with the job's standing, as `batchsched.tools.standings` returns it.
 
     Helpful changes are found by trying: each reported change was applied alone, a cycle was run,
     and it bound one of the waiting tasks (or, given a task, that task), with as many others as the
@@ -70,10 +70,10 @@ def explain(
     or of one above it, if that is why it waits; a leaf queue, if it names another; the ends of jobs
     that it depends on. Others may help too.
 
-    If something holds the job, nothing is told of nodes, but what follows once nothing holds it:
-    where it would start, or what it would wait for then. If that is only the admission of a
-    controller, the queues decide it here: place, shares, nodes and changes are told as if all jobs
-    that lack it had been admitted as they allow.
+    If something holds the job, the answer says nothing about nodes, but what follows once nothing
+    holds it: where it would start, or what it would wait for then. If only the admission of a
+    controller is missing, the queues decide it here: place, shares, nodes and changes are those
+    after all jobs that lack it were admitted as far as the queues allow.
 
     Costs O(nodes + tasks), and at most some tens of cycles without preempt and reclaim, each as
     cheap as the change is small. If one of these runs before an action that starts tasks, a change

@@ -141,13 +141,13 @@ class Explanation(Report):
     the job."""
     nodes: int
     tells_nodes: bool = False
-    """Whether nodes are in its way: not if something holds it, or if it could not start whatever
-    room there is. Otherwise nothing is told of nodes."""
+    """Whether nodes are in its way: not if something holds it, or if it could not start however
+    many nodes were free. If not, the answer says nothing about nodes."""
     available: int = 0
     """The number of nodes on which its task could start now, as far as nodes go."""
     unfit: Mapping[str, int] = field(default=EMPTY, converter=_counts)
     """What keeps its task from nodes, as in ``are cordoned``, to the number of these nodes; the
-    most frequent first. A node counts under everything that keeps it from there."""
+    most frequent first. A node is counted once for each reason."""
     nearest: tuple[NearNode, ...] = ()
     """The three nodes that lack the least, of those that could take the task if others left."""
     would_start: tuple[TriedChange, ...] = ()
@@ -155,8 +155,8 @@ class Explanation(Report):
     tried: int = 0
     """The number of changes that were tried."""
     admits: str = ""
-    """The controller whose admission is all that holds it: its place, shares, nodes and changes are
-    told as if the queues decided whom it admits. Empty: there is none."""
+    """The controller whose admission is all that it lacks: its place, shares, nodes and changes are
+    given as if the queues decided whom it admits. Empty: there is none."""
     once_released: str = ""
     """What follows once nothing holds the job any more, by one cycle; empty: nothing holds it, or
     no changes are tried."""

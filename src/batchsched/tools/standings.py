@@ -92,9 +92,9 @@ def standings(
 ) -> tuple[JobStanding, ...]:
     """Return the state of each job after a cycle, in order of job UID.
 
-    What runs is told as it is in the snapshot, what starts or waits as the cycle decided. A job
-    that waits for room is tried on the same nodes with nothing on them, to tell whether it could
-    ever start (`JobStatus.NEVER_FITS`); what other tasks it wants to be near is left aside then.
+    What runs is as in the snapshot; what starts or waits is as the cycle decided. A job that waits
+    for room is tried on the same nodes as if they were empty, to find out whether it could ever
+    start (`JobStatus.NEVER_FITS`); affinity to other tasks is ignored then.
 
     O(tasks + queues), and one attempt on the empty nodes for each kind of job that waits for room;
     where it fails, a second one with all actions of the configuration.
@@ -103,7 +103,7 @@ def standings(
         snapshot: the cluster.
         result: the result of a cycle on it, with reasons.
         facts: what a dump says of its jobs besides (`batchsched.kubernetes.Dump.facts`): texts
-            then name their owners, and tell since when they run.
+            then name their owners, and say since when they run.
         config: the configuration of that cycle; None: the default.
         registry: the plugins and actions that the configuration may name.
 

@@ -97,7 +97,7 @@ def what_if(
 
     The changes are applied in order, and then a cycle runs. A `CycleRun` among them runs a cycle in
     between, whose decisions take effect before the remaining changes. If only the configuration
-    changes, the first decision that differs is told with its cause, as by `compare`.
+    changes, the answer names the first decision that differs and its cause, like `compare`.
 
     Jobs that only lack the admission of a controller (`HoldKind.NOT_ADMITTED`) and that no change
     releases are admitted as the queues allow, before and after the changes (`WhatIf.kept_out`).

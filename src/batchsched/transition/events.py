@@ -110,7 +110,7 @@ class TasksAdded:
 class TaskChanged:
     """A task's description changed: labels, priority, resources, constraints, holds and so on.
 
-    Where it is and how far it has come does not change, whatever the new description says of it.
+    Its node and its status do not change, even if the new description has others.
     """
 
     task: TaskInfo
@@ -118,7 +118,7 @@ class TaskChanged:
 
 @frozen
 class TaskFound:
-    """A task was found on a node, whatever was known of it before: running, or as `status` says."""
+    """A task was found on a node, running or with `status`, whatever was known about it before."""
 
     uid: str
     node_name: str
