@@ -59,9 +59,9 @@ class Scheduler:
             `trace` is given.
         plain: whether to decide by the plain definitions alone, without any shortcut: nothing is
             remembered, estimated or kept up to date, and no declaration or hint of a plugin is
-            relied on. Decisions, reasons and reports are the same, more slowly; on a living
-            cluster every cycle starts from scratch. Instead of True, the names of some doors
-            (``turns``, ``attempts``, ``room``, ``loans``, ``engine``, ``cycles``) make these plain.
+            relied on. Decisions, reasons and reports are the same, only slower; on a live cluster
+            every cycle starts from scratch. Instead of True, the names of single optimisations
+            (``turns``, ``attempts``, ``room``, ``loans``, ``engine``, ``cycles``) switch these off.
             Not together with `warm` or `placement`.
 
     Raises:

@@ -76,7 +76,7 @@ class Deleted:
 
 
 class CorrectionKind(Enum):
-    """What turned out otherwise than it was known."""
+    """What turned out to be different from what was known."""
 
     BIND_GIVEN_UP = "bind given up"
     EVICTION_GIVEN_UP = "eviction given up"
@@ -93,7 +93,7 @@ class CorrectionKind(Enum):
 
 @frozen
 class Correction:
-    """Something that turned out otherwise than it was known."""
+    """Something that turned out to be different from what was known."""
 
     kind: CorrectionKind
     name: str

@@ -56,11 +56,11 @@ class SessionView:
             ledger: the state of the session.
             promises_repel: whether required anti-affinity counts tasks that are promised to a
                 node like running ones.
-            plain: the doors behind which only plain definitions decide.
+            plain: the optimisations that are switched off.
 
         """
         self.plain = plain
-        """The doors behind which only plain definitions decide; see `Door`."""
+        """The optimisations that are switched off; see `Door`."""
         self._ledger = ledger
         self.nodes: Sequence[NodeState] = ledger.nodes
         """All nodes, in node order."""

@@ -71,13 +71,13 @@ def check_plain(
     max_examples: int = 300,
     shrink: bool = True,
 ) -> None:
-    """Prove a plugin's declarations and hints: with and without them, decisions are the same.
+    """Test a plugin's declarations and hints: with and without them, decisions are the same.
 
     A `signature` or `Reads` that is wrong, a hint, or state kept from cycle to cycle (`resume`)
-    changes decisions. So each example is decided with ``Scheduler(..., plain=True)``, with one door
-    plain, and with neither; most of them as a living cluster, for some cycles in which jobs arrive
-    and end and nodes change. The violation names the doors behind which the difference arises, and
-    the declarations and hints without which there is none.
+    changes decisions. So each example is decided with ``Scheduler(..., plain=True)``, with one
+    optimisation switched off, and with neither; most of them as a live cluster, for some cycles in
+    which jobs arrive and end and nodes change. The violation names the optimisations in which the
+    difference arises, and the declarations and hints without which there is none.
 
     For the parameters, see `check_plugin`, which finds what is wrong whether or not it changes
     decisions. The examples are the same in every run.

@@ -51,7 +51,7 @@ def _labels(content: Mapping[str, str] | None, /) -> Mapping[str, str] | None:
 
 @frozen
 class JobChanged:
-    """What is said of a job changed; None: unchanged. Its tasks and groups do not change.
+    """A job's description changed; None: unchanged. Its tasks and groups do not change.
 
     >>> from batchsched.live import NO_LIMIT, JobChanged
     >>> JobChanged("default/train", priority=10, max_available=NO_LIMIT).priority
@@ -73,7 +73,7 @@ class JobChanged:
 
 @frozen
 class JobEnded:
-    """All tasks of a job that had not ended have, wherever they were; none is replaced."""
+    """All tasks of a job that had not ended have ended, on any node or none; none is replaced."""
 
     uid: str
     succeeded: bool = field(default=True, kw_only=True)
