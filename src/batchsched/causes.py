@@ -336,8 +336,13 @@ class UnfitReason(Enum):
     DISK_PRESSURE = "NodeUnderDiskPressure", "are under disk pressure"
     PID_PRESSURE = "NodeUnderPIDPressure", "are under PID pressure"
     POD_AFFINITY = "PodAffinityMismatch", "are not near tasks that it must be near"
-    POD_ANTI_AFFINITY = "PodAntiAffinityConflict", "are near tasks that it must not be near"
-    EXISTING_ANTI_AFFINITY = "ExistingPodAntiAffinityConflict", "are near tasks that keep it away"
+    POD_ANTI_AFFINITY = (
+        "PodAntiAffinityConflict",
+        "are near tasks that it must not be near (anti-affinity)",
+    )
+    EXISTING_ANTI_AFFINITY = (
+        *("ExistingPodAntiAffinityConflict", "are near tasks that keep it away (anti-affinity)"),
+    )
     RESERVED = "NodeResourceReserved", "are reserved for other tasks"
     PLANNED = "Planned", "would delay a planned start"
     REFUSED_BY_PLUGIN = "RefusedByPlugin", "are refused by plugin {plugin}: {detail}"

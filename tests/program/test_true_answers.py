@@ -109,6 +109,49 @@ def test_tasks_that_do_not_exist_because_they_depend_on_others_are_a_caveat():
     assert "5 tasks do not exist yet: they depend on first, other tasks of the job" in ended.out
 
 
+# One cause, that of the task that finds no place
+
+
+def native_gang(count, least=None, **spec):
+    members = [
+        dumps.pod(f"g-{i}", schedulingGroup={"podGroupName": "g"}, **spec) for i in range(count)
+    ]
+    return [dumps.native_group("g", least or count), *members]
+
+
+def test_the_cause_of_a_gang_is_what_the_task_lacks_that_finds_no_place():
+    few_slots = dumps.node("n1", "64")
+    few_slots["status"]["allocatable"] = {**few_slots["status"]["allocatable"], "pods": "2"}
+    ended = why(given=[*native_gang(3), few_slots])
+    assert ended.lines[0] == (
+        "team/g waits, never fits: only 2 of the 3 tasks that it needs have room, even if these "
+        "nodes were empty: for one more, 1 of 1 node has no slot for another task"
+    )
+    assert "has room" not in ended.out
+    assert "  with 2 of its tasks placed, task team/g-2 fits on none of 1 nodes" in ended.lines
+    apart = {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+        ]
+    }
+    apart = {"affinity": {"podAntiAffinity": apart}, "labels": {"a": "b"}}
+    ended = why(given=[*native_gang(3, **apart), dumps.node("n1"), dumps.node("n2")])
+    assert (
+        "for one more, 2 of 2 nodes are near tasks that keep it away (anti-affinity)"
+        in (ended.lines[0])
+    )
+
+
+def test_the_cause_of_a_gang_for_which_others_leave_too_little_is_in_the_first_sentence():
+    others = [dumps.pod(f"o-{i}", "3", on=f"n{i}") for i in range(2)]
+    nodes = [dumps.node(f"n{i}", "4") for i in range(2)]
+    ended = why("g", given=[*native_gang(3), *others, *nodes])
+    assert ended.lines[0] == (
+        "team/g waits, no room: only 2 of the 3 tasks that must start together have room now: "
+        "for one more, 2 of 2 nodes lack free cpu"
+    )
+
+
 # Admission is decided anew
 
 

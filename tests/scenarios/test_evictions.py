@@ -213,7 +213,7 @@ def test_v9_a_gang_that_can_never_fit_keeps_nobody_out_and_is_told_so() -> None:
     gang, _ = standings(snapshot, result)
     assert gang.text == (
         "default/gang waits, never fits: only 10 of the 11 tasks that it needs have room, "
-        "even on empty nodes"
+        "even if these nodes were empty: for one more, 10 of 10 nodes lack free cpu"
     )
 
 

@@ -71,7 +71,8 @@ def of_dump(name: str) -> dict[str, JobStanding]:
             "NeverFits",
             (
                 "team/train-7f9c-workers-x1 (Job train) waits, never fits: "
-                "only 2 of the 3 tasks that it needs have room, even on empty nodes"
+                "only 2 of the 3 tasks that it needs have room, even if these nodes were empty: "
+                "for one more, 2 of 2 nodes lack free cpu"
             ),
         ),
         (
@@ -86,7 +87,7 @@ def of_dump(name: str) -> dict[str, JobStanding]:
             "NeverFits",
             (
                 "team/ray waits, never fits: only 4 of the 5 tasks that it needs have room, "
-                "even on empty nodes"
+                "even if these nodes were empty: for one more, 1 of 1 node lacks free cpu"
             ),
         ),
         (
@@ -442,8 +443,8 @@ RESERVE = SchedulerConfig.from_mapping({"actions": "allocate, reserve"})
         (
             cluster(job(task("a", node_selector={"zone": "b"})), nodes=2),
             (
-                "NeverFits: waits, never fits: no node can take it even when empty: "
-                "2 lack the labels that it asks for"
+                "NeverFits: waits, never fits: none of these nodes could take it "
+                "even if empty: 2 of 2 nodes lack the labels that it asks for"
             ),
         ),
         (
@@ -452,7 +453,7 @@ RESERVE = SchedulerConfig.from_mapping({"actions": "allocate, reserve"})
             ),
             (
                 "NeverFits: waits, never fits: only 2 of the 3 tasks that it needs have room, "
-                "even on empty nodes"
+                "even if these nodes were empty: for one more, 2 of 2 nodes lack free cpu"
             ),
         ),
         (cluster(job(task("a")), nodes=0), "NeverFits: waits, never fits: there is no node"),

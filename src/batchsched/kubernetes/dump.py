@@ -194,7 +194,8 @@ def read_dump(
     new = [each for each in manifests if not found.has(each)]
     if new and not reading.faults:
         listed = [objects] if is_mapping(objects) else objects
-        found = sorted_objects(reading, [*listed, *submitted_objects(new)])
+        given = cast("Sequence[Mapping[str, object]]", [*listed, *submitted_objects(new)])
+        found = sorted_objects(reading, given)
     return ObjectsReader(
         reading, found, scheduler_names=names, theirs=theirs, submits=bool(new)
     ).dump(now)
@@ -311,7 +312,7 @@ class ObjectsReader:
             for given in of_kind:
                 metadata = given.metadata.content
                 if now and isinstance(metadata, dict) and _is_submitted(given):
-                    cast("dict[str, object]", metadata)["creationTimestamp"] = time_text(now)
+                    metadata["creationTimestamp"] = time_text(now)
 
     def _submitted(self) -> Iterator[str]:
         """Yield the UIDs of the jobs that are only submitted, sorted."""

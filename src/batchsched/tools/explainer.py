@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from batchsched.causes import JobStatus, WhyPending
 from batchsched.config.registry import Registry
@@ -12,17 +12,16 @@ from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError
 from batchsched.kubernetes.facts import JobFacts
 from batchsched.model.cluster import JobInfo, TaskStatus
+from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import MemberCount
 from batchsched.model.resources import Resource
 from batchsched.model.result import CycleResult, QueueOutcome
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.arguments import checks_arguments
-from batchsched.placement import Fit
 from batchsched.session.limits import need_of
 from batchsched.session.session import Session
 from batchsched.session.turns import tasks_left
 from batchsched.state.groups import Counting
-from batchsched.state.needs import need_of_task
 from batchsched.state.records import JobState, QueueState, SortKey, TaskState
 from batchsched.state.vectors import total_of
 from batchsched.tools.explanation import (
@@ -38,7 +37,7 @@ from batchsched.tools.helpful_changes import (
     with_release,
     without_evictions,
 )
-from batchsched.tools.node_fit import NodeFit, counted, fits_of, nearest_nodes
+from batchsched.tools.node_fit import NodeFit, counted, fits_of, nearest_nodes, placed_of
 from batchsched.tools.standings import JobStanding, Standings
 from batchsched.tools.trials import Trials
 
@@ -141,6 +140,7 @@ def explain(
         task = _first(session, result, named or left)
         reason = None if task is None else result.pending.get(task.uid)
         position, others, before, decided_by = _place_in_queue(session, state)
+        at_once = _at_once(session, state, state.having(TaskStatus.PENDING))
         explanation = Explanation(
             job=job.uid,
             owner=owner,
@@ -164,7 +164,7 @@ def explain(
             min_available=state.min_available,
             ready=state.ready_count,
             lacking=max(0, state.lacks()),
-            at_once=_at_once(session, state, state.having(TaskStatus.PENDING)),
+            at_once=at_once.count,
             groups=_groups(state),
             nodes=len(snapshot.nodes),
         )
@@ -181,6 +181,10 @@ def explain(
                 unfit=counted(fits, task.info),
                 nearest=nearest_nodes(session, result, task, fits),
             )
+            if at_once.blocked and not named:
+                explanation = evolve(
+                    explanation, blocked=at_once.blocked, unfit=at_once.unfit, available=0
+                )
         elif (
             explanation.why is WhyPending.PLANNED
         ):  # more room would start it, but has no part in why
@@ -269,25 +273,32 @@ def _place_in_queue(
     return len(before) + 1, len(keys), before, decided_by
 
 
-def _at_once(session: Session, state: JobState, waiting: Sequence[TaskState]) -> int:
-    """Return how many of the tasks would fit now, and within limits, if the job were first."""
-    queue = state.queue
-    if not state.in_session or queue is None:
-        return 0
-    count = 0
-    tasks = session.in_task_order(waiting)
+@frozen
+class _AtOnce:
+    """How a job would start if it were first."""
+
+    count: int = 0
+    """How many of its tasks would fit now, and within limits."""
+    blocked: str = ""
+    """The first task for which no node would have room then."""
+    unfit: Mapping[str, int] = EMPTY
+    """What would keep it from nodes, as `counted` says it."""
+
+
+def _at_once(session: Session, state: JobState, waiting: Sequence[TaskState]) -> _AtOnce:
+    if not state.in_session or state.queue is None:
+        return _AtOnce()
+    tasks, lacking = session.in_task_order(waiting), state.lacks()
     if state.groups is not None:
         tasks = state.groups.within_maxima(tasks)
     with session.statement(is_trial=True) as trial:
-        for task in tasks:
-            if session.plugins.allocatable(queue, need_of_task(task)) is not None:
-                continue
-            node = session.placement.best(task, Fit.NOW)
-            if node is not None:
-                trial.allocate(task, node)
-                count += 1
+        count, blocked = placed_of(session, trial, tasks)
+        found = _AtOnce(count)
+        if blocked is not None and 0 < count < lacking:
+            unfit = counted(fits_of(session, blocked), blocked.info)
+            found = _AtOnce(count, blocked.info.display_name, unfit)
         trial.discard()
-    return count
+    return found
 
 
 def _groups(state: JobState) -> tuple[MemberCount, ...]:

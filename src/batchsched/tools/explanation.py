@@ -143,6 +143,9 @@ class Explanation(Report):
     tells_nodes: bool = False
     """Whether nodes are in its way: not if something holds it, or if it could not start however
     many nodes were free. If not, the answer says nothing about nodes."""
+    blocked: str = ""
+    """Of a gang of which only some tasks have room now: the task that would find none after them.
+    What is told of nodes is how they would be for it then. Empty: there is none."""
     available: int = 0
     """The number of nodes on which its task could start now, as far as nodes go."""
     unfit: Mapping[str, int] = field(default=EMPTY, converter=_counts)
@@ -227,6 +230,11 @@ class Explanation(Report):
     @property
     def _fits(self) -> str:
         text = f"task {self.task_name} fits on {self.available} of {self.nodes} nodes now"
+        if self.blocked:
+            first = (
+                "the first of its tasks" if self.at_once == 1 else f"{self.at_once} of its tasks"
+            )
+            text = f"with {first} placed, task {self.blocked} fits on none of {self.nodes} nodes"
         if self.available and self.why and self.why.about is not About.NODES:
             return f"as far as nodes go, {text}"
         return text
@@ -349,7 +357,8 @@ def _queue_text(queue: QueueStanding) -> str:
         text += f", fair share {resource_text(queue.deserved)}"
     if queue.limit is not None:
         text += f", may hold at most {limit_text(queue.limit)}"
-    return text + ("; it has its share" if queue.is_overused else "")
+    has_share = queue.is_overused and not queue.allocated.is_empty()
+    return text + ("; it has its share" if has_share else "")
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -18,9 +18,11 @@ from batchsched.model.constraints import Operator, untolerated
 from batchsched.model.reasons import Unfit
 from batchsched.model.resources import EPSILON, Amount, Resource
 from batchsched.model.result import CycleResult
+from batchsched.placement import Fit
 from batchsched.placement.plain_loop import CLOSED, Evaluator, refusal_by
 from batchsched.session.outlook import is_curable
-from batchsched.session.session import Session
+from batchsched.session.session import Session, Statement
+from batchsched.state.needs import need_of_task
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import fits
 
@@ -98,6 +100,29 @@ def fits_of(session: Session, task: TaskState) -> list[NodeFit]:
         lacking = evaluator.lacking(task.init_resreq, node)
         found.append(NodeFit(node, tuple(refusals), lacking, is_near))
     return found
+
+
+def placed_of(
+    session: Session, trial: Statement, tasks: Iterable[TaskState]
+) -> tuple[int, TaskState | None]:
+    """Place what has room now of some tasks of a queue, and within its limits.
+
+    Returns:
+        how many have, and the first task for which no node has; None: there is none.
+
+    """
+    count, blocked = 0, None
+    for task in tasks:
+        queue = None if task.job is None else task.job.queue
+        if queue is None or session.plugins.allocatable(queue, need_of_task(task)) is not None:
+            continue
+        node = session.placement.best(task, Fit.NOW)
+        if node is not None:
+            trial.allocate(task, node)
+            count += 1
+        elif blocked is None:
+            blocked = task
+    return count, blocked
 
 
 # What keeps it from all nodes, in words

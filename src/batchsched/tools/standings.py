@@ -16,7 +16,7 @@ from batchsched.kubernetes.objects import time_text
 from batchsched.live import AttachedScheduler, Cluster, JobArrived
 from batchsched.model.cluster import Hold, JobInfo, Queue, QueueStatus, TaskInfo, TaskStatus
 from batchsched.model.immutable import kept_map
-from batchsched.model.reasons import PendingReason
+from batchsched.model.reasons import NodeTally, PendingReason
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import amount_text, amounts_text
@@ -24,6 +24,7 @@ from batchsched.model.validation.arguments import checks_arguments
 from batchsched.scheduler import Scheduler
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.tools.changes import who_keeps_out
+from batchsched.tools.node_fit import placed_of
 
 
 @frozen(kw_only=True)
@@ -220,6 +221,7 @@ class Standings:
             if queue.parent is not None:
                 self._below[queue.parent] = queue.name
         self._empty = _EmptyNodes(snapshot, config, registry)
+        self._after = _AfterCycle(snapshot, result, config, registry)
         self._leaving: dict[str, list[str]] | None = None
 
     def of(self, job: JobInfo) -> JobStanding:
@@ -471,7 +473,7 @@ class Standings:
         telling = [why for why in WhyPending if why in of_room]
         if is_told and all(why.follows for why in telling):
             return
-        text = _room_text(of_room[telling[0]]) if telling else self._without_reason(job)
+        text = self._room_text(job, of_room[telling[0]]) if telling else self._without_reason(job)
         if not telling and (is_told or is_given):
             return
         # Of what no action tried, nothing is known of room.
@@ -492,6 +494,17 @@ class Standings:
             yield Blocker(state=JobStatus.NEVER_FITS, text=never)
         else:
             yield Blocker(state=JobStatus.ROOM, text=text)
+
+    def _room_text(self, job: JobInfo, reason: PendingReason) -> str:
+        """Return what has no room; of a gang, what the first task without a place lacks."""
+        is_gang = reason.why is WhyPending.GANG_INCOMPLETE and reason.out_of_reach is None
+        found = self._after.lacking(job) if is_gang and not job.groups else None
+        if found is None:
+            return _room_text(reason)
+        placed, needed, cause = found
+        have = "has" if placed == 1 else "have"
+        text = f"only {placed} of the {needed} tasks that must start together {have} room now"
+        return f"{text}: for one more, {cause}"
 
     def _by_reason(self, job: JobInfo, state: JobStatus, reason: PendingReason) -> Blocker:
         if state is JobStatus.QUOTA:
@@ -587,6 +600,14 @@ def _is_not_tried(reason: PendingReason) -> bool:
     return reason.why.status is JobStatus.NOT_TRIED and reason.tally is None
 
 
+def _cause(tally: NodeTally | None) -> str:
+    """Return what keeps a task from nodes: ``2 of 3 nodes lack free cpu, 1 is cordoned``."""
+    if tally is None or not tally.unfit or tally.available:
+        return ""
+    count, _, rest = tally.unfit_text.partition(" ")
+    return f"{count} of {tally.total} {'node' if tally.total == 1 else 'nodes'} {rest}"
+
+
 def _tasks(count: int) -> str:
     return "1 task" if count == 1 else f"{count} tasks"
 
@@ -621,6 +642,48 @@ def _least_request(job: JobInfo, needed: int) -> Mapping[str, int]:
         dimension: sum(sorted([*each, *[0] * (len(left) - len(each))])[: len(left) - spare])
         for dimension, each in amounts.items()
     }
+
+
+class _AfterCycle:
+    """The cluster once the decisions of a cycle have taken effect."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        result: CycleResult,
+        config: SchedulerConfig | None,
+        registry: Registry | None,
+    ) -> None:
+        self._snapshot = snapshot
+        self._result = result
+        self._scheduler = config, registry
+        self._live: AttachedScheduler | None = None
+        self._known: dict[object, tuple[int, int, str] | None] = {}
+
+    def lacking(self, job: JobInfo) -> tuple[int, int, str] | None:
+        """Return how many tasks have room of those that must start, and what one more lacks.
+
+        None: none has, or all have. O(size of the cluster) the first time.
+        """
+        kind = job.queue, _kind(job)
+        if kind not in self._known:
+            self._known[kind] = self._tried(job)
+        return self._known[kind]
+
+    def _tried(self, job: JobInfo) -> tuple[int, int, str] | None:
+        if self._live is None:
+            cluster = Cluster(self._snapshot)
+            cluster.carry_out(self._result, at_once=True)
+            self._live = Scheduler(*self._scheduler).attach(cluster)
+        with self._live.open() as session:
+            state = session.ledger.jobs[job.uid]
+            needed = max(1, state.lacks())
+            with session.statement(is_trial=True) as trial:
+                tasks = session.in_task_order(state.having(TaskStatus.PENDING))
+                placed, blocked = placed_of(session, trial, tasks)
+                cause = "" if blocked is None else _cause(session.placement.tally(blocked))
+                trial.discard()
+        return (placed, needed, cause) if 0 < placed < needed and cause else None
 
 
 class _EmptyNodes:
@@ -682,13 +745,16 @@ class _EmptyNodes:
                         if not most:
                             return text
                         return f"{text}, the largest has {amount_text(dimension, most)}"
-        for task in asked:
-            reason = result.pending[task.uid]
-            if reason.why is WhyPending.NO_NODE and reason.tally and not reason.tally.available:
-                return f"no node can take it even when empty: {reason.tally.unfit_text}"
         alone = self._result(_one_by_one(job, job.tasks), self._scheduler)
+        why = next((r for t in job.tasks if (r := alone.pending.get(t.uid)) and r.tally), None)
+        cause = "" if why is None else _cause(why.tally)
+        if not alone.binds and cause:
+            return f"none of these nodes could take it even if empty: {cause}"
         room = min(len(alone.binds), max(0, needed - 1))
-        return f"only {room} of the {needed} tasks that it needs have room, even on empty nodes"
+        have = "has" if room == 1 else "have"
+        text = f"only {room} of the {needed} tasks that it needs {have} room, "
+        text += "even if these nodes were empty"
+        return f"{text}: for one more, {cause}" if cause and len(alone.binds) < needed else text
 
     def _result(self, job: JobInfo, scheduler: Scheduler) -> CycleResult:
         if self._cluster is None:
