@@ -346,6 +346,8 @@ class UnfitReason(Enum):
     RESERVED = "NodeResourceReserved", "are reserved for other tasks"
     PLANNED = "Planned", "would delay a planned start"
     REFUSED_BY_PLUGIN = "RefusedByPlugin", "are refused by plugin {plugin}: {detail}"
+    NO_DOMAIN = "NoDomain", "{detail}", WhyPending.NO_NODE
+    """No domain of a topology holds what its job needs. About domains, not a node."""
     NOT_ITS_TURN = (
         *("NotItsTurn", "job {detail!r} came earlier and is waiting"),
         WhyPending.NOT_REACHED,

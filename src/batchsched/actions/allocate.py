@@ -11,8 +11,11 @@ from batchsched.actions.placing import LADDER, first_node_to_reserve, place, sta
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import Attempts
+from batchsched.session.candidates import need_in_sets, record_no_set, sets_in_turn, try_in
+from batchsched.session.limits import may_take
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, is_starving
+from batchsched.state.needs import Need, Stage
 from batchsched.state.records import JobState, TaskState
 
 
@@ -89,6 +92,10 @@ class AllocateAction:
     def _serve(self, session: Session, attempts: Attempts, turn: Turn) -> bool:
         """Place what a job needs next; return whether it gets another turn."""
         job, is_kept = turn.job, False
+        if session.plugins.candidate_nodes:
+            need = need_in_sets(session, job, turn.left)
+            if need is not None:
+                return _serve_in_sets(session, turn, need)
         for goal in attempts.goals(turn):
             with session.statement() as statement:
                 reserve = (
@@ -122,6 +129,25 @@ class AllocateAction:
             return False
         statement.reserve(task, node)
         return True
+
+
+def _serve_in_sets(session: Session, turn: Turn, need: Need) -> bool:
+    """Place what a job needs next in one of the sets of nodes that plugins offer for it.
+
+    Returns whether the job gets another turn.
+    """
+    job, left = turn.job, turn.left
+    if not may_take(session, job, left, need=turn.offered):
+        return False
+    for each in sets_in_turn(session, need, left, (Stage.NOW, Stage.LATER, Stage.CONDITIONALLY)):
+        with session.statement(is_trial=True, within=each.nodes) as statement:
+            tried = partial(place, session, looks_ahead=False)
+            if try_in(session, statement, each, tried) and _is_enough(session, job):
+                statement.commit()
+                left.take_out(each.need.tasks)
+                return bool(left) and session.plugins.job_ready(job)
+    record_no_set(session, need)
+    return False
 
 
 def _is_enough(session: Session, job: JobState) -> bool:

@@ -14,14 +14,17 @@ from typing import NamedTuple
 from attrs import frozen
 
 from batchsched.actions.eviction.make_room import Shortfall, choose_units_for
+from batchsched.actions.placing import NOW, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
+from batchsched.session.candidates import may_go_anywhere, sets_in_turn
 from batchsched.session.limits import may_take_task
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turns, has_task_to_place, is_starving
 from batchsched.state.memory import Reads, Remembered, forget
+from batchsched.state.needs import Stage, need_of_tasks
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 
 
@@ -62,6 +65,9 @@ class BackfillAction:
             for task in session.in_task_order(pending[job]):
                 if not may_take_task(session, task):
                     continue
+                if not may_go_anywhere(session, job):
+                    _place_in_sets(session, task)
+                    continue
                 if self.best_node:
                     node = session.best_node(task, Fit.NOW)
                 else:
@@ -76,12 +82,25 @@ class BackfillAction:
             displace(session)
 
 
+def _place_in_sets(session: Session, task: TaskState) -> None:
+    """Place a task in one of the sets of nodes that plugins offer for it."""
+    assert task.job is not None
+    need = need_of_tasks(task.job, (task,))
+    for trial in sets_in_turn(session, need, (), (Stage.NOW,)):
+        with session.statement(is_trial=True, within=trial.nodes) as statement:
+            if place(session, statement, task, NOW):
+                statement.commit()
+                return
+    session.record_failure(task)
+
+
 def release(session: Session, starvation_threshold: float | None) -> None:
     """Unallocate what unready jobs hold, and start whole jobs there, marked as backfill."""
     candidates = [
         job
         for job in session.jobs_having(TaskStatus.PENDING)
         if job.count(TaskStatus.PENDING) + len(job.held) == len(job.tasks)
+        and may_go_anywhere(session, job)
     ]
     for job in session.jobs_having(TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
         if _releases(session, job, starvation_threshold):
@@ -122,7 +141,11 @@ MOST_KINDS = 64
 
 def displace(session: Session) -> None:
     """Start jobs on resources that unready jobs of the same queue hold."""
-    collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
+    collected = [
+        job
+        for job in session.jobs_having(TaskStatus.PENDING)
+        if has_task_to_place(job) and may_go_anywhere(session, job)
+    ]
     turns = Turns(session, collected, tasks_return=True)
     displacing = _Displacing(session)
     for _, of_queue in turns.by_queue():

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit
+from batchsched.plugin.candidates import NodeSet
 from batchsched.session.attempts import tasks_needed, try_in_order
 from batchsched.session.limits import may_take_task
 from batchsched.session.outlook import accepting_nodes
@@ -35,26 +36,34 @@ _STEP = {
 
 
 def place(
-    session: Session, statement: Statement, task: TaskState, ladder: Sequence[Fit] = LADDER
+    session: Session,
+    statement: Statement,
+    task: TaskState,
+    ladder: Sequence[Fit] = LADDER,
+    *,
+    looks_ahead: bool | None = None,
 ) -> bool:
     """Place a task on the best node of the first step that has one; return whether there was one.
 
     Args:
         session: the session.
-        statement: records the placement.
+        statement: records the placement, in its nodes alone.
         task: the task, Pending.
         ladder: how the task may fit, in order of preference.
+        looks_ahead: whether nodes must accept it as they will be; None: for those who evict.
 
     """
     if not may_take_task(session, task):
         return False
     job = task.job
     assert job is not None
-    ahead = accepting_nodes(session, task) if ladder == NOW_OR_LATER else None
+    if looks_ahead is None:
+        looks_ahead = ladder == NOW_OR_LATER
+    ahead = accepting_nodes(session, task) if looks_ahead else None
     for fit in ladder:
         if fit is Fit.CONDITIONALLY and (job.backfilling or session.plugins.job_ready(job)):
             continue
-        node = _best(session, task, fit, ahead)
+        node = _best(session, task, fit, ahead, statement.within)
         if node is not None:
             _STEP[fit](statement, task, node)
             return True
@@ -89,26 +98,38 @@ def take_room(
 
 
 def _best(
-    session: Session, task: TaskState, fit: Fit, ahead: Sequence[NodeState] | None
+    session: Session,
+    task: TaskState,
+    fit: Fit,
+    ahead: Sequence[NodeState] | None,
+    within: NodeSet | None,
 ) -> NodeState | None:
     """Return the best node where a task fits and that no plan closes to it.
 
-    `ahead`: the nodes that accept it as they will be; None: that makes no difference.
+    Args:
+        session: the session.
+        task: the task.
+        fit: how it is to fit.
+        ahead: the nodes that accept it as they will be; None: that makes no difference.
+        within: the nodes among which it chooses; None: all.
+
     """
     guard, placement = session.plans.guard, session.placement
-    if ahead is None:
+    if ahead is None and within is None:
         node = session.best_node(task, fit)
         if node is None or guard is None:
             return node
+    slots = None if within is None else within.slots
     nodes = [
         node
-        for node in (placement.feasible(task) if ahead is None else ahead)
+        for node in (placement.feasible(task, slots) if ahead is None else ahead)
         if session.fits(task, node, fit)
+        and (slots is None or node.slot in slots)
         and (guard is None or guard.allows(task, node))
         and not (ahead and fit is Fit.NOW and placement.refusal(task, node))
     ]
     best = session.best_among(task, nodes) if nodes else None
-    if ahead is not None and session.teller is not None:
+    if (ahead is not None or within is not None) and session.teller is not None:
         tell_best(session.teller, session.plugins.node_scores, task, fit, best, nodes)
     return best
 

@@ -23,6 +23,7 @@ from batchsched.model.cluster import Plan
 from batchsched.model.reasons import PendingReason, PlannedWait, waits_by_plan
 from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
+from batchsched.session.candidates import may_go_anywhere
 from batchsched.session.limits import allowed_together, exceeds_most, need_of, record_limit
 from batchsched.session.plugins import PRIORITY
 from batchsched.session.session import Session, Statement
@@ -86,7 +87,8 @@ class _Planner:
         session = self._session
         if self._action.keep:
             self._hold_old_plans()
-        turns = Turns(session, session.jobs.values(), closed=self._is_closed)
+        jobs = [job for job in session.jobs.values() if may_go_anywhere(session, job)]
+        turns = Turns(session, jobs, closed=self._is_closed)
         for turn in turns:
             if self._take_turn(turn):
                 turns.put_back(turn)

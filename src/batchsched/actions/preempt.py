@@ -14,6 +14,7 @@ from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import Attempts, tasks_needed
+from batchsched.session.candidates import may_go_anywhere
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place
 from batchsched.session.victims import EvictionScope
@@ -47,7 +48,11 @@ class PreemptAction:
 
     def execute(self, session: Session, /) -> None:
         """Go through the queues that have tasks to place, in queue order."""
-        waiting = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
+        waiting = [
+            job
+            for job in session.jobs_having(TaskStatus.PENDING)
+            if has_task_to_place(job) and may_go_anywhere(session, job)
+        ]
         turns = Turns(session, sorted(waiting, key=session.plugins.job_order_key))
         attempts = Attempts(
             session=session,

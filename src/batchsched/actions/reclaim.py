@@ -18,6 +18,7 @@ from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Claim
 from batchsched.session.attempts import Attempts
+from batchsched.session.candidates import may_go_anywhere
 from batchsched.session.limits import record_claim_refusal
 from batchsched.session.outlook import refusals_beside_promises
 from batchsched.session.session import Session, Statement
@@ -57,7 +58,11 @@ class ReclaimAction:
         Where a plugin computes what a queue may claim for what a job needs, that is asked in each
         turn. If not, a queue gets turns until it has what it deserves.
         """
-        waiting = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
+        waiting = [
+            job
+            for job in session.jobs_having(TaskStatus.PENDING)
+            if has_task_to_place(job) and may_go_anywhere(session, job)
+        ]
         if session.plugins.has_claims:
             turns = Turns(session, waiting)
         else:

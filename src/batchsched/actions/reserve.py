@@ -23,6 +23,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
+from batchsched.session.candidates import may_go_anywhere
 from batchsched.session.limits import need_of, record_limit
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import has_task_to_place, is_starving, tasks_to_place
@@ -73,7 +74,8 @@ class ReserveAction:
         waiting = session.live_jobs(
             job
             for job in session.jobs_having(TaskStatus.PENDING, TaskStatus.RESERVED)
-            if job.count(TaskStatus.RESERVED) or has_task_to_place(job)
+            if (job.count(TaskStatus.RESERVED) or has_task_to_place(job))
+            and may_go_anywhere(session, job)
         )
         reservable = ReservableNodes(session)
         while waiting:

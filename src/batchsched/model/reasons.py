@@ -145,6 +145,53 @@ class QueueExcess:
         )
 
 
+def _counted(number: int, thing: str) -> str:
+    return f"1 {thing}" if number == 1 else f"{number} {thing}s"
+
+
+@frozen(kw_only=True)
+class NoDomain:
+    """No domain of the level that a job, or a group of it, requires holds what it needs.
+
+    >>> causes = {"too little gpu": 7, "refused": 3, "fragmented": 2}
+    >>> print(NoDomain(
+    ...     topology="net", level="example.com/rack", domains=12, best=6, needed=8, causes=causes))
+    0 of 12 racks have room for 8 tasks (most: 6): 7 too little gpu, 3 refused, 2 fragmented
+    >>> print(NoDomain(level="rack", needed=1, home=2))
+    its tasks are in 2 racks
+    """
+
+    topology: str | None = None
+    """The name of the topology; None: the level is the key of a node label by itself."""
+    level: str
+    domains: int = 0
+    """How many domains of the level were open to it."""
+    best: int = 0
+    """The most of the tasks that one of them holds together now."""
+    needed: int
+    """How many tasks must be in one domain."""
+    causes: Mapping[str, int] = field(default=EMPTY, converter=_kept_counts)
+    """How many domains do not hold them because of what: no node accepts any (``refused``), too
+    little of a dimension is free in sum (``too little gpu``), or it is ``fragmented``."""
+    home: int | None = None
+    """In how many domains tasks of it are already, if not in one; None: in one, or none are."""
+
+    @property
+    def text(self) -> str:
+        """The reason in one line."""
+        level = self.level.rpartition("/")[2]
+        if self.home is not None:
+            return f"its tasks are in {_counted(self.home, level) if self.home else f'no {level}'}"
+        tasks = _counted(self.needed, "task")
+        text = f"0 of {_counted(self.domains, level)} {'has' if self.domains == 1 else 'have'} room"
+        ranked = sorted(self.causes.items(), key=lambda part: (-part[1], part[0]))
+        causes = ", ".join(f"{count} {cause}" for cause, count in ranked)
+        return f"{text} for {tasks} (most: {self.best}){causes and ': ' + causes}"
+
+    def __str__(self) -> str:
+        return self.text
+
+
 @frozen(cache_hash=True)
 class Unfit:
     """The reason why a node does not accept a task.
@@ -164,6 +211,8 @@ class Unfit:
     """The amount that is more than a limit, a fair share or the guarantees leave."""
     beyond_deserved: QueueExcess | None = None
     """For a claim that exceeds the fair share: what is more than the queue deserves."""
+    no_domain: NoDomain | None = None
+    """Of no domain of a topology: the level, and how much the domains hold."""
 
     @property
     def text(self) -> str:
@@ -173,7 +222,7 @@ class Unfit:
     @property
     def words(self) -> str:
         """The reason as text; where it is of nodes, what several of them do."""
-        detail = self.detail
+        detail = self.detail if self.no_domain is None else self.no_domain.text
         if self.reason is UnfitReason.INSUFFICIENT_RESOURCE and detail.rpartition("/")[2] == "gpu":
             detail = "GPUs"
         return self.reason.words.format(detail=detail, plugin=self.plugin)

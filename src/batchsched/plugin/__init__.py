@@ -7,6 +7,7 @@ here. It is discarded after the cycle, so that no state leaks into the next one.
 
 import batchsched.plugin as _itself
 from batchsched.model.described import describe
+from batchsched.plugin.candidates import CandidateNodes, NodeSet, Part
 from batchsched.plugin.extension_points import (
     Allocatable,
     AllocateEvents,
@@ -61,9 +62,9 @@ from batchsched.plugin.hints import (
     ScoreHints,
 )
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
-from batchsched.plugin.session_view import SessionView
+from batchsched.plugin.session_view import DomainRooms, SessionView
 from batchsched.state.memory import Watch
-from batchsched.state.needs import Need
+from batchsched.state.needs import Need, Stage
 from batchsched.state.records import Fit, JobState, NodeState, QueueState, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Dimensions, Vector
@@ -71,6 +72,7 @@ from batchsched.state.vectors import Dimensions, Vector
 __all__ = [
     "Allocatable",
     "AllocateEvents",
+    "CandidateNodes",
     "Changes",
     "Choices",
     "Claim",
@@ -79,6 +81,7 @@ __all__ = [
     "Claims",
     "DeallocateEvents",
     "Dimensions",
+    "DomainRooms",
     "EvictionHints",
     "EvictionUnit",
     "ExtensionPoints",
@@ -102,9 +105,11 @@ __all__ = [
     "NodeOrder",
     "NodeOrderOnResource",
     "NodeScore",
+    "NodeSet",
     "NodeState",
     "Numbers",
     "Overused",
+    "Part",
     "PastUse",
     "Plugin",
     "Predicate",
@@ -123,6 +128,7 @@ __all__ = [
     "SessionClose",
     "SessionView",
     "Shortage",
+    "Stage",
     "SurplusWeights",
     "TaskOrder",
     "TaskState",

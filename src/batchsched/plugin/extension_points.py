@@ -17,6 +17,7 @@ from attrs import frozen
 
 from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.model.result import QueueOutcome
+from batchsched.plugin.candidates import NodeSet
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
@@ -729,6 +730,12 @@ class ExtensionPoints:
     """Choose something for a task on a node; see `batchsched.plugin.Choices`."""
     choice_signature: Callable[[TaskState], Hashable | None] | None = None
     """Return all that `choose` reads of a task; see `batchsched.plugin.Choices`."""
+    candidate_nodes: Callable[[Need, NodeSet], Iterable[NodeSet] | Unfit | None] | None = None
+    """Offer sets of nodes for what a job needs; see `batchsched.plugin.CandidateNodes`."""
+    domains: Callable[[], Iterable[NodeSet]] | None = None
+    """Return the sets whose room is kept; see `batchsched.plugin.CandidateNodes`."""
+    group_order_key: Callable[[Need], _Key] | None = None
+    """Rank the needs of groups within a set; see `batchsched.plugin.CandidateNodes`."""
     node_order_on_resource: Callable[[TaskState, NodeState], float] | None = None
     """Score the room of a node; see `batchsched.plugin.NodeOrderOnResource`."""
     preemptable: _Verdicts | None = None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Never
+from typing import Never, Protocol
 
 from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import Unfit
 from batchsched.model.topology import Topology
+from batchsched.plugin.candidates import NodeSet
 from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
-from batchsched.state.needs import Need
+from batchsched.state.needs import Need, Stage
 from batchsched.state.pod_affinity import PodAffinityIndex
 from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit, units_of
@@ -20,15 +22,48 @@ def _no_past(_queue: QueueState, _need: Need | None) -> float:
     return 0.0
 
 
+class DomainRooms(Protocol):
+    """Counts how many like tasks sets of nodes hold."""
+
+    def of(self, domain: NodeSet, /) -> int:
+        """Return how many tasks a set holds."""
+        ...
+
+    def on(self, node: NodeState, /) -> int:
+        """Return how many tasks a node holds."""
+        ...
+
+    @property
+    def changed(self) -> Sequence[NodeSet]:
+        """The log of sets of `domains` whose room has changed, in order."""
+        ...
+
+
+class KnowsRooms(Protocol):
+    """Counts what sets of nodes hold, for plugins that offer such sets."""
+
+    def of(self, need: Need, stage: Stage, /) -> DomainRooms | None:
+        """Return how many tasks like those of a need sets hold; None: they are not alike."""
+        ...
+
+    def free(self, domain: NodeSet, /) -> Vector:
+        """Return what is idle in a set."""
+        ...
+
+
 def _too_early(_asked: object) -> Never:
     raise RuntimeError("expected all plugins to be open before they are asked about tasks")
+
+
+def _too_early_for_rooms(*_asked: object) -> Never:
+    raise RuntimeError("expected all plugins to be open before they ask about nodes")
 
 
 class SessionView:
     """A plugin's read-only view of the session."""
 
     __slots__ = (
-        *("_ledger", "_pod_affinity", "_promises_repel"),
+        *("_ledger", "_make_rooms", "_pod_affinity", "_promises_repel", "_refusal", "_rooms"),
         *("_surplus", "_units", "cluster", "dimensions"),
         *(
             "jobs",
@@ -83,6 +118,9 @@ class SessionView:
         self.cluster: Vector = ledger.cluster
         """The sum of the allocatable amounts of all nodes."""
         self._promises_repel = promises_repel
+        self._make_rooms: Callable[[], KnowsRooms] = _too_early_for_rooms
+        self._refusal: Callable[[TaskState, NodeState], Unfit | None] = _too_early_for_rooms
+        self._rooms: KnowsRooms | None = None
         self._pod_affinity: PodAffinityIndex | None = None
         self.task_order_key: Callable[[TaskState], SortKey] = _too_early
         """Ranks tasks by all plugins together; the task with the smallest key comes first.
@@ -106,6 +144,42 @@ class SessionView:
     def now(self) -> float:
         """The time of the snapshot, in seconds."""
         return self._ledger.now
+
+    def rooms(self, need: Need, stage: Stage, /) -> DomainRooms | None:
+        """Return how many tasks like those of a need sets of nodes hold; None: they are not alike.
+
+        Tasks are alike if they request the same, and if no predicate tells them apart or reads, for
+        them, the tasks of nodes or other nodes. O(1) for sets that `domains` returned, else
+        O(nodes).
+        """
+        return self._known_rooms().of(need, stage)
+
+    def free(self, domain: NodeSet, /) -> Vector:
+        """Return the sum of what is idle on the nodes of a set, where that is not negative."""
+        return self._known_rooms().free(domain)
+
+    def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:
+        """Return why the predicates reject a node for a task, or None."""
+        return self._refusal(task, node)
+
+    def nodes_known(
+        self,
+        rooms: Callable[[], KnowsRooms],
+        refusal: Callable[[TaskState, NodeState], Unfit | None],
+        /,
+    ) -> None:
+        """Answer what needs the engine that finds nodes, from now on. The session calls this."""
+        self._make_rooms, self._refusal = rooms, refusal
+        self.forget_rooms()
+
+    def forget_rooms(self) -> None:
+        """Count anew what sets of nodes hold, as they have changed. The session calls this."""
+        self._rooms = None
+
+    def _known_rooms(self) -> KnowsRooms:
+        if self._rooms is None:
+            self._rooms = self._make_rooms()
+        return self._rooms
 
     @property
     def topologies(self) -> Sequence[Topology]:

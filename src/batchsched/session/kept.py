@@ -27,6 +27,7 @@ from batchsched.model.reasons import (
 from batchsched.model.validation.values import shown
 from batchsched.placement import FollowsNodes, Placement
 from batchsched.placement.plain_loop import Evaluator
+from batchsched.placement.rooms import Rooms
 from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.known_failures import FailedTurns
@@ -130,6 +131,15 @@ class PolicyState:
         if not callable(getattr(engine, "best", None)):
             message = f"expected it to return a placement engine, got {shown(engine)}"
             raise ConfigError([Fault("placement", message)])
+        self.view.nodes_known(
+            lambda: Rooms(
+                ledger,
+                evaluator,
+                [each for _, each in plugins.domains()],
+                plain=Door.ROOM in self.plain,
+            ),
+            evaluator.refusal,
+        )
         # To check protocols would cost as much as the other checks of a small cycle together.
         self._follows_nodes = callable(getattr(engine, "nodes_changed", None))  # `FollowsNodes`
         self._counts_room = callable(getattr(engine, "room", None))  # `CountsRoom`
@@ -220,6 +230,8 @@ class PolicyState:
             if isinstance(self.ledger, LiveLedger):
                 self.ledger.node_slots.take_changed()
             self.placement = self._make_engine()
+        elif anew or nodes_changed:
+            self.view.forget_rooms()
         if is_new_engine or anew:
             self._forget_turns()
         if anew:

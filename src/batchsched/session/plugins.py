@@ -11,6 +11,7 @@ from batchsched.errors import PluginError, plugin_error, problem_of
 from batchsched.model.reasons import JobCondition, Unfit, not_reclaimable
 from batchsched.model.result import QueueOutcome
 from batchsched.model.validation.values import shown
+from batchsched.plugin.candidates import NodeSet
 from batchsched.plugin.extension_points import (
     Changes,
     Claim,
@@ -300,6 +301,15 @@ class PluginSet:
             for name, choose in asking("choose")().items()
         ]
         """Those who choose for tasks on nodes."""
+        self.node_key: Callable[[TaskState, NodeState], tuple[int, ...]] | None = (
+            asking("node_key") if has("node_key") else None
+        )
+        """Returns the key by which a node is ranked before scores, if a plugin has any."""
+        self.node_key_signature: Callable[[TaskState], Hashable] | None = (
+            asking("node_key_signature") if has("node_key_signature") else None
+        )
+        """Returns all that the key reads of the task; None: it may read anything."""
+        self._compile_sets()
         # Events
         self.allocate_listeners: tuple[Callable[[TaskState], None], ...] = (
             (asking("on_allocate"),) if has("on_allocate") else ()
@@ -310,6 +320,17 @@ class PluginSet:
         )
         """To call with each task that was evicted, or whose placement was undone."""
         self._close: Callable[[], Iterable[Named[tuple[JobState, JobCondition]]]] = asking("close")
+
+    def _compile_sets(self) -> None:
+        asking, has = self._asking, self.having
+        self.candidate_nodes: list[
+            Named[Callable[[Need, NodeSet], Iterable[NodeSet] | Unfit | None]]
+        ] = asking("candidate_nodes")() if has("candidate_nodes") else []
+        """The functions that offer sets of nodes, with their plugins' names."""
+        self.domains: Callable[[], list[Named[NodeSet]]] = asking("domains")
+        """Returns the sets of nodes of which it is kept what they hold."""
+        self.group_order_key: Callable[[Need], SortKey] = asking("group_order_key")
+        """Returns the key of a group's need; the smallest is tried first."""
 
     def names_on(self, point: str) -> list[str]:
         """Return the plugins for which an extension point is enabled, in the order of calls."""

@@ -22,6 +22,7 @@ from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.model.result import QueueOutcome
 from batchsched.model.texts import similar_name
 from batchsched.model.validation.values import shown
+from batchsched.plugin.candidates import NodeSet
 from batchsched.plugin.extension_points import (
     Hints,
     Plugin,
@@ -386,6 +387,12 @@ def _told(_rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     return tell
 
 
+def _functions(_rule: Rule, _point: str, tiers: Tiers) -> Callable[..., Any]:
+    """Return a function that returns the functions of all plugins, in order of tier."""
+    functions = [*chain.from_iterable(tiers)]
+    return lambda: functions
+
+
 _ORDERED = _must_be("a key that can be ordered", _never)
 _VOTE = Rule(_votes, _must_be("a Vote or a bool", _never))
 
@@ -425,6 +432,10 @@ RULES: Mapping[str, Rule] = {
     "node_order_on_resource": Rule(
         _sum, _must_be("a finite number", lambda score: isfinite(0.0 + score))
     ),
+    # Sets of nodes
+    "candidate_nodes": Rule(_functions),
+    "domains": Rule(_all, _must_be("a NodeSet", _never), sound=NodeSet),
+    "group_order_key": Rule(_keys, _ORDERED),
     # Events
     "jobs_admitted": Rule(_told),
     "on_turn_begin": Rule(_told),
@@ -517,6 +528,10 @@ def points_of(plugin: str, opened: object) -> frozenset[str]:
         problem = f"expected an object with extension points ({known}), got {kind.__name__}"
     elif lonely is not None:
         problem = f"expected {lonely[1]} with {lonely[0]}, got only that in {kind.__name__}"
+    elif "node_key_signature" in points and "node_key" not in points:
+        problem = f"expected node_key with node_key_signature, got only that in {kind.__name__}"
+    elif not {"domains", "group_order_key"}.isdisjoint(points) and "candidate_nodes" not in points:
+        problem = f"expected candidate_nodes with what is asked for its sets in {kind.__name__}"
     elif "on_allocate" in points and "on_deallocate" not in points:
         problem = (
             f"expected on_allocate and on_deallocate, got only on_allocate in {kind.__name__}; "

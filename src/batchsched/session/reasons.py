@@ -46,6 +46,7 @@ from batchsched.model.reasons import (
     taken_back,
     too_large,
 )
+from batchsched.session.candidates import why_no_set
 from batchsched.session.eviction_reports import add_eviction_reports
 from batchsched.session.kept import WaitingJob
 from batchsched.session.outlook import accepts_without
@@ -78,6 +79,8 @@ class PendingReasons:
         """By queue, of which no job holds resources without being ready."""
         self._failures: dict[int | str, PlacementFailure] = {}
         """By kind: that no node accepts it."""
+        self._no_sets: dict[str, Unfit | None] = {}
+        """By UID of job, why no set of nodes was found for what it needs."""
         self._explained: dict[tuple[str, str, int, int], JobCondition] = {}
         """Jobs that are alike share a condition, which keeps alive what its key identifies."""
         self._changed = set(session.ledger.log.jobs)
@@ -131,6 +134,9 @@ class PendingReasons:
             if not unplaced:
                 return None
         task = unplaced[0] if len(unplaced) == 1 else min(unplaced, key=attrgetter("uid"))
+        no_set = self._no_set(job)
+        if no_set is not None:
+            return PlacementFailure(refusal=no_set)
         refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             return PlacementFailure(refusal=refusal)
@@ -144,6 +150,15 @@ class PendingReasons:
         if known is None:
             known = self._failures[kind] = PlacementFailure(tally=tally)
         return known
+
+    def _no_set(self, job: JobState) -> Unfit | None:
+        """Return why no set of nodes was found for a job, if plugins determine them."""
+        need = self._session.reports.tried_in_sets.get(job.uid)
+        if need is None:
+            return None
+        if job.uid not in self._no_sets:
+            self._no_sets[job.uid] = why_no_set(self._session, need)
+        return self._no_sets[job.uid]
 
     def _waiting(self, job: JobState) -> WaitingJob:
         """Return what is known about a job while it does not change."""
@@ -331,6 +346,9 @@ class PendingReasons:
         refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             return refused_by_queue(refusal)
+        no_set = self._no_set(job)
+        if no_set is not None:
+            return PendingReason(WhyPending.NO_NODE, detail=no_set.text, refusal=no_set)
         kind, tally = self._tally(task)
         if not tally.available and self._lacks_company(job, task):
             return self._incomplete(job, None)

@@ -11,6 +11,7 @@ from batchsched.model.cluster import Plan, TaskStatus
 from batchsched.model.reasons import PendingReason, QueueShare, Unfit
 from batchsched.session.victims import EvictionSearch
 from batchsched.state.ledger import Ledger
+from batchsched.state.needs import Need
 from batchsched.state.records import (
     JobState,
     NodeState,
@@ -77,6 +78,8 @@ class CycleReports:
     """Why queues could not reclaim resources for tasks, by UID."""
     lacking_company: set[str] = field(factory=set[str])
     """The UIDs of tasks that do not fit together although there is enough for one of them."""
+    tried_in_sets: dict[str, Need] = field(factory=dict[str, Need])
+    """What was tried in vain in the sets of nodes that plugins offer, by UID of the job."""
     queues_overused: dict[str, QueueShare | None] = field(factory=dict[str, QueueShare | None])
     """Queues that an action skipped because they were overused, by name, in that order.
 

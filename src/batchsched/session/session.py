@@ -24,6 +24,7 @@ from batchsched.model.reasons import QueueShare, Unfit
 from batchsched.model.result import Bind, Eviction, TakenBack
 from batchsched.model.texts import html_table, shown_amount
 from batchsched.placement import Fit
+from batchsched.plugin.candidates import NodeSet
 from batchsched.session.kept import PolicyState
 from batchsched.session.orders import LiveQueue, PlainOrder, SharedKeys
 from batchsched.session.reports import CycleReports, Plans
@@ -131,6 +132,8 @@ class Session:
         """What searches of this cycle have found out about nodes."""
         self.most_of: dict[QueueState, tuple[int, Sequence[float] | None]] = {}
         """What plugins let queues have at most, and how long the log of nodes was then."""
+        self.remembered_nodes: NodeSet | None = None
+        """All nodes as one set, once plugins were asked for sets."""
         self.open_statement: Statement | None = None
         """The statement that was begun and has not ended, if any."""
 
@@ -266,10 +269,11 @@ class Session:
 
     # What actions do
 
-    def statement(self, *, is_trial: bool = False) -> Statement:
+    def statement(self, *, is_trial: bool = False, within: NodeSet | None = None) -> Statement:
         """Begin a statement.
 
         Args:
+            within: the only nodes on which it places tasks; None: any.
             is_trial: whether it only tests what would be possible; pending reasons then do not
                 mention its placements if it is discarded.
 
@@ -279,7 +283,7 @@ class Session:
         """
         if self.open_statement is not None:
             raise StatementError("a statement is open; use its operations, or end it first")
-        self.open_statement = Statement(self, is_trial=is_trial)
+        self.open_statement = Statement(self, is_trial=is_trial, within=within)
         return self.open_statement
 
     def record_eviction_search(self, search: EvictionSearch) -> None:
@@ -458,10 +462,15 @@ class Statement:
         "_is_trial",
         "_journal",
         "_session",
+        "within",
     )
 
-    def __init__(self, session: Session, *, is_trial: bool = False) -> None:
+    def __init__(
+        self, session: Session, *, is_trial: bool = False, within: NodeSet | None = None
+    ) -> None:
         self._session = session
+        self.within = within
+        """The only nodes on which it places tasks from now on; None: any."""
         self._is_trial = is_trial
         self._journal: list[_Entry] = []
         self._claims: list[tuple[TaskState, NodeState, TaskState, TaskStatus]] = []
@@ -644,7 +653,14 @@ class Statement:
         if self._session.open_statement is not self:
             raise StatementError("the statement was already committed or discarded")
         # Recorded before the move: if a listener raises, the move can still be undone.
-        ledger = self._session.ledger
+        ledger, within = self._session.ledger, self.within
+        if (
+            within is not None
+            and node is not None
+            and status is not TaskStatus.RELEASING
+            and node.slot not in within.slots
+        ):
+            raise StatementError(f"expected one of {within!r} for {task!r}, got {node!r}")
         if task.status is TaskStatus.PENDING:
             self._session.placed_now.add(task)
         self._journal.append((task, task.status, task.node, task.is_backfill, task.choices))

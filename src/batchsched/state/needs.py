@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from enum import Enum
 from itertools import groupby, islice
 
 from attrs import frozen
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.state.groups import Counting, EmptiestFirst, GroupState, JobGroups, emptiness
-from batchsched.state.records import JobState, TaskState
+from batchsched.state.records import Fit, JobState, TaskState
 from batchsched.state.vectors import Vector, plus
 
 
@@ -269,6 +271,39 @@ def _fewest(option: tuple[int, int, GroupState, dict[GroupState, int]]) -> tuple
     return option[:2]
 
 
+class Stage(Enum):
+    """By when a need is to be placed: a plugin offers sets of nodes for each stage in turn."""
+
+    NOW = "now"
+    """All of it can start now."""
+    LATER = "later"
+    """Once tasks that leave are gone."""
+    CONDITIONALLY = "conditionally"
+    """Once backfill tasks are gone, too."""
+    EVICTING = "evicting"
+    """Once those are gone that the action may evict."""
+    EMPTY = "empty"
+    """Once the tasks of all jobs are gone."""
+
+    @property
+    def ladder(self) -> tuple[Fit, ...]:
+        """How its tasks may fit, in order of preference."""
+        match self:
+            case Stage.NOW:
+                return (Fit.NOW,)
+            case Stage.LATER | Stage.EVICTING:
+                return (Fit.NOW, Fit.LATER)
+            case _:
+                return (Fit.NOW, Fit.LATER, Fit.CONDITIONALLY)
+
+
+_IS_HOME = frozenset(
+    status
+    for status in TaskStatus
+    if status.occupies or status in (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
+)
+
+
 @frozen(eq=False)
 class Need:
     """What a job needs next: the tasks that it lacks for its minimum, or its next task."""
@@ -282,6 +317,51 @@ class Need:
     """The dimensions in which `request` is not 0."""
     leaving: tuple[TaskState, ...] = ()
     """Tasks that would be evicted for them."""
+    group: GroupState | None = None
+    """The group of the job that needs them; None: the job itself."""
+    stage: Stage | None = None
+    """By when it is to be placed; None: it is only asked why it cannot be."""
+
+    def _members(self) -> Iterator[TaskState]:
+        """Yield the tasks of the group, or of the job."""
+        if self.group is None:
+            return iter(self.job.tasks)
+        leaves = {leaf.name for leaf in self.group.leaves()}
+        return (task for task in self.job.tasks if task.info.group in leaves)
+
+    @property
+    def home(self) -> Sequence[TaskState]:
+        """The tasks of the job or group that occupy nodes or are promised to one. O(tasks)."""
+        if not (self.job.counted[Counting.HOPED] and self._may_be_home()):
+            return ()
+        return [t for t in self._members() if t.node is not None and t.status in _IS_HOME]
+
+    def _may_be_home(self) -> bool:
+        counts = self.job.counts
+        return any(counts[status.index] for status in _IS_HOME)
+
+    @property
+    def more(self) -> Sequence[TaskState]:
+        """The other Pending tasks of the job or group that could follow. O(tasks).
+
+        At most what its maximum leaves; none that something holds or that requests nothing.
+        """
+        needed = {task.uid for task in self.tasks}
+        found = [
+            task
+            for task in self._members()
+            if task.status is TaskStatus.PENDING
+            and not (task.is_held or task.is_best_effort or task.uid in needed)
+        ]
+        groups = self.job.groups
+        if groups is not None and found:
+            room = [] if groups.maximum is None else [groups.maximum - groups.root.placed]
+            if self.group is not None and not self.group.children:
+                most = self.group.maximum
+                room += [] if most is None else [most - self.group.placed]
+            if room:
+                found = found[: max(0, min(room) - len(self.tasks))]
+        return found
 
 
 def need_of_job(

@@ -1,0 +1,207 @@
+"""How many like tasks sets of nodes hold, and what is free there, kept as nodes change.
+
+The definition counts node by node; what is kept is a sum for each set that plugins name in advance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from operator import sub
+
+from batchsched.errors import plugin_error
+from batchsched.placement.plain_loop import Evaluator
+from batchsched.placement.table import Changes
+from batchsched.plugin.candidates import NodeSet
+from batchsched.plugin.node_functions import Reads
+from batchsched.state.ledger import Ledger
+from batchsched.state.needs import Need, Stage
+from batchsched.state.records import Fit, NodeState, TaskState
+from batchsched.state.vectors import Vector, plus, total_of
+
+_ENOUGH = 1 << 30
+"""How many tasks fit that request nothing, where nothing else limits them."""
+_FITS = {Stage.NOW: Fit.NOW, Stage.LATER: Fit.LATER, Stage.CONDITIONALLY: Fit.CONDITIONALLY}
+
+
+class KeptRooms:
+    """How many tasks of one kind sets of nodes hold in one stage, one after the other."""
+
+    def __init__(
+        self,
+        room_on: Callable[[NodeState], int],
+        nodes: Sequence[NodeState],
+        changes: Changes | None,
+        sets_at: Sequence[Sequence[NodeSet]],
+        kept: Collection[NodeSet],
+    ) -> None:
+        """Count them.
+
+        Args:
+            room_on: counts the tasks that a node holds.
+            nodes: the nodes by slot.
+            changes: reports the nodes that have changed; None: nothing is kept.
+            sets_at: the sets that are kept with a node, by slot.
+            kept: all of these sets.
+
+        """
+        self._room_on = room_on
+        self._nodes = nodes
+        self._changes = changes
+        self._sets_at = sets_at
+        self._by_slot: dict[int, int] = {}
+        self._sums: dict[NodeSet, int] = {}
+        self._log: list[NodeSet] = []
+        if changes is not None:
+            self._by_slot = {n.slot: room_on(n) for each in kept for n in each.nodes}
+            self._sums = {s: sum(map(self._by_slot.__getitem__, s.slots)) for s in kept}
+
+    def on(self, node: NodeState) -> int:
+        """Return how many tasks a node holds. O(1), or as a node is checked."""
+        self._refresh()
+        room = self._by_slot.get(node.slot)
+        return self._room_on(node) if room is None else room
+
+    def of(self, domain: NodeSet) -> int:
+        """Return how many tasks a set holds. O(1) for sets that are kept, else O(nodes)."""
+        self._refresh()
+        room = self._sums.get(domain)
+        return sum(map(self.on, domain.nodes)) if room is None else room
+
+    @property
+    def changed(self) -> Sequence[NodeSet]:
+        """The log of kept sets whose room has changed, in order."""
+        self._refresh()
+        return self._log
+
+    def _refresh(self) -> None:
+        changed = None if self._changes is None else self._changes.unread()
+        for slot in changed or ():
+            before = self._by_slot.get(slot)
+            if before is None:
+                continue
+            after = self._by_slot[slot] = self._room_on(self._nodes[slot])
+            if after != before:
+                for each in self._sets_at[slot]:
+                    self._sums[each] += after - before
+                    self._log.append(each)
+
+
+class Rooms:
+    """The rooms of all kinds of tasks, and what is free."""
+
+    def __init__(
+        self, ledger: Ledger, evaluator: Evaluator, domains: Iterable[NodeSet], *, plain: bool
+    ) -> None:
+        """Keep the rooms of some sets, unless `plain`."""
+        self._ledger = ledger
+        self._judgement = evaluator
+        self._plain = plain
+        self._kept = () if plain else tuple(dict.fromkeys(domains))
+        sets_at: list[list[NodeSet]] = [[] for _ in ledger.slots]
+        for each in self._kept:
+            for slot in each.slots:
+                sets_at[slot].append(each)
+        self._sets_at = sets_at
+        self._of_kind: dict[tuple[Hashable, Stage], KeptRooms] = {}
+        self._free_at: dict[int, Vector] = {}
+        self._free: dict[NodeSet, Vector] = {}
+        self._changes: Changes | None = None
+        self.besides: Callable[[NodeState, Stage], Vector] | None = None
+        """Returns what a node has for a need in a stage that depends on the action: `EVICTING`,
+        `EMPTY`."""
+
+    def of(self, need: Need, stage: Stage) -> KeptRooms | None:
+        """Return how many tasks like those of a need sets hold; None: they are not alike."""
+        key = self._kind(need.tasks)
+        if key is None:
+            return None
+        known = self._of_kind.get((key, stage))
+        if known is None:
+            is_kept = not self._plain and stage in _FITS
+            changes = Changes(self._ledger.log.nodes, ()) if is_kept else None
+            known = KeptRooms(
+                self._counting(need.tasks[0], stage),
+                self._ledger.slots,
+                changes,
+                self._sets_at,
+                self._kept,
+            )
+            if is_kept:
+                self._of_kind[key, stage] = known
+        return known
+
+    def _kind(self, tasks: Sequence[TaskState]) -> Hashable | None:
+        """Return what is the same of all of some tasks; None: they are not alike."""
+        first = tasks[0]
+        predicates = self._judgement.predicates
+        name = ""
+        try:
+            for name, predicate in predicates:  # noqa: B007 - the name is for the error
+                if predicate.reads_for(first) in (Reads.NODE, Reads.CLUSTER):
+                    return None
+            key = (first.resreq, first.init_resreq, *[p.signature(first) for _, p in predicates])
+            for task in tasks[1:]:
+                if task.resreq != first.resreq or task.init_resreq != first.init_resreq:
+                    return None
+                for place, (name, predicate) in enumerate(predicates):  # noqa: B007
+                    if predicate.signature(task) != key[place + 2]:
+                        return None
+        except Exception as error:
+            raise plugin_error(name, "predicates", error) from error
+        return key
+
+    def _counting(self, task: TaskState, stage: Stage) -> Callable[[NodeState], int]:
+        judgement, request, held = self._judgement, task.init_resreq, task.resreq
+        besides = self.besides
+        is_empty = stage is Stage.EMPTY
+
+        def room_on(node: NodeState) -> int:
+            has = node.room(_FITS[stage]) if stage in _FITS else None
+            if has is None:
+                assert besides is not None
+                has = besides(node, stage)
+            least = _ENOUGH
+            for wanted, each, there in zip(request, held, has, strict=True):
+                if wanted > there and wanted:
+                    return 0
+                if each:
+                    least = min(least, (there - wanted) // each + 1)
+            most = node.info.max_tasks
+            if most is not None:
+                least = min(least, most - (0 if is_empty else len(node.tasks)))
+            if least <= 0 or judgement.infeasible(task, node) is not None:
+                return 0
+            return least
+
+        return room_on
+
+    def free(self, domain: NodeSet) -> Vector:
+        """Return the sum of what is idle in a set, where it is not negative."""
+        if domain not in self._sums_of_free():
+            zero = self._ledger.dimensions.zero
+            return total_of([_not_negative(node.idle) for node in domain.nodes], zero)
+        return self._free[domain]
+
+    def _sums_of_free(self) -> Collection[NodeSet]:
+        """Return the sets of which it is kept what is free. O(changes)."""
+        if self._changes is None:
+            if self._kept:
+                self._changes = Changes(self._ledger.log.nodes, ())
+                zero = self._ledger.dimensions.zero
+                for each in self._kept:
+                    for node in each.nodes:
+                        self._free_at[node.slot] = _not_negative(node.idle)
+                    self._free[each] = total_of([self._free_at[s] for s in each.slots], zero)
+            return self._free
+        for slot in self._changes.unread() or ():
+            if slot in self._free_at:
+                after = _not_negative(self._ledger.slots[slot].idle)
+                more = tuple(map(sub, after, self._free_at[slot]))
+                self._free_at[slot] = after
+                for each in self._sets_at[slot]:
+                    self._free[each] = plus(self._free[each], more)
+        return self._free
+
+
+def _not_negative(amounts: Vector) -> Vector:
+    return amounts if min(amounts) >= 0 else tuple([max(0, amount) for amount in amounts])

@@ -1,0 +1,64 @@
+"""Sets of nodes in which what a job needs is tried as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from batchsched.model.reasons import Unfit
+from batchsched.state.needs import Need
+from batchsched.state.records import NodeState, TaskState
+
+
+class NodeSet:
+    """A set of nodes, compared by identity."""
+
+    __slots__ = ("name", "nodes", "parts", "slots")
+
+    def __init__(self, name: str, nodes: Iterable[NodeState], parts: Iterable[Part] = ()) -> None:
+        self.name = name
+        """Its name in traces."""
+        self.nodes = tuple(nodes)
+        self.parts = tuple(parts)
+        """Which of the tasks go where, in the order in which they are placed; none: all tasks may
+        go anywhere in the set."""
+        self.slots = frozenset(node.slot for node in self.nodes)
+        """The slots of its nodes."""
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {len(self.nodes)} nodes>"
+
+
+class Part(NamedTuple):
+    """Tasks of a need, and the nodes of a set that they may go to."""
+
+    tasks: tuple[TaskState, ...]
+    nodes: NodeSet
+
+
+@runtime_checkable
+class CandidateNodes(Protocol):
+    """Determines in which sets of nodes a need is tried, one after the other."""
+
+    def candidate_nodes(self, need: Need, within: NodeSet, /) -> Iterable[NodeSet] | Unfit | None:
+        """Return sets of nodes in the order in which they are to be tried; None: anywhere.
+
+        Called at a job's turn, for each stage in turn until all tasks of the need were placed
+        together in one set. In place of sets an `Unfit` says that there is none, and why. Sets may
+        be yielded: code after a ``yield`` runs only if that set failed. At most 64 are tried. The
+        sets of several plugins are tried each within each set of the plugin before. A set without
+        parts for a job with groups is tried by group: each group that is needed gets sets of its
+        own within it. Where `Need.stage` is None, it is asked at the end of the cycle why there was
+        no set.
+        """
+        ...
+
+    # Optional: def domains(self) -> Iterable[NodeSet]
+    #
+    # Returns sets of which it is kept how many tasks they hold and what is free there. Asked again
+    # after the plugin was opened again.
+    #
+    # Optional: def group_order_key(self, need: Need, /) -> SortKey
+    #
+    # Ranks the needs of the groups that are tried within a set; the smallest goes first. Without
+    # it, groups are tried as listed. If one fails, they are tried once more in reverse.

@@ -1,0 +1,277 @@
+"""Sets of nodes that plugins offer: in which order a need is tried in them, and with which parts.
+
+A set is one trial: all tasks of the need are placed in it, in one statement, or none. Sets are
+tried for each stage in turn; stages in which no node differs from the one before are passed over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from attrs import evolve
+
+from batchsched.errors import PluginError, plugin_error
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import Unfit
+from batchsched.model.validation.values import shown
+from batchsched.plugin.candidates import NodeSet
+from batchsched.session.limits import need_of
+from batchsched.session.session import Session, Statement
+from batchsched.state.groups import GroupState
+from batchsched.state.needs import Need, Stage, TasksLeft, need_of_job, need_of_tasks
+from batchsched.state.records import Fit, JobState, TaskState
+
+MOST_SETS = 64
+"""The most sets in which one need is tried in one stage."""
+
+PlaceIn = Callable[[Statement, TaskState, Sequence[Fit]], bool]
+"""Places a task on one of the nodes of its statement; returns whether there was one."""
+
+
+class Trial(NamedTuple):
+    """A set of nodes in which a need is to be tried."""
+
+    need: Need
+    nodes: NodeSet
+    stage: Stage
+
+
+def need_in_sets(session: Session, job: JobState, left: TasksLeft) -> Need | None:
+    """Return what a job needs next if plugins determine in which nodes; None: they do not."""
+    if not left:
+        return None
+    need = need_of(session, job, left)
+    if need is None:
+        return None
+    sets = _sets_of(session, evolve(need, stage=Stage.NOW), _everywhere(session))
+    return None if sets is None else need
+
+
+def may_go_anywhere(session: Session, job: JobState) -> bool:
+    """Return whether no plugin determines in which nodes tasks of a job must be placed."""
+    if not session.plugins.candidate_nodes:
+        return True
+    pending = session.in_task_order(job.having(TaskStatus.PENDING))
+    tasks = tuple([task for task in pending if not task.is_best_effort] or pending)
+    if not tasks:
+        return True
+    need = need_of_job(job, tasks) or need_of_tasks(job, tasks)
+    return _sets_of(session, evolve(need, stage=Stage.EVICTING), _everywhere(session)) is None
+
+
+def sets_in_turn(
+    session: Session, need: Need, left: Collection[TaskState], stages: Iterable[Stage]
+) -> Iterator[Trial]:
+    """Yield the sets in which a need is to be tried, in order.
+
+    Args:
+        session: the session.
+        need: the need.
+        left: what the job has left to place, from which tasks that fit on no node are replaced.
+        stages: the stages, in order.
+
+    """
+    everywhere = _everywhere(session)
+    for stage in stages:
+        if stage in (Stage.LATER, Stage.CONDITIONALLY) and not _may_differ(session):
+            continue
+        asked = evolve(_with_others(session, need, left, stage), stage=stage)
+        sets = _sets_of(session, asked, everywhere)
+        if sets is not None and not isinstance(sets, Unfit):
+            for each in islice(sets, MOST_SETS):
+                yield Trial(asked, each, stage)
+
+
+def _with_others(session: Session, need: Need, left: Collection[TaskState], stage: Stage) -> Need:
+    """Return a need in which others of the same groups replace tasks that fit on no node."""
+    fits: dict[int, bool] = {}
+
+    def fits_somewhere(task: TaskState) -> bool:
+        kind = session.placement.kind(task)
+        known = None if kind is None else fits.get(kind)
+        if known is None:
+            known = any(session.placement.best(task, fit) is not None for fit in stage.ladder)
+            if kind is not None:
+                fits[kind] = known
+        return known
+
+    if stage is Stage.EVICTING or all(map(fits_somewhere, need.tasks)):
+        return need
+    chosen = [task for task in need.tasks if fits_somewhere(task)]
+    others = (task for task in left if task not in need.tasks and fits_somewhere(task))
+    lacking = Counter(task.info.group for task in need.tasks)
+    lacking.subtract(Counter(task.info.group for task in chosen))
+    for task in others:
+        if lacking[task.info.group] > 0:
+            lacking[task.info.group] -= 1
+            chosen.append(task)
+    if len(chosen) < len(need.tasks):
+        return need
+    return need_of_tasks(need.job, tuple(session.in_task_order(chosen)))
+
+
+def record_no_set(session: Session, need: Need) -> None:
+    """Record that a need was tried in vain in all sets of nodes that plugins offer for it."""
+    for task in need.tasks[:1]:
+        session.reports.unplaced[task.uid] = task
+    session.reports.tried_in_sets[need.job.uid] = need
+
+
+def why_no_set(session: Session, need: Need) -> Unfit | None:
+    """Return why plugins have no set of nodes for a need, as it is now; None: they have some."""
+    asked = _sets_of(session, evolve(need, stage=None), _everywhere(session))
+    return asked if isinstance(asked, Unfit) else None
+
+
+def _everywhere(session: Session) -> NodeSet:
+    """Return all nodes, the same object as long as they are the same."""
+    known = session.remembered_nodes
+    if known is None:
+        known = session.remembered_nodes = NodeSet("the cluster", session.nodes)
+    return known
+
+
+def _may_differ(session: Session) -> bool:
+    """Return whether there is any node on which more may fit later than now."""
+    having = session.ledger.jobs_having
+    return any(having[status.index] for status in (TaskStatus.RELEASING, *_PROMISED)) or any(
+        node.divergence_count for node in session.nodes
+    )
+
+
+_PROMISED = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
+
+
+def _sets_of(
+    session: Session, need: Need, within: NodeSet, after: int = 0
+) -> Iterable[NodeSet] | Unfit | None:
+    """Return the sets of all plugins from one on: those of each within those of the one before."""
+    functions = session.plugins.candidate_nodes
+    if after == len(functions):
+        return None
+    name, function = functions[after]
+    try:
+        sets: object = function(need, within)
+    except Exception as error:
+        raise plugin_error(name, "candidate_nodes", error) from error
+    if sets is None:
+        return _sets_of(session, need, within, after + 1)
+    if isinstance(sets, Unfit):
+        return sets
+    if not isinstance(sets, Iterable):
+        problem = f"expected NodeSets, an Unfit or None, got {shown(sets)}"
+        raise PluginError(name, "candidate_nodes", problem)
+    return _within_each(session, need, name, sets, after + 1)
+
+
+def _within_each(
+    session: Session, need: Need, name: str, sets: Iterable[object], after: int
+) -> Iterator[NodeSet]:
+    given = iter(sets)
+    while True:
+        try:
+            each = next(given, None)
+        except Exception as error:
+            raise plugin_error(name, "candidate_nodes", error) from error
+        if each is None:
+            return
+        if not isinstance(each, NodeSet):
+            raise PluginError(name, "candidate_nodes", f"expected a NodeSet, got {shown(each)}")
+        inner = _sets_of(session, need, each, after)
+        if inner is None:
+            yield each
+        elif not isinstance(inner, Unfit):
+            yield from inner
+
+
+# Trials
+
+
+def try_in(session: Session, statement: Statement, trial: Trial, place: PlaceIn) -> bool:
+    """Place all tasks of a need in a set; return whether that was possible.
+
+    If not, the statement still has what was placed. Parts are placed in order. Without them, groups
+    of the job that need tasks get sets of their own within the set, and are tried in reverse if
+    that failed.
+    """
+    need, within, stage = trial
+    if within.parts:
+        left = list(need.tasks)
+        for part in within.parts:
+            if not _place_all(statement, part.tasks, part.nodes, stage, place):
+                return False
+            left = [task for task in left if task not in part.tasks]
+        return _place_all(statement, left, within, stage, place)
+    groups = _parts_by_group(session, need, stage)
+    if not groups:
+        return _place_all(statement, need.tasks, within, stage, place)
+    begin = len(statement)
+    for order in (groups, groups[::-1]) if len(groups) > 1 else (groups,):
+        if all(_try_group(session, statement, each, within, stage, place) for each in order):
+            return True
+        statement.rollback(begin)
+    return False
+
+
+def _try_group(
+    session: Session,
+    statement: Statement,
+    need: Need,
+    within: NodeSet,
+    stage: Stage,
+    place: PlaceIn,
+) -> bool:
+    sets = _sets_of(session, need, within)
+    if isinstance(sets, Unfit):
+        return False
+    begin = len(statement)
+    for each in [within] if sets is None else islice(sets, MOST_SETS):
+        if try_in(session, statement, Trial(need, each, stage), place):
+            return True
+        statement.rollback(begin)
+    return False
+
+
+def _parts_by_group(session: Session, need: Need, stage: Stage) -> Sequence[Need]:
+    """Return the needs of the groups directly in that of a need, in the order of plugins."""
+    groups = need.job.groups
+    if groups is None or not need.job.info.groups:
+        return ()
+    above = groups.root if need.group is None else need.group
+    if not above.children:
+        return ()
+    tasks: dict[GroupState, list[TaskState]] = {}
+    for task in need.tasks:
+        path = list(groups.leaf_of(task).path())
+        tasks.setdefault(path[path.index(above) - 1], []).append(task)
+    needs = [
+        evolve(need_of_tasks(need.job, tuple(tasks[group])), group=group, stage=stage)
+        for group in sorted(tasks, key=lambda group: group.place)
+    ]
+    return sorted(needs, key=session.plugins.group_order_key)
+
+
+def _place_all(
+    statement: Statement,
+    tasks: Sequence[TaskState],
+    within: NodeSet,
+    stage: Stage,
+    place: PlaceIn,
+) -> bool:
+    """Place tasks on nodes of a set; those that must be near others again after each placement."""
+    statement.within = within
+    left = list(tasks)
+    while left:
+        for task in left:
+            if place(statement, task, stage.ladder):
+                left.remove(task)
+                break
+            near = task.info.pod_affinity
+            if not (near and near.required):
+                return False
+        else:
+            return False
+    return True
