@@ -75,7 +75,7 @@ class Scheduler:
     ...
     batchsched.errors.ConfigError: tiers[0].plugins[0]: plugin 'drff' is not registered; \
 did you mean 'drf'? known: capacity, conformance, drf, fcfs, gang, las, nodeorder, \
-predicates, priority, proportion, sjf, sla, usage
+predicates, priority, proportion, sjf, sla, topology, usage
 
     """
 

@@ -18,7 +18,7 @@ def test_the_default_registry_has_all_plugins_and_actions() -> None:
     registry = default_registry()
     assert " ".join(registry.plugin_names) == (
         "capacity conformance drf fcfs gang las nodeorder predicates priority proportion sjf sla "
-        "usage"
+        "topology usage"
     )
     assert " ".join(registry.action_names) == "allocate backfill plan preempt reclaim reserve"
 

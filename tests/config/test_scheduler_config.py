@@ -27,7 +27,7 @@ from batchsched.testing import configs
 
 PLUGINS = (
     "capacity, conformance, drf, fcfs, gang, las, nodeorder, predicates, priority, "
-    "proportion, sjf, sla, usage"
+    "proportion, sjf, sla, topology, usage"
 )
 ACTIONS = "allocate, backfill, plan, preempt, reclaim, reserve"
 FLAGS = (

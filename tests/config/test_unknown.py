@@ -124,9 +124,9 @@ def test_the_default_configuration_of_volcano_is_read() -> None:
 def test_the_default_configuration_of_kai_is_read() -> None:
     config = read(DEFAULT_OF_KAI)
     assert [action.name for action in config.actions] == ["allocate", "reclaim", "preempt"]
-    assert plugins_of(config) == [["predicates", "proportion", "priority"]]
+    assert plugins_of(config) == [["predicates", "proportion", "priority", "topology"]]
     assert {notice.code for notice in config.notices} == {NoticeCode.NOT_MODELLED}
-    assert len(config.notices) == 18
+    assert len(config.notices) == 17
 
 
 def test_what_people_set_in_configurations_of_kai_is_no_mistake() -> None:

@@ -169,7 +169,7 @@ _PLUGINS: Mapping[str, str] = {
     "gpuspread": "left out: tasks are not spread; leastrequested.weight of nodeorder is similar",
     "kubeflow": "left out: roles do not order tasks",
     "minruntime": "left out: minRuntime of the actions preempt and reclaim is similar",
-    "network-topology-aware": "left out: network topology is not considered",
+    "network-topology-aware": "left out: the plugin topology is similar",
     "nodeavailability": "left out: nodes where a task can start now are always preferred",
     "nodegroup": "left out: queues may use all nodes",
     "nodeplacement": "left out: nodes are not packed; the weights of nodeorder are similar",
@@ -191,7 +191,6 @@ _PLUGINS: Mapping[str, str] = {
     "task-topology": "left out: tasks are not placed near one another by role",
     "taskorder": "left out: priority orders the tasks of a job",
     "tdm": "left out: all nodes count as permanent",
-    "topology": "left out: network topology is not considered",
 }
 
 _ARGUMENTS: Mapping[str, str] = {

@@ -28,6 +28,7 @@ from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.plugins.predicates import PredicatesPlugin
 from batchsched.plugins.priority import PriorityPlugin
 from batchsched.plugins.proportion import ProportionPlugin
+from batchsched.plugins.topology import TopologyPlugin
 from batchsched.plugins.usage import UsagePlugin
 
 PluginFactory = Callable[[Arguments], Plugin]
@@ -44,8 +45,8 @@ class Registry:
 
     >>> from batchsched import default_registry
     >>> registry = default_registry()
-    >>> print(*registry.plugin_names)
-    capacity conformance drf fcfs gang las nodeorder predicates priority proportion sjf sla usage
+    >>> print(*registry.plugin_names[6:])
+    nodeorder predicates priority proportion sjf sla topology usage
     >>> registry.action_names
     ('allocate', 'backfill', 'plan', 'preempt', 'reclaim', 'reserve')
     """
@@ -166,6 +167,7 @@ def default_registry() -> Registry:
     registry.register_plugin("las", LasPlugin.from_arguments)
     registry.register_plugin("sjf", SjfPlugin.from_arguments)
     registry.register_plugin("sla", SlaPlugin.from_arguments)
+    registry.register_plugin("topology", TopologyPlugin.from_arguments)
     registry.register_plugin("usage", UsagePlugin.from_arguments)
     registry.register_action("allocate", AllocateAction.from_arguments)
     registry.register_action("backfill", BackfillAction.from_arguments)

@@ -136,6 +136,8 @@ class Rooms:
         predicates = self._judgement.predicates
         name = ""
         try:
+            if self._judgement.may_choose(first):
+                return None  # how many choices there are for it, nobody knows
             for name, predicate in predicates:  # noqa: B007 - the name is for the error
                 if predicate.reads_for(first) in (Reads.NODE, Reads.CLUSTER):
                     return None

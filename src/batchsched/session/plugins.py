@@ -283,7 +283,20 @@ class PluginSet:
         self.has_claims = bool(has("claim"))
         """Whether a plugin determines what queues may reclaim."""
         self._claim: Callable[[Need, ClaimTerms], Claim | Unfit] = asking("claim")
-        # Nodes
+        self._compile_nodes()
+        # Events
+        self.allocate_listeners: tuple[Callable[[TaskState], None], ...] = (
+            (asking("on_allocate"),) if has("on_allocate") else ()
+        )
+        """To call with each task that was placed."""
+        self.deallocate_listeners: tuple[Callable[[TaskState], None], ...] = (
+            (asking("on_deallocate"),) if has("on_deallocate") else ()
+        )
+        """To call with each task that was evicted, or whose placement was undone."""
+        self._close: Callable[[], Iterable[Named[tuple[JobState, JobCondition]]]] = asking("close")
+
+    def _compile_nodes(self) -> None:
+        asking, has = self._asking, self.having
         self.predicates: list[Named[Predicate]] = asking("predicates")()
         """All predicates, in the order of evaluation, with their plugins' names."""
         self.swayed = [
@@ -309,20 +322,6 @@ class PluginSet:
             asking("node_key_signature") if has("node_key_signature") else None
         )
         """Returns all that the key reads of the task; None: it may read anything."""
-        self._compile_sets()
-        # Events
-        self.allocate_listeners: tuple[Callable[[TaskState], None], ...] = (
-            (asking("on_allocate"),) if has("on_allocate") else ()
-        )
-        """To call with each task that was placed."""
-        self.deallocate_listeners: tuple[Callable[[TaskState], None], ...] = (
-            (asking("on_deallocate"),) if has("on_deallocate") else ()
-        )
-        """To call with each task that was evicted, or whose placement was undone."""
-        self._close: Callable[[], Iterable[Named[tuple[JobState, JobCondition]]]] = asking("close")
-
-    def _compile_sets(self) -> None:
-        asking, has = self._asking, self.having
         self.candidate_nodes: list[
             Named[Callable[[Need, NodeSet], Iterable[NodeSet] | Unfit | None]]
         ] = asking("candidate_nodes")() if has("candidate_nodes") else []

@@ -1,0 +1,630 @@
+"""The plugin: which domains a gang is tried in, in which order, and why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from attrs import frozen
+
+from batchsched.causes import UnfitReason
+from batchsched.model.cluster import JobInfo, TaskGroup, TaskStatus
+from batchsched.model.reasons import NoDomain, Unfit
+from batchsched.model.topology import Topology, TopologyRequest
+from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.candidates import NodeSet, Part
+from batchsched.plugin.extension_points import Changes
+from batchsched.plugin.session_view import SessionView
+from batchsched.plugins.topology.areas import Area, areas_of
+from batchsched.plugins.topology.splitting import Places
+from batchsched.state.needs import Need, Stage, need_of_tasks
+from batchsched.state.pod_affinity import meaning_of
+from batchsched.state.records import JobState, NodeState, SortKey, TaskState
+from batchsched.state.vectors import Vector, dominant_share, minus, total_of
+
+
+@frozen(kw_only=True)
+class TopologyPlugin:
+    """Places gangs in one domain of a topology, such as a rack, and parts of them in narrower ones.
+
+    Close to what the topology-aware scheduling of Kueue, KAI and Volcano does; see the page on
+    racks and blocks for where it differs.
+    """
+
+    tries: int = 8
+    """The most domains of a level in which a gang is tried."""
+
+    @classmethod
+    def from_arguments(cls, arguments: Arguments) -> TopologyPlugin:
+        """Read ``tries``."""
+        return cls(tries=arguments.integer("tries", default=8, minimum=1))
+
+    def open(self, view: SessionView, /) -> object:
+        """Open for one cycle."""
+        return _Domains(view, self.tries)
+
+
+@frozen(eq=False)
+class _Wanted:
+    """What a need asks of one topology, within some nodes."""
+
+    topology: str | None
+    levels: Sequence[str]
+    root: Area
+    """The nodes, with the domains in them."""
+    required: int
+    """The position of the required level; -1: none is."""
+    preferred: int
+    """The position of the preferred level, or of the required one; -1: neither is given."""
+    segments: Sequence[tuple[int, int]]
+    """Size and level of each."""
+    balanced: bool
+
+
+class _Domains:
+    def __init__(self, view: SessionView, tries: int) -> None:
+        self._view = view
+        self._tries = tries
+        self._topologies = view.topologies
+        self._named = {topology.name: topology for topology in view.topologies}
+        self._trees: dict[str, Area] = {}
+        """By name, the trees of all nodes; those of label keys by the key after a colon."""
+        self._has: dict[Area, Vector] = {}
+        """What the nodes of areas have together."""
+        self._group_info: dict[JobState, Mapping[str, TaskGroup]] = {}
+
+    def resume(self, changes: Changes, /) -> bool:
+        if self._view.topologies is not self._topologies or changes.nodes or changes.nodes_gone:
+            return False
+        for job in changes.jobs_gone:
+            self._group_info.pop(job, None)
+        return True
+
+    # The trees
+
+    def domains(self) -> Iterable[NodeSet]:
+        """Return the domains of the topologies that jobs ask something of."""
+        for job in self._view.jobs.values():
+            for request in _requests_of(job.info):
+                self._tree(self._topology_of(request))
+        for tree in self._trees.values():
+            yield from tree.domains()
+
+    def _topology_of(self, request: TopologyRequest) -> Topology:
+        if request.topology is None:
+            assert request.required is not None
+            return Topology(f":{request.required}", (request.required,))
+        return self._named[request.topology]
+
+    def _tree(self, topology: Topology, within: NodeSet | None = None) -> Area:
+        """Return the domains of a topology in all nodes, or in some."""
+        tree = self._trees.get(topology.name)
+        if tree is None:
+            tree = self._trees[topology.name] = areas_of(topology, self._view.nodes)
+        if within is None or len(within.nodes) == len(tree.nodes):
+            return tree
+        if isinstance(within, Area) and any(area is tree for area in within.path()):
+            return within
+        return areas_of(topology, within.nodes)
+
+    def _wanted(self, need: Need, within: NodeSet) -> _Wanted | None:
+        """Return what a need asks of a topology; None: nothing."""
+        request = self._request_of(need)
+        if request is None:
+            return None
+        topology = self._topology_of(request)
+        position = {level: place for place, level in enumerate(topology.levels)}
+        required = -1 if request.required is None else position[request.required]
+        preferred = required if request.preferred is None else position[request.preferred]
+        return _Wanted(
+            request.topology,
+            topology.levels,
+            self._tree(topology, within),
+            required,
+            preferred,
+            [(segment.size, position[segment.level]) for segment in request.segments],
+            request.balanced,
+        )
+
+    def _request_of(self, need: Need) -> TopologyRequest | None:
+        if need.group is None:
+            return need.job.info.topology
+        groups = self._group_info.get(need.job)
+        if groups is None:
+            groups = self._group_info[need.job] = {each.name: each for each in need.job.info.groups}
+        return groups[need.group.name].topology
+
+    # The extension point
+
+    def candidate_nodes(self, need: Need, within: NodeSet, /) -> Iterable[NodeSet] | Unfit | None:
+        wanted = self._wanted(need, within)
+        near = self._near(need)
+        if wanted is None and near is not None:
+            return self._sets(need, self._near_wanted(near, within))
+        if wanted is None:
+            return [within] if self._asks_in_groups(need) else None
+        sets = self._sets(need, wanted)
+        if near is None or isinstance(sets, Unfit) or sets is None:
+            return sets
+        return self._near_in_each(need, near, sets)
+
+    def group_order_key(self, need: Need, /) -> SortKey:
+        """Rank the groups of a set: the narrower their level and the larger their tasks first."""
+        request = self._request_of(need)
+        level = -1
+        if request is not None and request.required is not None:
+            level = self._topology_of(request).levels.index(request.required)
+        cluster = self._view.cluster
+        share = max(dominant_share(task.init_resreq, cluster) for task in need.tasks)
+        return -level, -share, -len(need.tasks)
+
+    # Tasks that must be near one another
+
+    def _near(self, need: Need) -> tuple[str, ...] | None:
+        """Return the label keys of domains that all tasks must share, as they must be near others.
+
+        None: that is not so, or there are such others already: then it is up to the predicates.
+        """
+        if need.tasks[0].info.pod_affinity is None:
+            return None
+        index = self._view.pod_affinity
+        keys: tuple[str, ...] | None = None
+        seen: set[Hashable] = set()
+        for task in need.tasks:
+            near = task.info.pod_affinity
+            if near is None or not near.required:
+                return None
+            signature = index.signature(task)
+            if signature in seen:
+                continue
+            seen.add(signature)
+            profile = index.profile(task)
+            own = tuple(dict.fromkeys(term.topology_key for term in near.required))
+            if not profile.meets_itself or (keys is not None and own != keys):
+                return None
+            if any(there.is_anywhere for there in profile.required):
+                return None
+            keys = own
+        first = need.tasks[0].info
+        assert first.pod_affinity is not None
+        meanings = [meaning_of(term, first.namespace) for term in first.pod_affinity.required]
+        promised = self._view.jobs_having(TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
+        for job in promised:
+            for task in job.tasks:
+                if task.status in (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL) and all(
+                    meaning.means(task.info) for meaning in meanings
+                ):
+                    return None
+        return keys
+
+    def _near_wanted(self, keys: tuple[str, ...], within: NodeSet) -> _Wanted:
+        topology = Topology(":" + "/".join(keys), keys)
+        tree, narrowest = self._tree(topology, within), len(keys) - 1
+        return _Wanted(None, keys, tree, narrowest, narrowest, (), balanced=False)
+
+    def _near_in_each(
+        self, need: Need, keys: tuple[str, ...], sets: Iterable[NodeSet]
+    ) -> Iterator[NodeSet]:
+        for each in sets:
+            inner = self._sets(need, self._near_wanted(keys, each))
+            if inner is not None and not isinstance(inner, Unfit):
+                yield from inner
+
+    # Candidates
+
+    def _sets(self, need: Need, wanted: _Wanted) -> Iterable[NodeSet] | Unfit | None:
+        bound = self._bound_by_home(need, wanted)
+        if isinstance(bound, Unfit):
+            return bound
+        if need.stage is None:
+            return self._why_none(need, wanted, bound)
+        if need.stage is Stage.EVICTING:
+            if wanted.required < 0:  # segments must be kept together, and none is evicted for
+                return () if wanted.segments else None
+            return self._to_evict_in(need, wanted, bound)
+        return self._in_stage(need, need.stage, wanted, bound)
+
+    def _bound_by_home(self, need: Need, wanted: _Wanted) -> Sequence[Area] | Unfit | None:
+        """Return the domains that have all of home, if any binds the need; None: none does."""
+        home = [task.node for task in need.home if task.node is not None]
+        if wanted.required < 0 or not home:
+            return None
+        domains = wanted.root.at(wanted.required)
+        bound = [each for each in domains if all(node.slot in each.slots for node in home)]
+        if bound:
+            return bound
+        return self._scattered(need, wanted, domains, home)
+
+    def _in_stage(
+        self, need: Need, stage: Stage, wanted: _Wanted, bound: Sequence[Area] | None
+    ) -> Iterator[NodeSet]:
+        rooms = self._view.rooms(need, stage)
+        as_segments = self._groups_as_segments(need, wanted)
+        root = wanted.root.level
+        for level in range(max(wanted.preferred, root), max(wanted.required, root) - 1, -1):
+            domains = _within(wanted.root.at(level), bound)
+            if rooms is None:
+                yield from self._of_unlike(need, stage, wanted, domains)
+            else:
+                segments = as_segments or wanted.segments
+                places = Places(rooms.of, segments, len(wanted.levels))
+                yield from self._of_like(
+                    need, wanted, domains, places, as_segments=bool(as_segments)
+                )
+
+    def _of_like(
+        self,
+        need: Need,
+        wanted: _Wanted,
+        domains: Iterable[Area],
+        places: Places,
+        *,
+        as_segments: bool,
+    ) -> Iterator[NodeSet]:
+        """Yield domains that hold all tasks, each with how they are split over it."""
+        tasks = self._numbered(need)
+        fixed = self._homes_of_segments(need, wanted) if need.home and wanted.segments else {}
+        if fixed is None:
+            return
+        for area, there in fixed.items():
+            if places.room(area) < len(there):
+                return
+            places.take(area, len(there))
+        free = [task for task in tasks if not any(task in there for there in fixed.values())]
+        together = len(tasks) + len(need.more)
+        holding = [
+            area
+            for area in domains
+            if places.holds(area, len(free)) and all(each.slots <= area.slots for each in fixed)
+        ]
+
+        def key(area: Area) -> SortKey:
+            at_home = sum(task.node is not None and task.node.slot in area.slots for task in home)
+            return -at_home, -min(places.room(area), together), self._tight(need, area, places)
+
+        home = need.home
+        holding.sort(key=key)
+        asks_groups = not as_segments and self._asks_in_groups(need)
+        for area in holding[: self._tries]:
+            if asks_groups:
+                yield area
+                continue
+            split = places.split(area, free) if free else []
+            if split is None:
+                continue
+            parts = [*fixed.items(), *split]
+            if len(parts) == 1 and parts[0][0] is area:
+                yield area
+            else:
+                yield NodeSet(area.name, area.nodes, [Part(tuple(t), each) for each, t in parts])
+
+    def _tight(self, need: Need, area: Area, places: Places) -> SortKey:
+        """Rank areas of a level: the tightest first."""
+        above = tuple([places.units(each) for each in area.path()][1:])
+        return places.units(area), places.room(area), above, -self._used(need, area), area.place
+
+    def _used(self, need: Need, area: Area) -> float:
+        """Return the largest share in use of what is asked for. O(dimensions)."""
+        has = self._has.get(area)
+        if has is None:
+            has = total_of([node.allocatable for node in area.nodes], self._view.dimensions.zero)
+            self._has[area] = has
+        free, request = self._view.free(area), need.tasks[0].init_resreq
+        shares = (
+            (has[d] - free[d]) / has[d] for d, asked in enumerate(request) if asked and has[d]
+        )
+        return max(shares, default=0.0)
+
+    def _groups_as_segments(self, need: Need, wanted: _Wanted) -> Sequence[tuple[int, int]]:
+        """Return the groups that are like segments: equal leaves, with nothing to follow."""
+        groups = need.job.groups
+        if groups is None or not need.job.info.groups or wanted.segments or need.home or need.more:
+            return ()
+        counts: dict[str | None, int] = {}
+        for task in need.tasks:
+            counts[task.info.group] = counts.get(task.info.group, 0) + 1
+        infos = {each.name: each for each in need.job.info.groups}
+        parent = None if need.group is None else need.group.name
+        asked = {
+            (request.topology, request.required, request.preferred or request.required)
+            if name is not None
+            and infos[name].parent == parent
+            and (request := infos[name].topology)
+            and not request.segments
+            else None
+            for name in counts
+        }
+        if len(set(counts.values())) > 1 or len(asked) > 1:
+            return ()
+        same = asked.pop()
+        if same is None or same[0] != wanted.topology or same[1] is None or same[1] != same[2]:
+            return ()
+        return [(next(iter(counts.values())), wanted.levels.index(same[1]))]
+
+    def _asks_in_groups(self, need: Need) -> bool:
+        """Return whether groups below that of a need ask anything of a topology themselves."""
+        inner = [group for group in need.job.info.groups if group.topology is not None]
+        if need.group is None or not inner:
+            return bool(inner)
+        parents = {group.name: group.parent for group in need.job.info.groups}
+        return any(need.group.name in _above(group.name, parents) for group in inner)
+
+    def _homes_of_segments(
+        self, need: Need, wanted: _Wanted
+    ) -> Mapping[Area, Sequence[TaskState]] | None:
+        """Return the tasks whose segments have begun, by where these are; None: in no one place."""
+        numbers = self._numbers(need)
+        fixed: dict[Area, list[TaskState]] = {}
+        for task in self._numbered(need):
+            for size, level in reversed(wanted.segments):
+                others = [
+                    other.node
+                    for other in need.home
+                    if other.node is not None
+                    and numbers[other.uid] // size == numbers[task.uid] // size
+                ]
+                if others:
+                    domains = wanted.root.at(level)
+                    there = [d for d in domains if all(node.slot in d.slots for node in others)]
+                    if not there:
+                        return None
+                    fixed.setdefault(there[0], []).append(task)
+                    break
+        return fixed
+
+    def _numbers(self, need: Need) -> Mapping[str, int]:
+        """Return the numbers of all tasks of the job, or group, by UID. O(n log n) for n tasks.
+
+        In a group of groups, those of one leaf follow those of another.
+        """
+        places = {group.name: place for place, group in enumerate(need.job.info.groups)}
+        leaves: dict[str | None, list[TaskState]] = {}
+        for task in self._view.in_task_order(need.job.tasks):
+            leaves.setdefault(task.info.group, []).append(task)
+        if need.group is not None:
+            kept = {leaf.name for leaf in need.group.leaves()}
+            leaves = {name: tasks for name, tasks in leaves.items() if name in kept}
+        own = {
+            task.uid: (
+                places.get(name or "", 0),
+                place if task.info.index is None else task.info.index,
+            )
+            for name, tasks in leaves.items()
+            for place, task in enumerate(tasks)
+        }
+        if len(leaves) == 1:
+            return {uid: number for uid, (_, number) in own.items()}
+        return {uid: place for place, uid in enumerate(sorted(own, key=own.__getitem__))}
+
+    def _numbered(self, need: Need) -> Sequence[TaskState]:
+        """Return the tasks of a need in order of group and number."""
+        if not need.job.info.groups and all(task.info.index is None for task in need.tasks):
+            return need.tasks  # they are in task order
+        numbers = self._numbers(need)
+        return sorted(need.tasks, key=lambda task: numbers[task.uid])
+
+    # Tasks that are not alike
+
+    def _of_unlike(
+        self, need: Need, stage: Stage, wanted: _Wanted, domains: Iterable[Area]
+    ) -> Iterator[NodeSet]:
+        """Yield domains that have enough in sum, the fullest first."""
+        request = total_of([task.init_resreq for task in need.tasks], self._view.dimensions.zero)
+        ranked: list[tuple[SortKey, Area]] = []
+        for area in domains:
+            free = self._free(area, stage)
+            if all(asked <= has for asked, has in zip(request, free, strict=True) if asked):
+                at_home = sum(t.node is not None and t.node.slot in area.slots for t in need.home)
+                fill = max((asked / free[d] for d, asked in enumerate(request) if asked), default=0)
+                ranked.append(((-at_home, -fill, -self._used(need, area), area.place), area))
+        ranked.sort(key=lambda each: each[0])
+        candidates = (area for _, area in ranked if self._each_fits(need, stage, area))
+        for area in islice(candidates, self._tries):
+            if wanted.segments:
+                parts = list(self._assigned(need, stage, wanted, area))
+                if parts:
+                    yield NodeSet(area.name, area.nodes, parts)
+                continue
+            kinds = self._kinds(need) if need.job.info.groups == () or _is_leaf(need) else ()
+            if len(kinds) <= 1:
+                yield area
+                continue
+            for order in (kinds, kinds[::-1]):
+                yield NodeSet(area.name, area.nodes, [Part(tasks, area) for tasks in order])
+
+    def _free(self, area: Area, stage: Stage) -> Vector:
+        if stage is Stage.NOW:
+            return self._view.free(area)
+        fits = [
+            tuple(
+                map(
+                    min,
+                    node.eventual,
+                    node.future_idle if stage is Stage.LATER else node.accessible,
+                )
+            )
+            for node in area.nodes
+        ]
+        return total_of(
+            [tuple([max(0, a) for a in each]) for each in fits], self._view.dimensions.zero
+        )
+
+    def _kinds(self, need: Need) -> Sequence[tuple[TaskState, ...]]:
+        """Group tasks by what they ask for: the larger first, then the more numerous."""
+        kinds: dict[tuple[Vector, Vector], list[TaskState]] = {}
+        for task in need.tasks:
+            kinds.setdefault((task.resreq, task.init_resreq), []).append(task)
+        cluster = self._view.cluster
+        return [
+            tuple(tasks)
+            for tasks in sorted(
+                kinds.values(),
+                key=lambda tasks: (-dominant_share(tasks[0].init_resreq, cluster), -len(tasks)),
+            )
+        ]
+
+    def _each_fits(self, need: Need, stage: Stage, area: Area) -> bool:
+        """Return whether each task fits on some node of an area, as far as that is known."""
+        for tasks in self._kinds(need):
+            rooms = self._view.rooms(need_of_tasks(need.job, tasks[:1]), stage)
+            if rooms is not None and not rooms.of(area):
+                return False
+        return True
+
+    def _assigned(self, need: Need, stage: Stage, wanted: _Wanted, area: Area) -> Iterator[Part]:
+        """Yield a domain for each segment of unlike tasks, the fullest that has enough in sum."""
+        left: dict[Area, Vector] = {}
+
+        def assign(tasks: Sequence[TaskState], within: Area, depth: int) -> Iterator[Part | None]:
+            if depth == len(wanted.segments):
+                yield Part(tuple(tasks), within)
+                return
+            size, level = wanted.segments[depth]
+            for start in range(0, len(tasks), size):
+                some = tasks[start : start + size]
+                request = total_of([task.init_resreq for task in some], zero)
+                ranked = [
+                    (
+                        -max((r / has[d] for d, r in enumerate(request) if r), default=0),
+                        each.place,
+                        each,
+                    )
+                    for each in within.at(level)
+                    for has in (left.setdefault(each, self._free(each, stage)),)
+                    if all(r <= h for r, h in zip(request, has, strict=True) if r)
+                ]
+                if not ranked:
+                    yield None
+                    return
+                chosen = min(ranked, key=lambda each: each[:2])[2]
+                for each in chosen.path():
+                    if each in left:
+                        left[each] = minus(left[each], request)
+                yield from assign(some, chosen, depth + 1)
+
+        zero = self._view.dimensions.zero
+        parts = list(assign(self._numbered(need), area, 0))
+        if None not in parts:
+            yield from (part for part in parts if part is not None)
+
+    # Evictions
+
+    def _to_evict_in(
+        self, need: Need, wanted: _Wanted, bound: Sequence[Area] | None
+    ) -> Iterator[NodeSet]:
+        """Yield domains where all tasks would fit after evictions, the smallest shortage first."""
+        domains = _within(wanted.root.at(wanted.required), bound)
+        evicting = self._view.rooms(need, Stage.EVICTING)
+        later = self._view.rooms(need, Stage.LATER)
+        if evicting is None or later is None:
+            request = need.request
+
+            def shortage(area: Area) -> SortKey:
+                free = self._view.free(area)
+                lacking = [(r - free[d]) / r for d, r in enumerate(request) if r]
+                return max(lacking, default=0), area.place
+
+            yield from sorted(domains, key=shortage)[: self._tries]
+            return
+        places = Places(evicting.of, wanted.segments, len(wanted.levels))
+        tasks = self._numbered(need)
+        holding = [area for area in domains if places.holds(area, len(tasks))]
+        holding.sort(key=lambda a: (len(tasks) - later.of(a), places.room(a), a.place))
+        for area in holding[: self._tries]:
+            split = places.split(area, tasks) if wanted.segments else None
+            if split is None:
+                yield area
+            else:
+                yield NodeSet(area.name, area.nodes, [Part(tuple(t), each) for each, t in split])
+
+    # Reasons
+
+    def _scattered(
+        self, need: Need, wanted: _Wanted, domains: Sequence[Area], home: Sequence[NodeState]
+    ) -> Unfit:
+        slots = {node.slot for node in home}
+        having = [area for area in domains if not slots.isdisjoint(area.slots)]
+        return Unfit(
+            UnfitReason.NO_DOMAIN,
+            "topology",
+            no_domain=NoDomain(
+                topology=wanted.topology,
+                level=wanted.levels[wanted.required],
+                domains=0,
+                best=0,
+                needed=len(need.tasks),
+                home=len(having),
+            ),
+        )
+
+    def _why_none(self, need: Need, wanted: _Wanted, bound: Sequence[Area] | None) -> Unfit | None:
+        if wanted.required < 0:
+            return None
+        domains = _within(wanted.root.at(wanted.required), bound)
+        rooms = self._view.rooms(need, Stage.NOW)
+        count, best = len(need.tasks), 0
+        places = None if rooms is None else Places(rooms.of, wanted.segments, len(wanted.levels))
+        causes: dict[str, int] = {}
+        for area in domains:
+            held = self._most_of_unlike(need, area) if places is None else places.most(area, count)
+            best = max(best, held)
+            cause = self._cause(need, area)
+            causes[cause] = causes.get(cause, 0) + 1
+        return Unfit(
+            UnfitReason.NO_DOMAIN,
+            "topology",
+            no_domain=NoDomain(
+                topology=wanted.topology,
+                level=wanted.levels[wanted.required],
+                domains=len(domains),
+                best=best,
+                needed=count,
+                causes=causes,
+            ),
+        )
+
+    def _most_of_unlike(self, need: Need, area: Area) -> int:
+        free, held = self._view.free(area), 0
+        for task in need.tasks[:-1]:
+            if any(r > f for r, f in zip(task.init_resreq, free, strict=True) if r):
+                break
+            free, held = minus(free, task.init_resreq), held + 1
+        return held
+
+    def _cause(self, need: Need, area: Area) -> str:
+        """Return why a domain does not hold a need."""
+        firsts = [tasks[0] for tasks in self._kinds(need)]
+        if all(self._view.refusal(t, node) is not None for t in firsts for node in area.nodes):
+            return "refused"
+        free = self._view.free(area)
+        request = total_of([task.init_resreq for task in need.tasks], self._view.dimensions.zero)
+        names = self._view.dimensions.names
+        short = [(free[d] / r, names[d]) for d, r in enumerate(request) if r and free[d] < r]
+        return f"too little {min(short)[1].rpartition('/')[2]}" if short else "fragmented"
+
+
+def _requests_of(job: JobInfo) -> Iterator[TopologyRequest]:
+    if job.topology is not None:
+        yield job.topology
+    for group in job.groups:
+        if group.topology is not None:
+            yield group.topology
+
+
+def _above(name: str, parents: Mapping[str, str | None]) -> Iterator[str]:
+    """Yield the groups around a group."""
+    above = parents[name]
+    while above is not None:
+        yield above
+        above = parents[above]
+
+
+def _within(domains: Sequence[Area], bound: Sequence[Area] | None) -> Sequence[Area]:
+    """Return the domains that lie in one of those that bind."""
+    if bound is None:
+        return domains
+    return [area for area in domains if any(area.slots <= each.slots for each in bound)]
+
+
+def _is_leaf(need: Need) -> bool:
+    return need.group is not None and not need.group.children

@@ -1,0 +1,200 @@
+"""How many like tasks areas hold, with their segments, and how tasks are split over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from batchsched.plugins.topology.areas import Area
+
+T = TypeVar("T")
+
+
+class Places:
+    """How many tasks of one kind areas hold, one after the other, and how many whole segments.
+
+    Where tasks must be placed in segments, an area that has a further level of segments below it
+    has places only for whole ones of these.
+    """
+
+    def __init__(
+        self, room: Callable[[Area], int], segments: Sequence[tuple[int, int]], levels: int
+    ) -> None:
+        """Count them.
+
+        Args:
+            room: how many tasks the nodes of an area hold.
+            segments: size and level of the segments, from the widest level to the narrowest.
+            levels: the number of levels of the topology.
+
+        """
+        self.size, self.level = segments[0] if segments else (1, levels - 1)
+        self._room = room
+        self._has_segments = bool(segments)
+        self._further = segments[1:]
+        self._taken: dict[Area, int] = {}
+        self._units: dict[Area, int] = {}
+        self._rooms: dict[Area, int] = {}
+
+    def take(self, area: Area, tasks: int) -> None:
+        """Count some places of an area, and of all areas around it, as taken."""
+        for each in area.path():
+            self._taken[each] = self._taken.get(each, 0) + tasks
+        self._rooms.clear()
+        self._units.clear()
+
+    def room(self, area: Area) -> int:
+        """Return how many tasks an area holds. O(1), or O(parts) with further segments."""
+        if not self._further:
+            room = self._room(area)
+            return max(0, room - self._taken.get(area, 0)) if self._taken else room
+        found = self._rooms.get(area)
+        if found is None:
+            if any(level > area.level for _, level in self._further):
+                found = sum(self.room(child) for child in _whole_parts(area))
+            else:
+                found = max(0, self._room(area) - self._taken.get(area, 0))
+            for size, level in self._further:
+                if level == area.level:
+                    found -= found % size
+            self._rooms[area] = found
+        return found
+
+    def units(self, area: Area) -> int:
+        """Return how many whole segments an area holds; without segments, how many tasks."""
+        if not self._has_segments:
+            return self.room(area)
+        found = self._units.get(area)
+        if found is None:
+            if area.level >= self.level:
+                found = self.room(area) // self.size
+            else:
+                found = sum(self.units(child) for child in _whole_parts(area))
+            self._units[area] = found
+        return found
+
+    def most(self, area: Area, tasks: int) -> int:
+        """Return the largest number, up to `tasks`, that an area holds."""
+        units, size = self.units(area), self.size
+        if units > tasks // size or size == 1:
+            return min(tasks, units * size)
+        left = (self.room(domain) % size for domain in area.at(self.level))
+        return min(tasks, units * size + max(left, default=0))
+
+    def holds(self, area: Area, tasks: int) -> bool:
+        """Return whether an area holds so many tasks, the last segment of which may be short."""
+        return self.most(area, tasks) >= tasks
+
+    # Splitting
+
+    def split(self, area: Area, tasks: Sequence[T]) -> list[tuple[Area, Sequence[T]]] | None:
+        """Split tasks, in order of their numbers, over as few areas as possible at each level.
+
+        Down to the level of the segments, the parts of all chosen areas are chosen among together,
+        and whole segments are counted. Each segment is then split over the parts of its own area.
+        None: they do not fit.
+        """
+        whole, short = divmod(len(tasks), self.size)
+        chosen: Mapping[Area, int] = {area: whole}
+        while True:
+            pool = [part for each in sorted(chosen, key=_place) for part in self._parts(each)]
+            if pool == sorted(chosen, key=_place):
+                break
+            fewest = self._fewest(pool, whole, self.units)
+            if fewest is None:
+                return None
+            chosen = fewest
+        counts = {each: units * self.size for each, units in chosen.items()}
+        last = self._for_short(area, counts, short) if short else None
+        if short and last is None:
+            return None
+        return self.give_out(counts, last, tasks)
+
+    def give_out(
+        self, counts: Mapping[Area, int], last: Area | None, tasks: Sequence[T]
+    ) -> list[tuple[Area, Sequence[T]]] | None:
+        """Give tasks to areas of the segments' level: whole segments in order, then the short one.
+
+        Args:
+            counts: the number of tasks in whole segments for each area.
+            last: the area for the tasks that are left; None: there are none.
+            tasks: the tasks, in order of their numbers.
+
+        """
+        given: dict[Area, list[T]] = {}
+        start = 0
+        for each in sorted(counts, key=_place):
+            given[each] = list(tasks[start : start + counts[each]])
+            start += counts[each]
+        if last is not None:
+            given.setdefault(last, []).extend(tasks[start:])
+        parts: list[tuple[Area, Sequence[T]]] = []
+        for each in sorted(given, key=_place):
+            for part in self._split_below(each, given[each]):
+                if part is None:
+                    return None
+                parts.append(part)
+        return parts
+
+    def _parts(self, area: Area) -> Sequence[Area]:
+        """Return the parts of an area that is wider than the segments, and else the area."""
+        return area.split_over() if area.level < self.level and not area.is_rest else (area,)
+
+    def _for_short(self, area: Area, counts: Mapping[Area, int], short: int) -> Area | None:
+        """Return where the short segment fits most tightly, an area with others if possible."""
+        for domains in (counts, area.at(self.level)):
+            left = {each: self.room(each) - counts.get(each, 0) for each in domains}
+            fitting = [each for each in left if left[each] >= short]
+            if fitting:
+                return min(fitting, key=lambda each: (left[each], each.place))
+        return None
+
+    def _split_below(
+        self, area: Area, tasks: Sequence[T]
+    ) -> Iterator[tuple[Area, Sequence[T]] | None]:
+        parts = area.split_over() if not area.is_rest else (area,)
+        if parts == (area,) or not tasks:
+            if tasks:
+                yield area, tasks
+            return
+        sizes = (size for size, level in self._further if level > area.level)
+        unit = next(sizes, 1)
+        fewest = self._fewest(parts, len(tasks) // unit, lambda part: self.room(part) // unit)
+        if fewest is None:
+            yield None
+            return
+        start = 0
+        for part in sorted(fewest, key=_place):
+            end = start + fewest[part] * unit
+            yield from self._split_below(part, tasks[start:end])
+            start = end
+
+    def _fewest(
+        self, pool: Sequence[Area], wanted: int, units: Callable[[Area], int]
+    ) -> dict[Area, int] | None:
+        """Choose as few areas as possible that hold some units together; None: all do not."""
+        left = {area: units(area) for area in pool}
+        chosen: dict[Area, int] = {}
+        while wanted:
+            enough = [area for area, has in left.items() if has >= wanted]
+            if enough:
+                first = min(enough, key=lambda area: (left[area], self.room(area), area.place))
+                chosen[first] = wanted
+                return chosen
+            fullest = min(
+                left, key=lambda area: (-left[area], self.room(area), area.place), default=None
+            )
+            if fullest is None or not left[fullest]:
+                return None
+            chosen[fullest] = left.pop(fullest)
+            wanted -= chosen[fullest]
+        return chosen
+
+
+def _whole_parts(area: Area) -> Sequence[Area]:
+    """Return the domains of the next level within an area, if no two have nodes in common."""
+    return () if area.overlaps else [child for child in area.children if not child.is_rest]
+
+
+def _place(area: Area) -> int:
+    return area.place

@@ -1,0 +1,338 @@
+"""Gangs within one domain: the scenarios of the page on racks and blocks.
+
+A task takes one GPU; "racks 4 / 3" have so many free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from batchsched import (
+    ActionOption,
+    CycleResult,
+    Domain,
+    JobInfo,
+    LabelSelector,
+    NodeInfo,
+    NoDomain,
+    PluginOption,
+    PodAffinity,
+    PodAffinityTerm,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Segment,
+    Snapshot,
+    TaskGroup,
+    TaskInfo,
+    TaskStatus,
+    Tier,
+    Topology,
+    TopologyRequest,
+)
+from batchsched.live import Cluster
+
+GPU = "nvidia.com/gpu"
+RACKS = Topology("net", ["rack"])
+ZONES = Topology("net", ["zone", "rack"])
+
+
+def gpus(count: int) -> Resource:
+    return Resource(scalars={GPU: 1000 * count})
+
+
+def node(name: str, count: int, **labels: str) -> NodeInfo:
+    return NodeInfo(name=name, allocatable=gpus(count), labels=labels)
+
+
+def in_racks(*free: int) -> list[NodeInfo]:
+    return [node(f"n{place}", count, rack=f"r{place}") for place, count in enumerate(free, 1)]
+
+
+def in_zones(**zones: Sequence[int]) -> list[NodeInfo]:
+    return [
+        node(f"{zone}{place}", count, zone=zone, rack=f"{zone}{place}")
+        for zone, racks in zones.items()
+        for place, count in enumerate(racks, 1)
+    ]
+
+
+def tasks(
+    name: str, count: int, size: int = 1, *, on: Mapping[int, str] = {}, **more: object
+) -> list[TaskInfo]:
+    return [
+        TaskInfo(
+            uid=f"{name}{place:02}",
+            name=f"{name}{place}",
+            resreq=gpus(size),
+            status=TaskStatus.RUNNING if place in on else TaskStatus.PENDING,
+            node_name=on.get(place),
+            **more,  # type: ignore[arg-type]
+        )
+        for place in range(count)
+    ]
+
+
+def job(
+    name: str,
+    given: Iterable[TaskInfo],
+    request: TopologyRequest | None,
+    least: int | None = None,
+    **more: object,
+) -> JobInfo:
+    members = list(given)
+    return JobInfo(
+        name=name,
+        queue="q",
+        tasks=members,
+        min_available=len(members) if least is None else least,
+        topology=request,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def config(*actions: str, **topology: object) -> SchedulerConfig:
+    plugins = [PluginOption(name=name) for name in ("priority", "gang", "predicates", "nodeorder")]
+    plugins.append(PluginOption(name="topology", arguments=topology))
+    return SchedulerConfig(
+        actions=[ActionOption(name=name) for name in actions or ("allocate",)],
+        tiers=[Tier(plugins=plugins)],
+    )
+
+
+def cycle(
+    nodes: Iterable[NodeInfo],
+    jobs: Iterable[JobInfo],
+    topology: Topology = RACKS,
+    *actions: str,
+) -> CycleResult:
+    snapshot = Snapshot(nodes=nodes, jobs=jobs, queues=[Queue(name="q")], topologies=[topology])
+    result = Scheduler(config(*actions)).schedule(snapshot)
+    plainly = Scheduler(config(*actions), plain=True).schedule(snapshot)
+    assert (plainly.binds, plainly.evictions, plainly.pipelined) == (
+        result.binds,
+        result.evictions,
+        result.pipelined,
+    )
+    assert plainly.jobs == result.jobs
+    living = Scheduler(config(*actions)).attach(Cluster(snapshot)).schedule()
+    assert living.binds == result.binds
+    return result
+
+
+def placed(result: CycleResult) -> dict[str, str]:
+    return {bind.task_uid: bind.node_name for bind in result.binds}
+
+
+def counts(result: CycleResult) -> dict[str, int]:
+    where = list(placed(result).values())
+    return {name: where.count(name) for name in sorted(set(where))}
+
+
+def no_domain(result: CycleResult, uid: str) -> NoDomain:
+    failure = result.jobs[uid].condition.failure  # type: ignore[union-attr]
+    assert failure is not None
+    assert failure.refusal is not None
+    assert failure.refusal.no_domain is not None
+    return failure.refusal.no_domain
+
+
+RACK = TopologyRequest("net", required="rack")
+ZONE = TopologyRequest("net", required="zone")
+
+
+def test_1_the_tightest_zone_and_there_as_few_racks_as_possible() -> None:
+    nodes = in_zones(A=(2, 1, 1, 1), B=(2, 2, 2))
+    assert counts(cycle(nodes, [job("j", tasks("t", 3), ZONE)], ZONES)) == {"A1": 2, "A2": 1}
+
+
+def test_2_the_tightest_rack() -> None:
+    three, four = job("a", tasks("a", 3), RACK), job("b", tasks("b", 4), RACK)
+    result = cycle(in_racks(4, 3, 3), [three, four])
+    assert counts(result) == {"n1": 4, "n2": 3}
+
+
+def test_3_among_racks_with_equal_room_the_one_with_the_largest_share_in_use() -> None:
+    nodes = [node("n1", 4, rack="r1"), node("n2", 6, rack="r2"), node("n3", 5, rack="r3")]
+    running = job("o", tasks("o", 3, on={0: "n2", 1: "n2", 2: "n3"}), None)
+    assert counts(cycle(nodes, [running, job("j", tasks("t", 3), RACK)])) == {"n2": 3}
+
+
+def test_4_the_rack_whose_zone_has_less_room() -> None:
+    nodes = in_zones(A=(1, 1, 4), B=(1,))
+    assert counts(cycle(nodes, [job("j", tasks("t", 1), RACK)], ZONES)) == {"B1": 1}
+
+
+def test_5_the_rack_that_holds_all_of_what_may_follow() -> None:
+    assert counts(cycle(in_racks(3, 5), [job("j", tasks("t", 5), RACK, 2)])) == {"n2": 5}
+
+
+def test_6_what_runs_binds_what_is_to_follow() -> None:
+    running = job("j", tasks("t", 3, on={0: "n2"}), RACK, 3)
+    result = cycle(in_racks(6, 2), [running])
+    assert placed(result) == {}
+    found = no_domain(result, "default/j")
+    assert (found.domains, found.best, found.needed) == (1, 1, 2)
+    assert found.causes == {"too little gpu": 1}
+    assert "0 of 1 rack has room for 2 tasks (most: 1): 1 too little gpu" in str(
+        result.jobs["default/j"].condition
+    )
+
+
+def test_7_what_runs_in_two_racks_keeps_the_rest_waiting() -> None:
+    scattered = job("j", tasks("t", 3, on={0: "n1", 1: "n2"}), RACK, 3)
+    result = cycle(in_racks(3, 3), [scattered])
+    assert placed(result) == {}
+    assert no_domain(result, "default/j").text == "its tasks are in 2 racks"
+
+
+def segments(*given: tuple[int, str], **more: object) -> TopologyRequest:
+    return TopologyRequest("net", segments=[Segment(*each) for each in given], **more)  # type: ignore[arg-type]
+
+
+def test_8_whole_segments_in_each_rack() -> None:
+    wanted = job("j", tasks("t", 32), segments((16, "rack")))
+    result = cycle(in_racks(18, 18), [wanted])
+    assert counts(result) == {"n1": 16, "n2": 16}
+    assert {where for uid, where in placed(result).items() if int(uid[1:]) < 16} == {"n1"}
+
+
+def test_9_the_short_segment_beside_a_whole_one() -> None:
+    result = cycle(in_racks(4, 6), [job("j", tasks("t", 10), segments((4, "rack")))])
+    assert counts(result) == {"n1": 4, "n2": 6}
+
+
+def test_10_segments_of_hosts_within_segments_of_racks() -> None:
+    hosts = [
+        node(f"h{place}", free, rack=rack, host=f"h{place}")
+        for place, (rack, free) in enumerate((("r1", 1), ("r1", 4), ("r2", 3), ("r2", 4)))
+    ]
+    wanted = job("j", tasks("t", 8), segments((4, "rack"), (2, "host")))
+    result = cycle(hosts, [wanted], Topology("net", ["rack", "host"]))
+    assert counts(result) == {"h1": 4, "h3": 4}
+
+
+HOSTS = Topology("net", ["host"])
+
+
+def in_hosts(*free: int) -> list[NodeInfo]:
+    return [node(f"h{place}", count, host=f"h{place}") for place, count in enumerate(free)]
+
+
+def test_11_a_preferred_host_fills_the_fullest_hosts() -> None:
+    preferred = TopologyRequest("net", preferred="host")
+    result = cycle(in_hosts(15, 13, 10), [job("j", tasks("t", 25), preferred)], HOSTS)
+    assert counts(result) == {"h0": 15, "h2": 10}
+
+
+def test_12_unlike_tasks_are_tried_where_they_fit_in_sum() -> None:
+    def apart(size: int, name: str) -> TaskInfo:
+        term = PodAffinityTerm(
+            topology_key="host", selector=LabelSelector(match_labels={"app": "x"})
+        )
+        return TaskInfo(
+            uid=name,
+            name=name,
+            resreq=gpus(size),
+            labels={"app": "x"},
+            pod_anti_affinity=PodAffinity(required=[term]),
+        )
+
+    nodes = [
+        node("a1", 2, host="a1"),
+        node("a2", 2, host="a2"),
+        node("b", 4, host="b"),
+        node("c", 4, host="c"),
+    ]
+    listed = [
+        Domain("hn", "hn1", ["a1", "a2"]),
+        Domain("hn", "hn2", ["b"]),
+        Domain("hn", "hn3", ["c"]),
+    ]
+    wanted = job("j", [apart(2, "big"), apart(1, "small")], TopologyRequest("net", preferred="hn"))
+    result = cycle(nodes, [wanted], Topology("net", ["hn"], listed))
+    assert sorted(placed(result).values()) == ["a1", "a2"]
+
+
+def test_13_groups_of_one_size_are_placed_in_one_outer_trial() -> None:
+    nodes = [
+        node(f"{block}{rack:02}", 10, block=block, rack=f"{block}{rack:02}")
+        for block in "AB"
+        for rack in range(50)
+    ]
+    groups = [TaskGroup(f"g{n:02}", min=10, topology=RACK) for n in range(50)]
+    members = [
+        TaskInfo(uid=f"{g.name}-{n}", name="t", resreq=gpus(1), group=g.name)
+        for g in groups
+        for n in range(10)
+    ]
+    wanted = JobInfo(
+        name="j",
+        queue="q",
+        tasks=members,
+        groups=groups,
+        min_available=0,
+        topology=TopologyRequest("net", required="block"),
+    )
+    result = cycle(nodes, [wanted], Topology("net", ["block", "rack"]))
+    assert set(counts(result).values()) == {10}
+    assert {name[0] for name in counts(result)} == {"A"}
+    of_group = {}
+    for uid, where in placed(result).items():
+        of_group.setdefault(uid[:3], set()).add(where)
+    assert all(len(where) == 1 for where in of_group.values())
+
+
+def test_14_larger_groups_are_placed_first_within_the_block() -> None:
+    nodes = [
+        node(name, free, block=name[0], rack=name)
+        for name, free in (("A1", 8), ("A2", 8), ("B1", 8), ("B2", 9))
+    ]
+    workers = [TaskInfo(uid=f"w{n}", name=f"w{n}", resreq=gpus(8), group=f"w{n}") for n in range(2)]
+    leader = TaskInfo(uid="leader", name="leader", resreq=gpus(1), group="leader")
+    wanted = JobInfo(
+        name="j",
+        queue="q",
+        tasks=[leader, *workers],
+        groups=[
+            TaskGroup("leader", min=1, topology=RACK),
+            TaskGroup("w0", min=1, topology=RACK),
+            TaskGroup("w1", min=1, topology=RACK),
+        ],
+        min_available=0,
+        topology=TopologyRequest("net", required="block"),
+    )
+    result = cycle(nodes, [wanted], Topology("net", ["block", "rack"]))
+    assert placed(result)["leader"] == "B2"
+    assert {placed(result)["w0"], placed(result)["w1"]} == {"B1", "B2"}
+
+
+def test_16_room_that_is_in_pieces() -> None:
+    nodes = [node("n1", 3, rack="r"), node("n2", 3, rack="r")]
+    result = cycle(nodes, [job("j", tasks("t", 3, 2), RACK)])
+    found = no_domain(result, "default/j")
+    assert (found.best, found.causes) == (2, {"fragmented": 1})
+
+
+def test_18_tasks_that_must_be_near_each_other_find_the_zone_that_holds_them() -> None:
+    near = PodAffinity(
+        required=[
+            PodAffinityTerm(topology_key="zone", selector=LabelSelector(match_labels={"app": "x"}))
+        ]
+    )
+    nodes = [node("n1", 1, zone="a"), node("n2", 1, zone="b"), node("n3", 1, zone="b")]
+    pair = job("j", tasks("t", 2, labels={"app": "x"}, pod_affinity=near), None)
+    assert counts(cycle(nodes, [pair])) == {"n2": 1, "n3": 1}
+
+
+def test_a_label_key_is_a_topology_of_one_level() -> None:
+    nodes = in_racks(1, 2)
+    wanted = job("j", tasks("t", 2), TopologyRequest(required="rack"))
+    assert counts(cycle(nodes, [wanted])) == {"n2": 2}
+
+
+def test_what_is_preferred_gives_way_to_a_wider_level() -> None:
+    nodes = in_zones(A=(1, 1), B=(2, 1))
+    wanted = job("j", tasks("t", 3), TopologyRequest("net", required="zone", preferred="rack"))
+    assert counts(cycle(nodes, [wanted], ZONES)) == {"B1": 2, "B2": 1}
