@@ -188,6 +188,23 @@ def test_v6_what_repels_is_evicted_only_where_there_is_room_then(
 
 
 @each_way
+def test_v10_a_worker_before_its_leader_gets_a_place_in_its_zone(
+    action: str, named: bool, plain: bool
+) -> None:
+    nodes = in_zones("aab")
+    worker, leader = gang(CPU, CPU).tasks
+    both = [
+        evolve(worker, pod_affinity=terms("leader")),
+        evolve(leader, labels={"app": "leader"}),
+    ]
+    g = evolve(gang(CPU, CPU), tasks=both)
+    start = world(nodes, *low(nodes), g, action=action)
+    gone, living = lived(scheduler(action, named=named, plain=plain), start)
+    assert sorted(gone) == ["lo1-1", "lo2-1"]
+    assert sorted(on(living, "g")) == ["n1", "n2"]
+
+
+@each_way
 def test_v11_who_may_not_go_with_the_others_is_passed_over(
     action: str, named: bool, plain: bool
 ) -> None:

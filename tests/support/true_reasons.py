@@ -140,8 +140,22 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
             yield from _not_considered(cycle, job, task, reason)
         case WhyPending.AT_MAXIMUM:
             yield from _at_maximum(cycle, job, task)
+        case WhyPending.TAKEN_BACK:
+            yield from _taken_back(cycle, task, reason)
         case WhyPending.QUEUE_LIMIT | WhyPending.ABOVE_FAIR_SHARE:
             pass  # reasons that plugins give for queues are not checked
+
+
+def _taken_back(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
+    """Yield what is wrong where the place of a task is said to have gone to another job."""
+    if task.uid in {bind.task_uid for bind in cycle.result.binds}:
+        yield "it is bound"
+    taken = {each.task_uid: each.for_task_uid for each in cycle.result.taken_back}
+    if task.uid in taken and cycle.job_of[taken[task.uid]].uid != reason.taken_for:
+        yield f"it was taken back for {taken[task.uid]}"
+    gains = [job for job in cycle.snapshot.jobs if job.uid == reason.taken_for]
+    if not any(cycle.is_new(each.uid) for job in gains for each in job.tasks):
+        yield "no task of that job was placed"
 
 
 def _held(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> Iterator[str]:

@@ -388,6 +388,21 @@ def test_n8_so_do_all_old_plans() -> None:
     ]
 
 
+@pytest.mark.parametrize("depth", [1, "all"])
+def test_n9_also_to_one_that_a_limit_keeps_out_until_then(depth: object) -> None:
+    queues = [Queue(name="q"), Queue(name="limited", limit=ResourceLimit(milli_cpu=1000))]
+    r = evolve(running("r", ["n1"], 100), queue="limited")
+    head = evolve(j("head", 1, 100, priority=1000), queue="limited")
+    low = evolve(old("o2", 100), estimate=1000, priority=0)
+    plugins = [PluginOption(name=n) for n in ("priority", "gang", "predicates", "capacity")]
+    action = ActionOption(name="plan", arguments={"depth": depth})
+    using = Scheduler(SchedulerConfig(actions=[action], tiers=[Tier(plugins=plugins)]))
+    living = Cycles(using, Snapshot(nodes=nodes(1), queues=queues, jobs=[r, head, low], now=5))
+    assert starts(living.cycle()) == {"o2": 100}
+    living.step(TaskSucceeded("r0"), now=100)
+    assert started(living.cycle()) == {"head0": "n1"}
+
+
 def test_what_can_never_start_moves_no_plan() -> None:
     jobs = [running("r", ["n1"], 10), old("old", 10), j("new", 2, 100, priority=1000)]
     snapshot = Snapshot(nodes=nodes(1), queues=[Queue(name="q")], jobs=jobs, now=5)
