@@ -31,6 +31,9 @@ NO_BOUND = 1 << 60
 """More than any number of tasks."""
 
 
+_HELD = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+
+
 class Session:
     """One cycle, from the snapshot to the decisions."""
 
@@ -47,6 +50,8 @@ class Session:
         self.hopeless: set[str] = set()
         """UIDs of the tasks whose promises end at close: nothing leaves that could keep them."""
         self.most_evictions = NO_BOUND
+        self._claimed: list[TaskInfo] = []
+        """Tasks placed by statements that made others leave."""
         """The most tasks that the running action lets the cycle evict."""
         self.cures = False
         """Whether the running action also searches nodes that accept a task only after
@@ -350,6 +355,7 @@ class Session:
         True: it is committed, and the job's tasks are bound if it is ready. False:
         it is discarded, and the session is exactly as before.
         """
+        stood = [task for task in self._claimed if self._holds(task)]
         saved = self.state.save()
         succeeds = attempt()
         evictions = len(self.state.evictions)
@@ -359,8 +365,10 @@ class Session:
         if (
             succeeds
             and (not evicts or evictions <= self.most_evictions)
-            and (not takes or self.promises_hold(saved))
+            and (not takes or (self.promises_hold(saved) and all(map(self._holds, stood))))
         ):
+            if takes:
+                self._claimed += self._placed_since(saved)
             self.bind_if_ready(job)
             if is_earned:
                 bound = {bind.task_uid for bind in self.state.binds}
@@ -371,15 +379,19 @@ class Session:
 
     def promises_hold(self, before: Saved) -> bool:
         """Return whether nodes accept what was placed or promised since then, all in place."""
-        return all(
-            self._holds(task)
+        return all(map(self._holds, self._placed_since(before)))
+
+    def _placed_since(self, before: Saved) -> list[TaskInfo]:
+        return [
+            task
             for uid, task in self.state.tasks.items()
-            if self.state.status(task) in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
-            and self.state.places[uid] != before.places[uid]
-        )
+            if self.state.status(task) in _HELD and self.state.places[uid] != before.places[uid]
+        ]
 
     def _holds(self, task: TaskInfo) -> bool:
-        """Return whether the node that was promised to a task will accept it."""
+        """Return whether the node of a task will accept it, if it is placed or promised there."""
+        if self.state.status(task) not in _HELD:
+            return True
         [node] = [node for node in self.nodes if node.name == self.state.node_name(task)]
         return self.accepts_without(task, node, [task])
 

@@ -101,6 +101,6 @@ def allows(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
         for take in session.planned
         if session.job_of(take.task) is not job and session.state.node_name(take.task) is None
     ]
-    if not any(take.node is node for take in session.planned):
+    if not any(take.node is node for take in takes):
         return True
     return fits_between(session, task, node, takes, NOW, end_of(session, task, NOW))

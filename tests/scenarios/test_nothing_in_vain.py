@@ -236,6 +236,25 @@ def test_v12_a_gang_apart_takes_the_idle_place_or_none(
     assert sorted(evicted(first)) == ["lo1-1", "lo1-2", "lo3-1"]
 
 
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_later_claim_does_not_take_what_an_earlier_one_stands_beside(
+    named: bool, plain: bool
+) -> None:
+    nodes = in_zones("ab", "2C0G", "4C0G")
+    pair = labelled(job("pair", "2C0G@n1", "2C0G@n2", priority=1), "y")
+    lo = job("lo", "1C0G@n2", priority=1, creation_time=1)
+    near = labelled(job("near", "2C0G", priority=9), pod_affinity=terms("y"))
+    other = job("other", "2C0G", priority=9, creation_time=1)
+    using = scheduler("preempt", named=named, plain=plain)
+    living = Cycles(using, cluster(nodes, pair, lo, near, other))
+    first = living.cycle()
+    assert evicted(first) == ["lo-1"]
+    assert places(first, "near") == {"near-1": "Pipelined n2"}
+    living.step()
+    assert places(living.cycle(), "near") == {"near-1": "Binding n2"}
+
+
 def shared(*actions: str, plain: bool) -> Scheduler:
     tiers = [{"plugins": ["gang", "predicates", "proportion", "nodeorder"]}]
     conf = {"actions": list(actions), "tiers": tiers}

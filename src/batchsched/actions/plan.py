@@ -440,13 +440,16 @@ class PlanGuard:
         The plan of the task's own job is ignored, and so are plans for tasks that have been
         placed meanwhile. O(tasks and plans on the node).
         """
-        planned = self._on_node.get(node.index)
-        if planned is None:
+        planned = [
+            (other, start)
+            for other, start in self._on_node.get(node.index, ())
+            if other.node is None and other.job is not task.job
+        ]
+        if not planned:
             return True
         profile = profile_of(node, self._now)
         for other, start in planned:
-            if other.node is None and other.job is not task.job:
-                profile.take(other.resreq, start, end_of_run(start, estimate_of(other), self._now))
+            profile.take(other.resreq, start, end_of_run(start, estimate_of(other), self._now))
         return profile.fits(task.init_resreq, NOW, end_of_run(NOW, estimate_of(task), self._now))
 
 

@@ -21,7 +21,7 @@ from batchsched.model.reasons import Unfit
 from batchsched.placement.plain_loop import refusal_by
 from batchsched.plugin.node_functions import Predicate
 from batchsched.plugin.node_functions import Reads as PredicateReads
-from batchsched.session.session import Session
+from batchsched.session.session import Session, Statement
 from batchsched.state.doors import Door
 from batchsched.state.memory import Reads
 from batchsched.state.records import NodeState, TaskState
@@ -163,13 +163,29 @@ def refusal_ahead(session: Session, task: TaskState) -> Unfit | None:
         return session.placement.refusal(task, node)
 
 
-def promises_stand(session: Session, placed: Iterable[TaskState]) -> bool:
-    """Return whether the nodes of placed and promised tasks will accept each of them."""
-    return all(
-        refusal_ahead(session, task) is None
-        for task in placed
-        if task.status in (TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
-        and looks_ahead(session, task)
+def promises_stand(session: Session, statement: Statement) -> bool:
+    """Return whether nodes will accept what a statement that makes tasks leave has placed.
+
+    And what others had to leave for before in this cycle, as far as they do without the statement.
+    O(these tasks), where it can make a difference to them.
+    """
+    if not all(_stands(session, task) for task in statement.placed()):
+        return False
+    earlier = session.claimed
+    earlier[:] = [task for task in earlier if looks_ahead(session, task)]
+    broken = [task for task in earlier if not _stands(session, task)]
+    if not broken:
+        return True
+    with _moved(session, statement.moves_back()):
+        return not any(_stands(session, task) for task in broken)
+
+
+def _stands(session: Session, task: TaskState) -> bool:
+    """Return whether the node of a task will accept it, if it is placed or promised there."""
+    return (
+        task.status not in (TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
+        or not looks_ahead(session, task)
+        or refusal_ahead(session, task) is None
     )
 
 

@@ -9,7 +9,7 @@ rolled back as a whole, like the `Statement` of the "Kube-batch scheduler framew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from types import TracebackType
@@ -115,6 +115,9 @@ class Session:
         self.taken_back: list[TakenBack] = []
         self.gave_way: dict[str, str] = {}
         """The tasks for which promises and allocations were given up, by UID of who had them."""
+        self.claimed: list[TaskState] = []
+        """Tasks for which, or for the jobs of which, others had to leave, where it may matter to
+        them who else comes or goes."""
         self.withdrawn: set[TaskState] = set()
         """Tasks that lost their places to others in the action that runs now, but had them before
         it began: it does not place them again."""
@@ -570,6 +573,11 @@ class Statement:
         """The number of tasks that it evicts, without binds that it takes back. O(these)."""
         return sum(task.status is TaskStatus.RELEASING for task, *_ in self._claims)
 
+    def moves_back(self) -> Iterator[tuple[TaskState, TaskStatus, NodeState | None]]:
+        """Yield what puts all tasks back where they were, with the statuses that they had."""
+        for task, status, node, *_ in reversed(self._journal):
+            yield task, status, node
+
     def placed(self) -> list[TaskState]:
         """Return the tasks that this statement has placed, promised or reserved."""
         return [
@@ -589,6 +597,8 @@ class Statement:
         """
         event = None if self._session.teller is None else self._as_it_ends(committed=True)
         self._end()
+        if self._claims:
+            self._session.claimed += self.placed()
         for task, node, claimant, before in self._claims:
             was_bound = before is TaskStatus.BINDING
             self._session.decide_eviction(task, node, claimant, was_bound=was_bound)

@@ -375,6 +375,18 @@ def test_n7_an_old_plan_gives_way_to_a_higher_priority() -> None:
     }
 
 
+def test_the_plan_of_a_job_does_not_keep_it_from_what_others_leave_for_it() -> None:
+    gang = PluginOption(name="gang", arguments={"atMinimum": "whole-job"})
+    plugins = [PluginOption(name="priority"), gang, PluginOption(name="predicates")]
+    actions = [ActionOption(name=name) for name in ("plan", "preempt")]
+    using = Scheduler(SchedulerConfig(actions=actions, tiers=[Tier(plugins=plugins)]))
+    large = NodeInfo(name="n1", allocatable=Resource(milli_cpu=2000, memory=CPU.memory * 2))
+    jobs = [running("r", ["n1", "n1"], 100), j("g", 2, 10, priority=9)]
+    result = using.schedule(Snapshot(nodes=[large], queues=[Queue(name="q")], jobs=jobs, now=5))
+    assert {each.task_uid for each in result.evictions} == {"r0", "r1"}
+    assert {each.task_uid for each in result.pipelined} == {"g0", "g1"}
+
+
 def test_n8_so_do_all_old_plans() -> None:
     many = [old(name, start) for name, start in (("a", 20), ("b", 120), ("c", 220))]
     jobs = [running("r", ["n1"], 20), *many, j("new", 1, 100, priority=1000)]

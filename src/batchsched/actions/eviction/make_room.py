@@ -95,15 +95,15 @@ class EvictionRules:
     def allow(self, session: Session, statement: Statement) -> bool:
         """Return whether a statement makes no task leave, or may be committed.
 
-        It must keep the cycle within `most`, and the node of each task that it has placed must
-        accept that once all that leaves has left: a later eviction may take what an earlier
-        promise is to stand beside. O(tasks that it has placed).
+        It must keep the cycle within `most`, and nodes must accept what it has placed, and what
+        others were evicted for before it, once all that leaves has left: a later eviction may take
+        what an earlier promise is to stand beside. O(tasks that it has placed).
         """
         if not statement.left_by():
             return True
         evictions = statement.evictions
         within = not evictions or len(session.evictions) + evictions <= self.most
-        return within and promises_stand(session, statement.placed())
+        return within and promises_stand(session, statement)
 
 
 DEFAULT_RULES = EvictionRules()
@@ -241,8 +241,10 @@ class Claimant:
 
     def candidates_on(self, node: NodeState, *, with_own_job: bool = False) -> Sequence[TaskState]:
         """Return the tasks on a node that may leave and are within its scope."""
-        running = self.session.running_on(node)
-        return self.scope.candidates(self.task, running, self.judges, with_own_job=with_own_job)
+        running, key = self.session.running_on(node), self.session.plugins.task_order_key
+        return self.scope.candidates(
+            self.task, running, self.judges, key, with_own_job=with_own_job
+        )
 
     def candidates_for(self, node: NodeState, *, refuses: bool) -> Sequence[TaskState]:
         """Return the Running tasks that may be evicted for a place on a node, if plugins agree.
@@ -801,7 +803,7 @@ class RememberedRoom:
         assert job.queue is not None
         self._claimant = claimant
         self._job = job
-        own = job.uid if claimant.scope is EvictionScope.SAME_JOB else None
+        own = task.uid if claimant.scope is EvictionScope.SAME_JOB else None
         reads_priority = claimant.judges.by_priority and (session.binds or claimant.ways)
         above = job.info.priority if reads_priority else None
         self._who = claimant.scope, job.queue.name, own, claimant.recent, above
@@ -1122,7 +1124,7 @@ def make_promises_real(session: Session, job: JobState) -> bool:
             for victim in victims:
                 statement.evict(victim, claimant=task)
             statement.pipeline(task, node)
-        if not (session.plugins.job_pipelined(job) and promises_stand(session, statement.placed())):
+        if not (session.plugins.job_pipelined(job) and promises_stand(session, statement)):
             return False
         statement.commit()
     return True
