@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import inspect
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -61,6 +64,42 @@ def test_no_example_is_hidden_from_the_tests(page: Path) -> None:
     assert bool(found) == ("python" in languages)
     at_the_margin = re.findall(r"^```python$", text, re.MULTILINE)
     assert languages.count("python") == len(at_the_margin), "examples stand at the left margin"
+
+
+INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+MEMBER = re.compile(r"^([A-Za-z]+)\.([a-z_]+)\b")
+BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+OBJECTS = {
+    "session": "Session",
+    "statement": "Statement",
+    "cluster": "Cluster",
+    "result": "CycleResult",
+    "snapshot": "Snapshot",
+    "run": "Run",
+    "workload": "Workload",
+}
+"""How pages call objects of classes."""
+
+
+@cache
+def members_of(name: str) -> frozenset[str] | None:
+    """Return the attributes of a public class and of its objects; None: there is no such class."""
+    for module in PUBLIC:
+        cls = getattr(importlib.import_module(module), name, None)
+        if isinstance(cls, type):
+            set_there = re.findall(r"\bself\.(\w+)\b", inspect.getsource(cls))
+            return frozenset({*dir(cls), *getattr(cls, "__annotations__", ()), *set_there})
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_members_that_a_page_names_exist(page: Path) -> None:
+    missing = []
+    for code in INLINE.findall(BLOCK.sub("", page.read_text(encoding="utf-8"))):
+        if found := MEMBER.match(code):
+            members = members_of(OBJECTS.get(found[1], found[1]))
+            missing += [] if members is None or found[2] in members else [code]
+    assert missing == []
 
 
 def test_public_modules_are_those_that_are_there() -> None:
