@@ -103,8 +103,6 @@ def test_what_is_covered_after_changes_is_what_going_through_all_units_covers(se
         assert cover.size == tuple(sum(unit.size[d] for unit in expected) for d in (0, 1))
         assert len(told) == len(set(told))
         assert set(told) == before ^ set(expected)
-        for unit in everyone:
-            assert cover.has(unit) is not unit.is_backfill
 
 
 def nearly_full(random: Random) -> Snapshot:

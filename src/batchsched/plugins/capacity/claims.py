@@ -276,9 +276,9 @@ class QueueClaim:
         found = self._at_stage.get(stage)
         if found is None:
             found, loans = self._forks.keys(), self.loans
-            if loans.foresees and stage.keeps_shares:
+            if stage.keeps_shares:
                 found = {leaf for leaf in found if loans.may_keep_share(leaf)}
-            elif loans.foresees and stage is not ClaimStage.ALL:
+            elif stage is not ClaimStage.ALL:
                 found = {leaf for leaf in found if loans.may_lend(leaf)}
             self._at_stage[stage] = found
         return found

@@ -72,6 +72,21 @@ class Loans:
         self._protects_any = protects_any
         self._tolerance = tolerance
 
+    # What changes; here nothing is kept that it could affect
+
+    def record_change(self, leaf: int, job: JobState, *, is_gone: bool = False) -> None:
+        """Record that a task of a job was placed or evicted, or that the job came or went."""
+
+    def forget_nodes(self) -> None:
+        """Record that nodes came or went, so that others have their indices."""
+
+    def follow(self, _accounts: Accounts, /) -> bool:
+        """Go on in another cycle, which may schedule other jobs and have other shares.
+
+        Returns whether it can; if not, it is to be made anew.
+        """
+        return False
+
     # What policy asks
 
     def units(self, leaf: int) -> list[EvictionUnit]:
@@ -145,6 +160,21 @@ class Loans:
         if share is Share.MET:
             units = covered_units(self._most(leaf, Share.FAIR), units)
         return unit in covered_units(self._most(leaf, share), units)
+
+    def first_covered_behind(
+        self, leaf: int, order: tuple[int, int, SortKey], share: Share, *, but: Share | None = None
+    ) -> EvictionUnit | None:
+        """Return the most valuable unit behind a place that a share covers, and another does not.
+
+        O(units log units).
+        """
+        out = set[EvictionUnit]() if but is None else set(self.covered(leaf, but))
+        behind = (unit for unit in self.covered(leaf, share) if unit.order >= order)
+        return next((unit for unit in behind if unit not in out), None)
+
+    def version(self, _leaf: int, /) -> int:
+        """Return a number that changes with the covers of units whose jobs do not change."""
+        return 0
 
     def units_of(self, leaf: int, job: JobState) -> list[EvictionUnit]:
         """Return the units of a job of a leaf in value order."""

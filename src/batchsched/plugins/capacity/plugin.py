@@ -220,13 +220,11 @@ class _Capacity:
     def jobs_admitted(self) -> None:
         self._accounts = self._opened()
         self._preemption.forget()
-        if isinstance(self._loans, RememberedLoans) and self._loans.is_sorted:
-            self._loans.follow(self._accounts)
-        else:
+        if self._loans is not None and not self._loans.follow(self._accounts):
             self._loans = None
 
     def resume(self, changes: Changes, /) -> bool:
-        if isinstance(self._loans, RememberedLoans):
+        if self._loans is not None:
             for jobs, are_gone in ((changes.jobs_gone, True), (changes.jobs, False)):
                 for job in jobs:
                     if job.queue is not None:
@@ -449,7 +447,7 @@ class _Capacity:
             self.accounts.room_changed()
         else:
             self.accounts.charge(leaf, task.resreq, sign)
-        if isinstance(self._loans, RememberedLoans):
+        if self._loans is not None:
             self._loans.record_change(leaf, task.job)
 
 

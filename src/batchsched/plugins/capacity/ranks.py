@@ -18,7 +18,6 @@ from batchsched.plugin.extension_points import Verdict
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.accounts import Share
 from batchsched.plugins.capacity.loans import Loans, by_value
-from batchsched.plugins.capacity.remembered_loans import RememberedLoans
 from batchsched.state.groups import Counting
 from batchsched.state.needs import needed_tasks, tasks_lacking
 from batchsched.state.records import JobState, SortKey, TaskState
@@ -206,7 +205,6 @@ class Preemption:
         """Return what verdicts depend on, besides the candidates and what their jobs hold."""
         need = self.need(claimant)
         leaf, loans, standing = need.leaf, need.loans, need.standing
-        assert isinstance(loans, RememberedLoans)
         if need.beside is not None:
             return leaf, loans.version(leaf), standing, need.beside.uid, need.beside.ready_count
         first: EvictionUnit | None = None

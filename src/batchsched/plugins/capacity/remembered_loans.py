@@ -41,41 +41,6 @@ class Cover:
         """Return whether a unit is covered."""
         return unit in self._covered
 
-    def has(self, unit: EvictionUnit) -> bool:
-        """Return whether a unit was added. O(log units)."""
-        place = bisect_left(self._units, unit.order, key=by_value)
-        return place < len(self._units) and self._units[place] is unit
-
-    def would_cover(self, unit: EvictionUnit, share: Vector) -> bool:
-        """Return whether a unit that is not there would be covered at its place.
-
-        All units must be up to date. O(units between its place and the first not covered).
-        """
-        units, covered = self._units, self._covered
-        place = bisect_left(units, unit.order, key=by_value)
-        taken = self._held
-        for other in islice(units, place, self._sure):
-            taken = minus(taken, other.size)
-        for other in islice(units, self._sure, place):
-            if other in covered:
-                taken = plus(taken, other.size)
-        return all(
-            not amount or there + amount <= most
-            for amount, there, most in zip(unit.size, taken, share, strict=True)
-        )
-
-    def first_behind(
-        self, order: tuple[int, int, SortKey], but: Cover | None = None
-    ) -> EvictionUnit | None:
-        """Return the most valuable unit behind a place that is covered, and not by another share.
-
-        O(units up to that one).
-        """
-        place = bisect_left(self._units, order, key=by_value)
-        behind = islice(self._units, place, None)
-        found = (unit for unit in behind if unit in self and (but is None or unit not in but))
-        return next(found, None)
-
     def add(self, unit: EvictionUnit) -> None:
         """Add a unit."""
         if unit.is_backfill:
@@ -178,7 +143,7 @@ class _Leaf:
         self.left_out = {uid for uid, found in units.items() if not found[0].job.in_session}
         """The jobs, by UID, that were not in the session when their units were made."""
         self.others: dict[Share, Cover] = {}
-        """The covers by other shares than the fair one, as far as they were asked for."""
+        """The covers by other shares than the fair one, as far as they were asked for since."""
         self.beyond: dict[Share, dict[int, list[EvictionUnit]]] = {}
         """What these do not cover, as far as it was asked for since anything changed."""
         self.changed: dict[str, JobState | None] = {}
@@ -186,7 +151,7 @@ class _Leaf:
         self.is_current = False
         """Whether no job has changed since, and neither has the share."""
         self.version = 0
-        """How often the covers of units have changed although their jobs have not."""
+        """How often the covers of units may have changed although their jobs have not."""
         self.nodes_of: dict[EvictionUnit, Collection[int]] | None = None
         """The units on loan, with the indices of the nodes where they run; None: unknown."""
         self.nodes: set[int] = set()
@@ -218,8 +183,6 @@ class RememberedLoans(Loans):
         self._leaves: dict[int, _Leaf] = {}
         self._there: dict[int, dict[int, list[EvictionUnit]]] = {}
         """What is on loan by node and leaf, the most valuable first."""
-        self._listed: dict[tuple[int, int], list[EvictionUnit]] = {}
-        """By leaf and node, the answers of `on_loan`, until they change."""
         self._sums: dict[tuple[int, int, bool], tuple[Vector, Vector]] = {}
         """By leaf, node and whether surplus alone counts, what units on loan there hold there, and
         what goes with them anywhere, until they change."""
@@ -231,7 +194,6 @@ class RememberedLoans(Loans):
     # What changes
 
     def record_change(self, leaf: int, job: JobState, *, is_gone: bool = False) -> None:
-        """Record that a task of a job was placed or evicted, or that the job came or went."""
         if job.allocated:
             self._allocated.setdefault(leaf, {})[job.uid] = job
         known = self._leaves.get(leaf)
@@ -254,20 +216,22 @@ class RememberedLoans(Loans):
         return bound
 
     def forget_nodes(self) -> None:
-        """Record that nodes came or went, so that others have their indices."""
         self._there.clear()
         for known in self._leaves.values():
             known.nodes_of = None
             known.nodes.clear()
             known.is_current = False
 
-    def follow(self, accounts: Accounts) -> None:
-        """Go on in another cycle, which may schedule other jobs and have other shares."""
+    def follow(self, accounts: Accounts) -> bool:
+        for known in self._leaves.values():
+            for units in known.units.values():
+                if units[0].tasks[0].order_key is None:
+                    return False  # tasks have lost the keys by which their units were sorted
+                break
         self._accounts = accounts
         self._backfilling = None
         self._changes.clear()
         self._allocated.clear()
-        self._listed.clear()
         self._sums.clear()
         for known in self._leaves.values():
             known.is_current = False
@@ -275,13 +239,6 @@ class RememberedLoans(Loans):
                 job = units[0].job
                 if job.in_session is (uid in known.left_out):
                     known.changed.setdefault(uid, job)
-
-    @property
-    def is_sorted(self) -> bool:
-        """Whether tasks still have the order keys by which units were sorted."""
-        for known in self._leaves.values():
-            for units in known.units.values():
-                return units[0].tasks[0].order_key is not None
         return True
 
     # What policy asks
@@ -319,39 +276,10 @@ class RememberedLoans(Loans):
     def covers(self, leaf: int, unit: EvictionUnit, share: Share = Share.FAIR) -> bool:
         return unit in self._cover(leaf, share)
 
-    def would_cover(self, leaf: int, unit: EvictionUnit, share: Share) -> bool:
-        units = self.units_of(leaf, unit.job)
-        if unit.is_core and units:  # without these, others may be covered
-            return super().would_cover(leaf, unit, share)
-        if unit.is_backfill:
-            return False
-        cores = [one for one in units if one.is_core and one.order < unit.order]
-        if any(not (core.is_backfill or self.covers(leaf, core, share)) for core in cores):
-            return False  # it is of no use without the core of its job
-        if share is Share.MET and not self.would_cover(leaf, unit, Share.FAIR):
-            return False
-        return self._cover(leaf, share).would_cover(unit, self._most(leaf, share))
-
     def units_of(self, leaf: int, job: JobState) -> list[EvictionUnit]:
         return self._up_to_date(leaf).units.get(job.uid, [])
 
-    def first_covered_behind(
-        self,
-        leaf: int,
-        order: tuple[int, int, SortKey],
-        share: Share,
-        *,
-        but: Share | None = None,
-    ) -> EvictionUnit | None:
-        """Return the most valuable unit behind a place that a share covers, and another does not.
-
-        O(units up to that one).
-        """
-        out = None if but is None else self._cover(leaf, but)
-        return self._cover(leaf, share).first_behind(order, out)
-
     def version(self, leaf: int) -> int:
-        """Return a number that changes with the covers of units whose jobs do not change."""
         return self._up_to_date(leaf).version
 
     def covers_core(self, leaf: int, job: JobState, share: Share = Share.FAIR) -> bool:
@@ -428,9 +356,9 @@ class RememberedLoans(Loans):
         came, went = self._enter_changes(known)
         changed = known.cover.update(self._most(leaf, Share.FAIR))
         touched = [*came, *changed]
-        changed += self._update_others(leaf, known, came, went, touched)
-        if set(changed) - set(came):
+        if known.others or set(changed) - set(came):
             known.version += 1
+        known.others.clear()
         if known.nodes_of is None:
             known.nodes_of = {}
             touched = sorted((u for found in known.units.values() for u in found), key=by_value)
@@ -470,40 +398,6 @@ class RememberedLoans(Loans):
                     for node in (-1, *nodes):
                         found.setdefault(node, []).append(unit)
         return found
-
-    def _update_others(
-        self,
-        leaf: int,
-        known: _Leaf,
-        came: Sequence[EvictionUnit],
-        went: Sequence[EvictionUnit],
-        touched: Iterable[EvictionUnit],
-    ) -> list[EvictionUnit]:
-        """Bring the covers by other shares up to date, as far as they were asked for.
-
-        Returns:
-            The units for which an answer has changed; units that came need not be among them.
-
-        """
-        changed: list[EvictionUnit] = []
-        nominal, met = known.others.get(Share.NOMINAL), known.others.get(Share.MET)
-        if nominal is not None:
-            for unit in went:
-                nominal.remove(unit)
-            for unit in came:
-                nominal.add(unit)
-            changed += nominal.update(self._most(leaf, Share.NOMINAL))
-        if met is not None:  # it covers only what the fair share covers too
-            for unit in went:
-                if met.has(unit):
-                    met.remove(unit)
-            for unit in touched:
-                if unit in known.cover and not met.has(unit):
-                    met.add(unit)
-                elif unit not in known.cover and met.has(unit):
-                    met.remove(unit)
-            changed += met.update(self._most(leaf, Share.MET))
-        return changed
 
     def _enter_changes(self, known: _Leaf) -> tuple[list[EvictionUnit], list[EvictionUnit]]:
         """Replace the units of changed jobs; return those that came, and those that went.
@@ -563,18 +457,13 @@ class RememberedLoans(Loans):
             self._note_change(leaf, node)
 
     def _note_change(self, leaf: int, node: int) -> None:
-        self._listed.pop((leaf, node), None)
         self._sums.pop((leaf, node, True), None)
         self._sums.pop((leaf, node, False), None)
         self._changes.append(node)
 
     def _list(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
-        units = self._listed.get((leaf, node.index))
-        if units is None:
-            there = self._there.get(node.index, {}).get(leaf, ())
-            units = [unit for unit in reversed(there) if unit.job.in_session]
-            self._listed[leaf, node.index] = units
-        return units
+        there = self._there.get(node.index, {}).get(leaf, ())
+        return [unit for unit in reversed(there) if unit.job.in_session]
 
     def _sums_of(self, leaf: int, node: NodeState, is_surplus: bool) -> tuple[Vector, Vector]:
         """Return what units on loan on a node hold there, and what goes with them anywhere."""
