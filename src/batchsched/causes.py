@@ -345,6 +345,10 @@ class UnfitReason(Enum):
     )
     RESERVED = "NodeResourceReserved", "are reserved for other tasks"
     PLANNED = "Planned", "would delay a planned start"
+    NO_DEVICE = "NoDevice", "have no device for {detail}"
+    """None serves the task even if nobody held any."""
+    DEVICES_TAKEN = "DevicesTaken", "have no free device for {detail}"
+    DEVICE_SEARCH_LIMIT = "DeviceSearchLimit", "have too many devices to try: {detail} were"
     REFUSED_BY_PLUGIN = "RefusedByPlugin", "are refused by plugin {plugin}: {detail}"
     NO_DOMAIN = "NoDomain", "{detail}", WhyPending.NO_NODE
     """No domain of a topology holds what its job needs. About domains, not a node."""

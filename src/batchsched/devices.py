@@ -7,7 +7,8 @@ where they differ, and why.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Literal, cast
 
@@ -29,6 +30,7 @@ from batchsched.model.devices import (
     named_under,
 )
 from batchsched.model.immutable import kept_tuple
+from batchsched.model.reasons import DevicesRefused
 from batchsched.model.selectors import read_selector
 from batchsched.model.validation.devices import (
     MOST_DEVICES,
@@ -60,7 +62,10 @@ __all__ = [
 DeviceKey = tuple[str, str, str]
 CounterKey = tuple[str, str, str, str]
 """Driver, pool, counter set and counter."""
-Order = Literal["listed", "tight", "spread"]
+Order = Literal["listed", "tight", "spread", "scored"]
+ORDERS: tuple[Order, ...] = ("listed", "tight", "spread", "scored")
+Rank = Callable[[DeviceRequest, Device, Mapping[str, int] | None], int | None]
+"""Ranks devices for a request of one of them, the smallest first; None: as they are listed."""
 TRIES = 10_000
 """How many devices are looked at for one task on one node, unless said otherwise."""
 
@@ -121,14 +126,20 @@ class Holdings:
                     place = (device.driver, device.pool, name, counter)
                     self.drawn[place] = self.drawn.get(place, 0) + by * amount
 
-    def left(self, device: Device) -> tuple[bool, int]:
-        """Return whether a device is held as a whole, and what is left of its first capacity."""
-        is_whole = bool(self.whole.get(device.key))
-        if not device.capacity:
-            return is_whole, 0
-        name = min(device.capacity)
-        held = 0 if not device.shared else self.parts.get(device.key, {}).get(name, 0)
-        return is_whole, device.capacity[name] - held
+    def is_whole(self, device: Device) -> bool:
+        """Return whether somebody holds all of a device."""
+        key = device.key
+        return bool(self.whole.get(key) or (not device.shared and self.holders.get(key)))
+
+    def left(self, device: Device, capacity: str | None = None) -> int:
+        """Return how much nobody holds of a capacity, or of the first by name.
+
+        0 of a device that is held as a whole, or has no such capacity.
+        """
+        name = min(device.capacity, default="") if capacity is None else capacity
+        if name not in device.capacity or self.is_whole(device):
+            return 0
+        return device.capacity[name] - self.parts.get(device.key, {}).get(name, 0)
 
 
 def _pool_order(devices: Iterable[Device]) -> list[Device]:
@@ -156,6 +167,8 @@ class Offer:
         self.devices = [
             each for each in _pool_order(devices) if (each.driver, each.pool) not in closed
         ]
+        self.places = {each.key: at for at, each in enumerate(self.devices)}
+        """The position of each device."""
         self.limits = {
             (each.driver, each.pool, each.name, counter): amount
             for each in counter_sets
@@ -213,19 +226,26 @@ class _ClaimState:
 
 
 @frozen(eq=False)
-class _Step:
-    """A request of a claim, and what each way to serve it may have."""
+class _Variant:
+    """A way to serve a request of a claim: itself, or one of its alternatives."""
 
     claim: DeviceClaim
     state: _ClaimState
-    variants: tuple[tuple[str, DeviceRequest], ...]
-    """The names and requests of its alternatives, or of itself."""
+    name: str
+    """``r`` or ``r/a``."""
+    request: DeviceRequest
     later: int
     """How many devices later requests of the claim need at the least."""
 
 
-_Candidate = tuple[Device, Mapping[str, int] | None, Refusal | None]
-"""A device, the amounts that a request would take, and why it may not have it in any case."""
+@frozen(eq=False)
+class Candidate:
+    """A device, and the amounts that a request would take of it; None: all of it."""
+
+    device: Device
+    amounts: Mapping[str, int] | None
+    refusal: Refusal | None
+    """Why the request may not have it in any case."""
 
 
 class TooManyTries(Exception):  # noqa: N818 - it says what happened, and does not leave the search
@@ -233,7 +253,7 @@ class TooManyTries(Exception):  # noqa: N818 - it says what happened, and does n
 
 
 class DeviceSearch:
-    """Finds the first allocation of claims that is possible in each of several views of a node.
+    """Finds the allocations of claims that are possible in each of several views of a node.
 
     Depth first, by claims, requests and alternatives as they are listed; for each request all sets
     of devices in lexicographic order. O(devices x requests) where no choice is undone.
@@ -247,31 +267,49 @@ class DeviceSearch:
         *,
         tries: int = TRIES,
         order: Order = "listed",
+        rank: Rank | None = None,
+        known: dict[tuple[int, int], list[Candidate]] | None = None,
     ) -> None:
+        """Prepare a search.
+
+        Args:
+            claims: what is claimed.
+            offer: what the node offers.
+            views: what is held of it, in each view that must pass.
+            tries: how many devices may be looked at.
+            order: in which order devices are tried.
+            rank: for the order `scored`: ranks devices for a request.
+            known: what is found out about these claims and this offer, for further searches.
+
+        """
         self._offer = offer
         self._held = views
         self._views = [view.copy() for view in views]  # with the trial
         self._tries = tries
         self._steps = list(self._read(claims))
-        self._candidates: dict[tuple[int, int], list[_Candidate]] = {}
+        self._known = {} if known is None else known
+        self._candidates: dict[tuple[int, int], list[Candidate]] = {}
         self._picks: list[DevicePick] = []
-        self._tried = offer.devices
-        if order != "listed":
-            sign = 1 if order == "tight" else -1
-            left = {each.key: views[0].left(each) for each in offer.devices}
-            self._tried = sorted(
-                offer.devices, key=lambda each: (left[each.key][0], sign * left[each.key][1])
-            )
+        self._rank = rank
+        self._only: dict[tuple[str, str], set[DeviceKey]] | None = None
+        """The devices of each request that may be chosen; None: all."""
+        self._refused: DevicesRefused | None = None
+        self._deepest = -1
+        """The last request that was reached, if it is noted why devices are refused."""
+        self._order = order
 
     @staticmethod
-    def _read(claims: Sequence[DeviceClaim]) -> Iterator[_Step]:
+    def _read(claims: Sequence[DeviceClaim]) -> Iterator[tuple[_Variant, ...]]:
         for claim in claims:
             state = _ClaimState([_Constraint(each) for each in claim.constraints])
             least = [least_devices(request) for request in claim.requests]
             for place, request in enumerate(claim.requests):
                 of_alternatives = [(f"{request.name}/{a.name}", a) for a in request.alternatives]
-                variants = tuple(of_alternatives or [(request.name, request)])
-                yield _Step(claim, state, variants, sum(least[place + 1 :]))
+                later = sum(least[place + 1 :])
+                yield tuple(
+                    _Variant(claim, state, name, each, later)
+                    for name, each in of_alternatives or [(request.name, request)]
+                )
 
     def first(self) -> tuple[DevicePick, ...] | None:
         """Return the first allocation; None if there is none.
@@ -281,103 +319,136 @@ class DeviceSearch:
             SnapshotError: a selector raised.
 
         """
-        return tuple(self._picks) if self._serve(0) else None
+        return next(self.all(), None)
 
-    def _serve(self, place: int) -> bool:
+    def all(self) -> Iterator[tuple[DevicePick, ...]]:
+        """Yield all allocations, the first first. Raises as `first` does."""
+        return self._serve(0)
+
+    def confirms(self, picks: Sequence[DevicePick]) -> bool:
+        """Return whether these picks are an allocation, in whatever order. Raises as `first`."""
+        self._only = {}
+        for pick in picks:
+            self._only.setdefault((pick.claim, pick.request), set()).add(pick.device)
+        return frozenset(self.first() or ()) == frozenset(picks)
+
+    def refused(self) -> DevicesRefused:
+        """Return which request is the first that cannot be served, and why devices are refused.
+
+        The requests before it have what they have in the first of their allocations.
+        """
+        if len(self._steps) == 1:
+            return self._noted(0)
+        self._refused = DevicesRefused()
+        self.first()
+        return self._refused
+
+    def _noted(self, place: int) -> DevicesRefused:
+        variant = self._steps[place][0]
+        refusals = [self.refusal(variant, each) for each in self._candidates_of(place, 0)]
+        return DevicesRefused(
+            variant.name,
+            tuple(each if isinstance(each, str) else "..." for each in variant.request.select),
+            Counter(each.value for each in refusals if each is not None),
+        )
+
+    def _serve(self, place: int) -> Iterator[tuple[DevicePick, ...]]:
         if place == len(self._steps):
-            return True
-        step = self._steps[place]
-        for number, (name, request) in enumerate(step.variants):
+            yield tuple(self._picks)
+            return
+        if self._refused is not None and place > self._deepest:
+            self._refused, self._deepest = self._noted(place), place
+        for number, variant in enumerate(self._steps[place]):
+            if self._only is not None and (variant.claim.name, variant.name) not in self._only:
+                continue
             candidates = self._candidates_of(place, number)
-            if request.count == "all":
+            count = variant.request.count
+            if count == "all":
                 candidates = self._all_of(candidates)
                 count = len(candidates)
                 if not candidates or self._offer.is_partly_closed:
                     continue
-            else:
-                count = request.count
-            if step.state.count + count + step.later > MOST_DEVICES:
+            if variant.state.count + count + variant.later > MOST_DEVICES:
                 continue
-            if self._choose(place, name, request, candidates, 0, count):
-                return True
-        return False
+            yield from self._choose(place, variant, candidates, 0, count)
 
     def _choose(
-        self,
-        place: int,
-        name: str,
-        request: DeviceRequest,
-        candidates: list[_Candidate],
-        start: int,
-        count: int,
-    ) -> bool:
+        self, place: int, variant: _Variant, candidates: list[Candidate], start: int, count: int
+    ) -> Iterator[tuple[DevicePick, ...]]:
         """Choose `count` of the candidates from `start` on, and all that comes after them."""
         if count == 0:
-            return self._serve(place + 1)
-        step = self._steps[place]
+            yield from self._serve(place + 1)
+            return
         for at in range(start, len(candidates) - count + 1):
             self._tries -= 1
             if self._tries < 0:
                 raise TooManyTries
-            device, amounts, refusal = candidates[at]
-            if refusal is None and self._refusal(step, name, request, device, amounts) is None:
-                self._take(step, name, request, device, amounts)
-                if self._choose(place, name, request, candidates, at + 1, count - 1):
-                    return True
-                self._give_back(step, name, request, device, amounts)
-            if request.count == "all":
-                return False
-        return False
+            candidate = candidates[at]
+            if self.refusal(variant, candidate) is None:
+                self._take(variant, candidate)
+                yield from self._choose(place, variant, candidates, at + 1, count - 1)
+                self._give_back(variant, candidate)
+            if variant.request.count == "all":
+                return
 
-    def _candidates_of(self, place: int, number: int) -> list[_Candidate]:
+    def _candidates_of(self, place: int, number: int) -> list[Candidate]:
         found = self._candidates.get((place, number))
         if found is None:
-            step = self._steps[place]
-            request = step.variants[number][1]
-            devices = self._offer.devices if request.count == "all" else self._tried
-            found = [self._candidate(step.claim, request, device) for device in devices]
+            variant = self._steps[place][number]
+            request = variant.request
+            found = self._known.get((place, number))
+            if found is None:
+                found = [candidate_of(variant.claim, request, d) for d in self._offer.devices]
+                self._known[place, number] = found
+            if request.count != "all":
+                found = self._in_order(found, request)
+                if self._only is not None:
+                    keys = self._only[variant.claim.name, variant.name]
+                    found = [each for each in found if each.device.key in keys]
             self._candidates[place, number] = found
         return found
 
-    def _candidate(self, claim: DeviceClaim, request: DeviceRequest, device: Device) -> _Candidate:
-        if not all(
-            _accepts(selector, device, claim, request, at)
-            for at, selector in enumerate(request.select)
-        ):
-            return device, None, Refusal.NOT_SELECTED
-        if request.admin:
-            return device, None, None
-        amounts = amounts_of(request, device)
-        if amounts is None:
-            return device, None, Refusal.TOO_SMALL
-        return device, amounts if device.shared else None, None
+    def _in_order(self, found: list[Candidate], request: DeviceRequest) -> list[Candidate]:
+        view = self._held[0]
+        if self._order in ("tight", "spread"):
+            sign = 1 if self._order == "tight" else -1
+            return sorted(
+                found,
+                key=lambda each: (view.is_whole(each.device), sign * view.left(each.device)),
+            )
+        if self._rank is None or request.count != 1:
+            return found
+        free = [each for each in found if each.refusal is None]
+        ranks = {each.device.key: self._rank(request, each.device, each.amounts) for each in free}
+        if None in ranks.values():
+            return found
+        return sorted(found, key=lambda each: ranks.get(each.device.key) or 0)
 
-    def _all_of(self, candidates: list[_Candidate]) -> list[_Candidate]:
+    def _all_of(self, candidates: list[Candidate]) -> list[Candidate]:
         """Return what `all` means now: what is selected and, where it is shared, has room."""
         return [
-            (device, amounts, refusal)
-            for device, amounts, refusal in candidates
-            if refusal is not Refusal.NOT_SELECTED
-            and not (device.shared and refusal is Refusal.TOO_SMALL)
-            and (amounts is None or all(_has_left(view, device, amounts) for view in self._held))
+            each
+            for each in candidates
+            if each.refusal is not Refusal.NOT_SELECTED
+            and not (each.device.shared and each.refusal is Refusal.TOO_SMALL)
+            and (
+                each.amounts is None
+                or all(_has_left(view, each.device, each.amounts) for view in self._held)
+            )
         ]
 
-    def _refusal(
-        self,
-        step: _Step,
-        name: str,
-        request: DeviceRequest,
-        device: Device,
-        amounts: Mapping[str, int] | None,
-    ) -> Refusal | None:
-        """Return why a request may not have a device that it selects, beside the trial."""
+    def refusal(self, variant: _Variant, candidate: Candidate) -> Refusal | None:
+        """Return why a request may not have a device beside the trial; None: it may."""
+        if candidate.refusal is not None:
+            return candidate.refusal
+        device, request, state = candidate.device, variant.request, variant.state
         key = device.key
-        state = step.state
         if key in state.looks_after or (request.admin and key in state.holds):
             return Refusal.TAKEN
         if not request.admin:
+            amounts = candidate.amounts
             for view in self._views:
-                if view.whole.get(key) or (not device.shared and view.holders.get(key)):
+                if view.is_whole(device):
                     return Refusal.TAKEN
                 if amounts is not None and not _has_left(view, device, amounts):
                     return Refusal.TAKEN
@@ -389,61 +460,61 @@ class DeviceSearch:
         if device.taints and untolerated(device.taints, request.tolerations) is not None:
             return Refusal.TAINTED
         for constraint in state.constraints:
-            if constraint.names(name) and constraint.joined(device) is None:
+            if constraint.names(variant.name) and constraint.joined(device) is None:
                 return Refusal.APART
         return None
 
-    def _take(
-        self,
-        step: _Step,
-        name: str,
-        request: DeviceRequest,
-        device: Device,
-        amounts: Mapping[str, int] | None,
-    ) -> None:
-        state = step.state
+    def _take(self, variant: _Variant, candidate: Candidate) -> None:
+        state, device, admin = variant.state, candidate.device, variant.request.admin
         state.count += 1
-        if request.admin:
+        if admin:
             state.looks_after.add(device.key)
         else:
             state.holds.add(device.key)
             for view in self._views:
-                view.change(device, amounts, 1)
+                view.change(device, candidate.amounts, 1)
         for constraint in state.constraints:
-            if constraint.names(name):
+            if constraint.names(variant.name):
                 constraint.values.append(constraint.joined(device) or frozenset())
         self._picks.append(
             DevicePick(
-                claim=step.claim.name,
-                request=name,
+                claim=variant.claim.name,
+                request=variant.name,
                 device=device.key,
-                amounts=amounts,
-                admin=request.admin,
+                amounts=candidate.amounts,
+                admin=admin,
             )
         )
 
-    def _give_back(
-        self,
-        step: _Step,
-        name: str,
-        request: DeviceRequest,
-        device: Device,
-        amounts: Mapping[str, int] | None,
-    ) -> None:
+    def _give_back(self, variant: _Variant, candidate: Candidate) -> None:
         self._picks.pop()
-        state = step.state
+        state, device = variant.state, candidate.device
         state.count -= 1
         for constraint in state.constraints:
-            if constraint.names(name):
+            if constraint.names(variant.name):
                 constraint.values.pop()
-        if request.admin:
+        if variant.request.admin:
             state.looks_after.discard(device.key)
             return
         for view in self._views:
-            view.change(device, amounts, -1)
-        held = (each for each in self._picks if each.claim == step.claim.name and not each.admin)
+            view.change(device, candidate.amounts, -1)
+        held = (each for each in self._picks if each.claim == variant.claim.name and not each.admin)
         if all(each.device != device.key for each in held):
             state.holds.discard(device.key)
+
+
+def candidate_of(claim: DeviceClaim, request: DeviceRequest, device: Device) -> Candidate:
+    """Return what a request would take of a device, whoever holds it."""
+    if not all(
+        _accepts(selector, device, claim, request, at) for at, selector in enumerate(request.select)
+    ):
+        return Candidate(device, None, Refusal.NOT_SELECTED)
+    if request.admin:
+        return Candidate(device, None, None)
+    amounts = amounts_of(request, device)
+    if amounts is None:
+        return Candidate(device, None, Refusal.TOO_SMALL)
+    return Candidate(device, amounts if device.shared else None, None)
 
 
 def _accepts(
@@ -510,7 +581,7 @@ def allocate(
     closed_pools: Iterable[tuple[str, str]] = (),
     everywhere: Iterable[Device] = (),
     tries: int = TRIES,
-    order: Order = "listed",
+    order: Literal["listed", "tight", "spread"] = "listed",
 ) -> tuple[DevicePick, ...] | None:
     """Return the devices of a node that serve claims, in the order of their requests, or None.
 

@@ -74,8 +74,8 @@ class Scheduler:
     Traceback (most recent call last):
     ...
     batchsched.errors.ConfigError: tiers[0].plugins[0]: plugin 'drff' is not registered; \
-did you mean 'drf'? known: capacity, conformance, drf, fcfs, gang, las, nodeorder, \
-predicates, priority, proportion, sjf, sla, topology, usage
+did you mean 'drf'? known: capacity, conformance, devices, drf, fcfs, gang, las, nodeorder, \
+placement, predicates, priority, proportion, sjf, sla, topology, usage
 
     """
 

@@ -17,8 +17,8 @@ def make(_: object) -> Opens:
 def test_the_default_registry_has_all_plugins_and_actions() -> None:
     registry = default_registry()
     assert " ".join(registry.plugin_names) == (
-        "capacity conformance drf fcfs gang las nodeorder predicates priority proportion sjf sla "
-        "topology usage"
+        "capacity conformance devices drf fcfs gang las nodeorder placement predicates priority "
+        "proportion sjf sla topology usage"
     )
     assert " ".join(registry.action_names) == "allocate backfill plan preempt reclaim reserve"
 

@@ -26,8 +26,8 @@ from batchsched.config.options import ENABLE_FLAGS
 from batchsched.testing import configs
 
 PLUGINS = (
-    "capacity, conformance, drf, fcfs, gang, las, nodeorder, predicates, priority, "
-    "proportion, sjf, sla, topology, usage"
+    "capacity, conformance, devices, drf, fcfs, gang, las, nodeorder, placement, predicates, "
+    "priority, proportion, sjf, sla, topology, usage"
 )
 ACTIONS = "allocate, backfill, plan, preempt, reclaim, reserve"
 FLAGS = (

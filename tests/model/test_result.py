@@ -22,6 +22,8 @@ from batchsched import (
     JobOutcome,
     JobPhase,
     NodeTally,
+    Notice,
+    NoticeCode,
     PendingReason,
     Plan,
     Promise,
@@ -43,6 +45,7 @@ LACKS_CPU_AS_DICT = {
     "queue": "",
     "excess": None,
     "beyond_deserved": None,
+    "devices": None,
 }
 TALLY = NodeTally(total=5, available=0, unfit={LACKS_CPU: 5})
 INVALID = JobCondition(ConditionReason.NOT_ENOUGH_TASKS, "1 of 2 tasks", plugin="gang")
@@ -81,6 +84,16 @@ FULL = {
     "names": {"u1": "team/worker-1"},
     "planned": {"a/k": Plan(start=1410, nodes={"u8": "n1"}), "a/m": Plan(start=1400)},
     "late": ("a/k",),
+    "notices": (
+        Notice(
+            code=NoticeCode.CLAIMS_IGNORED,
+            kind="TaskInfo",
+            field="claims",
+            count=1,
+            examples=("u1",),
+            consequence="ignored",
+        ),
+    ),
 }
 
 NOTHING = {"milli_cpu": 0, "memory": 0, "scalars": {}}
@@ -346,6 +359,17 @@ class TestToDict:
                 }
             },
             "names": {"u1": "team/worker-1"},
+            "notices": [
+                {
+                    "code": "ClaimsIgnored",
+                    "kind": "TaskInfo",
+                    "field": "claims",
+                    "count": 1,
+                    "examples": ["u1"],
+                    "consequence": "ignored",
+                    "objects": ["u1"],
+                }
+            ],
         }
 
     def test_it_names_every_field(self) -> None:

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from batchsched.actions.action import Action
 from batchsched.config.registry import Registry, default_registry, unknown_name
 from batchsched.errors import Fault, problem_of
-from batchsched.model.immutable import EMPTY, FrozenMap, kept_map, kept_tuple
+from batchsched.model.immutable import EMPTY, FrozenMap, is_frozen_map, kept_map, kept_tuple
 from batchsched.model.notice import NoticeCode
 from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import (
@@ -48,7 +48,14 @@ ENABLE_FLAGS: Mapping[str, str] = FrozenMap(
 
 
 def _arguments(given: Mapping[str, ArgumentValue]) -> Mapping[str, ArgumentValue]:
-    return kept_map(given)
+    kept = kept_map(given)
+    if not is_frozen_map(kept) or not any(type(value) is dict for value in kept.values()):
+        return kept
+    return kept_map({name: _frozen(value) for name, value in given.items()})
+
+
+def _frozen(value: ArgumentValue) -> ArgumentValue:
+    return kept_map(value) if type(value) is dict else value
 
 
 def _flags(given: Mapping[str, bool]) -> Mapping[str, bool]:

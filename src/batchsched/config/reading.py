@@ -26,6 +26,7 @@ from batchsched.config.registry import Registry
 from batchsched.errors import Fault
 from batchsched.model.notice import NoticeCode, NoticeCollector
 from batchsched.model.validation.values import (
+    is_integer,
     is_mapping,
     is_of,
     is_text,
@@ -196,6 +197,10 @@ class ConfigReader:
         for name, value in self._mapping(path, {} if given is None else given).items():
             if is_text(value) or is_of(value, int) or is_of(value, float):
                 arguments[name] = value
+            elif is_mapping(value) and all(
+                is_text(key) and is_integer(item) for key, item in items_of(value)
+            ):
+                arguments[name] = cast("ArgumentValue", value)
             elif self._notices is not None:
                 # An unknown argument is dropped anyway; the value of a known one is checked by the
                 # plugin or action that reads it.

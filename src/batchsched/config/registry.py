@@ -22,9 +22,11 @@ from batchsched.plugin.extension_points import Plugin
 from batchsched.plugins.by_time import FcfsPlugin, LasPlugin, SjfPlugin, SlaPlugin
 from batchsched.plugins.capacity import CapacityPlugin
 from batchsched.plugins.conformance import ConformancePlugin
+from batchsched.plugins.devices import DevicesPlugin
 from batchsched.plugins.drf import DrfPlugin
 from batchsched.plugins.gang import GangPlugin
 from batchsched.plugins.nodeorder import NodeOrderPlugin
+from batchsched.plugins.placement import PlacementPlugin
 from batchsched.plugins.predicates import PredicatesPlugin
 from batchsched.plugins.priority import PriorityPlugin
 from batchsched.plugins.proportion import ProportionPlugin
@@ -45,8 +47,8 @@ class Registry:
 
     >>> from batchsched import default_registry
     >>> registry = default_registry()
-    >>> print(*registry.plugin_names[6:])
-    nodeorder predicates priority proportion sjf sla topology usage
+    >>> print(*registry.plugin_names[7:])
+    nodeorder placement predicates priority proportion sjf sla topology usage
     >>> registry.action_names
     ('allocate', 'backfill', 'plan', 'preempt', 'reclaim', 'reserve')
     """
@@ -157,9 +159,11 @@ def default_registry() -> Registry:
     registry = Registry()
     registry.register_plugin("capacity", CapacityPlugin.from_arguments)
     registry.register_plugin("conformance", ConformancePlugin.from_arguments)
+    registry.register_plugin("devices", DevicesPlugin.from_arguments)
     registry.register_plugin("drf", DrfPlugin.from_arguments)
     registry.register_plugin("gang", GangPlugin.from_arguments)
     registry.register_plugin("nodeorder", NodeOrderPlugin.from_arguments)
+    registry.register_plugin("placement", PlacementPlugin.from_arguments)
     registry.register_plugin("predicates", PredicatesPlugin.from_arguments)
     registry.register_plugin("priority", PriorityPlugin.from_arguments)
     registry.register_plugin("proportion", ProportionPlugin.from_arguments)

@@ -262,7 +262,7 @@ def _constraints(items: Iterable[DeviceConstraint], /) -> tuple[DeviceConstraint
     return kept_tuple(items, "constraints")
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, cache_hash=True)
 class DeviceClaim:
     """Requests that are served together, on one node, by at most 32 devices."""
 
@@ -275,7 +275,7 @@ def _key(items: Sequence[str], /) -> tuple[str, str, str]:
     return kept_tuple(items, "device")  # type: ignore[return-value]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, cache_hash=True)
 class DevicePick:
     """A device that serves a request of a claim."""
 

@@ -7,7 +7,7 @@ from enum import Enum
 import attrs
 from attrs import frozen
 
-_EXAMPLES = 5
+EXAMPLES = 5
 """How many objects a notice names."""
 
 
@@ -49,6 +49,8 @@ class NoticeCode(Enum):
     """A configuration has a flag for an unknown extension point; it has no effect."""
     UNKNOWN_ARGUMENT = "UnknownArgument"
     """A configuration has an argument that the plugin or action does not have."""
+    CLAIMS_IGNORED = "ClaimsIgnored"
+    """Tasks claim devices, and no plugin chooses them: it does not matter whether there are any."""
 
 
 @frozen(kw_only=True)
@@ -122,7 +124,7 @@ class NoticeCollector:
                 kind=kind,
                 field=field,
                 count=len(names),
-                examples=tuple(sorted(names)[:_EXAMPLES]),
+                examples=tuple(sorted(names)[:EXAMPLES]),
                 consequence=consequence,
                 objects=tuple(sorted(names)),
             )

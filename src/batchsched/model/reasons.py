@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from batchsched.causes import ConditionReason, HoldKind, UnfitReason, WhyPending, agreeing
 from batchsched.model.cluster import Hold, QueueStatus
-from batchsched.model.immutable import EMPTY, FrozenMap, kept_map
+from batchsched.model.immutable import EMPTY, FrozenMap, kept_map, kept_tuple
 from batchsched.model.resources import Resource
 from batchsched.model.texts import amount_text, amounts_text, counted_amount, shown_amount
 
@@ -35,12 +35,68 @@ class QueueShare:
         return self.text
 
 
+def _kept_texts(items: Iterable[str], /) -> tuple[str, ...]:
+    return kept_tuple(items, "selectors")
+
+
 def _kept_counts(content: Mapping[str, int], /) -> Mapping[str, int]:
     return kept_map(content)
 
 
+@frozen
+class DevicesRefused:
+    """Which request for devices is not served, and why devices are refused.
+
+    >>> print(DevicesRefused("gpu", ['device.driver == "d"'], {"taken": 2, "tainted": 1}))
+    request gpu (device.driver == "d"): 2 taken, 1 tainted
+    """
+
+    request: str = ""
+    """The first request that cannot be served beside those before it."""
+    selectors: tuple[str, ...] = field(default=(), converter=_kept_texts)
+    """The selectors of the request, or of its first alternative."""
+    counts: Mapping[str, int] = field(default=EMPTY, converter=_kept_counts)
+    """How many devices are refused, by the first rule that refuses them: not selected, too small,
+    taken, no counter, tainted, or apart from others of the claim."""
+
+    @property
+    def of_request(self) -> str:
+        """The request in words."""
+        selectors = f" ({' && '.join(self.selectors)})" if self.selectors else ""
+        return f"request {self.request}{selectors}"
+
+    @property
+    def counted(self) -> str:
+        """How many devices are refused, as text."""
+        ranked = sorted(self.counts.items(), key=lambda part: (-part[1], part[0]))
+        return ", ".join(f"{count} {why}" for why, count in ranked)
+
+    def __str__(self) -> str:
+        return f"{self.of_request}: {self.counted}" if self.counts else self.of_request
+
+
 def _unfit_counts(content: Mapping[Unfit, int], /) -> Mapping[Unfit, int]:
     return kept_map(content)
+
+
+def summed_refusals(counts: Mapping[Unfit, int]) -> Mapping[Unfit, int]:
+    """Return numbers of nodes by reason, where the devices that they refuse are summed."""
+    nodes: dict[Unfit, int] = {}
+    refused: dict[Unfit, Counter[str]] = {}
+    for unfit, count in counts.items():
+        key = unfit
+        if unfit.devices is not None:
+            key = evolve(unfit, devices=evolve(unfit.devices, counts={}))
+            of_reason = refused.setdefault(key, Counter())
+            for why, number in unfit.devices.counts.items():
+                of_reason[why] += number * count
+        nodes[key] = nodes.get(key, 0) + count
+    return {
+        key
+        if key.devices is None
+        else evolve(key, devices=evolve(key.devices, counts=refused[key])): count
+        for key, count in nodes.items()
+    }
 
 
 def _unfit_text(content: Mapping[Unfit, int]) -> str:
@@ -213,6 +269,8 @@ class Unfit:
     """For a claim that exceeds the fair share: what is more than the queue deserves."""
     no_domain: NoDomain | None = None
     """Of no domain of a topology: the level, and how much the domains hold."""
+    devices: DevicesRefused | None = None
+    """The request for devices that is not served, if that is the reason."""
 
     @property
     def text(self) -> str:
@@ -225,6 +283,8 @@ class Unfit:
         detail = self.detail if self.no_domain is None else self.no_domain.text
         if self.reason is UnfitReason.INSUFFICIENT_RESOURCE and detail.rpartition("/")[2] == "gpu":
             detail = "GPUs"
+        if self.devices is not None:
+            detail = str(self.devices)
         return self.reason.words.format(detail=detail, plugin=self.plugin)
 
 

@@ -17,6 +17,7 @@ from batchsched.model.immutable import (
     is_frozen_map,
     kept_map,
 )
+from batchsched.model.notice import Notice
 from batchsched.model.reasons import JobCondition, PendingReason, Unfit
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import Format, JsonValue
@@ -287,6 +288,8 @@ class CycleResult:
     """The outcomes of queues by name, from capacity or proportion; printed as a tree."""
     names: Mapping[str, str] = EMPTY
     """The display names of tasks in decisions by UID, where they differ from the UID."""
+    notices: tuple[Notice, ...] = ()
+    """What the configuration leaves out of account, such as claims of devices."""
 
     def __attrs_post_init__(self) -> None:
         # Type checkers cannot follow one converter for mappings of several types.

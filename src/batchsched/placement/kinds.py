@@ -7,7 +7,6 @@ here, the functions of plugins made for these tasks, and which nodes their descr
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from functools import partial
 from math import isfinite
 from operator import add
 from typing import TypeAlias
@@ -467,7 +466,7 @@ class Kinds:
         if judgement.node_key is not None and judgement.node_key_signature is None:
             kind.is_watched = False
         if judgement.choosers and judgement.may_choose(task):
-            kind.no_choice = partial(_no_choice, judgement, task)
+            kind.no_choice = _no_choice(judgement, task)
             if any(each.signature is None for each in judgement.choosers):
                 kind.is_watched = False
         self._constrain(kind, task)
@@ -538,9 +537,22 @@ class Kinds:
         kind.only_slots = list(kind.accepts) if isinstance(kind.accepts, FewSlots) else None
 
 
-def _no_choice(judgement: Evaluator, task: TaskState, node: NodeState, fit: Fit) -> Unfit | None:
-    found = judgement.choices(task, node, fit)
-    return found if isinstance(found, Unfit) else None
+def _no_choice(judgement: Evaluator, task: TaskState) -> Callable[[NodeState, Fit], Unfit | None]:
+    """Return a function of a node and a way to fit, which returns why there is no choice."""
+    choosing = [
+        each.choose
+        for each in judgement.choosers
+        if each.signature is None or each.signature(task) is not None
+    ]
+
+    def no_choice(node: NodeState, fit: Fit) -> Unfit | None:
+        for choose in choosing:
+            found = choose(task, node, fit)
+            if isinstance(found, Unfit):
+                return found
+        return None
+
+    return no_choice
 
 
 def _watch(kind: Kind, name: str, function: Predicate | NodeScore, task: TaskState) -> None:

@@ -16,7 +16,7 @@ from attrs import frozen
 from batchsched.causes import UnfitReason
 from batchsched.errors import plugin_error
 from batchsched.model.immutable import EMPTY, FrozenMap
-from batchsched.model.reasons import NodeTally, Unfit
+from batchsched.model.reasons import NodeTally, Unfit, summed_refusals
 from batchsched.model.resources import EPSILON
 from batchsched.model.validation.values import shown
 from batchsched.placement import Fit, first_of_best
@@ -275,7 +275,7 @@ class LinearScanPlacement:
                 unfit[choices] += 1
             else:
                 available += 1
-        return NodeTally(len(self._ledger.nodes), available, unfit)
+        return NodeTally(len(self._ledger.nodes), available, summed_refusals(unfit))
 
     def _totals(self, task: TaskState, nodes: Sequence[NodeState]) -> list[float]:
         evaluator = self._evaluator

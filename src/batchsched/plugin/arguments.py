@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from math import inf, isfinite
 
 from batchsched.errors import ArgumentError, Fault
-from batchsched.model.immutable import frozen_map
+from batchsched.model.immutable import EMPTY, frozen_map
 from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.arguments import checks_arguments
-from batchsched.model.validation.values import is_text, shown
+from batchsched.model.validation.values import is_integer, is_mapping, is_text, items_of, shown
 
-ArgumentValue = str | int | float | bool
+ArgumentValue = str | int | float | bool | Mapping[str, int]
 """The accepted types of an argument."""
 
 _TRUE = ("1", "t", "true", "yes", "on")
@@ -158,6 +158,27 @@ known: strategy, weight"]
         return tuple(found)
 
     @checks_arguments()
+    def weights(self, name: str) -> Mapping[str, int]:
+        """Return whole numbers by name, given as a mapping or as a string.
+
+        >>> Arguments({"weights": "cpu=1, nvidia.com/gpu=5"}).weights("weights")
+        {'cpu': 1, 'nvidia.com/gpu': 5}
+        """
+        self._known.add(name)
+        given: object = self._given.get(name, {})
+        if isinstance(given, str):
+            parts = [part.rpartition("=") for part in given.split(",") if part.strip()]
+            given = {key.strip(): _number(number) for key, _, number in parts}
+        weights: dict[str, int] = {}
+        for key, weight in items_of(given) if is_mapping(given) else [("", given)]:
+            if not (is_text(key) and key and is_integer(weight) and weight >= 0):
+                example = "whole numbers by name, such as 'cpu=1, nvidia.com/gpu=5'"
+                self._fault(name, f"expected {example}, got {shown(self._given[name])}")
+                return EMPTY
+            weights[key] = weight
+        return frozen_map(weights)
+
+    @checks_arguments()
     def choice(self, name: str, choices: Sequence[str], *, default: str) -> str:
         """Return one of `choices`."""
         value = self.text(name, default=default)
@@ -229,8 +250,4 @@ def _number(value: ArgumentValue) -> float | None:
             return None
     if isinstance(value, int):
         return value  # an integer may be too large for a float
-    return value if _is_finite(value) else None
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, float) and isfinite(value)
+    return value if isinstance(value, float) and isfinite(value) else None

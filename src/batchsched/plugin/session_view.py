@@ -9,6 +9,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.model.topology import Topology
 from batchsched.plugin.candidates import NodeSet
+from batchsched.state.device_books import DeviceBooks
 from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need, Stage
@@ -63,7 +64,8 @@ class SessionView:
     """A plugin's read-only view of the session."""
 
     __slots__ = (
-        *("_ledger", "_make_rooms", "_pod_affinity", "_promises_repel", "_refusal", "_rooms"),
+        *("_device_books", "_ledger", "_make_rooms", "_pod_affinity", "_promises_repel"),
+        *("_refusal", "_rooms"),
         *("_surplus", "_units", "cluster", "dimensions"),
         *(
             "jobs",
@@ -122,6 +124,7 @@ class SessionView:
         self._refusal: Callable[[TaskState, NodeState], Unfit | None] = _too_early_for_rooms
         self._rooms: KnowsRooms | None = None
         self._pod_affinity: PodAffinityIndex | None = None
+        self._device_books: DeviceBooks | None = None
         self.task_order_key: Callable[[TaskState], SortKey] = _too_early
         """Ranks tasks by all plugins together; the task with the smallest key comes first.
 
@@ -180,6 +183,13 @@ class SessionView:
         if self._rooms is None:
             self._rooms = self._make_rooms()
         return self._rooms
+
+    @property
+    def device_books(self) -> DeviceBooks:
+        """What is held of devices on each node, and what claims would get."""
+        if self._device_books is None:
+            self._device_books = DeviceBooks(self._ledger, is_plain=Door.ENGINE in self.plain)
+        return self._device_books
 
     @property
     def topologies(self) -> Sequence[Topology]:

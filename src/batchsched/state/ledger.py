@@ -135,6 +135,8 @@ class Ledger:
         self.jobs: dict[str, JobState] = {}
         self.tasks: dict[str, TaskState] = {}
         """All tasks by UID, including those without a job."""
+        self.claiming: dict[str, TaskState] = {}
+        """The tasks that claim devices, by UID."""
         self.reads_time = False
         """Whether anything has read the time since the ledger was created."""
         self._now = snapshot.now
@@ -212,6 +214,8 @@ class Ledger:
         if info.init_resreq is not None:
             init_resreq = vector(info.init_resreq)
         task = self.tasks[info.uid] = TaskState(info, job, resreq, init_resreq)
+        if info.claims:
+            self.claiming[info.uid] = task
         if job is not None and info.status.to_place and job.holds(info):
             if info.node_name is not None:
                 is_promise = info.status is TaskStatus.PIPELINED

@@ -298,11 +298,16 @@ class LiveLedger(Ledger):
         if task.node is not None:
             self._book(task, task.node, -1)
         del self.tasks[task.uid]
+        self.claiming.pop(task.uid, None)
         self._diverging.pop(task.uid, None)
 
     def describe(self, task: TaskState, info: TaskInfo) -> None:
         """Set a task's description, without a change of requests; `settle` moves the task."""
         task.info = info
+        if info.claims:
+            self.claiming[task.uid] = task
+        else:
+            self.claiming.pop(task.uid, None)
 
     def describe_queue(self, info: Queue) -> None:
         """Set a queue's description, with the same name and parent."""

@@ -248,7 +248,7 @@ class Policy:
     def thresholds_of(action: ActionOption) -> list[float]:
         """Return after how many seconds an action reserves for a job; none if it does not."""
         if action.name == "reserve":
-            return [float(action.arguments.get("starvingJobTimeThreshold", TWO_DAYS))]
+            return [float(str(action.arguments.get("starvingJobTimeThreshold", TWO_DAYS)))]
         if action.name == "allocate" and "starvationThreshold" in action.arguments:
-            return [float(action.arguments["starvationThreshold"])]
+            return [float(str(action.arguments["starvationThreshold"]))]
         return []

@@ -1,0 +1,521 @@
+"""What is held of each node's devices, in the four views of a node, and what claims would get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from attrs import define, evolve, field, frozen
+
+from batchsched.causes import UnfitReason
+from batchsched.devices import (
+    TRIES,
+    Candidate,
+    DeviceKey,
+    DeviceSearch,
+    Holdings,
+    Offer,
+    Order,
+    Rank,
+    TooManyTries,
+)
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.devices import Device, DeviceClaim, DevicePick
+from batchsched.model.reasons import Unfit
+from batchsched.state.records import Fit, NodeState, TaskState
+
+if TYPE_CHECKING:
+    from batchsched.state.ledger import Ledger
+
+PLUGIN = "devices"
+"""The plugin whose choices are picks of devices."""
+IDLE = 0
+VIEWS = {Fit.NOW: (IDLE, 1, 2, 3), Fit.LATER: (1, 3), Fit.CONDITIONALLY: (2, 3)}
+"""The views in which a task must fit: idle, future_idle, accessible and eventual."""
+Picks = tuple[DevicePick, ...]
+_Counted = tuple[bool, bool, bool, bool]
+"""For each view, whether something is held in it."""
+_Answer = tuple[tuple[DevicePick, int], ...] | Unfit
+"""Each pick, with the position of its device on the node; or why there is none."""
+_Order = Hashable
+"""In which order devices are tried, and all that this reads."""
+_MOST_ANSWERS = 200_000
+_MOST_KNOWN = 10_000
+
+
+def _counted(status: TaskStatus, *, is_backfill: bool) -> _Counted:
+    """Return for each view whether what a task has is held in it; see `NodeState.eventual`."""
+    leaves = status is TaskStatus.RELEASING
+    gives_way = is_backfill and (status.occupies or leaves)
+    later, conditional = status is TaskStatus.PIPELINED, status is TaskStatus.CONDITIONAL
+    return (
+        status.holds,
+        (status.holds and not leaves) or later,
+        (status.holds and not gives_way) or conditional,
+        (status.holds and not leaves and not gives_way) or later or conditional,
+    )
+
+
+_COUNTED = [
+    [_counted(status, is_backfill=is_backfill) for status in TaskStatus]
+    for is_backfill in (False, True)
+]
+"""By backfill mark and `TaskStatus.index`."""
+
+
+@frozen(eq=False)
+class NodeKind:
+    """Devices that are alike on several nodes, but for their names and pools."""
+
+    number: int
+    is_wide: bool
+    """Whether what is held on other nodes counts, too."""
+
+
+@define(eq=False)
+class NodeDevices:
+    """The devices of a node, and what is held of them."""
+
+    node: NodeState
+    kind: NodeKind
+    offer: Offer
+    offer_number: int
+    """A number for the devices with their names."""
+    views: tuple[Holdings, ...]
+    """Idle, future_idle, accessible, eventual: the same object where they do not differ."""
+    state: int
+    """A number for its kind, and for what is held of each device in each view."""
+    token: int
+    """A number for its state and the names of its devices."""
+    _left: dict[tuple[str, int], tuple[int, ...]] = field(
+        factory=dict[tuple[str, int], tuple[int, ...]]
+    )
+
+    def left(self, capacity: str, view: int = IDLE) -> tuple[int, ...]:
+        """Return how much of a capacity nobody holds of each device; 0 of one held whole."""
+        found = self._left.get((capacity, view))
+        if found is None:
+            held = self.views[view]
+            found = tuple([held.left(each, capacity) for each in self.offer.devices])
+            self._left[capacity, view] = found
+        return found
+
+
+Ranks = Callable[[TaskState, NodeDevices, int], tuple[Rank, Hashable]]
+"""Ranks devices for a task on a node, by what is held in a view; and returns all that this reads
+besides the devices and what is held of them."""
+
+
+class DeviceBooks:
+    """What is held of devices on each node, as its tasks are now, and what claims would get.
+
+    It is read by the plugin that chooses devices and by those that rank nodes. What it keeps of a
+    node it forgets when the node changes. Equal claims ask nodes of equal devices, of which equal
+    parts are held, once.
+    """
+
+    def __init__(self, ledger: Ledger, *, is_plain: bool) -> None:
+        self._ledger = ledger
+        self._is_plain = is_plain
+        """Whether all is computed anew each time."""
+        self.order: Order = "listed"
+        self.tries = TRIES
+        self.is_read = False
+        """Whether a plugin chooses devices: without one, claims are not looked at."""
+        self._ranks: Ranks | None = None
+        self._claims: dict[str, tuple[tuple[DeviceClaim, ...], int, bool]] = {}
+        """The claims of tasks by UID, their number, and whether they may read names."""
+        self._claim_kinds: dict[tuple[DeviceClaim, ...], int] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        ledger = self._ledger
+        self._read_up_to = len(ledger.log.nodes)
+        self._of_slot: dict[int, NodeDevices] = {}
+        self._kinds: dict[Hashable, NodeKind] = {}
+        self._same_offers: dict[Hashable, tuple[Offer, int]] = {}
+        self._candidates: dict[tuple[int, int], dict[tuple[int, int], list[Candidate]]] = {}
+        """What is found out about a kind of claims, and devices with their names."""
+        self._offers: dict[int, tuple[NodeState, Offer, NodeKind, int]] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._answers: dict[tuple[int, int, tuple[int, ...], _Order], Picks | Unfit] = {}
+        """By kind of claims, `NodeDevices.token`, views and order."""
+        self._like: dict[tuple[int, int, tuple[int, ...], _Order], _Answer] = {}
+        """The same by `NodeDevices.state`, whatever devices are called."""
+        self._passing: dict[tuple[int, int, int], bool] = {}
+        self._assumed: dict[str, tuple[NodeState, Picks]] = {}
+        """What tasks are taken to have whose devices are unknown, by UID."""
+        self._common: dict[DeviceKey, Device] = {
+            each.key: each for each in ledger.common["devices"]
+        }
+        self._held = [(ledger.common["held"], (True, True, True, True))]
+        pools = [
+            {(each.driver, each.pool) for each in devices if each.counters}
+            for devices in (self._common.values(), *(node.info.devices for node in ledger.nodes))
+            if devices
+        ]
+        found: set[tuple[str, str]] = set()
+        self._wide: set[tuple[str, str]] = set()
+        """The pools whose counters devices of several nodes draw on."""
+        for each in pools:
+            self._wide |= found & each
+            found |= each
+
+    def resume(self) -> None:
+        """Go on with the next cycle. What is kept of nodes is forgotten if the log was cleared."""
+        if self._read_up_to > len(self._ledger.log.nodes):
+            self._of_slot.clear()
+            self._read_up_to = len(self._ledger.log.nodes)
+
+    def rank_by(self, ranks: Ranks) -> None:
+        """Rank devices in this way where the order is `scored`."""
+        self._ranks = ranks
+        self._answers.clear()
+        self._like.clear()
+
+    def signature(self, task: TaskState) -> Hashable:
+        """Return all that choices read of a task; None: it claims nothing."""
+        if not (task.info.claims and self.is_read):
+            return None
+        return self._number_of(task)[0]
+
+    def begin(self) -> None:
+        """Read the books anew, and find devices for the tasks of which they are unknown.
+
+        O(devices), and a search for each such task.
+        """
+        self._forget()
+        order, self.order = self.order, "tight"
+        for uid, task in sorted(self._ledger.claiming.items()):
+            if is_unknown(task) and task.node is not None:
+                found = self.choose(task, task.node, (IDLE,))
+                if isinstance(found, tuple):
+                    self._assumed[uid] = task.node, found
+                    self._of_slot.pop(task.node.slot, None)
+        self.order = order
+
+    @property
+    def has_devices(self) -> bool:
+        """Whether any node has, or may reach, devices."""
+        return bool(self._common) or any(node.info.devices for node in self._ledger.nodes)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether choices on a node depend on others: they share devices or their counters."""
+        return bool(self._wide or self._common)
+
+    def picks_of(self, task: TaskState) -> Picks:
+        """Return the devices that a task has on its node, or is promised there."""
+        picks = task.choices.get(PLUGIN)
+        if picks is None and task.uid in self._assumed:
+            node, assumed = self._assumed[task.uid]
+            return assumed if task.node is node and task.status.holds else ()
+        return picks or ()  # type: ignore[return-value]  # it is the choice of this plugin
+
+    def of(self, node: NodeState, gone: Collection[TaskState] = ()) -> NodeDevices:
+        """Return the devices of a node, and what others than `gone` hold. O(devices), if new."""
+        log = self._ledger.log.nodes
+        if len(log) != self._read_up_to:
+            for slot in log[self._read_up_to :]:
+                self._of_slot.pop(slot, None)
+            self._read_up_to = len(log)
+        found = None if gone or self._is_plain else self._of_slot.get(node.slot)
+        if found is None or found.kind.is_wide:
+            offer, kind, number = self._offer_of(node)
+            devices = {each.key: each for each in offer.devices}
+            held = [*self._held, *self._held_on(node, gone)]
+            if kind.is_wide:
+                held += self._held_elsewhere(node, gone, devices)
+            distinct, places = _views(devices, held)
+            views = tuple([distinct[place] for place in places])
+            held_of = tuple([_state_of(view, offer) for view in distinct])
+            state = self._number((kind.number, held_of, places))
+            token = self._number((number, state))
+            found = NodeDevices(node, kind, offer, number, views, state, token)
+            if not gone:
+                self._of_slot[node.slot] = found
+        return found
+
+    def _number(self, content: Hashable) -> int:
+        return self._numbers.setdefault(content, len(self._numbers))
+
+    def _held_on(
+        self, node: NodeState, gone: Collection[TaskState]
+    ) -> Iterator[tuple[Picks, _Counted]]:
+        for task in node.tasks.values():
+            picks = self.picks_of(task)
+            if picks and task not in gone:
+                yield picks, _COUNTED[task.is_backfill][task.status.index]
+
+    def _held_elsewhere(
+        self, node: NodeState, gone: Collection[TaskState], devices: dict[DeviceKey, Device]
+    ) -> Iterator[tuple[Picks, _Counted]]:
+        """Yield what tasks of other nodes hold of what counts here; add it to the devices.
+
+        O(tasks with devices).
+        """
+        for key, device in self._common.items():
+            devices.setdefault(key, device)
+        for other in self._ledger.nodes:
+            if other is node or not other.tasks:
+                continue
+            # Devices of other nodes may be called as those of this one.
+            named = {
+                each.key: evolve(each, name=f"{other.name}/{each.name}")
+                for each in other.info.devices
+                if (each.driver, each.pool) in self._wide
+            }
+            devices.update((each.key, each) for each in named.values())
+            for picks, counted in self._held_on(other, gone):
+                yield (
+                    tuple(
+                        evolve(pick, device=named[pick.device].key)
+                        if pick.device in named
+                        else pick
+                        for pick in picks
+                        if pick.device in named or pick.device in self._common
+                    ),
+                    counted,
+                )
+
+    def _offer_of(self, node: NodeState) -> tuple[Offer, NodeKind, int]:
+        known = self._offers.get(node.slot)
+        if known is not None and known[0] is node:
+            return known[1:]
+        info, common = node.info, self._ledger.common
+        reached = [
+            each
+            for each in self._common.values()
+            if each.nodes is None
+            or any(term.matches(info.labels, info.name) for term in each.nodes)
+        ]
+        offer = Offer(
+            (*info.devices, *reached),
+            (*info.counter_sets, *common["counter_sets"]),
+            info.closed_pools,
+        )
+        pools: dict[tuple[str, str], int] = {}
+        for each in offer.devices:
+            pools.setdefault((each.driver, each.pool), len(pools))
+        is_wide = bool(reached) or not self._wide.isdisjoint(pools)
+        content = (
+            is_wide,
+            offer.is_partly_closed,
+            tuple([_without_name(each, pools) for each in offer.devices]),
+            frozenset(
+                (pools[key[0], key[1]], key[2], key[3], most)
+                for key, most in offer.limits.items()
+                if (key[0], key[1]) in pools
+            ),
+        )
+        kind = self._kinds.setdefault(content, NodeKind(len(self._kinds), is_wide))
+        # Equal devices become the same, so that what is found out about them is found out once.
+        named = kind.number, tuple([each.key for each in offer.devices])
+        offer, number = self._same_offers.setdefault(named, (offer, len(self._same_offers)))
+        self._offers[node.slot] = node, offer, kind, number
+        return offer, kind, number
+
+    # What a task would get
+
+    def choose(
+        self,
+        task: TaskState,
+        node: NodeState,
+        at: tuple[int, ...],
+        *,
+        gone: Collection[TaskState] = (),
+        kept: Picks | None = None,
+    ) -> Picks | Unfit | None:
+        """Return the devices that a task gets on a node; None: it claims none.
+
+        Args:
+            task: a task.
+            node: a node where its vector fits.
+            at: the views in which they must be free; see `VIEWS`.
+            gone: tasks that are taken as gone.
+            kept: the devices that were promised to it there: these, or none.
+
+        """
+        claims = task.info.claims
+        if not claims:
+            return None
+        there = self.of(node, gone)
+        if kept is not None or self._is_plain or there.kind.is_wide:
+            return self._named(self._search(task, there, at, kept), there)
+        number, reads_names = self._number_of(task)
+        order = self._order_at(task, there, at)[1] if self.order == "scored" else self.order
+        key = number, there.token, at, order
+        answer = self._answers.get(key)
+        if answer is None:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+                self._like.clear()
+            like = number, there.state, at, order
+            found = None if reads_names else self._like.get(like)
+            if found is None:
+                found = self._search(task, there, at, None)
+                if not reads_names:
+                    self._like[like] = found
+            answer = self._answers[key] = self._named(found, there)
+        return answer
+
+    @staticmethod
+    def _named(answer: _Answer, there: NodeDevices) -> Picks | Unfit:
+        """Return the picks of devices as they are called on a node."""
+        if isinstance(answer, Unfit):
+            return answer
+        devices = there.offer.devices
+        return tuple(
+            [
+                pick if pick.device == key else evolve(pick, device=key)
+                for pick, key in ((pick, devices[place].key) for pick, place in answer)
+            ]
+        )
+
+    def _number_of(self, task: TaskState) -> tuple[int, bool]:
+        """Return the number of the kind of claims, and whether they may read names of devices."""
+        claims = task.info.claims
+        known = self._claims.get(task.uid)
+        if known is None or known[0] is not claims:
+            if len(self._claims) >= _MOST_ANSWERS:
+                self._claims.clear()
+            number = self._claim_kinds.setdefault(claims, len(self._claim_kinds))
+            requests = [each for claim in claims for each in claim.requests]
+            requests += [each for request in requests for each in request.alternatives]
+            reads_names = any(callable(each) for request in requests for each in request.select)
+            known = self._claims[task.uid] = claims, number, reads_names
+        return known[1], known[2]
+
+    def _order_at(
+        self, task: TaskState, there: NodeDevices, at: Sequence[int]
+    ) -> tuple[Rank | None, Hashable]:
+        if self.order != "scored" or self._ranks is None:
+            return None, self.order
+        return self._ranks(task, there, at[0])
+
+    def _searcher(self, task: TaskState, there: NodeDevices, at: Sequence[int]) -> DeviceSearch:
+        views: list[Holdings] = []
+        for each in at:
+            view = there.views[each]
+            if not any(view is other for other in views):
+                views.append(view)
+        return DeviceSearch(
+            task.info.claims,
+            there.offer,
+            views,
+            tries=self.tries,
+            order=self.order,
+            rank=self._order_at(task, there, at)[0],
+            known=self._known_of(task, there),
+        )
+
+    def _known_of(
+        self, task: TaskState, there: NodeDevices
+    ) -> dict[tuple[int, int], list[Candidate]] | None:
+        if self._is_plain:
+            return None
+        if len(self._candidates) >= _MOST_KNOWN:
+            self._candidates.clear()
+        key = self._number_of(task)[0], there.offer_number
+        return self._candidates.setdefault(key, {})
+
+    def _search(
+        self, task: TaskState, there: NodeDevices, at: Sequence[int], kept: Picks | None
+    ) -> _Answer:
+        search = self._searcher(task, there, at)
+        try:
+            found = search.first() if kept is None else kept if search.confirms(kept) else None
+            if found is not None:
+                place = there.offer.places
+                return tuple([(pick, place[pick.device]) for pick in found])
+            if not self._passes_empty(task, there):
+                known = self._known_of(task, there)
+                views = [_nothing(there)]
+                empty = DeviceSearch(task.info.claims, there.offer, views, known=known)
+                return Unfit(UnfitReason.NO_DEVICE, PLUGIN, devices=empty.refused())
+            return Unfit(
+                UnfitReason.DEVICES_TAKEN, PLUGIN, devices=self._searcher(task, there, at).refused()
+            )
+        except TooManyTries:
+            return Unfit(UnfitReason.DEVICE_SEARCH_LIMIT, PLUGIN, f"{self.tries:,}")
+
+    def allocations(self, task: TaskState, node: NodeState, at: Sequence[int]) -> Iterator[Picks]:
+        """Yield all that a task could get on a node, the first first, up to so many tries."""
+        try:
+            yield from self._searcher(task, self.of(node), at).all()
+        except TooManyTries:
+            return
+
+    def passes_empty(self, task: TaskState, node: NodeState) -> bool:
+        """Return whether a task could have devices on a node if nobody held any."""
+        try:
+            return not task.info.claims or self._passes_empty(task, self.of(node))
+        except TooManyTries:
+            return False
+
+    def _passes_empty(self, task: TaskState, there: NodeDevices) -> bool:
+        number, reads_names = self._number_of(task)
+        key = number, there.kind.number, there.node.slot if reads_names else -1
+        passes = self._passing.get(key)
+        if passes is None or self._is_plain or there.kind.is_wide:
+            views = [_nothing(there)]
+            search = DeviceSearch(task.info.claims, there.offer, views, tries=self.tries)
+            passes = self._passing[key] = search.first() is not None
+        return passes
+
+
+def is_unknown(task: TaskState) -> bool:
+    """Return whether a task holds devices that nobody named."""
+    return bool(task.info.claims) and task.info.devices is None and task.info.status.holds
+
+
+def _views(
+    devices: Mapping[DeviceKey, Device], held: Iterable[tuple[Picks, _Counted]]
+) -> tuple[list[Holdings], tuple[int, ...]]:
+    """Return the views that differ, and for each of the four which of these it is."""
+    all_held = [each for each in held if each[0]]
+    known: dict[tuple[bool, ...], int] = {}
+    views: list[Holdings] = []
+    places: list[int] = []
+    for at in range(4):
+        pattern = tuple([counted[at] for _, counted in all_held])
+        place = known.setdefault(pattern, len(known))
+        if place == len(views):
+            view = Holdings(devices)
+            views.append(view)
+            for (picks, _), is_held in zip(all_held, pattern, strict=True):
+                if is_held:
+                    for pick in picks:
+                        view.hold(pick)
+        places.append(place)
+    return views, tuple(places)
+
+
+def _nothing(there: NodeDevices) -> Holdings:
+    return Holdings(there.views[IDLE].devices)
+
+
+def _state_of(view: Holdings, offer: Offer) -> Hashable:
+    if not view.holders:
+        return ()
+    return tuple(
+        [
+            (bool(view.whole.get(each.key)), tuple(sorted(view.parts.get(each.key, {}).items())))
+            if view.holders.get(each.key)
+            else None
+            for each in offer.devices
+        ]
+    )
+
+
+def _without_name(device: Device, pools: Mapping[tuple[str, str], int]) -> Hashable:
+    return (
+        pools[device.driver, device.pool],
+        device.driver,
+        device.attributes,
+        device.capacity,
+        device.policies,
+        device.shared,
+        device.counters,
+        device.taints,
+    )
