@@ -39,6 +39,9 @@ class JobStatus(Enum):
     """It has what it needs and runs; more of its tasks wait."""
     BELOW_MINIMUM = "BelowMinimum", "below minimum"
     """Some of it holds resources, but fewer tasks than it needs."""
+    REFUSED = "Refused", "refused", "wrong"
+    """Its scheduler refuses it since the last change that is known, although a task of it was bound
+    in the cycle; or no scheduler places all of it."""
     GROUP_MISSING = "GroupMissing", "no group", "wrong"
     """The group that it names does not exist."""
     SUSPENDED = "Suspended", "suspended"
@@ -279,6 +282,11 @@ class HoldKind(Enum):
         *("its annotation {} cannot be followed", "its annotation {}can be followed"),
     )
     """What it depends on cannot be read, or depends on it in turn."""
+    SCHEDULERS = (
+        *("Schedulers", JobStatus.REFUSED, "its pods name different schedulers"),
+        *("its pods name different schedulers: {}", "its pods name one scheduler"),
+    )
+    """No scheduler places all of a gang."""
     GATE = (
         *("Gate", JobStatus.GATED, "it waits for a scheduling gate"),
         *("it waits for the gate {}", "the gate {}is removed"),
@@ -314,7 +322,7 @@ class HoldKind(Enum):
         """Whether nobody can lift it: something has to be made, or changed, first."""
         return self in (
             *(HoldKind.GROUP_MISSING, HoldKind.NO_QUEUE, HoldKind.DEPENDENCIES),
-            HoldKind.NEVER_ADMITTED,
+            *(HoldKind.NEVER_ADMITTED, HoldKind.SCHEDULERS),
         )
 
 

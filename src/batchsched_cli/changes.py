@@ -22,6 +22,7 @@ from batchsched import (
     Snapshot,
     TaskInfo,
     TaskStatus,
+    UnknownNameError,
     what_if,
 )
 from batchsched.kubernetes import JobFacts, parse_quantity
@@ -221,7 +222,15 @@ class ReadChanges:
     # Jobs and tasks
 
     def _end(self, text: str, _: Sequence[str]) -> Iterator[Change]:
-        job = self.snapshot.job(self._question.job(text))
+        try:
+            job = self.snapshot.job(self._question.job(text))
+        except UnknownNameError:
+            # Pods of no job hold room too.
+            pods = [p for p in self.snapshot.other_tasks if text in (p.uid, p.name, p.full_name)]
+            if len(pods) != 1:
+                raise
+            yield TaskSucceeded(pods[0].uid)
+            return
         task = _task_named(job, text)
         if task is not None:
             if task.status in _ENDED:

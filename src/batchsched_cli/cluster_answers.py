@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from batchsched import HoldKind, JobInfo, Resource, TaskStatus, UnknownNameError, sum_resources
+from batchsched import (
+    HoldKind,
+    JobInfo,
+    NoticeCode,
+    Resource,
+    TaskStatus,
+    UnknownNameError,
+    sum_resources,
+)
 from batchsched.kubernetes import Dump
 from batchsched.tools import JobStanding, JobStatus, duration, explain, standings
 from batchsched_cli.arguments import UsageError, did_you_mean
@@ -28,6 +36,8 @@ _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _SETTLED = ("runs", "quiet")
 """The tones of jobs that are shown only if all are asked for."""
 _JUST_NOW = "just now"
+_UNSURE = "*"
+"""What marks jobs of which not everything that matters could be seen."""
 _ADMISSION_GATE = "kueue.x-k8s.io/admission"
 _WITHOUT_QUOTA = (
     HoldKind.NOT_ADMITTED,
@@ -81,6 +91,13 @@ class ShownJobs:
             return self.dump.find(name) == uid
         except UnknownNameError:
             return False
+
+    def is_unsure(self, uid: str) -> bool:
+        """Return whether something that was not seen could change whether a job starts."""
+        facts = self.dump.facts.get(uid)
+        return self._of[uid].state in (JobStatus.STARTS, JobStatus.ROOM) and any(
+            each.code is not NoticeCode.READ_AS for each in (() if facts is None else facts.caveats)
+        )
 
     def has_quota(self, job: JobInfo) -> bool:
         """Return whether Kueue has reserved quota for a job."""
@@ -233,7 +250,7 @@ def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -
         first = standing.blockers[0].text if standing.blockers else ""
         rows.append(
             (
-                standing.state.words,
+                f"{standing.state.words}{_UNSURE if shown.is_unsure(job.uid) else ''}",
                 shown.name(job.uid),
                 job.queue,
                 _tasks_text(standing),
@@ -261,6 +278,9 @@ def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -
     if rows:
         blocks.append(Table(columns, tuple(rows), tones=tones))
         blocks.append(Line(_counts(all_jobs)))
+    if any(shown.is_unsure(job.uid) for job in ranked):
+        text = f"{_UNSURE} as far as could be seen: `why JOB` tells what is left out"
+        blocks.append(Line(text, "quiet"))
     data = {
         "now": snapshot.now,
         "configuration": question.configuration().text,

@@ -11,6 +11,7 @@ from batchsched import (
     HoldKind,
     NodeInfo,
     Queue,
+    QueueOutcome,
     QueueStatus,
     Resource,
     Snapshot,
@@ -33,6 +34,7 @@ from batchsched_cli.text import (
     Section,
     Table,
     amount_text,
+    amounts_text,
     counted,
     number_text,
     unit_of,
@@ -58,6 +60,11 @@ _FREE, _OUT, _KEPT = ".", "x", "r"
 _KEEPS = (TaskStatus.PIPELINED, TaskStatus.RESERVED)
 _WITH_ALLOCATED = ("scheduling.volcano.sh", "scheduling.run.ai")
 """The API groups whose queues tell what is allocated."""
+_AMOUNTS = ("HOLDS", "SHARE", "GUARANTEE", "LIMIT", "FREE", "ON LOAN", "RESERVED")
+_NAMED = 3
+_SHAPES = 3
+"""Of how many kinds of tasks it is told how many more fit."""
+_MANY = 10**9
 _TINY = 0.01
 """Differences from what a controller counts that are not told: 1 %."""
 
@@ -89,6 +96,8 @@ def queues(question: Question) -> Answer:
     named = {queue.name: queue for queue in snapshot.queues}
     theirs = _counted_by_controllers(question, dimension)
     outcomes = result.queues
+    idle = sum(free.get(dimension, 0) for free, _ in _idle(snapshot))
+    left = {name: _left(name, named, accounts, dimension, idle) for name in named}
     if any(hold.kind is HoldKind.NOT_ADMITTED for job in snapshot.jobs for hold in job.holds):
         # What a controller keeps out wants its share too.
         outcomes = what_if(snapshot, config=question.configuration().config).result.queues
@@ -118,6 +127,7 @@ def queues(question: Question) -> Answer:
                 "" if share is None else number_text(dimension, share),
                 told(guarantee),
                 "" if limit is None else number_text(dimension, limit),
+                number_text(dimension, left[name]),
                 told(loan),
                 told(reserved),
                 _bar(held, total if whole is None else whole),
@@ -134,6 +144,7 @@ def queues(question: Question) -> Answer:
                 "share": None if outcome is None else _plain(outcome.fair_share),
                 "guarantee": _plain(queue.guarantee),
                 "limit": None if queue.limit is None else dict(queue.limit.dimensions()),
+                "free": left[name],
                 "on_loan": loan,
                 "reserved": _plain(account.reserved),
             }
@@ -154,15 +165,15 @@ def queues(question: Question) -> Answer:
                 Column("STATE"),
                 Column("RUNS", right=True, share=0),
                 Column("WAITS", right=True, share=0),
-                *(
-                    Column(title, right=True, share=0)
-                    for title in ("HOLDS", "SHARE", "GUARANTEE", "LIMIT", "ON LOAN", "RESERVED")
-                ),
+                *(Column(title, right=True, share=0) for title in _AMOUNTS),
                 Column("", share=2, is_bar=True),
             ),
             tuple(rows),
         ),
     ]
+    shares = "".join(_borrowers(outcomes, accounts, dimension))
+    if shares:
+        blocks.append(Section("", (shares,)))
     if differences:
         blocks.append(Section("", tuple(differences)))
     strangers = sorted({job.queue for job in snapshot.jobs} - named.keys())
@@ -170,6 +181,44 @@ def queues(question: Question) -> Answer:
         blocks.append(Section("", tuple(f"queue {name} does not exist" for name in strangers)))
     answer = {"resource": dimension, "now": snapshot.now, "queues": data}
     return Answer(0, tuple(blocks), answer)
+
+
+def _left(
+    name: str,
+    named: Mapping[str, Queue],
+    accounts: Mapping[str, _Account],
+    dimension: str,
+    idle: float,
+) -> float:
+    """Return what a queue can still start: what nodes have left, and limits on its path."""
+    above: str | None = name
+    while above is not None and above in named:
+        queue, account = named[above], accounts[above]
+        limit = None if queue.limit is None else queue.limit.get(dimension)
+        if queue.state is not QueueStatus.OPEN:
+            return 0
+        if limit is not None:
+            taken = max(account.held.get(dimension), account.reserved.get(dimension))
+            idle = min(idle, limit - taken)
+        above = queue.parent
+    return max(0, idle)
+
+
+def _borrowers(
+    outcomes: Mapping[str, QueueOutcome], accounts: Mapping[str, _Account], dimension: str
+) -> Iterator[str]:
+    """Yield which queues hold more than their shares, and which have less than theirs."""
+    inner = {outcome.parent for outcome in outcomes.values()}
+    more: list[str] = []
+    less: list[str] = []
+    for name, outcome in outcomes.items():
+        beyond = accounts[name].held.get(dimension) - outcome.fair_share.get(dimension)
+        if name not in inner and abs(beyond) >= 1:
+            told = f"{name} ({amount_text(dimension, abs(beyond))})"
+            (more if beyond > 0 else less).append(told)
+    if more and less:
+        yield f"above their shares: {', '.join(more[:_NAMED])}; "
+        yield f"below theirs: {', '.join(less[:_NAMED])}"
 
 
 def _accounts(snapshot: Snapshot, shown: ShownJobs) -> dict[str, _Account]:
@@ -374,10 +423,16 @@ def nodes(question: Question) -> Answer:
         groups.setdefault(each.group, []).append(each)
     is_page, shows_all = map(question.arguments.has, ("--html", "--all"))
     is_long = len(groups) > _MOST_GROUPS and len(groups) + len(drawn) > MOST_LINES
+    gangs = list(_largest_gangs(snapshot))
+    data["gangs"] = [{"each": _plain(each), "fit": fit} for each, fit, _ in gangs]
+    below: list[Block] = []
+    if gangs:
+        title = "Largest gangs that would fit now, by amounts alone"
+        below = [Section(title, tuple(map(_gang_text, gangs)))]
     if len(drawn) > (_MOST_DRAWN if is_page else _DETAILED) or (
         is_long and not is_page and not shows_all
     ):
-        return Answer(0, (sentence, _histograms(drawn, label)), data)
+        return Answer(0, (sentence, _histograms(drawn, label), *below), data)
     largest: dict[str, float] = {}
     for each in drawn:
         for uid, amount in each.held.items():
@@ -403,7 +458,48 @@ def nodes(question: Question) -> Answer:
         )
         for group, members in groups.items()
     ]
-    return Answer(0, (sentence, *pictures, Picture("", (), legend)), data)
+    return Answer(0, (sentence, *pictures, Picture("", (), legend), *below), data)
+
+
+def _largest_gangs(snapshot: Snapshot) -> Iterator[tuple[Resource, int, int]]:
+    """Yield what tasks request most often, how many such tasks fit now, and on one node at most.
+
+    Of tasks that wait, if any do. O(tasks + nodes).
+    """
+    tasks = [task for _, task in _tasks(snapshot) if task.status.to_place]
+    tasks = tasks or [task for job in snapshot.jobs for task in job.tasks if _goes_on(task)]
+    shapes = Counter(task.start_request for task in tasks if not task.is_best_effort)
+    idle = _idle(snapshot)
+    for shape, _ in sorted(shapes.items(), key=lambda each: (-each[1], str(each[0])))[:_SHAPES]:
+        asked = [(name, amount) for name, amount in shape.dimensions() if amount]
+        fits = [
+            max(0, min(slots, *(int(free.get(name, 0) // amount) for name, amount in asked)))
+            for free, slots in idle
+        ]
+        yield shape, sum(fits), max(fits, default=0)
+
+
+def _idle(snapshot: Snapshot) -> list[tuple[dict[str, float], int]]:
+    """Return what each node in service has left, and for how many tasks it has slots."""
+    held: dict[str, list[Resource]] = {}
+    for _, task in _tasks(snapshot):
+        if task.node_name is not None and (task.status.holds or task.status in _KEEPS):
+            held.setdefault(task.node_name, []).append(task.resreq)
+    found: list[tuple[dict[str, float], int]] = []
+    for node in snapshot.nodes:
+        if not _trouble(node):
+            there = held.get(node.name, [])
+            used = sum_resources(there)
+            slots = _MANY if node.max_tasks is None else node.max_tasks - len(there)
+            free = {name: most - used.get(name) for name, most in node.allocatable.dimensions()}
+            found.append((free, slots))
+    return found
+
+
+def _gang_text(gang: tuple[Resource, int, int]) -> str:
+    each, fit, on_one = gang
+    more = f" ({on_one} on one node)" if fit > on_one else ""
+    return f"{counted(fit, 'task')} of {amounts_text(each.dimensions())}{more}"
 
 
 def _drawn(snapshot: Snapshot, shown: ShownJobs, label: str) -> Iterator[_Drawn]:

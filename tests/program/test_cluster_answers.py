@@ -429,14 +429,15 @@ def test_what_queues_deserve_is_shown_whichever_plugin_divides():
     ]
     assert "proportion" in run("jobs", "--json", given=objects).data["configuration"]
     lines = run("queues", given=objects).lines
-    assert lines[1].split() == ["QUEUE", "RUNS", "HOLDS", "SHARE", "ON", "LOAN"]
-    assert lines[2].split()[:-1] == ["a", "1", "6", "4", "2"]
-    assert lines[3].split()[:-1] == ["b", "0", "4"]
+    assert lines[1].split() == ["QUEUE", "RUNS", "HOLDS", "SHARE", "FREE", "ON", "LOAN"]
+    assert lines[2].split()[:-1] == ["a", "1", "6", "4", "2", "2"]
+    assert lines[3].split()[:-1] == ["b", "0", "4", "2"]
 
 
 def test_what_kueue_reserves_is_told_beside_what_pods_hold():
     ended = run("queues", given=dumps.kueue_admitted())
-    assert ended.lines[1].split()[:6] == ["QUEUE", "RUNS", "HOLDS", "SHARE", "LIMIT", "RESERVED"]
+    columns = ["QUEUE", "RUNS", "HOLDS", "SHARE", "LIMIT", "FREE", "RESERVED"]
+    assert ended.lines[1].split()[:7] == columns
     assert ended.lines[2].split()[:6] == ["research", "1", "2", "4", "8", "4"]
 
 

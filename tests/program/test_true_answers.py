@@ -349,3 +349,121 @@ def test_who_has_to_leave_for_what_is_submitted_is_told(tmp_path):
         "Submitted, team/high waits, promised: promised room on n1, waits for team/l to leave"
     )
     assert "  team/l  Running on n1  evicted" in ended.out
+
+
+# The word of the controllers
+
+
+def kai_refuses(message, *, time=dumps.NOW, **spec):
+    """Return a cluster in which a group would start that KAI Scheduler refuses."""
+    said = dumps.condition("UnschedulableOnNodePool", "True", "QueueDoesNotExist", message, time)
+    group = dumps.thing(
+        "scheduling.run.ai/v2alpha2",
+        "PodGroup",
+        "pg",
+        spec={"minMember": 1, "queue": "burst"} | spec,
+        status={"schedulingConditions": [said]},
+    )
+    amounts = {each: {"quota": -1, "limit": -1} for each in ("cpu", "memory", "gpu")}
+    queue = {"resources": amounts, "parentQueue": "research"}
+    return [
+        group,
+        dumps.thing("scheduling.run.ai/v2", "Queue", "burst", namespace="", spec=queue),
+        dumps.pod("p", scheduler="kai-scheduler", notes={"pod-group-name": "pg"}),
+        dumps.node("n1"),
+    ]
+
+
+def test_what_its_scheduler_refuses_since_the_last_change_does_not_start():
+    missing = "Queue 'burst' parent queue 'research' does not exist."
+    ended = why(given=kai_refuses(missing))
+    assert ended.status == 1
+    assert ended.lines[0] == (
+        "team/pg waits, refused: KAI Scheduler refuses it: Queue 'burst' parent queue 'research' "
+        "does not exist; by the rules here it would start now: 1 task on n1"
+    )
+    rows = run("jobs", "--json", given=kai_refuses(missing)).data["jobs"]
+    assert [(row["state"], row["waits"]) for row in rows] == [("Refused", True)]
+    # Something else has changed since.
+    later = run("why", given=kai_refuses(missing, time=dumps.EARLIER))
+    assert (later.status, later.lines[0].startswith("team/pg starts now")) == (0, True)
+    assert "KAI Scheduler says" in later.out
+
+
+def test_uids_in_what_controllers_say_are_told_as_names():
+    uid = "167038f9-c5d1-6773-ab57-9bbdc6b4ea13"
+    objects = kai_refuses(f"it waits for {uid}, not for 00000000-c5d1-6773-ab57-9bbdc6b4ea13")
+    objects[-1]["metadata"]["uid"] = uid
+    told = why(given=objects).out
+    assert "it waits for Node n1, not for 00000000-c5d1-6773-ab57-9bbdc6b4ea13" in told
+
+
+def test_a_gang_whose_pods_name_different_schedulers_does_not_start():
+    members = [
+        dumps.pod("g-0", schedulingGroup={"podGroupName": "g"}),
+        dumps.pod("g-1", schedulingGroup={"podGroupName": "g"}, scheduler="volcano"),
+    ]
+    ended = why("g", given=[dumps.native_group("g", 2), *members, dumps.node("n1")])
+    assert ended.status == 1
+    assert ended.lines[0] == (
+        "team/g waits, refused: its pods name different schedulers: default-scheduler, volcano"
+    )
+
+
+def test_jobs_of_which_not_everything_was_seen_are_marked():
+    claim = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    objects = [dumps.native_group("g", 1), dumps.native_group("h", 1), dumps.node("n1")]
+    objects += [dumps.pod("g", schedulingGroup={"podGroupName": "g"}, volumes=claim)]
+    objects += [dumps.pod("h", schedulingGroup={"podGroupName": "h"})]
+    lines = run("jobs", given=objects).lines
+    assert [line.partition("  ")[0] for line in lines[2:4]] == ["starts now*", "starts now"]
+    assert "* as far as could be seen: `why JOB` tells what is left out" in lines
+
+
+# What operators ask besides
+
+
+def test_pods_that_only_occupy_can_be_ended_and_are_advised():
+    objects = [volcano_queue(), volcano_group("pg", 1), dumps.node("n1", "8")]
+    notes = {"scheduling.k8s.io/group-name": "pg"}
+    objects += [dumps.pod("j-0", "4", scheduler="volcano", notes=notes)]
+    objects += [dumps.pod("web", "8", on="n1")]
+    assert "  end pod team/web" in why(given=objects).lines
+    for name in ("web", "team/web"):
+        ended = run("what-if", f"end {name}", given=objects)
+        assert ended.lines[0].startswith("1 task of 1 job starts that wait")
+    assert run("what-if", "end wep", given=objects).status == 2
+
+
+def test_guarantees_of_others_are_told_where_they_keep_a_queue_out():
+    guarded = volcano_queue("res", guarantee={"resource": {"cpu": "19"}})
+    objects = [volcano_queue(), guarded, volcano_group("j", 1), dumps.node("n1", "20")]
+    notes = {"scheduling.k8s.io/group-name": "j"}
+    objects += [dumps.pod("j-0", "4", scheduler="volcano", notes=notes)]
+    assert why(given=objects).lines[0] == (
+        "team/j waits, quota: queue default would hold 4 cpu, and others guarantee 19 cpu of 20 cpu"
+    )
+
+
+def test_queues_tells_what_is_free_and_who_borrows():
+    objects = kueue(limit="6", admitted=1)
+    ended = run("queues", "--json", given=objects)
+    assert [row["free"] for row in ended.data["queues"]] == [2000]
+    assert "FREE" in run("queues", given=objects).lines[1]
+    lent = [dumps.cluster_queue("lends", cpu="4"), dumps.local_queue("l", "lends")]
+    objects = [*kueue(limit="4", admitted=2), *lent]
+    for each in objects:
+        if each["kind"] == "ClusterQueue":
+            each["spec"]["cohortName"] = "both"
+        if each["metadata"]["name"] == "job-waits-0":
+            each["spec"]["queueName"] = "l"
+    told = run("queues", *WIDE, given=objects).lines
+    assert "above their shares: research (4 cpu); below theirs: lends (4 cpu)" in told
+
+
+def test_nodes_tells_the_largest_gang_that_fits_by_shape():
+    objects = [dumps.node(f"n{i}", "8") for i in range(2)] + native_gang(7, cpu="3")
+    objects += [dumps.pod("o", "6", on="n0")]
+    ended = run("nodes", given=objects)
+    assert "  2 tasks of 3 cpu, 1 GiB" in ended.lines
+    assert run("nodes", "--json", given=objects).data["gangs"][0]["fit"] == 2

@@ -714,7 +714,7 @@ def test_who_says_it_is_told_and_the_same_is_told_once(
     assert sorted(line.partition(" says, 30 min ago: ")[0] for line in said) == who
 
 
-def test_what_starts_or_runs_is_told_with_its_nodes_and_not_with_old_conditions() -> None:
+def test_what_starts_or_runs_is_told_with_its_nodes_and_with_the_controllers_word() -> None:
     objects = [
         dumps.native_group("g", 2),
         *dumps.members("g", 1, prefix="runs", on="n1"),
@@ -726,7 +726,7 @@ def test_what_starts_or_runs_is_told_with_its_nodes_and_not_with_old_conditions(
     assert str(explanation).splitlines()[:3] == [
         "team/g starts now: 1 task on n1",
         "  running: 1 task on n1 since 2026-11-20T09:30:00Z",
-        "Its place in the queue",
+        "What controllers say",
     ]
     assert [each.type for each in explanation.told] == [
         "PodGroupInitiallyScheduled",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -37,7 +38,7 @@ from batchsched.kubernetes.dump_objects import (
     owners_of,
     sorted_objects,
 )
-from batchsched.kubernetes.facts import Dump, JobFacts
+from batchsched.kubernetes.facts import Dump, JobFacts, Told
 from batchsched.kubernetes.job_drafts import (
     JobDraft,
     Template,
@@ -128,6 +129,7 @@ _ENDED_PHASES = {"volcano": ("Completed",), "coscheduling": ("Finished", "Failed
 """The phases of groups whose pods have ended, by system."""
 _ORDER = ("kubernetes", "volcano", "kube-batch", "kai", "coscheduling", "kueue")
 """The order in which jobs take their names; those without a group come last."""
+_UID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _NOT_IN_ROOT = "no job can be in queue root; it must name a queue below it"
 _NOT_OWNERS = ("PodGroup", "CompositePodGroup", "Workload", "Pod", "Node")
 
@@ -247,6 +249,8 @@ class ObjectsReader:
     several_pools: bool = False
     kai_names: dict[str, str] = field(factory=dict[str, str])
     """The names in the snapshot of KAI's queues whose names were taken."""
+    changes: list[tuple[float, str]] | None = None
+    """When each object has changed last, and its path, the latest first; None: nobody asked."""
     assumed_queues: list[str] = field(factory=list[str])
     """The queues in which Kueue has admitted jobs, and which are not there."""
 
@@ -782,6 +786,9 @@ class ObjectsReader:
             if queue in held and not draft.has_quota:
                 kinds = {hold.kind for hold in draft.holds}
                 draft.holds += [] if HoldKind.QUEUE_CLOSED in kinds else [held[queue]]
+            schedulers = {p.scheduler_name for p, _ in draft.pods if p.task.status in WAITING}
+            if len(schedulers) > 1 and (draft.min_available or 0) > 1 and draft.objects:
+                draft.holds.append(Hold(HoldKind.SCHEDULERS, ", ".join(sorted(schedulers))))
             jobs.append(draft.job(queue))
         return self._without_cycles(jobs)
 
@@ -850,6 +857,7 @@ class ObjectsReader:
                 queue = parents.get(queue)
             keys = {key for path in paths for key in self.reading.noted.get(path, ())}
             kind, owner = self._owner_of(draft)
+            told = tuple(map(self._with_names, told_of(draft)))
             facts[draft.uid] = JobFacts(
                 job=draft.uid,
                 system=draft.system,
@@ -858,10 +866,33 @@ class ObjectsReader:
                 names=tuple(sorted(set(owner_names(draft, self.objects)))),
                 local_queue=draft.local_queue,
                 has_fixed_priority=draft.has_fixed_priority,
-                told=tuple(told_of(draft)),
+                told=told,
+                refusal=self._refusal(draft, told),
                 caveats=tuple(one for _, one in sorted(noticed[key] for key in keys)),
             )
         return facts
+
+    def _with_names(self, told: Told) -> Told:
+        """Return what a controller says, with the names of objects for their UIDs."""
+        message = _UID.sub(lambda uid: self.objects.name_of(uid[0]), told.message)
+        return told if message == told.message else evolve(told, message=message)
+
+    def _refusal(self, draft: JobDraft, told: Iterable[Told]) -> Told | None:
+        """Return why its scheduler cannot place a job, if nothing else has changed since."""
+        said = next((each for each in told if each.is_of_scheduler), None)
+        if (
+            said is None
+            or said.time is None
+            or not said.says_why
+            or any(map(_is_submitted, draft.own))
+        ):
+            return None
+        if self.changes is None:
+            every = (given for of_kind in self.objects.by_kind.values() for given in of_kind)
+            self.changes = sorted(((_changed(one), one.reader.path) for one in every), reverse=True)
+        own = {given.reader.path for given in self._objects_of(draft)}
+        others = (time for time, path in self.changes if path not in own)
+        return said if said.time > next(others, 0.0) else None
 
     def _objects_of(self, draft: JobDraft) -> Iterator[KubernetesObject]:
         yield from draft.objects
@@ -905,6 +936,19 @@ class ObjectsReader:
                 yield f"there are no {kind}s of {group}: none are in the dump"
         if not self.theirs:
             yield "admission is decided here: what Volcano and Kueue have not admitted may start"
+
+
+def _changed(given: KubernetesObject) -> float:
+    """Return when an object has changed last, as far as it says."""
+    status = look_up(given.reader.content, "status")
+    found = [given.creation_time()]
+    for key in ("conditions", "schedulingConditions"):
+        for condition in mappings_in(look_up(status, key)):
+            try:
+                found.append(given.reader.reading.seconds(look_up(condition, "lastTransitionTime")))
+            except ValueError:
+                continue  # only a text that is told
+    return max(found)
 
 
 def _is_submitted(given: KubernetesObject) -> bool:

@@ -131,6 +131,11 @@ class DumpObjects:
         """Return an object by its name, or None."""
         return self._by_name.get((group, kind, namespace, name))
 
+    def name_of(self, uid: str) -> str:
+        """Return the kind and the name of an object; its UID if it is not in the dump."""
+        found = self._by_uid.get(uid)
+        return uid if found is None else f"{found.kind} {found.full_name}"
+
     def has(self, content: Mapping[str, object]) -> bool:
         """Return whether there is an object of the same kind and name."""
         kind, metadata = (

@@ -35,6 +35,18 @@ _BAD_IF_TRUE = frozenset(
 """The types of conditions that are true where something is wrong; others are false there."""
 
 
+_OF_SCHEDULERS = frozenset(
+    {
+        "CompositePodGroupInitiallyScheduled",
+        "PodGroupInitiallyScheduled",
+        "PodGroupScheduled",
+        "PodScheduled",
+        "Unschedulable",
+        "UnschedulableOnNodePool",
+    }
+)
+
+
 @frozen(kw_only=True)
 class Told:
     """A condition that a controller wrote on an object of a job."""
@@ -49,6 +61,11 @@ class Told:
     """Who wrote it, in words, such as ``Kueue`` or ``the kube-scheduler``; empty: unknown."""
     time: float | None = None
     """When its status last changed, in seconds since 1970; None: unknown."""
+
+    @property
+    def is_of_scheduler(self) -> bool:
+        """Whether a scheduler says whether it can place something."""
+        return self.type in _OF_SCHEDULERS
 
     @property
     def says_why(self) -> bool:
@@ -100,6 +117,9 @@ class JobFacts:
     is immutable."""
     told: tuple[Told, ...] = field(default=(), converter=_told)
     """The conditions of its objects, the newest first."""
+    refusal: Told | None = None
+    """That its scheduler cannot place it, if that was written after every change of anything else
+    that the dump shows; None: it was not, or nothing is said."""
     caveats: tuple[Notice, ...] = field(default=(), converter=_notices)
     """The notices about its own objects: group, pods, owners, its queue and those above."""
 

@@ -264,8 +264,7 @@ class Explanation(Report):
 
     def _said(self) -> Iterator[str]:
         """Yield what controllers say of why it waits, the newest first, each once."""
-        # Of what starts for sure, conditions are from before there was room.
-        if not self.standing.waits and not self._is_unsure:
+        if not self.standing.waits and self.standing.state is not JobStatus.STARTS:
             return
         said: set[tuple[str, str]] = set()
         for each in self.told:

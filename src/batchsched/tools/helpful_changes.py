@@ -247,25 +247,37 @@ def _ended_in_queue(waiting: ExplainedJob) -> Iterator[Candidate]:
     return _smallest_ended(waiting, _holders_of_quota(waiting))
 
 
-def _smallest_ended(waiting: ExplainedJob, holders: Iterable[JobState]) -> Iterator[Candidate]:
-    """Return ends of the smallest jobs that hold enough of what the job lacks."""
+def _smallest_ended(
+    waiting: ExplainedJob, holders: Iterable[JobState | TaskState]
+) -> Iterator[Candidate]:
+    """Return ends of the smallest jobs, and pods of none, that hold enough of what it lacks."""
     cluster, zero = waiting.session.ledger.cluster, waiting.session.ledger.dimensions.zero
 
-    def size(job: JobState) -> tuple[float, str]:
-        return dominant_share(_held(job, zero), cluster), job.uid
+    def size(holder: JobState | TaskState) -> tuple[float, str]:
+        held = holder.resreq if isinstance(holder, TaskState) else _held(holder, zero)
+        return dominant_share(held, cluster), holder.uid
 
-    return map(ended, nsmallest(_ENDED, holders, key=size))
+    return map(_end_of, nsmallest(_ENDED, holders, key=size))
+
+
+def _end_of(holder: JobState | TaskState) -> Candidate:
+    if isinstance(holder, JobState):
+        return ended(holder)
+    return Candidate((TaskSucceeded(holder.uid),), f"end pod {holder.info.display_name}")
 
 
 def _held(job: JobState, zero: Vector) -> Vector:
     return total_of([task.resreq for task in job.tasks if task.status.holds], zero)
 
 
-def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState]:
-    """Yield the jobs without which enough of its tasks would have room. O(running tasks)."""
+def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
+    """Yield the jobs, and the tasks of none, without which enough of its tasks would have room.
+
+    O(running tasks).
+    """
     request, needed = waiting.task.init_resreq, waiting.needed
     taken = taken_by(waiting.session, waiting.result)
-    room, more = 0, dict[JobState, int]()
+    room, more = 0, dict[JobState | TaskState, int]()
     for fit in waiting.fits:
         if not fit.is_near:
             continue
@@ -276,19 +288,20 @@ def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState]:
                 idle = minus(idle, other.resreq)
         now = 0 if fit.refusals else _room(request, idle, needed)
         room += now
-        held: dict[JobState, Vector] = {}
+        held: dict[JobState | TaskState, Vector] = {}
         for task in node.tasks.values():
-            job = task.job
-            if job is not None and job is not waiting.state and task.status.holds:
-                there = held.get(job)
-                held[job] = task.resreq if there is None else plus(there, task.resreq)
-        for job, amount in held.items():
+            holder = task if task.job is None else task.job
+            is_its_own = holder is waiting.state or task.info.is_on_each_node
+            if not is_its_own and task.status.holds:
+                there = held.get(holder)
+                held[holder] = task.resreq if there is None else plus(there, task.resreq)
+        for holder, amount in held.items():
             then = _room(request, plus(idle, amount), needed)
             if then > now:
-                more[job] = more.get(job, 0) + then - now
-    for job, count in more.items():
+                more[holder] = more.get(holder, 0) + then - now
+    for holder, count in more.items():
         if room + count >= needed:
-            yield job
+            yield holder
 
 
 def _holders_of_quota(waiting: ExplainedJob) -> Iterator[JobState]:

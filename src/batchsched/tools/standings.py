@@ -237,6 +237,8 @@ class Standings:
             blockers = tuple(self._blockers(job, counts, waiting))
         is_ready = counts.has_minimum(Counting.READY)
         state = self._state(job, tasks, waiting, blockers, is_ready=is_ready)
+        if state is JobStatus.STARTS and (refused := self._refused(job)) is not None:
+            state, blockers = JobStatus.REFUSED, (refused,)
         runs = sum(count for status, count in tasks.items() if status.occupies)
         if not waiting and state is JobStatus.RUNNING:
             blockers = ()
@@ -256,6 +258,18 @@ class Standings:
             needed=counts.needed,
             running=self._running(job) if runs else "",
         )
+
+    def _refused(self, job: JobInfo) -> Blocker | None:
+        """Return what a job that would start waits for, by the word of its scheduler."""
+        facts = self._facts.get(job.uid)
+        said = None if facts is None else facts.refusal
+        if said is None:
+            return None
+        why = (said.message or said.reason or "it cannot place it").strip().removesuffix(".")
+        places = [self._starting[t.uid] for t in job.tasks if t.uid in self._starting]
+        text = f"{said.who} refuses it: {why}; by the rules here it would start now: "
+        text += f"{_tasks(len(places))} on {_names(places)}"
+        return Blocker(state=JobStatus.REFUSED, name=said.who, text=text)
 
     def _state(
         self,
@@ -509,10 +523,25 @@ class Standings:
     def _by_reason(self, job: JobInfo, state: JobStatus, reason: PendingReason) -> Blocker:
         if state is JobStatus.QUOTA:
             name = job.queue if reason.refusal is None else reason.refusal.queue or job.queue
-            text = _quota_text(name, reason)
+            text = self._guaranteed(reason) or _quota_text(name, reason)
             return _blocker(state, name, text if name in text else f"queue {name}: {text}", None)
         until = None if reason.plan is None else reason.plan.start
         return _blocker(state, "", reason.detail or reason.text, until)
+
+    def _guaranteed(self, reason: PendingReason) -> str:
+        """Return that other queues' guarantees leave too little; empty: something else does."""
+        excess = None if reason.refusal is None else reason.refusal.excess
+        queue = None if excess is None else self._queues.get(excess.queue)
+        if excess is None or queue is None:
+            return ""
+        name, most = excess.dimension, excess.most
+        limit = None if queue.limit is None else queue.limit.get(name)
+        kept = sum(q.guarantee.get(name) for q in self._queues.values() if q is not queue)
+        total = sum(node.allocatable.get(name) for node in self._snapshot.nodes)
+        if not kept or (limit is not None and limit <= most) or most + kept < total:
+            return ""
+        would, others, there = (amount_text(name, n) for n in (excess.would_hold, kept, total))
+        return f"queue {queue.name} would hold {would}, and others guarantee {others} of {there}"
 
     def _without_reason(self, job: JobInfo) -> str:
         """Return why a job waits of whose tasks the result says nothing."""
