@@ -21,7 +21,7 @@ HASH_SEEDS = ["1", "4711", "random"] if NIGHTLY else ["4711"]
 THIS_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-OF_EACH_FILE = 30 if NIGHTLY else 10
+OF_EACH_FILE = 30 if NIGHTLY else 5
 """How many golden cases are decided."""
 
 

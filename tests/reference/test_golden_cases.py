@@ -8,8 +8,8 @@ from tests.support import golden as check
 pytestmark = pytest.mark.slow
 
 # All cases pass; a sample keeps the tests short.
-EVERY = 10
-EVERY_LARGE = 40
+SAMPLE = slice(None, None, 10)
+SAMPLE_OF_LARGE = slice(13, None, 24)  # all actions; the first case takes five times as long
 IN_ORDER_OF_BINDING = ("backfill.jsonl.gz", "reserve.jsonl.gz")
 # In these, a gang that lost tasks is completed before others start, which their order of binding
 # does not show: of all cases, only those with other decisions were written anew.
@@ -18,8 +18,8 @@ BROKEN_GANG_BINDS_FIRST = {"backfill-00130", "backfill-00140", "backfill-00181",
 
 @pytest.mark.parametrize("path", check.golden_files(), ids=lambda path: path.name)
 def test_the_reference_decides_as_the_golden_cases_do(path):
-    every = EVERY_LARGE if path.name.startswith("medium") else EVERY
-    for case in list(check.load_cases(path))[::every]:
+    sample = SAMPLE_OF_LARGE if path.name.startswith("medium") else SAMPLE
+    for case in list(check.load_cases(path))[sample]:
         snapshot = check.snapshot_of(case)
         result = reference_schedule(snapshot, case["conf"])
         assert check.differences(case, result, snapshot) == [], case["name"]

@@ -91,22 +91,31 @@ def module_named(name: str) -> Module | None:
     return None
 
 
-def reached(module: Module, node: ast.AST, seen: set[tuple[int, str]]) -> str | None:
-    """Return an internal name that a piece of code uses, also by way of what it calls, or None."""
-    used: list[str] = []
+@cache
+def uses(node: ast.AST) -> tuple[str | None, tuple[str, ...]]:
+    """Return a private attribute that a piece of code reads, or None, and the names it uses."""
+    used: dict[str, None] = {}
     for each in ast.walk(node):
         if isinstance(each, ast.Name):
-            used.append(each.id)
+            used[each.id] = None
         elif isinstance(each, ast.arg):
-            used.append(each.arg)  # a fixture
+            used[each.arg] = None  # a fixture
         elif (
             isinstance(each, ast.Attribute)
             and each.attr.startswith("_")
             and not each.attr.endswith("_")  # `__eq__`, and `_repr_html_` of notebooks
             and not (isinstance(each.value, ast.Name) and each.value.id in ("self", "cls"))
         ):
-            return f"._{each.attr.lstrip('_')}"
-    for name in dict.fromkeys(used):
+            return f"._{each.attr.lstrip('_')}", ()
+    return None, tuple(used)
+
+
+def reached(module: Module, node: ast.AST, seen: set[tuple[int, str]]) -> str | None:
+    """Return an internal name that a piece of code uses, also by way of what it calls, or None."""
+    private, used = uses(node)
+    if private is not None:
+        return private
+    for name in used:
         found = reached_by_name(module, name, seen)
         if found is not None:
             return found

@@ -10,9 +10,11 @@ A doctest run may import this module: it does nothing until it is run.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 BEGIN = """\
@@ -106,40 +108,49 @@ NO_FACTORIES = {
 """What may not be registered, and why."""
 
 
-def complaints(source: str, folder: Path) -> dict[str, bool]:
-    """Return whether each type checker complains about a module."""
-    file = folder / "mine.py"
-    file.write_text(source, encoding="utf-8")
-    (folder / "pyrightconfig.json").write_text(
-        '{"typeCheckingMode": "strict", "reportUnusedImport": false}', encoding="utf-8"
-    )
-    commands = {
-        "mypy": ["mypy", "--strict", "--no-error-summary", str(file)],
-        "pyright": ["pyright", "--project", str(folder)],
-    }
-    return {
-        name: subprocess.run(command, capture_output=True, cwd=folder, check=False).returncode != 0
-        for name, command in commands.items()
-    }
+CHECKERS = {
+    "mypy": ("mypy", "--strict", "--no-error-summary", "."),
+    "pyright": ("pyright", "--project", "."),
+}
+
+
+def complaints(sources: Sequence[str]) -> dict[str, set[int]]:
+    """Return for each type checker the numbers of the modules that it complains about."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        for number, source in enumerate(sources):
+            (folder / f"mine_{number}.py").write_text(source, encoding="utf-8")
+        (folder / "pyrightconfig.json").write_text(
+            '{"typeCheckingMode": "strict", "reportUnusedImport": false}', encoding="utf-8"
+        )
+        found: dict[str, set[int]] = {}
+        for name, command in CHECKERS.items():
+            done = subprocess.run(command, capture_output=True, cwd=folder, text=True, check=False)
+            lines = re.findall(r"mine_(\d+)\.py:\d+.*\berror\b", done.stdout)
+            found[name] = {int(number) for number in lines}
+            if not lines and done.returncode != 0:
+                raise RuntimeError(f"{name}: {done.stdout}{done.stderr}")
+    return found
 
 
 def main() -> int:
     """Check, print what is wrong, and return the exit status."""
+    right = [(points, REGISTERED) for points in RIGHT] + [(POINTS, each) for each in FACTORIES]
+    wrong = [(mistake, points, REGISTERED) for mistake, points in WRONG.items()]
+    wrong += [(mistake, POINTS, each) for mistake, each in NO_FACTORIES.items()]
+    plugins = [*right, *((points, registered) for _, points, registered in wrong)]
+    sources = [
+        BEGIN.replace("{points}", points).replace("{registered}", registered)
+        for points, registered in plugins
+    ]
     problems: list[str] = []
-    with tempfile.TemporaryDirectory() as temporary:
-        right = [(points, REGISTERED) for points in RIGHT] + [(POINTS, each) for each in FACTORIES]
-        for points, registered in right:
-            source = BEGIN.replace("{points}", points).replace("{registered}", registered)
-            for checker, complains in complaints(source, Path(temporary)).items():
-                if complains:
-                    problems.append(f"{checker} complains about {points}, {registered}")
-        wrong = [(mistake, points, REGISTERED) for mistake, points in WRONG.items()]
-        wrong += [(mistake, POINTS, each) for mistake, each in NO_FACTORIES.items()]
-        for mistake, points, registered in wrong:
-            source = BEGIN.replace("{points}", points).replace("{registered}", registered)
-            for checker, complains in complaints(source, Path(temporary)).items():
-                if not complains:
-                    problems.append(f"{checker} does not notice {mistake}: {points}, {registered}")
+    for checker, found in complaints(sources).items():
+        for number, (points, registered) in enumerate(right):
+            if number in found:
+                problems.append(f"{checker} complains about {points}, {registered}")
+        for number, (mistake, points, registered) in enumerate(wrong, len(right)):
+            if number not in found:
+                problems.append(f"{checker} does not notice {mistake}: {points}, {registered}")
     for problem in problems:
         print(problem)
     print(f"{len(right)} right and {len(wrong)} wrong plugins: {len(problems)} problems")
