@@ -1,11 +1,11 @@
 """``python -m benchmarks.simulator``: what the simulator costs, as ratios in one run.
 
 List policies on a pool beside a plain event loop, the library's scheduler with the action plan on
-one node and with gangs on many, and the cost of an event on a long workload beside that on a tenth
-of it. The log is KTH-SP2 if the folder in BATCHSCHED_TRACES has it, otherwise a generated
-one. Start times are compared: pool and scheduler must agree, and on the generated log also
-with the digests here. Processor time of this process; runs that are compared alternate, and the
-least counts.
+one node and with gangs on many, the cost of an event on a long workload beside that on a tenth of
+it, and that of a job while the queue grows. The log is KTH-SP2 if the folder in BATCHSCHED_TRACES
+has it, otherwise a generated one. Start times are compared: pool and scheduler must agree, and on
+the generated log also with the digests here. Processor time of this process; runs that are compared
+alternate, and the least counts.
 """
 
 from __future__ import annotations
@@ -121,6 +121,20 @@ def growth(events: int, policy: Policy, rounds: int) -> None:
     )
 
 
+def backlog(jobs: int) -> None:
+    """Print what a job costs while the queue grows, and in a third of it."""
+    long = generate(jobs=jobs, nodes=1024, seed=1, load=1.5)
+    for workload in (long.first(jobs // 3), long):
+        began = process_time()
+        run = simulate(workload, Easy())
+        time = process_time() - began
+        waiting = max(run.series()["queued"])
+        print(
+            f"{run.policy}: {len(workload):,} jobs, up to {waiting:,.0f} of them waiting: "
+            f"{time / len(workload) * 1e6:.1f} us each"
+        )
+
+
 def log_of(folder: str | None) -> tuple[str, Workload]:
     """Return the name of the log that is measured, and the log."""
     if folder is None:
@@ -137,14 +151,20 @@ def digest_of(run: Run) -> str:
 
 
 def pool(name: str, workload: Workload, rounds: int) -> bool:
-    """Print the cost of list policies beside a plain loop; return whether starts are right."""
+    """Print the cost of list policies beside a plain loop, and of EASY in the general engine.
+
+    Returns:
+        Whether starts are right.
+    """
     policies = (Easy(), Conservative())
-    plain, *times = least(
+    plain, general, *times = least(
         rounds,
         lambda: plain_easy(workload),
+        lambda: simulate(workload, Easy(), engine="general"),
         *(lambda policy=policy: simulate(workload, policy) for policy in policies),
     )
     print(f"{name}, {len(workload):,} jobs: plain loop {plain:.2f} s", end="")
+    print(f", EASY in the general engine {general:.2f} s ({general / plain:.2f} times)", end="")
     is_right = True
     for policy, time in zip(policies, times, strict=True):
         print(f", {policy} {time:.2f} s ({time / plain:.2f} times)", end="")
@@ -186,6 +206,7 @@ def main(given: Sequence[str] | None = None) -> int:
     is_right &= scheduler(name, workload, arguments.jobs, (1, 100))
     for policy in (Fcfs(), Easy()):
         growth(arguments.events, policy, arguments.rounds)
+    backlog(arguments.events // 4)
     return int(not is_right)
 
 

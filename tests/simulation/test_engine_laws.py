@@ -53,6 +53,7 @@ from batchsched.simulation import (
     Wake,
     Workload,
     failures,
+    generate,
     simulate,
 )
 
@@ -516,3 +517,22 @@ def test_a_policy_decides_the_same_on_a_pool_as_on_its_nodes(workload: Workload)
         NodeInfo(name=f"n{index}", allocatable=cpus(1)) for index in range(workload.machine.nodes)
     ]
     assert simulate(workload, Newest()).jobs == simulate(workload.on(nodes=nodes), Newest()).jobs
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Easy(),
+        Easy(backfill="shortest"),
+        Easy(predictor=LastTwo(), corrector=Doubling(), on_arrival="if-it-fits"),
+    ],
+    ids=str,
+)
+def test_a_queue_of_many_hundreds_changes_no_decision(policy: Policy) -> None:
+    workload = generate(jobs=1200, nodes=64, seed=1, load=20)
+    fast, general = (
+        simulate(workload, policy, engine=engine)  # type: ignore[arg-type]
+        for engine in ("fast", "general")
+    )
+    assert max(fast.series()["queued"]) > 500
+    assert fast.jobs["start"] == general.jobs["start"]

@@ -6,7 +6,7 @@ A policy's scheduler keeps the queue; the pool keeps the running jobs and the cl
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf, nextafter
 from typing import Final, Protocol
@@ -386,6 +386,63 @@ class InOrder:
         return f"its {self._pool.size[job]} processors cannot be placed even on an empty machine"
 
 
+class _BySize:
+    """A long queue by size, so that a pass looks at few of the jobs that may not start."""
+
+    def __init__(self, pool: Pool, jobs: Iterable[int], *, shortest_first: bool) -> None:
+        self._pool = pool
+        self._shortest_first = shortest_first
+        self.number = dict[int, int]()
+        """The place of each job in the order of arrivals."""
+        self._last = 0
+        self._alike = dict[int, dict[float, list[tuple[int, int]]]]()
+        """By size and estimate: number and job, in order."""
+        self._estimates = dict[int, list[float]]()
+        """By size: the estimates of its jobs, sorted."""
+        for job in jobs:
+            self.add(job)
+
+    def add(self, job: int) -> None:
+        self._last = self.number[job] = number = self._last + 1
+        size, estimate = self._pool.size[job], self._pool.estimate[job]
+        alike = self._alike.setdefault(size, {})
+        if estimate not in alike:
+            alike[estimate] = []
+            insort(self._estimates.setdefault(size, []), estimate)
+        alike[estimate].append((number, job))
+
+    def remove(self, job: int) -> None:
+        size, estimate = self._pool.size[job], self._pool.estimate[job]
+        jobs, estimates = self._alike[size][estimate], self._estimates[size]
+        del jobs[bisect_left(jobs, (self.number.pop(job), job))]
+        if not jobs:
+            del self._alike[size][estimate], estimates[bisect_left(estimates, estimate)]
+        if not estimates:
+            del self._alike[size], self._estimates[size]
+
+    def first(self, shadow: float, extra: int) -> int | None:
+        """Return the first job that may start now; None: there is none. O(sizes x estimates)."""
+        now, free = self._pool.now, self._pool.free
+        best: tuple[float, tuple[int, int]] | None = None
+        for size, estimates in self._estimates.items():
+            if size > free:
+                continue
+            alike = self._alike[size]
+            for estimate in estimates:
+                if size > extra and now + estimate > shadow:
+                    break
+                found = (estimate if self._shortest_first else 0, alike[estimate][0])
+                if best is None or found < best:
+                    best = found
+                if self._shortest_first:
+                    break
+        return None if best is None else best[1][1]
+
+
+_LONG: Final = 400
+"""From how many waiting jobs on a queue is kept by size, too."""
+
+
 class EasyScheduler:
     """EASY backfilling; what it finds is valid until something but arrivals and time changes."""
 
@@ -400,11 +457,14 @@ class EasyScheduler:
         self._changed = True
         self._shadow: float = 0
         self._extra = 0
+        self._by_size: _BySize | None = None
 
     def arrived(self, job: int) -> bool:
         """Put a job into the queue; return whether to decide."""
         self._queue.append(job)
         self._new.append(job)
+        if self._by_size is not None:
+            self._by_size.add(job)
         return not self._only_if_it_fits or self._pool.size[job] <= self._pool.free
 
     def released(self, job: int) -> None:  # noqa: ARG002
@@ -423,6 +483,11 @@ class EasyScheduler:
             self._changed = not queue
             if queue:
                 self._reserve(queue[0])
+            if len(queue) > _LONG:
+                self._new = []
+                self._backfill_by_size()
+                return
+            self._by_size = None
             candidates = queue[1:]
         else:
             # All others failed before with at least as many processors and as much time.
@@ -443,14 +508,35 @@ class EasyScheduler:
                 gone.add(job)
                 if not pool.free:
                     break
-        if gone:
+        if self._by_size is not None:
+            for job in gone:
+                self._remove(self._by_size, job)
+        elif gone:
             queue[:] = [job for job in queue if job not in gone]
+
+    def _backfill_by_size(self) -> None:
+        pool, by_size = self._pool, self._by_size
+        if by_size is None:
+            by_size = _BySize(pool, self._queue, shortest_first=self._shortest_first)
+            self._by_size = by_size
+        while pool.free and (job := by_size.first(self._shadow, self._extra)) is not None:
+            if pool.now + pool.estimate[job] > self._shadow:
+                self._extra -= pool.size[job]
+            pool.start(job)
+            self._remove(by_size, job)
+
+    def _remove(self, by_size: _BySize, job: int) -> None:
+        number = by_size.number
+        del self._queue[bisect_left(self._queue, number[job], key=number.__getitem__)]
+        by_size.remove(job)
 
     def _start_in_order(self) -> None:
         pool, queue = self._pool, self._queue
         first = 0
         while first < len(queue) and pool.size[queue[first]] <= pool.free:
             pool.start(queue[first])
+            if self._by_size is not None:
+                self._by_size.remove(queue[first])
             first += 1
         del queue[:first]
 
