@@ -561,7 +561,7 @@ class _Simulation:
         """Carry out decisions as one step: first what is given back, then what is taken."""
         state, who = self._state, self._who
         taking: list[tuple[Start | Resize, Job, Holding | None]] = []
-        touched = dict[int, str]()
+        touched: dict[int, str] = {}
         for each in decisions:
             if isinstance(each, Wake):
                 self._wake(each.at)

@@ -320,7 +320,9 @@ class _Backfilling:
         self._started: list[JobId] = []
 
     def decide(self, view: View, /) -> Iterator[Decision]:
-        policy, only_came = self._policy, all(each.kind == "arrival" for each in view.causes)
+        policy, only_came = self._policy, True
+        for each in view.causes:
+            only_came = only_came and each.kind == "arrival"
         if only_came and policy.on_arrival == "if-it-fits" and not self._any_fits(view):
             return
         waiting: Sequence[WaitingJob]
@@ -337,7 +339,8 @@ class _Backfilling:
                 self._profile = None
                 return
             profile = view.profile()
-        tried, depth, started = 0, policy.depth, list[JobId]()
+        tried, depth = 0, policy.depth
+        started: list[JobId] = []
         while tried < len(waiting) and promised < depth:
             job = waiting[tried]
             tried += 1

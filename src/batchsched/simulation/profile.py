@@ -49,13 +49,14 @@ class _Steps:
             self.times = [*compress(times, last)]
             self.free = [[*compress(column, last)] for column in self.free]
 
-    def forget_before(self, now: float) -> None:
-        """Drop the steps before now."""
+    def forget_before(self, now: float) -> bool:
+        """Drop the steps before now; return whether there were any."""
         past = bisect_right(self.times, now) - 1
         del self.times[:past]
         for column in self.free:
             del column[:past]
         self.times[0] = now
+        return past > 0
 
     def room(self, kind: Kind, start: float, end: float, most: int) -> int:
         """Return how many of `most` such tasks fit at every time from start until end."""
@@ -131,9 +132,9 @@ class Profile:
         self._free_now = sum([node.free[0] for node in self._open])
         self._limited = state.books.has_limits
         self._reserved = state.books.has_reservations
-        self._steps = dict[int, _Steps]()
-        self._tasks = dict[int, int]()
-        self._failed = dict[Shape, float]()
+        self._steps: dict[int, _Steps] = {}
+        self._tasks: dict[int, int] = {}
+        self._failed: dict[Shape, float] = {}
         """For how long tasks that are alike do not fit from now on: since that was found, nothing
         was given back."""
 
@@ -228,7 +229,6 @@ class Profile:
         """
         state = self._state
         now = self._now = state.now
-        self._failed.clear()
         if self._limited or (state.running and state.running[0][0] <= now):
             return False
         for each in started:
@@ -238,8 +238,8 @@ class Profile:
         self._free_now = 0
         for node in self._open:
             steps = self._steps.get(node.index)
-            if steps is not None:
-                steps.forget_before(now)
+            if steps is not None and steps.forget_before(now):
+                self._failed.clear()
             self._free_now += node.free[0] if steps is None else steps.free[0][0]
         return True
 

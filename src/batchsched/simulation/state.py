@@ -579,8 +579,14 @@ class SimulationState:
         return tuple(merged)
 
     def counted(self, job: Job, pairs: Pairs, who: str) -> list[tuple[int, int, int]]:
-        """Return node, kind and number of the tasks that pairs of a node and a number mean."""
+        """Return node, kind and number of the tasks that pairs of a node and a number mean.
+
+        Jobs of processors may hold more, such as the rest of a whole node.
+        """
         named, shape = self.books.named, job.shape
+        if len(shape.runs) == 1 and not shape.source:
+            only = shape.runs[0][0]
+            return [(named[name], only, count) for name, count in pairs]
         found: list[tuple[int, int, int]] = []
         runs = iter(shape.runs)
         kind, left = next(runs)
@@ -591,10 +597,8 @@ class SimulationState:
                 if not left:
                     kind, left = next(runs, (kind, 0))
                     if not left:
-                        if shape.source:
-                            most = f"more than the {shape.most} tasks that may run"
-                            raise self.error(who, job, f"was given {most}")
-                        left = wanted  # what is held besides, such as the rest of a whole node
+                        most = f"more than the {shape.most} tasks that may run"
+                        raise self.error(who, job, f"was given {most}")
                 part = min(left, wanted)
                 found.append((node, kind, part))
                 left -= part
@@ -727,15 +731,15 @@ class SimulationState:
 
     def _note_pieces(self, job: Job, holding: Holding) -> None:
         kinds = job.shape.kinds
-        on_node: dict[int, list[int]] = {}
+        on_node: dict[int, tuple[int, tuple[int, ...]]] = {}
         for (node, kind), count in holding.counts.items():
-            held = [*[amount * count for amount in kinds[kind].hold], count]
-            before = on_node.get(node)
-            on_node[node] = held if before is None else [*map(add, before, held)]
-        self.pieces += [
-            (job.index, job.held_since, self.now, node, held[-1], tuple(held[:-1]))
-            for node, held in on_node.items()
-        ]
+            tasks, held = count, tuple([amount * count for amount in kinds[kind].hold])
+            if node in on_node:
+                more, others = on_node[node]
+                tasks, held = tasks + more, tuple(map(add, held, others))
+            on_node[node] = (tasks, held)
+        for node, (tasks, held) in on_node.items():
+            self.pieces.append((job.index, job.held_since, self.now, node, tasks, held))
 
     def take(self, job: Job, after: Holding, before: Holding | None, who: str) -> None:
         """Take on the nodes what a job gets beside what it has.
