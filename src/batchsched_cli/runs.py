@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
@@ -73,6 +74,8 @@ _SHOWN_PROBLEMS = 3
 _SWF_FIELDS = 18
 _SIDE_BY_SIDE = 4
 """Up to so many policies stand beside one another, more below one another."""
+_BAR = 30
+"""The width of the bar that shows how far a simulation is."""
 _READERS = {
     ("timestamp", "duration", "num_gpus", "cluster"): read_philly,
     ("job_id", "submit_time", "duration", "gpu_num", "vc", "user"): read_helios,
@@ -109,7 +112,7 @@ def simulate_answer(question: Question) -> Answer:
     if not len(workload):
         raise UsageError(f"{path}: no job is left", *notes)
     wanted = _metrics(question, [simulate(workload.first(1), each) for each in policies.values()])
-    runs = {name: simulate(workload, policy) for name, policy in policies.items()}
+    runs = {name: _simulated(name, workload, policy) for name, policy in policies.items()}
     figures = {name: run.metrics() for name, run in runs.items()}
     if out is not None:
         question.write(out, _content(out, runs))
@@ -127,6 +130,21 @@ def simulate_answer(question: Question) -> Answer:
         "notes": notes,
     }
     return Answer(0, (Line(_best(workload, figures)), table), data)
+
+
+def _simulated(name: str, workload: Workload, policy: Policy) -> Run:
+    """Simulate; where errors go to a terminal, show meanwhile how far it is."""
+    if not sys.stderr.isatty():
+        return simulate(workload, policy)
+
+    def show(ended: int, jobs: int) -> None:
+        bar = "#" * (ended * _BAR // max(jobs, 1))
+        text = f"{name} [{bar:<{_BAR}}] {ended:,} of {counted(jobs, 'job')}"
+        print(f"\r{text:<79}", end="", file=sys.stderr, flush=True)
+
+    run = simulate(workload, policy, progress=show)
+    print(f"\r{'':<79}\r", end="", file=sys.stderr, flush=True)
+    return run
 
 
 def _best(workload: Workload, figures: Mapping[str, Metrics]) -> str:

@@ -3,18 +3,20 @@
 import csv
 import gzip
 import json
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.program.test_changes import CLUSTER, job
 from tests.support import dumps
-from tests.support.program import run
+from tests.support.program import Terminal, run
 
 from batchsched import Scheduler, SchedulerConfig
 from batchsched.live import JobArrived
 from batchsched.simulation import Conservative, Easy, Fcfs, read_swf, simulate
 from batchsched.tools import Record, Recorder
+from batchsched_cli.program import main
 
 LOG = [
     "; MaxProcs: 4",
@@ -53,6 +55,15 @@ def test_metrics_are_those_of_the_library(log):
         expected = dict(simulate(workload, policy).metrics())
         assert data["policies"][name] == {"policy": str(policy), **expected}
     assert data["jobs"] == 3
+
+
+def test_a_bar_shows_on_a_terminal_how_far_a_simulation_is(log, monkeypatch):
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    assert main(["simulate", str(log), "--policy", "easy"]) == 0
+    drawn, erased = shown.getvalue().split("\r")[1:3]
+    assert drawn.strip() == f"easy [{'#' * 30}] 3 of 3 jobs"
+    assert erased.isspace()
 
 
 def test_policies_and_metrics_may_be_chosen(log):

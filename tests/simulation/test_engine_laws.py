@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import inf, nextafter
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from batchsched import JobInfo, NodeInfo, Resource, SchedulerConfig, TaskInfo
 from batchsched.simulation import (
     After,
+    ByDistance,
     Checkpoint,
     Conservative,
     Consolidated,
@@ -183,7 +185,7 @@ def test_no_node_holds_more_than_it_has_or_while_it_is_down_or_for_others(
             assert sum(held) <= capacity[0]
         for job, start, end, *_ in here:
             for node, since, until in nodes.down:
-                assert node != index or end <= since or start >= until
+                assert node != index or end <= since or start >= (inf if until is None else until)
             for one in given_["reservations"]:
                 if nodes.names[index] in one.nodes and workload.ids[job] not in one.jobs:
                     assert end <= one.start or start >= one.end
@@ -230,8 +232,9 @@ LISTED: list[Policy] = [
     Conservative(predictor=Perfect()),
     Srtf(),
     Srsf(placement=None),
+    Srtf(event_cost=ByDistance(1, 2, 3)),
     LeastAttainedService(limits=(2, 9)),
-    LeastAttainedService(limits=(2, 9), demoted="ahead"),
+    LeastAttainedService(limits=(2, 9), demoted="ahead", event_cost=ByDistance(2, 2, 2)),
 ]
 
 
@@ -494,6 +497,23 @@ def test_what_backfilling_keeps_between_its_passes_changes_nothing(
         kept, other = (simulate(workload, one, **given_) for one in (policy, anew))
         assert kept.jobs == other.jobs
         assert kept.placements() == other.placements()
+
+
+@any_policy
+@settings(max_examples=8)
+@given(world=worlds())
+def test_what_is_written_is_read_back_as_it_was(
+    policy: Policy, world: tuple[Workload, dict[str, Any]]
+) -> None:
+    workload, given_ = world
+    written = json.loads(json.dumps(workload.to_dict(), allow_nan=False))
+    assert Workload.from_dict(written) == workload
+    run = simulate(workload, policy, **given_)
+    written = json.loads(json.dumps(run.to_dict(), allow_nan=False))
+    again = Run.from_dict(written)
+    assert again.to_dict() == written
+    assert (again.jobs, again.metrics(), str(again)) == (run.jobs, run.metrics(), str(run))
+    assert (again.placements(), again.nodes()) == (run.placements(), run.nodes())
 
 
 class Newest(Policy):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from batchsched.errors import UnknownNameError
+from batchsched.errors import SerialisationError, UnknownNameError
 from batchsched.simulation import (
     Checkpoint,
     Consolidated,
@@ -428,3 +428,31 @@ def test_an_empty_workload_gives_an_empty_run() -> None:
     assert run.series()["time"] == []
     assert run.jobs["id"] == []
     assert "0 jobs on 3 processors" in str(run)
+
+
+def test_a_run_that_was_read_back_tells_what_it_cannot_do_and_what_is_wrong() -> None:
+    jobs = [Job(id=1, submit=0, run=5, processors=1, requested=9)]
+    written = simulate(Workload(jobs).on(nodes=1), Easy()).to_dict()
+    with pytest.raises(SimulationError, match=r"policy: only the name of 'EASY .*' is known"):
+        Run.from_dict(written).tie_sensitivity()
+    outcome = {**written["outcome"], "unfinished": [[7, "x"]], "engin": "fast"}  # type: ignore[dict-item]
+    with pytest.raises(SimulationError) as raised:
+        Run.from_dict({**written, "runs": "5", "outcome": outcome})
+    assert [fault.path for fault in raised.value.faults] == ["runs", "outcome.engin"]
+    del outcome["engin"]
+    with pytest.raises(SimulationError) as raised:
+        Run.from_dict({**written, "runs": [5, 6], "outcome": outcome})
+    assert [str(fault) for fault in raised.value.faults] == [
+        "runs: expected one for each of 1 jobs, got 2",
+        "outcome.unfinished: expected numbers of jobs, got 7",
+    ]
+
+
+def test_costs_of_ones_own_cannot_be_written() -> None:
+    class Own:
+        def seconds(self, *_: object) -> float:
+            return 1
+
+    job = Job(id=1, submit=0, run=5, processors=1, checkpoint=Checkpoint(restart=Own()))
+    with pytest.raises(SerialisationError, match=r"jobs\[1\].checkpoint.restart: .*Own.* cannot"):
+        Workload([job]).to_dict()

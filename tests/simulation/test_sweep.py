@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -73,7 +75,9 @@ def test_the_result_is_the_same_whatever_runs_it(seeds: dict[str, Workload]) -> 
     assert sweep(policies=POLICIES, variants=seeds, executor=Backwards()).rows == here.rows
 
 
-def test_two_workers_of_a_dask_cluster_give_the_same_result(seeds: dict[str, Workload]) -> None:
+def test_a_dask_cluster_gives_the_same_table_though_a_worker_is_killed(
+    seeds: dict[str, Workload],
+) -> None:
     distributed = pytest.importorskip(
         "distributed", reason="dask.distributed is not installed: NO cluster runs a sweep"
     )
@@ -83,8 +87,17 @@ def test_two_workers_of_a_dask_cluster_give_the_same_result(seeds: dict[str, Wor
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
     )
     with cluster, distributed.Client(cluster) as client:
-        assert len(client.scheduler_info()["workers"]) == 2
-        table = sweep(policies=POLICIES, variants=few, executor=client.get_executor())
+        first, _ = client.run(os.getpid).values()
+        killed: list[Row] = []
+
+        def kill(row: Row) -> None:
+            if not killed:
+                os.kill(first, signal.SIGKILL)
+            killed.append(row)
+
+        table = sweep(policies=POLICIES, variants=few, executor=client.get_executor(), on_row=kill)
+        assert first not in client.run(os.getpid).values()
+    assert len(killed) == len(table.rows)
     assert table.rows == sweep(policies=POLICIES, variants=few).rows
 
 

@@ -447,6 +447,39 @@ class Items:
         return {"type": "array", "items": self.item.schema(definitions)}
 
 
+class Fixed:
+    """A tuple with a shape for each position, written as a list."""
+
+    __slots__ = ("shapes",)
+
+    def __init__(self, shapes: tuple[Shape, ...]) -> None:
+        self.shapes = shapes
+
+    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+        """Return a value as plain data; see `Shape`."""
+        both = zip(self.shapes, cast("tuple[object, ...]", value), strict=True)
+        return [shape.write(item, derived=derived) for shape, item in both]
+
+    def read(self, given: object, path: str, reading: Reading, /) -> object:
+        """Return the value that plain data represents; see `Shape`."""
+        items = list(items_in(given)) if is_list(given) else []
+        if len(items) != len(self.shapes):
+            reading.refuse(path, expected(f"a list of {len(self.shapes)}", given))
+            return NOTHING
+        both = enumerate(zip(self.shapes, items, strict=True))
+        found = tuple(shape.read(item, f"{path}[{at}]", reading) for at, (shape, item) in both)
+        return NOTHING if NOTHING in found else found
+
+    def is_read_from(self, given: object, /) -> bool:
+        """Return whether plain data appears to have this shape."""
+        return is_list(given)
+
+    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return a JSON Schema; see `Shape`."""
+        shapes: list[JsonValue] = [shape.schema(definitions) for shape in self.shapes]
+        return {"type": "array", "prefixItems": shapes, "minItems": len(shapes), "items": False}
+
+
 class Named:
     """A mapping of strings to values of one shape, written as an object in order of key."""
 
@@ -656,6 +689,10 @@ def shape_of(annotation: object) -> Shape:
         return _shape_of_class(annotation)
     if origin is tuple and (arguments[1:] == (Ellipsis,) or len({*arguments}) == 1):
         return Items(shape_of(arguments[0]))
+    if origin is tuple:
+        return Fixed(tuple(map(shape_of, arguments)))
+    if origin is Sequence:
+        return Items(shape_of(arguments[0]))
     if origin is Mapping or (isinstance(origin, type) and issubclass(origin, Mapping)):
         key, item = arguments
         return Named(shape_of(item)) if key is str else Pairs(shape_of(key), shape_of(item))
@@ -695,9 +732,10 @@ class Format(Generic[ValueT]):
         version: int,
         error: type[FaultsError],
         derived: Mapping[type, Sequence[str]] | None = None,
+        name: str | None = None,
     ) -> None:
         self._kind = kind
-        self._name = f"batchsched.{kind.__name__}"
+        self._name = f"batchsched.{name or kind.__name__}"
         self._version = version
         self._error = error
         self._derived = derived

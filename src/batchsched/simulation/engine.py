@@ -170,7 +170,7 @@ class _Simulation:
         self._ends: list[float | None] = [None] * count
         self._endings = dict[int, str]()
         self._down_since = dict[int, float]()
-        self._down: list[tuple[int, float, float]] = []
+        self._down: list[tuple[int, float, float | None]] = []
         self._events: list[tuple[float, int, int, int, int, int]] = []
         self._sequence = count
         seed = settings.ties.seed
@@ -690,7 +690,7 @@ class _Simulation:
             overhead[job.index] = at_or_after(job.overhead)
             predicted[job.index] = job.first_estimate
             stops[job.index] = job.stops
-        down = [*self._down, *((node, since, inf) for node, since in self._down_since.items())]
+        down = [*self._down, *((node, since, None) for node, since in self._down_since.items())]
         books = state.books
         parents = getattr(self._decider, "queue_parents", dict[str, str])
         return Outcome(
@@ -713,7 +713,7 @@ class _Simulation:
                 dimensions=books.dimensions,
                 capacity=tuple(node.capacity for node in books.nodes),
                 pieces=sorted(state.pieces, key=lambda each: (each[1], each[0], each[3], each[2])),
-                down=sorted(down),
+                down=tuple(sorted(down, key=lambda each: each[:2])),
             ),
             engine="general",
         )

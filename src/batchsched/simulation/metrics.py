@@ -370,8 +370,9 @@ def _of_machine(
                 held[place] += amount * seconds
     length: float = max(0, finish - begin)
     in_service: list[float] = [length] * len(nodes.names)
-    for node, start, end in nodes.down:
-        in_service[node] -= max(0, min(end, finish) - max(start, begin))
+    for node, start, up in nodes.down:
+        until = finish if up is None else min(up, finish)
+        in_service[node] -= max(0, until - max(start, begin))
     shares: list[float] = []
     for place, total in enumerate(held):
         there = fsum(
@@ -590,7 +591,8 @@ def node_rows(run: Record) -> Columns:
     in_service = [seconds] * len(nodes.names)
     failures = [0] * len(nodes.names)
     for node, start, end in nodes.down:
-        in_service[node] -= max(0, min(end, finish) - max(start, begin))
+        until = finish if end is None else min(end, finish)
+        in_service[node] -= max(0, until - max(start, begin))
         failures[node] += 1
     jobs: list[set[int]] = [set() for _ in nodes.names]
     held = [[0.0] * len(nodes.dimensions) for _ in nodes.names]

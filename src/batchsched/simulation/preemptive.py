@@ -275,6 +275,12 @@ class _Placer:
         self._machine = machine
         self._known = dict[JobId, _AnyJob]()
         self._ran: dict[JobId, Pairs] = {}
+        self._unpaid = dict[JobId, float]()
+        """What is left of the event costs of each job, in seconds."""
+        self._costs: dict[JobId, float] = {}
+        """What this pass costs each running job."""
+        self._starts_until = dict[JobId, float]()
+        """Until when the start of each running job takes at most; it is paid first."""
         self._before = 0.0
         facts = _Facts[JobId](
             lambda job: self._known[job].processors, self._remaining, self._served
@@ -288,8 +294,10 @@ class _Placer:
     def _remaining(self, each: JobId) -> float:
         job = self._known[each]
         if isinstance(job, WaitingJob):
-            return job.duration
-        return inf if job.expected_end is None else job.expected_end - self._now
+            return job.duration + self._unpaid.get(each, 0)
+        if job.expected_end is None:
+            return inf
+        return job.expected_end - self._now + self._costs.get(each, 0)
 
     def _served(self, each: JobId) -> float:
         return self._known[each].attained
@@ -307,6 +315,11 @@ class _Placer:
         for each in self._ran:
             if each in known:
                 order.served(each)
+        passed, policy, per_node = view.now - self._before, self._policy, self._machine.per_node
+        self._costs = {
+            each: min(policy.event_cost.seconds(job.processors, per_node, job.job.labels), passed)
+            for each, job in running.items()
+        }
         drained = {node.name for node in view.nodes if node.drained}
         fixed = {
             each: job.places
@@ -314,25 +327,27 @@ class _Placer:
             if drained and any(name in drained for name, _ in job.places)
         }
         self._ran = places = self._places(view, order.jobs(), running, fixed)
-        for each in running:
-            if each not in places:
+        for each, ran in running.items():
+            cost, where_next = self._costs[each], places.get(each)
+            if cost:
+                self._unpaid[each] = self._still_unpaid(each, view.now) + cost
+            if where_next is None:
                 yield Stop(each)
-        passed, policy, per_node = view.now - self._before, self._policy, self._machine.per_node
-        self._before = view.now
+            elif where_next != ran.places or cost:
+                yield Resize(each, where_next, cost or None)
         for each, where in places.items():
             job = known[each]
-            facts = job if isinstance(job, WaitingJob) else job.job
-            size, labels = facts.processors, facts.labels
             if isinstance(job, WaitingJob):
-                cost = policy.start_cost.seconds(size, per_node, labels)
-                yield Start(each, where, cost or None)
-                continue
-            cost = min(policy.event_cost.seconds(size, per_node, labels), passed)
-            if where != job.places:
-                yield Resize(each, where, cost or None)
-            elif cost:
-                yield Resize(each, where, cost)
+                cost = policy.start_cost.seconds(job.processors, per_node, job.labels)
+                self._starts_until[each] = view.now + cost
+                yield Start(each, where, cost + self._unpaid.get(each, 0) or None)
+        self._before = view.now
         yield Wake(order.placed(places, view.now))
+
+    def _still_unpaid(self, each: JobId, now: float) -> float:
+        """Return what a running job has not paid of its event costs since the pass before."""
+        since = max(self._before, self._starts_until.get(each, 0))
+        return max(0, self._unpaid.get(each, 0) - max(0, now - since))
 
     def _places(
         self,

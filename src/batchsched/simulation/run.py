@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Literal, cast
 
-from attrs import frozen
+from attrs import fields_dict, frozen
 
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import Fault
 from batchsched.model.immutable import kept_tuple
+from batchsched.model.serialisation import JsonValue
 from batchsched.model.validation.arguments import asked, checks_arguments
 from batchsched.model.validation.values import is_of, shown
 from batchsched.simulation.checks import JobId, SimulationError
@@ -41,6 +42,7 @@ from batchsched.simulation.scheduled import Scheduled
 from batchsched.simulation.settings import Engines, Passes, Progress, Settings, Ties
 from batchsched.simulation.work import Checkpoint
 from batchsched.simulation.workload import NO_MACHINE, Workload
+from batchsched.simulation.written import run_from_dict, run_to_dict
 
 
 @frozen(kw_only=True, slots=False, repr=False, eq=False)
@@ -196,6 +198,37 @@ class Run(Record):
         run time. If ids are names, jobs get numbers in order of submission.
         """
         return swf_lines(self)
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the run as dicts, lists, strings and numbers only, ready for JSON. O(size).
+
+        Of the policy only the name is written, and the function `progress` is not.
+
+        Raises:
+            SerialisationError: The `restart` of checkpoints is a class of your own.
+        """
+        return run_to_dict(self)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, object], /) -> Run:
+        """Create a run from the output of `to_dict`.
+
+        Metrics, tables and plots are the same; what would run again, such as `tie_sensitivity`,
+        raises a SimulationError.
+
+        Raises:
+            SimulationError: It cannot be read, was written by a newer version, or is invalid; all
+                faults at once.
+
+        >>> from batchsched.simulation import Easy, Job
+        >>> workload = Workload([Job(id=1, submit=0, run=60, processors=2)])
+        >>> run = simulate(workload.on(nodes=4), Easy())
+        >>> again = Run.from_dict(run.to_dict())
+        >>> again.jobs == run.jobs, str(again) == str(run)
+        (True, True)
+        """
+        record = run_from_dict(given)
+        return cls(**{name: getattr(record, name) for name in fields_dict(Record)})
 
     def __repr__(self) -> str:
         return f"<Run: {self.policy} on {self.workload!r}>"

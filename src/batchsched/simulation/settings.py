@@ -157,8 +157,8 @@ class NodesOfRun:
     """By node: what it offers in each dimension."""
     pieces: Sequence[Piece] = field(repr=False)
     """What jobs held, in order of start, job and node."""
-    down: Sequence[tuple[int, float, float]] = ()
-    """When nodes were out of service: index of the node, start, end (infinity: for ever)."""
+    down: Sequence[tuple[int, float, float | None]] = ()
+    """When nodes were out of service: index of the node, start, end (None: for ever)."""
 
 
 @frozen(kw_only=True)

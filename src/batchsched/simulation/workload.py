@@ -11,6 +11,7 @@ from attrs import field, frozen
 from batchsched.errors import Fault, SnapshotError, UnknownNameError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue
 from batchsched.model.immutable import gone_through, kept_in_order
+from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.arguments import asked, checks_arguments
 from batchsched.model.validation.values import (
@@ -638,6 +639,32 @@ class Workload:
         from batchsched.simulation.files import swf_lines_of_workload  # noqa: PLC0415 - a reader
 
         return swf_lines_of_workload(self)
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the workload as dicts, lists, strings and numbers only, ready for JSON. O(size).
+
+        Raises:
+            SerialisationError: The `restart` of checkpoints is a class of your own.
+
+        >>> workload = Workload([Job(id=1, submit=0, run=60, processors=2)])
+        >>> Workload.from_dict(workload.to_dict()) == workload
+        True
+        """
+        from batchsched.simulation.written import workload_to_dict  # noqa: PLC0415 - a writer
+
+        return workload_to_dict(self)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, object], /) -> Workload:
+        """Create a workload from the output of `to_dict`, validated like any other.
+
+        Raises:
+            WorkloadError: It cannot be read, was written by a newer version, or is invalid; all
+                faults at once.
+        """
+        from batchsched.simulation.written import workload_from_dict  # noqa: PLC0415 - a reader
+
+        return workload_from_dict(given)
 
     # Workloads derived from this one
 
