@@ -6,7 +6,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, compress, pairwise
 from math import inf, nextafter
-from operator import and_
 
 from batchsched.simulation.books import Kind, NodeBook, Pairs, Shape, Vector
 from batchsched.simulation.checks import JobId
@@ -78,7 +77,7 @@ class _Steps:
         fit: list[bool] = []
         for place, start, hold in kind.needs:
             enough = map((start + hold * (count - 1)).__le__, free[place])
-            fit = [*map(and_, fit, enough)] if fit else list(enough)
+            fit = [*map(min, fit, enough)] if fit else list(enough)
         fit.append(True)  # so that each search ends
         first = 0
         while (first := fit.index(True, first)) < len(times):

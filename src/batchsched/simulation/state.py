@@ -611,7 +611,7 @@ class SimulationState:
         Raises:
             PolicyError: They are no places, name unknown nodes, or give too many tasks.
         """
-        if type(places) is not tuple and is_mapping(places):
+        if not is_of(places, tuple) and is_mapping(places):
             return self._of_mapping(job, cast("Mapping[str, str]", places), who)
         listed: list[tuple[str, int]] = []
         try:

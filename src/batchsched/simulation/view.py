@@ -42,9 +42,10 @@ class View:
     def waiting(self) -> tuple[WaitingJob, ...]:
         """The waiting jobs: in the order of the policy, equal ones in order of arrival."""
         if self._waiting is None:
-            order, now, jobs = self._order, self.now, self._state.queue
+            order, now = self._order, self.now
+            jobs = list(self._state.queue)
             if order is not None:
-                jobs = sorted(jobs, key=lambda job: order(job, now))  # type: ignore[arg-type,return-value]
+                jobs.sort(key=lambda job: order(job, now))  # type: ignore[arg-type,return-value]
             self._waiting = tuple(jobs)
         return self._waiting
 
