@@ -120,6 +120,8 @@ def _best(
         if node is None or guard is None:
             return node
     slots = None if within is None else within.slots
+    if slots is not None and ahead is None and guard is None and session.teller is None:
+        return placement.best(task, fit, slots)
     nodes = [
         node
         for node in (placement.feasible(task, slots) if ahead is None else ahead)

@@ -63,8 +63,17 @@ class Placement(Protocol):
         """
         ...
 
-    def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
-        """Return the best of the feasible nodes where the task fits in this way."""
+    def best(
+        self, task: TaskState, fit: Fit, /, among: Collection[int] | None = None
+    ) -> NodeState | None:
+        """Return the best of the feasible nodes where the task fits in this way.
+
+        `among`: the slots of the nodes among which it chooses; None: all.
+        """
+        ...
+
+    def is_feasible(self, task: TaskState, node: NodeState, /) -> bool:
+        """Return whether a node is feasible for a task."""
         ...
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:

@@ -61,6 +61,8 @@ class IndexedPlacement:
         self._tallies = Tallies(self._table, evaluator, most=most)
         self._now = RecentlyUsed[int, RanksNodes](most=most)
         """By kind, the nodes where it fits now."""
+        self._in_sets = RecentlyUsed[int, Ranking](most=most)
+        """The same, for tasks that are placed among some nodes."""
         self._not_now = RecentlyUsed[tuple[int, Fit], RanksNodes](most=most)
         self._orders = RecentlyUsed[int, Order](most=most)
         """By kind, all feasible nodes."""
@@ -81,13 +83,25 @@ class IndexedPlacement:
 
     # The best node
 
-    def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
+    def best(
+        self, task: TaskState, fit: Fit, /, among: Collection[int] | None = None
+    ) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
         kind = self._kinds.of(task)
+        if among is not None and (fit is not Fit.NOW or kind.normalised):
+            nodes = [
+                node for node in self.feasible(task, among) if self._judgement.fits(task, node, fit)
+            ]
+            return self._judgement.best(task, nodes) if nodes else None
         if not (kind.is_watched and kind.is_exact) or (
-            kind.normalised and self._judgement.node_key
+            self._judgement.node_key and (kind.normalised or among is not None)
         ):
-            return self._plain.best(task, fit)
+            return self._plain.best(task, fit, among)
+        if among is not None:
+            slot = self._best_of(task, kind, among)
+            if kind.is_exact:
+                return None if slot is None else self._nodes[slot]
+            return self._plain.best(task, fit, among)
         if not self._table.is_exact:
             self._use_lists()
         slot = self._best_now(task, kind)
@@ -124,6 +138,25 @@ class IndexedPlacement:
             self._now.keep(kind.number, ranking)
             slot = ranking.best()
         return slot
+
+    def _best_of(self, task: TaskState, kind: Kind, among: Collection[int]) -> int | None:
+        """Return the slot of the best of some nodes where a task fits now. O(these)."""
+        ranking = self._in_sets.use(kind.number)
+        if ranking is None:
+            made = self._rank_now(kind, task)
+            assert isinstance(made, Ranking)
+            ranking = made
+            self._in_sets.keep(kind.number, ranking)
+        score_of = ranking.scores()
+        best: float | None = None
+        found: int | None = None
+        for slot in among:
+            score = score_of.get(slot)
+            if score is not None and (
+                best is None or score > best or (score == best and slot < (found or 0))
+            ):
+                best, found = score, slot
+        return found
 
     def _rank_now(self, kind: Kind, task: TaskState) -> Ranking | KeyedRanking:
         return self._rank(kind, task, self._table.fitting_now, Kind.takes_now)
@@ -173,6 +206,11 @@ class IndexedPlacement:
         self._orders.clear()
 
     # Feasible nodes
+
+    def is_feasible(self, task: TaskState, node: NodeState, /) -> bool:
+        """Return whether a node is feasible for a task."""
+        kind = self._kinds.of(task)
+        return kind.is_feasible(node) if kind.is_watched else self._plain.is_feasible(task, node)
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order where the task fits now."""

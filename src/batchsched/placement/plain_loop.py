@@ -210,10 +210,17 @@ class LinearScanPlacement:
     def kind(self, _task: TaskState, /) -> None:
         """Return None: the plain loop does not group tasks."""
 
-    def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
+    def best(
+        self, task: TaskState, fit: Fit, /, among: Collection[int] | None = None
+    ) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
-        nodes = [node for node in self.feasible(task) if self._evaluator.fits(task, node, fit)]
+        feasible = self.feasible(task, among)
+        nodes = [node for node in feasible if self._evaluator.fits(task, node, fit)]
         return self._evaluator.best(task, nodes) if nodes else None
+
+    def is_feasible(self, task: TaskState, node: NodeState, /) -> bool:
+        """Return whether a node is feasible for a task."""
+        return self._evaluator.infeasible(task, node) is None
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order where the task fits now."""

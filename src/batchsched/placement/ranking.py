@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush, merge
 from typing import cast
@@ -226,6 +226,11 @@ class Ranking(_Kept):
             return slots[scores.index(max(scores))] if slots else None
         best = self._only_group().best()
         return None if best is None else best[1]
+
+    def scores(self) -> Mapping[int, float]:
+        """Return the scores of all nodes by slot, where none are normalised."""
+        self.refresh()
+        return self._only_group().score_of
 
     def slots(self) -> Iterable[int]:
         """Return the slots of all nodes, in no meaningful order."""

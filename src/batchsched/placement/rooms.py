@@ -90,9 +90,26 @@ class Rooms:
     """The rooms of all kinds of tasks, and what is free."""
 
     def __init__(
-        self, ledger: Ledger, evaluator: Evaluator, domains: Iterable[NodeSet], *, plain: bool
+        self,
+        ledger: Ledger,
+        evaluator: Evaluator,
+        domains: Iterable[NodeSet],
+        *,
+        kind_of: Callable[[TaskState], int | None],
+        is_feasible: Callable[[TaskState, NodeState], bool],
+        plain: bool,
     ) -> None:
-        """Keep the rooms of some sets, unless `plain`."""
+        """Keep the rooms of some sets, unless `plain`.
+
+        Args:
+            ledger: has the nodes, and the log of their changes.
+            evaluator: has the predicates.
+            domains: the sets that are kept.
+            kind_of: returns a number shared by tasks that get the same answers; None: unknown.
+            is_feasible: returns whether a node is feasible for a task.
+            plain: whether nothing is kept.
+
+        """
         self._ledger = ledger
         self._judgement = evaluator
         self._plain = plain
@@ -102,6 +119,10 @@ class Rooms:
             for slot in each.slots:
                 sets_at[slot].append(each)
         self._sets_at = sets_at
+        self._kind_of = kind_of
+        self._is_feasible = is_feasible
+        self._alike: dict[int, Hashable | None] = {}
+        """By the number of a kind, what is the same of its tasks for predicates."""
         self._of_kind: dict[tuple[Hashable, Stage], KeptRooms] = {}
         self._free_at: dict[int, Vector] = {}
         self._free: dict[NodeSet, Vector] = {}
@@ -112,7 +133,7 @@ class Rooms:
 
     def of(self, need: Need, stage: Stage) -> KeptRooms | None:
         """Return how many tasks like those of a need sets hold; None: they are not alike."""
-        key = self._kind(need.tasks)
+        key = self._same_of(need.tasks)
         if key is None:
             return None
         known = self._of_kind.get((key, stage))
@@ -129,6 +150,15 @@ class Rooms:
             if is_kept:
                 self._of_kind[key, stage] = known
         return known
+
+    def _same_of(self, tasks: Sequence[TaskState]) -> Hashable | None:
+        """Return what is the same of all of some tasks; None: they are not alike."""
+        number = None if self._plain else self._kind_of(tasks[0])
+        if number is None or any(self._kind_of(task) != number for task in tasks[1:]):
+            return self._kind(tasks)
+        if number not in self._alike:
+            self._alike[number] = self._kind(tasks[:1])
+        return self._alike[number]
 
     def _kind(self, tasks: Sequence[TaskState]) -> Hashable | None:
         """Return what is the same of all of some tasks; None: they are not alike."""
@@ -153,7 +183,7 @@ class Rooms:
         return key
 
     def _counting(self, task: TaskState, stage: Stage) -> Callable[[NodeState], int]:
-        judgement, request, held = self._judgement, task.init_resreq, task.resreq
+        is_feasible, request, held = self._is_feasible, task.init_resreq, task.resreq
         besides = self.besides
         is_empty = stage is Stage.EMPTY
 
@@ -171,7 +201,7 @@ class Rooms:
             most = node.info.max_tasks
             if most is not None:
                 least = min(least, most - (0 if is_empty else len(node.tasks)))
-            if least <= 0 or judgement.infeasible(task, node) is not None:
+            if least <= 0 or not is_feasible(task, node):
                 return 0
             return least
 

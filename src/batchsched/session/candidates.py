@@ -46,8 +46,12 @@ def need_in_sets(session: Session, job: JobState, left: TasksLeft) -> Need | Non
     need = need_of(session, job, left)
     if need is None:
         return None
-    sets = _sets_of(session, evolve(need, stage=Stage.NOW), _everywhere(session))
-    return None if sets is None else need
+    asked = evolve(need, stage=Stage.NOW)
+    sets = _sets_of(session, asked, _everywhere(session))
+    if sets is None:
+        return None
+    session.sets_asked = asked, sets
+    return need
 
 
 def may_go_anywhere(session: Session, job: JobState) -> bool:
@@ -74,20 +78,34 @@ def sets_in_turn(
         stages: the stages, in order.
 
     """
-    everywhere = _everywhere(session)
     for stage in stages:
         if stage in (Stage.LATER, Stage.CONDITIONALLY) and not _may_differ(session):
             continue
-        asked = evolve(_with_others(session, need, left, stage), stage=stage)
-        sets = _sets_of(session, asked, everywhere)
-        if sets is not None and not isinstance(sets, Unfit):
-            for each in islice(sets, MOST_SETS):
-                yield Trial(asked, each, stage)
+        asked = evolve(need, stage=stage)
+        yield from _sets_for(session, asked)
+        # Of what was just tried in vain, a task may fit on no node at all.
+        others = _with_others(session, asked, left)
+        if others is not asked:
+            yield from _sets_for(session, others)
 
 
-def _with_others(session: Session, need: Need, left: Collection[TaskState], stage: Stage) -> Need:
+def _sets_for(session: Session, need: Need) -> Iterator[Trial]:
+    assert need.stage is not None
+    asked, session.sets_asked = session.sets_asked, None
+    if asked is not None and asked[0].stage is need.stage and asked[0].tasks is need.tasks:
+        sets: Iterable[NodeSet] | Unfit | None = asked[1]
+    else:
+        sets = _sets_of(session, need, _everywhere(session))
+    if sets is not None and not isinstance(sets, Unfit):
+        for each in islice(sets, MOST_SETS):
+            yield Trial(need, each, need.stage)
+
+
+def _with_others(session: Session, need: Need, left: Collection[TaskState]) -> Need:
     """Return a need in which others of the same groups replace tasks that fit on no node."""
     fits: dict[int, bool] = {}
+    stage = need.stage
+    assert stage is not None
 
     def fits_somewhere(task: TaskState) -> bool:
         kind = session.placement.kind(task)
@@ -110,7 +128,8 @@ def _with_others(session: Session, need: Need, left: Collection[TaskState], stag
             chosen.append(task)
     if len(chosen) < len(need.tasks):
         return need
-    return need_of_tasks(need.job, tuple(session.in_task_order(chosen)))
+    tasks = tuple(session.in_task_order(chosen))
+    return evolve(need_of_tasks(need.job, tasks), stage=stage)
 
 
 def record_no_set(session: Session, need: Need) -> None:

@@ -136,6 +136,8 @@ class PolicyState:
                 ledger,
                 evaluator,
                 [each for _, each in plugins.domains()],
+                kind_of=engine.kind,
+                is_feasible=engine.is_feasible,
                 plain=Door.ROOM in self.plain,
             ),
             evaluator.refusal,

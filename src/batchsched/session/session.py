@@ -33,6 +33,7 @@ from batchsched.session.victims import EvictionSearch
 from batchsched.state.doors import Door
 from batchsched.state.ledger import TaskListener, audit
 from batchsched.state.memory import Remembered
+from batchsched.state.needs import Need
 from batchsched.state.records import (
     JobState,
     NodeState,
@@ -135,6 +136,8 @@ class Session:
         """What searches of this cycle have found out about nodes."""
         self.most_of: dict[QueueState, tuple[int, Sequence[float] | None]] = {}
         """What plugins let queues have at most, and how long the log of nodes was then."""
+        self.sets_asked: tuple[Need, Iterable[NodeSet] | Unfit] | None = None
+        """The sets that plugins just offered, and for what."""
         self.remembered_nodes: NodeSet | None = None
         """All nodes as one set, once plugins were asked for sets."""
         self.open_statement: Statement | None = None

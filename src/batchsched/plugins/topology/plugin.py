@@ -14,9 +14,10 @@ from batchsched.model.topology import Topology, TopologyRequest
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import NodeSet, Part
 from batchsched.plugin.extension_points import Changes
-from batchsched.plugin.session_view import SessionView
+from batchsched.plugin.session_view import DomainRooms, SessionView
 from batchsched.plugins.topology.areas import Area, areas_of
-from batchsched.plugins.topology.splitting import Places
+from batchsched.plugins.topology.splitting import Places, Ranked
+from batchsched.state.doors import Door
 from batchsched.state.needs import Need, Stage, need_of_tasks
 from batchsched.state.pod_affinity import meaning_of
 from batchsched.state.records import JobState, NodeState, SortKey, TaskState
@@ -69,6 +70,9 @@ class _Domains:
         self._named = {topology.name: topology for topology in view.topologies}
         self._trees: dict[str, Area] = {}
         """By name, the trees of all nodes; those of label keys by the key after a colon."""
+        self._kept: set[NodeSet] = set()
+        """The trees of which all domains were returned by `domains`."""
+        self._ranks: dict[tuple[DomainRooms, Area, int], Ranked] = {}
         self._has: dict[Area, Vector] = {}
         """What the nodes of areas have together."""
         self._group_info: dict[JobState, Mapping[str, TaskGroup]] = {}
@@ -87,7 +91,9 @@ class _Domains:
         for job in self._view.jobs.values():
             for request in _requests_of(job.info):
                 self._tree(self._topology_of(request))
+        self._kept.update(self._trees.values())
         for tree in self._trees.values():
+            yield tree
             yield from tree.domains()
 
     def _topology_of(self, request: TopologyRequest) -> Topology:
@@ -248,8 +254,14 @@ class _Domains:
             else:
                 segments = as_segments or wanted.segments
                 places = Places(rooms.of, segments, len(wanted.levels))
+                is_plain = bool(segments) or bound is not None or bool(need.home)
                 yield from self._of_like(
-                    need, wanted, domains, places, as_segments=bool(as_segments)
+                    need,
+                    wanted,
+                    domains,
+                    places,
+                    as_segments=bool(as_segments),
+                    ranked=None if is_plain else self._ranked(rooms, wanted, level),
                 )
 
     def _of_like(
@@ -260,6 +272,7 @@ class _Domains:
         places: Places,
         *,
         as_segments: bool,
+        ranked: Ranked | None,
     ) -> Iterator[NodeSet]:
         """Yield domains that hold all tasks, each with how they are split over it."""
         tasks = self._numbered(need)
@@ -272,20 +285,12 @@ class _Domains:
             places.take(area, len(there))
         free = [task for task in tasks if not any(task in there for there in fixed.values())]
         together = len(tasks) + len(need.more)
-        holding = [
-            area
-            for area in domains
-            if places.holds(area, len(free)) and all(each.slots <= area.slots for each in fixed)
-        ]
-
-        def key(area: Area) -> SortKey:
-            at_home = sum(task.node is not None and task.node.slot in area.slots for task in home)
-            return -at_home, -min(places.room(area), together), self._tight(need, area, places)
-
-        home = need.home
-        holding.sort(key=key)
+        if ranked is not None:
+            holding = ranked.first(len(free), together, lambda a: self._tie(need, a, places))
+        else:
+            holding = iter(self._by_definition(need, domains, places, len(free), together, fixed))
         asks_groups = not as_segments and self._asks_in_groups(need)
-        for area in holding[: self._tries]:
+        for area in islice(holding, self._tries):
             if asks_groups:
                 yield area
                 continue
@@ -298,10 +303,50 @@ class _Domains:
             else:
                 yield NodeSet(area.name, area.nodes, [Part(tuple(t), each) for each, t in parts])
 
+    def _by_definition(
+        self,
+        need: Need,
+        domains: Iterable[Area],
+        places: Places,
+        count: int,
+        together: int,
+        fixed: Iterable[Area],
+    ) -> list[Area]:
+        """Return the domains that hold so many tasks: where most are already, then the tightest.
+
+        Those come first that hold `together`, or most of these. `fixed` must lie in them.
+        """
+        home = need.home
+
+        def key(area: Area) -> SortKey:
+            at_home = sum(task.node is not None and task.node.slot in area.slots for task in home)
+            return -at_home, -min(places.room(area), together), self._tight(need, area, places)
+
+        holding = [
+            area
+            for area in domains
+            if places.holds(area, count) and all(each.slots <= area.slots for each in fixed)
+        ]
+        return sorted(holding, key=key)
+
+    def _ranked(self, rooms: DomainRooms, wanted: _Wanted, level: int) -> Ranked | None:
+        """Return the domains of a level in the order of their room, if that is kept."""
+        if Door.ROOM in self._view.plain or self._kept.isdisjoint(wanted.root.path()):
+            return None
+        key = (rooms, wanted.root, level)
+        ranked = self._ranks.get(key)
+        if ranked is None:
+            ranked = self._ranks[key] = Ranked(rooms, wanted.root.at(level))
+        return ranked
+
     def _tight(self, need: Need, area: Area, places: Places) -> SortKey:
         """Rank areas of a level: the tightest first."""
-        above = tuple([places.units(each) for each in area.path()][1:])
-        return places.units(area), places.room(area), above, -self._used(need, area), area.place
+        return places.units(area), places.room(area), *self._tie(need, area, places)
+
+    def _tie(self, need: Need, area: Area, places: Places) -> SortKey:
+        """Rank areas of a level with equal room: by what is around them, use, and order."""
+        above = [places.units(each) for each in area.path() if each.parent is not None][1:]
+        return tuple(above), -self._used(need, area), area.place
 
     def _used(self, need: Need, area: Area) -> float:
         """Return the largest share in use of what is asked for. O(dimensions)."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TypeVar, cast
 
+from sortedcontainers import SortedDict
+
+from batchsched.plugin.session_view import DomainRooms
 from batchsched.plugins.topology.areas import Area
+from batchsched.state.records import SortKey
 
 T = TypeVar("T")
 
@@ -189,6 +193,55 @@ class Places:
             chosen[fullest] = left.pop(fullest)
             wanted -= chosen[fullest]
         return chosen
+
+
+class Ranked:
+    """The domains of a level in the order of their room, kept as that changes."""
+
+    def __init__(self, rooms: DomainRooms, domains: Sequence[Area]) -> None:
+        """Rank domains whose room is kept. O(n log n) for n domains."""
+        self._rooms = rooms
+        self._read = len(rooms.changed)
+        self._room_of = {area: rooms.of(area) for area in domains}
+        self._with_room: SortedDict[int, dict[Area, None]] = SortedDict()
+        for area, room in self._room_of.items():
+            self._with_room.setdefault(room, {})[area] = None
+
+    def _refresh(self) -> None:
+        log, rooms, with_room = self._rooms.changed, self._room_of, self._with_room
+        for area in cast("dict[Area, None]", dict.fromkeys(log[self._read :])):
+            before = rooms.get(area)  # None: of another level
+            if before is None:
+                continue
+            there = with_room[before]
+            del there[area]
+            if not there:
+                del with_room[before]
+            after = rooms[area] = self._rooms.of(area)
+            with_room.setdefault(after, {})[area] = None
+        self._read = len(log)
+
+    def first(self, tasks: int, together: int, tie: Callable[[Area], SortKey]) -> Iterator[Area]:
+        """Yield the domains that hold some tasks, in the order in which they are tried.
+
+        Those that hold all `together` come first, the tightest first; then those with most room.
+        `tie` ranks domains with equal room. O(log domains), and those with equal room.
+        """
+        self._refresh()
+        for room in list(self._with_room.irange(minimum=together)):
+            yield from _in_order(list(self._with_room.get(room, ())), tie)
+        for room in list(self._with_room.irange(tasks, together - 1, reverse=True)):
+            yield from _in_order(list(self._with_room.get(room, ())), tie)
+
+
+def _in_order(areas: Collection[Area], key: Callable[[Area], SortKey]) -> Iterator[Area]:
+    """Yield areas in order of a key; mostly only the first is used."""
+    if len(areas) == 1:
+        yield from areas
+        return
+    first = min(areas, key=key)
+    yield first
+    yield from sorted((area for area in areas if area is not first), key=key)
 
 
 def _whole_parts(area: Area) -> Sequence[Area]:
