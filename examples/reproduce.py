@@ -5,11 +5,13 @@
     python examples/reproduce.py helios FOLDER
     python examples/reproduce.py muri FOLDER
     python examples/reproduce.py elasticflow FOLDER
+    python examples/reproduce.py openb FOLDER
 
 `FOLDER` has the files as their sources have them, packed with gzip or not: for `kth-sp2`...
 `KTH-SP2_log.swf` (also known as `KTH-SP2-filtered-28481.swf`), for `helios` and `muri`
-`trace1.csv` to `trace4.csv`, for `elasticflow` `jobs.csv` and `speeds.csv`. "Results you can
-reproduce" in the documentation says where to get each.
+`trace1.csv` to `trace4.csv`, for `elasticflow` `jobs.csv` and `speeds.csv`, for `openb` the node
+list, the pod lists and `orders/`. "Results you can reproduce" in the documentation says where to
+get each.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import json
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +30,19 @@ from operator import mul
 from pathlib import Path
 from typing import Protocol
 
-from batchsched import JobInfo, NodeInfo, Resource, TaskInfo
+from attrs import evolve
+
+from batchsched import (
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+)
+from batchsched.devices import Device, DeviceClaim, DeviceRequest
 from batchsched.simulation import (
     MURI_START_COSTS,
     ByModel,
@@ -659,12 +674,112 @@ def elasticflow(folder: Path) -> None:
         print(f"{name}: {equal} of {len(rows)} starts and ends are equal, {on_time} jobs on time")
 
 
+OPENB = {
+    "default": {42: 95.29, 43: 95.32, 44: 95.44},
+    "gpuspec33": {42: 94.39, 43: 94.52, 44: 94.59},
+}
+"""By list and seed, the percentage of GPUs that the published program of FGD allocates."""
+GPU = "nvidia.com/gpu"
+FGD = SchedulerConfig.from_mapping(
+    {
+        "actions": ["allocate"],
+        "tiers": [
+            {
+                "plugins": [
+                    {"name": "predicates"},
+                    {"name": "devices", "arguments": {"order": "scored"}},
+                    {"name": "placement", "arguments": {"strategy": "fgd"}},
+                ]
+            }
+        ],
+    }
+)
+
+
+def openb_snapshot(folder: Path, pods: str, seed: int) -> Snapshot:
+    """Return all nodes of openb, empty, and the tasks of a list in their order of arrival."""
+    nodes = [
+        NodeInfo(
+            name=row["sn"],
+            allocatable=openb_amount(row, int(row["gpu"]) * 1000),
+            devices=[
+                Device(
+                    name=f"gpu-{number}",
+                    attributes={"model": row["model"]},
+                    capacity={"milli": 1000},
+                    shared=True,
+                )
+                for number in range(int(row["gpu"]))
+            ],
+        )
+        for row in csv.DictReader(lines_of(folder, "openb_node_list_gpu_node.csv"))
+    ]
+    tasks = [
+        openb_task(row) for row in csv.DictReader(lines_of(folder, f"openb_pod_list_{pods}.csv"))
+    ]
+    tasks.sort(key=lambda task: task.name)
+    order = json.loads("".join(lines_of(folder, f"orders/{pods}.json")))[str(seed)]
+    jobs = [
+        JobInfo(
+            name=f"{place:05}",
+            queue="q",
+            creation_time=place,
+            tasks=[evolve(tasks[number], uid=f"{place:05}")],
+        )
+        for place, number in enumerate(order)
+    ]
+    return Snapshot(nodes=nodes, jobs=jobs, queues=[Queue(name="q")], now=len(jobs))
+
+
+def openb_amount(row: Mapping[str, str], gpus: int) -> Resource:
+    """Return the resources of a node or pod."""
+    memory = int(row["memory_mib"]) << 20
+    return Resource(
+        milli_cpu=int(row["cpu_milli"]), memory=memory, scalars={GPU: gpus} if gpus else {}
+    )
+
+
+def openb_task(row: Mapping[str, str]) -> TaskInfo:
+    """Return a pod as a task: whole GPUs are asked for without a capacity."""
+    count, milli = int(row["num_gpu"]), int(row["gpu_milli"])
+    models = ", ".join(f'"{model}"' for model in row["gpu_spec"].split("|") if model)
+    request = DeviceRequest(
+        name="gpu",
+        count=count,
+        select=[f'device.attributes[""].model in [{models}]'] if models else [],
+        capacity={} if milli == 1000 else {"milli": milli},
+    )
+    return TaskInfo(
+        uid=row["name"],
+        name=row["name"],
+        resreq=openb_amount(row, count * milli),
+        claims=[DeviceClaim(name="gpus", requests=[request])] if count else [],
+    )
+
+
+def openb_allocated(snapshot: Snapshot) -> float:
+    """Return the percentage of all GPUs that one cycle under fgd allocates."""
+    result = Scheduler(FGD).schedule(snapshot)
+    there = sum(node.allocatable.get(GPU) for node in snapshot.nodes)
+    bound = sum(snapshot.task(bind.task_uid).resreq.get(GPU) for bind in result.binds)
+    return 100 * bound / there
+
+
+def openb(folder: Path) -> None:
+    """Print the percentage of GPUs that are allocated under fgd, beside that of its program."""
+    for pods, published in OPENB.items():
+        for seed, percent in published.items():
+            allocated = openb_allocated(openb_snapshot(folder, pods, seed))
+            show(f"{pods}, seed {seed}: GPUs allocated (%)", allocated, percent)
+
+
 RESULTS = {
     "kth-sp2": kth_sp2,
     "kth-sp2-online": kth_sp2_online,
     "helios": helios,
     "muri": muri,
     "elasticflow": elasticflow,
+    "openb": openb,
 }
 
 

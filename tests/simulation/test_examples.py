@@ -126,6 +126,13 @@ def test_elasticflow_chooses_the_published_sizes(capsys: pytest.CaptureFixture[s
     ]
 
 
+@pytest.mark.slow
+def test_fgd_allocates_the_published_part_of_openb() -> None:
+    folder = trace("openb/README.md").parent
+    snapshot = reproduce.openb_snapshot(folder, "default", 42)
+    assert round(reproduce.openb_allocated(snapshot), 2) == 95.36
+
+
 def test_the_notebook_prints_what_is_kept_in_it(capsys: pytest.CaptureFixture[str]) -> None:
     notebook = json.loads((EXAMPLES / "simulation.ipynb").read_text(encoding="utf-8"))
     names: dict[str, object] = {}
