@@ -13,16 +13,14 @@ from batchsched.errors import ConfigError, Fault
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.result import CycleResult
-from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, shown
 from batchsched.scheduler import Scheduler
 from batchsched.tools.causes import Parting, Side, find_cause
 from batchsched.tools.changes import counted
 from batchsched.tools.report import (
-    Report,
+    Differences,
     Section,
-    as_json,
     count_by,
     group_rows,
     pairs_by_name,
@@ -98,7 +96,7 @@ class TaskChange:
 
 
 @frozen(kw_only=True)
-class CycleComparison(Report):
+class CycleComparison(Differences):
     """The differences between two results. Prints as text; a notebook shows tables."""
 
     changes: tuple[TaskChange, ...]
@@ -112,22 +110,14 @@ class CycleComparison(Report):
     before: CycleResult
     after: CycleResult
 
-    @property
-    def is_same(self) -> bool:
-        """Whether all tasks have the same outcome."""
-        return not self.changes
-
-    def by_queue(self) -> dict[str, dict[str, int]]:
-        """Count the tasks that differ, by queue and kind."""
-        return count_by((change.queue, change.kind) for change in self.changes)
+    _told = (
+        *("summary", "changes", "by_queue", "by_job", "by_reason"),
+        *("utilisation", "shares", "parting"),
+    )
 
     def by_job(self) -> dict[str, dict[str, int]]:
         """Count the tasks that differ, by job and kind."""
-        return count_by((change.job, change.kind) for change in self.changes)
-
-    def by_reason(self) -> dict[str, dict[str, int]]:
-        """Count the tasks that differ, by the reason why they wait and kind."""
-        return count_by((change.reason, change.kind) for change in self.changes)
+        return self._by("job")
 
     def sections(self) -> Iterator[Section]:
         """Yield the sections of the report, the most important first."""
@@ -193,19 +183,6 @@ class CycleComparison(Report):
         if kind == "starts" and any(change.before == _ABSENT for change in changes):
             verb = verb.removesuffix(" that waits now").removesuffix(" that wait now")
         return f"{tasks} of {jobs} {verb}"
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the comparison as dicts, lists, strings and numbers only, ready for JSON."""
-        return {
-            "summary": self.summary,
-            "changes": as_json(self.changes),
-            "by_queue": as_json(self.by_queue()),
-            "by_job": as_json(self.by_job()),
-            "by_reason": as_json(self.by_reason()),
-            "utilisation": as_json(self.utilisation),
-            "shares": as_json(self.shares),
-            "parting": as_json(self.parting),
-        }
 
 
 @overload

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import cast
+from typing import ClassVar, Protocol, cast
 
 from attrs import Attribute, AttrsInstance, field, fields, frozen, has
 
@@ -67,6 +67,50 @@ class Report(ABC):
 
     def __str__(self) -> str:
         return as_text(self.sections())
+
+
+class Change(Protocol):
+    """Something that differs."""
+
+    @property
+    def kind(self) -> str:
+        """How it differs, in a word or two."""
+        ...
+
+
+class Differences(Report):
+    """What differs between two things, before and after."""
+
+    __slots__ = ()
+
+    _told: ClassVar[tuple[str, ...]]
+    """What it is as data: the names of fields and methods."""
+
+    @property
+    @abstractmethod
+    def changes(self) -> Sequence[Change]:
+        """What has changed, each with its kind."""
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing has changed."""
+        return not self.changes
+
+    def by_queue(self) -> dict[str, dict[str, int]]:
+        """Count what has changed, by queue and kind."""
+        return self._by("queue")
+
+    def by_reason(self) -> dict[str, dict[str, int]]:
+        """Count what has changed, by the reason why it waits or never ends, and kind."""
+        return self._by("reason")
+
+    def _by(self, attribute: str) -> dict[str, dict[str, int]]:
+        return count_by((getattr(each, attribute), each.kind) for each in self.changes)
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the differences as dicts, lists, strings and numbers only, ready for JSON."""
+        told = {name: getattr(self, name) for name in self._told}
+        return {name: as_json(each() if callable(each) else each) for name, each in told.items()}
 
 
 def as_text(sections: Iterable[Section]) -> str:

@@ -7,17 +7,14 @@ from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
-from batchsched.model.serialisation import JsonValue
 from batchsched.simulation.checks import JobId
 from batchsched.simulation.record import state_at
 from batchsched.simulation.run import Run
 from batchsched.tools.causes import Parting
 from batchsched.tools.changes import counted
 from batchsched.tools.report import (
-    Report,
+    Differences,
     Section,
-    as_json,
-    count_by,
     group_rows,
     pairs_by_name,
     side_by_side,
@@ -65,7 +62,7 @@ class JobChange:
 
 
 @frozen(kw_only=True)
-class RunComparison(Report):
+class RunComparison(Differences):
     """The differences between two runs. Prints as text; a notebook shows tables."""
 
     changes: tuple[JobChange, ...]
@@ -82,22 +79,14 @@ class RunComparison(Report):
     before: Run
     after: Run
 
-    @property
-    def is_same(self) -> bool:
-        """Whether all jobs start, stop and end at the same times."""
-        return not self.changes
-
-    def by_queue(self) -> dict[str, dict[str, int]]:
-        """Count the jobs that differ, by queue and kind."""
-        return count_by((change.queue, change.kind) for change in self.changes)
+    _told = (
+        *("summary", "jobs", "changes", "by_queue", "by_user", "by_reason"),
+        *("figures", "shares", "parting"),
+    )
 
     def by_user(self) -> dict[str, dict[str, int]]:
         """Count the jobs that differ, by user and kind."""
-        return count_by((change.user, change.kind) for change in self.changes)
-
-    def by_reason(self) -> dict[str, dict[str, int]]:
-        """Count the jobs that differ, by the reason why they never start or end and kind."""
-        return count_by((change.reason, change.kind) for change in self.changes)
+        return self._by("user")
 
     def sections(self) -> Iterator[Section]:
         """Yield the sections of the report, the most important first."""
@@ -148,20 +137,6 @@ class RunComparison(Report):
         for name in _SHOWN_FIGURES:
             if name in self.figures:
                 yield name, self.figures[name]
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the comparison as dicts, lists, strings and numbers only, ready for JSON."""
-        return {
-            "summary": self.summary,
-            "jobs": self.jobs,
-            "changes": as_json(self.changes),
-            "by_queue": as_json(self.by_queue()),
-            "by_user": as_json(self.by_user()),
-            "by_reason": as_json(self.by_reason()),
-            "figures": as_json(self.figures),
-            "shares": as_json(self.shares),
-            "parting": as_json(self.parting),
-        }
 
 
 def _delay(change: JobChange) -> float:
