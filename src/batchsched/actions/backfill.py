@@ -23,7 +23,7 @@ from batchsched.session.candidates import may_go_anywhere, sets_in_turn
 from batchsched.session.limits import may_take_task
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turns, has_task_to_place, is_starving
-from batchsched.state.memory import Reads, Remembered, forget
+from batchsched.state.memory import DependsOn, Remembered, forget
 from batchsched.state.needs import Stage, need_of_tasks
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 
@@ -264,7 +264,7 @@ class _Displacing:
         kind = self._session.placement.kind(task)
         if kind is None:
             return {}
-        return self._trials.recall(kind, dict[int, _Trial], forget, Reads.NODES)
+        return self._trials.recall(kind, dict[int, _Trial], forget, DependsOn.NODES)
 
     def _try(
         self, statement: Statement, task: TaskState, node: NodeState, releasable: list[TaskState]

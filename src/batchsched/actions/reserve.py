@@ -28,7 +28,7 @@ from batchsched.session.limits import need_of, record_limit
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import has_task_to_place, is_starving, tasks_to_place
 from batchsched.state.groups import Counting
-from batchsched.state.memory import Reads, Remembered
+from batchsched.state.memory import DependsOn, Remembered
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 
@@ -396,4 +396,4 @@ class ReservableNodes:
         kind = session.placement.kind(task)
         if kind is None:
             return rank(_Ranked(), None)
-        return self._remembered.recall(kind, lambda: rank(_Ranked(), None), rank, Reads.NODES)
+        return self._remembered.recall(kind, lambda: rank(_Ranked(), None), rank, DependsOn.NODES)

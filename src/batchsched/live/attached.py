@@ -156,7 +156,7 @@ class KeptState:
         self._policy_state = self._open_on(self._ledger)
         self._policy_state.live_on()
 
-    def schedule(self, policy: Policy, *, reasons: bool) -> CycleResult:
+    def schedule(self, policy: RunsCycles, *, reasons: bool) -> CycleResult:
         """Run one cycle, or return the result of the last where nothing has changed it.
 
         A result is a function of the content. O(changes), if only time has passed since and
@@ -421,7 +421,7 @@ def _is_same_but_for_its_use(one: Queue, other: Queue) -> bool:
     return all(map(eq, _but_for_use(one), _but_for_use(other)))
 
 
-class Policy(Protocol):
+class RunsCycles(Protocol):
     """The part of `batchsched.Scheduler` that runs cycles in a given session."""
 
     def run(
@@ -449,7 +449,7 @@ class AttachedScheduler:
 
     __slots__ = ("_cluster", "_kept_state", "_policy")
 
-    def __init__(self, policy: Policy, cluster: Cluster) -> None:
+    def __init__(self, policy: RunsCycles, cluster: Cluster) -> None:
         self._policy = policy
         self._cluster = cluster
         self._kept_state: KeptState | None = None
@@ -527,7 +527,7 @@ class AttachedScheduler:
 class WarmCycles:
     """Keeps the state of a scheduler from one snapshot to the next."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: RunsCycles) -> None:
         self._policy = policy
         self._kept: tuple[Snapshot, Content, KeptState] | None = None
 

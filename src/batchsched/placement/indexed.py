@@ -20,7 +20,7 @@ from batchsched.placement import Fit
 from batchsched.placement.kinds import FewSlots, Kind, Kinds
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
 from batchsched.placement.ranking import FEW, KeyedRanking, Order, Ranking, Select, SharedScores
-from batchsched.placement.table import Changes, RanksNodes, Table
+from batchsched.placement.table import ChangedNodes, RanksNodes, Table
 from batchsched.placement.tallies import Tallies
 from batchsched.state.ledger import Ledger
 from batchsched.state.memory import RecentlyUsed
@@ -68,9 +68,9 @@ class IndexedPlacement:
         """By kind, all feasible nodes."""
         self._asked_for_all: set[int] = set()
         """The kinds for which all feasible nodes were requested."""
-        self._firsts = RecentlyUsed[int, tuple[Changes, int]](most=most)
+        self._firsts = RecentlyUsed[int, tuple[ChangedNodes, int]](most=most)
         """By kind, a slot before which it fits nowhere, apart from nodes that changed."""
-        self._with_choices = RecentlyUsed[int, tuple[Changes, NodeTally]](most=most)
+        self._with_choices = RecentlyUsed[int, tuple[ChangedNodes, NodeTally]](most=most)
         """The last tallies of kinds for which plugins choose."""
         self._shared_scores = RecentlyUsed[Hashable, SharedScores](most=most)
         self._scored: set[Hashable] = set()
@@ -179,15 +179,15 @@ class IndexedPlacement:
             self._not_now.keep((kind.number, fit), ranking)
         return ranking.best()
 
-    def _changes(self, kind: Kind) -> Changes:
-        return Changes(self._table.log, kind.watches)
+    def _changes(self, kind: Kind) -> ChangedNodes:
+        return ChangedNodes(self._table.log, kind.watches)
 
     def _scores_for(self, kind: Kind) -> Callable[[Kind, Sequence[int]], list[float]]:
         """Return what scores nodes for a kind, from scores that other kinds share if any do."""
         key = kind.scores_key if kind.only_slots is None else None
         shared = None if key is None else self._shared_scores.use(key)
         if shared is None and key is not None and key in self._scored:
-            shared = SharedScores(self._nodes, Changes(self._table.log, ()))
+            shared = SharedScores(self._nodes, ChangedNodes(self._table.log, ()))
             self._shared_scores.keep(key, shared)
         if shared is not None:
             return shared.of

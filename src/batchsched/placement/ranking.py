@@ -17,7 +17,7 @@ from typing import cast
 from sortedcontainers import SortedList
 
 from batchsched.placement.kinds import Kind, Raw
-from batchsched.placement.table import Changes
+from batchsched.placement.table import ChangedNodes
 from batchsched.state.records import NodeState
 
 FEW = 12
@@ -33,7 +33,7 @@ Entry = tuple[float, int]
 class SharedScores:
     """The scores of all nodes for kinds that score alike, where they were computed once."""
 
-    def __init__(self, nodes: Sequence[NodeState], changes: Changes) -> None:
+    def __init__(self, nodes: Sequence[NodeState], changes: ChangedNodes) -> None:
         self._nodes = nodes
         self._changes = changes
         self._known: list[float | None] = [None] * len(nodes)
@@ -62,7 +62,7 @@ class _Kept:
         self,
         kind: Kind,
         nodes: Sequence[NodeState],
-        changes: Changes,
+        changes: ChangedNodes,
         select: Select,
         suits: Callable[[Kind, NodeState], bool] | None,
         scores: Callable[[Kind, Sequence[int]], list[float]],
@@ -304,7 +304,7 @@ class KeyedRanking(_Kept):
         node_key: Callable[[NodeState], tuple[int, ...]],
         kind: Kind,
         nodes: Sequence[NodeState],
-        changes: Changes,
+        changes: ChangedNodes,
         select: Select,
         suits: Callable[[Kind, NodeState], bool] | None,
         scores: Callable[[Kind, Sequence[int]], list[float]],

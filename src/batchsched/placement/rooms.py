@@ -10,7 +10,7 @@ from operator import sub
 
 from batchsched.errors import plugin_error
 from batchsched.placement.plain_loop import Evaluator
-from batchsched.placement.table import Changes
+from batchsched.placement.table import ChangedNodes
 from batchsched.plugin.candidates import NodeSet
 from batchsched.plugin.node_functions import Reads
 from batchsched.state.ledger import Ledger
@@ -30,7 +30,7 @@ class KeptRooms:
         self,
         room_on: Callable[[NodeState], int],
         nodes: Sequence[NodeState],
-        changes: Changes | None,
+        changes: ChangedNodes | None,
         sets_at: Sequence[Sequence[NodeSet]],
         kept: Collection[NodeSet],
     ) -> None:
@@ -126,7 +126,7 @@ class Rooms:
         self._of_kind: dict[tuple[Hashable, Stage], KeptRooms] = {}
         self._free_at: dict[int, Vector] = {}
         self._free: dict[NodeSet, Vector] = {}
-        self._changes: Changes | None = None
+        self._changes: ChangedNodes | None = None
         self.besides: Callable[[NodeState, Stage], Vector] | None = None
         """Returns what a node has for a need in a stage that depends on the action: `EVICTING`,
         `EMPTY`."""
@@ -139,7 +139,7 @@ class Rooms:
         known = self._of_kind.get((key, stage))
         if known is None:
             is_kept = not self._plain and stage in _FITS
-            changes = Changes(self._ledger.log.nodes, ()) if is_kept else None
+            changes = ChangedNodes(self._ledger.log.nodes, ()) if is_kept else None
             known = KeptRooms(
                 self._counting(need.tasks[0], stage),
                 self._ledger.slots,
@@ -218,7 +218,7 @@ class Rooms:
         """Return the sets of which it is kept what is free. O(changes)."""
         if self._changes is None:
             if self._kept:
-                self._changes = Changes(self._ledger.log.nodes, ())
+                self._changes = ChangedNodes(self._ledger.log.nodes, ())
                 zero = self._ledger.dimensions.zero
                 for each in self._kept:
                     for node in each.nodes:

@@ -18,7 +18,7 @@ from batchsched.state.records import Fit, NodeState, TaskState
 _NONE: frozenset[int] = frozenset()
 
 
-class Changes:
+class ChangedNodes:
     """Which nodes changed for tasks of one kind, since the last time it was asked."""
 
     __slots__ = ("_log", "_read", "_seen", "_watches")
@@ -80,7 +80,7 @@ class Table:
         self.vacant = ledger.vacant
         """The slots without a node."""
         self.dimensions = ledger.dimensions
-        self._changes = Changes(self.log, ())
+        self._changes = ChangedNodes(self.log, ())
         self.diverging: set[int] = set()
         """The slots of the nodes whose derived amounts differ from the idle amount."""
         self.reserved: set[int] = set()

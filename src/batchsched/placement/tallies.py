@@ -15,7 +15,7 @@ from functools import partial
 from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.placement.kinds import Kind
 from batchsched.placement.plain_loop import Evaluator
-from batchsched.placement.table import Changes, Table
+from batchsched.placement.table import ChangedNodes, Table
 from batchsched.state.memory import RecentlyUsed, Watch
 from batchsched.state.records import NodeState
 from batchsched.state.vectors import Vector
@@ -31,7 +31,7 @@ class Refusals:
     """Why nodes are refused, and what the others have idle, brought up to date as nodes change."""
 
     def __init__(
-        self, refusal: Callable[[NodeState], Unfit | None], table: Table, changes: Changes
+        self, refusal: Callable[[NodeState], Unfit | None], table: Table, changes: ChangedNodes
     ) -> None:
         """Ask all nodes. O(nodes).
 
@@ -175,7 +175,7 @@ class Tallies:
     ) -> Refusals:
         known = self._refusals.use(key)
         if known is None:
-            known = Refusals(refusal, self._table, Changes(self._table.log, watches))
+            known = Refusals(refusal, self._table, ChangedNodes(self._table.log, watches))
             self._refusals.keep(key, known)
         return known
 

@@ -293,14 +293,16 @@ class Attempts:
 
     _failed_turns: FailedTurns | None = field(init=False)
     """The attempts that are known to fail again, if they are recorded and the nodes decide."""
-    _foresees: bool = field(init=False)
+    _counts_room: bool = field(init=False)
     """Whether it may be known that too few of the tasks fit."""
 
     def __attrs_post_init__(self) -> None:
         session = self.session
         is_plain = Door.ATTEMPTS in session.plain
         self._failed_turns = session.state.failed_turns if self.depends_on_nodes_alone else None
-        self._foresees = self.depends_on_nodes_alone and session.state.foresees and not is_plain
+        self._counts_room = (
+            self.depends_on_nodes_alone and session.state.knows_lack_of_room and not is_plain
+        )
 
     def goals(self, turn: Turn) -> Iterable[Goal]:
         """Yield what a turn is to try, until something was kept or nothing is left to try."""
@@ -317,7 +319,7 @@ class Attempts:
             return self._goals_by_group(job, left)
         if self.asks_queue and not may_take(session, job, left, need=turn.offered):
             return ()
-        if self._foresees and self._lacks_room(job, left):
+        if self._counts_room and self._lacks_room(job, left):
             return ()
         if not self.substitutes:
             self._pass_over(job, left)

@@ -93,7 +93,7 @@ class PolicyState:
         self.left_out: dict[str, JobCondition] = {}
         """Why jobs are not in the session, by UID."""
         self.node_room = NodeRoom(ledger)
-        self.waiting_jobs: dict[JobState, WaitingJob] = {}
+        self.waiting_jobs: dict[JobState, TasksOfWaiting] = {}
         """Data of waiting jobs for pending reasons, for the state of jobs between cycles."""
         self.failed_turns: FailedTurns | None = None
         """The failed turns that need not be repeated, on a live cluster."""
@@ -101,7 +101,7 @@ class PolicyState:
         """The jobs whose admission is to be decided."""
 
     @property
-    def foresees(self) -> bool:
+    def knows_lack_of_room(self) -> bool:
         """Whether it may be known that too few tasks of a job fit.
 
         Turns that leave a job below its minimum are rolled back then, and the engine counts how
@@ -313,7 +313,7 @@ class NodeRoom:
             self._of_sizes.clear()
 
 
-class WaitingJob:
+class TasksOfWaiting:
     """What is known about a waiting job, valid while it does not change."""
 
     __slots__ = ("_behind", "_blocked_by", "asks_for_all", "uids")

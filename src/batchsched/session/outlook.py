@@ -19,11 +19,10 @@ from batchsched.errors import plugin_error
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.placement.plain_loop import refusal_by
-from batchsched.plugin.node_functions import Predicate
-from batchsched.plugin.node_functions import Reads as PredicateReads
+from batchsched.plugin.node_functions import Predicate, Reads
 from batchsched.session.session import Session, Statement
 from batchsched.state.doors import Door
-from batchsched.state.memory import Reads
+from batchsched.state.memory import DependsOn
 from batchsched.state.records import NodeState, TaskState
 
 # As they will be
@@ -32,17 +31,17 @@ from batchsched.state.records import NodeState, TaskState
 def looks_ahead(session: Session, task: TaskState) -> bool:
     """Return whether nodes may accept a task otherwise once others have left or come."""
     swayed = session.plugins.swayed
-    more = (PredicateReads.ACCOUNTS, *_TASKS)
+    more = (Reads.ACCOUNTS, *_TASKS)
     return Door.ROOM in session.plain or (bool(swayed) and _any_reads(swayed, task, more))
 
 
-_TASKS = (PredicateReads.NODE, PredicateReads.CLUSTER)
+_TASKS = (Reads.NODE, Reads.CLUSTER)
 
 
 def _any_reads(
     predicates: Iterable[tuple[str, Predicate]],
     task: TaskState,
-    what: Collection[PredicateReads],
+    what: Collection[Reads],
 ) -> bool:
     """Return whether any predicate reads certain things of the cluster for a task."""
     name = ""
@@ -89,7 +88,7 @@ def _leaving(session: Session) -> list[TaskState]:
     return [
         *(task for job in jobs for task in job.having(TaskStatus.RELEASING)),
         *session.remembered.recall(
-            "others that leave", partial(_others_that_leave, session), _nothing, Reads.NODES
+            "others that leave", partial(_others_that_leave, session), _nothing, DependsOn.NODES
         ),
     ]
 
@@ -257,7 +256,7 @@ def curable_nodes(session: Session, task: TaskState) -> list[NodeState]:
         ("curable", kind),
         lambda: {node.slot: node for node in session.nodes if refuses(node)},
         correct,
-        Reads.NODES,
+        DependsOn.NODES,
     )
     found = [node for slot, node in refusing.items() if slot in large_enough and not node.is_closed]
     return sorted(found, key=attrgetter("index"))

@@ -48,7 +48,7 @@ from batchsched.model.reasons import (
 )
 from batchsched.session.candidates import why_no_set
 from batchsched.session.eviction_reports import add_eviction_reports
-from batchsched.session.kept import WaitingJob
+from batchsched.session.kept import TasksOfWaiting
 from batchsched.session.outlook import accepts_without
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting, JobGroups
@@ -84,7 +84,7 @@ class PendingReasons:
         self._explained: dict[tuple[str, str, int, int], JobCondition] = {}
         """Jobs that are alike share a condition, which keeps alive what its key identifies."""
         self._changed = set(session.ledger.log.jobs)
-        self._waiting_now: dict[JobState, WaitingJob] = {}
+        self._waiting_now: dict[JobState, TasksOfWaiting] = {}
         reports = session.reports
         self._unplaced_of = _pending_by_job(reports.unplaced.values())
         self._undone_of = _pending_by_job(reports.rolled_back.values())
@@ -160,14 +160,14 @@ class PendingReasons:
             self._no_sets[job.uid] = why_no_set(self._session, need)
         return self._no_sets[job.uid]
 
-    def _waiting(self, job: JobState) -> WaitingJob:
+    def _waiting(self, job: JobState) -> TasksOfWaiting:
         """Return what is known about a job while it does not change."""
         # The changes of a job in this cycle are undone before the next one: do not keep them.
         known = self._waiting_now if job in self._changed else self._session.state.waiting_jobs
         waiting = known.get(job)
         if waiting is None:
             pending = self._session.in_task_order(job.having(TaskStatus.PENDING))
-            waiting = known[job] = WaitingJob(pending)
+            waiting = known[job] = TasksOfWaiting(pending)
         return waiting
 
     def _tally(self, task: TaskState) -> tuple[int | str, NodeTally]:

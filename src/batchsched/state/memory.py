@@ -108,7 +108,7 @@ MOST_ANSWERS = 10_000
 """The most answers about nodes that are remembered."""
 
 
-class Reads(Enum):
+class DependsOn(Enum):
     """What an answer about a node depends on, besides the claimant."""
 
     NODES = "the node"
@@ -143,7 +143,7 @@ class Remembered:
         question: Hashable,
         begin: Callable[[], AnswerT],
         correct: Callable[[AnswerT, set[int] | None], object],
-        reads: Reads,
+        reads: DependsOn,
         among: QueueState | None = None,
     ) -> AnswerT:
         """Return the answer to a question, without what may be wrong by now. O(changes since).
@@ -170,17 +170,17 @@ class Remembered:
         return known.answer
 
     def _stale_since(
-        self, position: Position, reads: Reads, among: QueueState | None
+        self, position: Position, reads: DependsOn, among: QueueState | None
     ) -> set[int] | None:
         """Return the nodes about which an answer may be wrong; None: all nodes."""
         nodes, jobs, charged = self._log.changed_since(position)
-        if reads is Reads.NODES:
+        if reads is DependsOn.NODES:
             return nodes
-        if reads is Reads.QUEUES:
+        if reads is DependsOn.QUEUES:
             return None if jobs else nodes
-        if reads is Reads.EVERYTHING:
+        if reads is DependsOn.EVERYTHING:
             return None if jobs or nodes else nodes
-        for job in charged if reads is Reads.CHARGES else jobs:
+        for job in charged if reads is DependsOn.CHARGES else jobs:
             if among is None or job.queue is among:
                 nodes |= running_slots(job)
         return nodes

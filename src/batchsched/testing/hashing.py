@@ -134,7 +134,7 @@ class _Ordered(Protocol):
     def __lt__(self, other: object, /) -> bool: ...
 
 
-class Order(TypedDict):
+class Request(TypedDict):
     """The input of the process."""
 
     targets: Sequence[str]
@@ -143,7 +143,7 @@ class Order(TypedDict):
 
 def carry_out(order: str) -> str:
     """Return all answers, target by target and snapshot by snapshot, as JSON."""
-    given = cast("Order", json.loads(order))
+    given = cast("Request", json.loads(order))
     snapshots = [Snapshot.from_dict(each) for each in given["snapshots"]]
     told: list[list[Asked]] = [answers_of(name, snapshots) for name in given["targets"]]
     return json.dumps(told)
@@ -240,7 +240,7 @@ def _drawn(examples: SearchStrategy[Snapshot], count: int) -> list[Snapshot]:
 
 def differences(names: Sequence[str], drawn: Sequence[Snapshot]) -> Iterator[HashSeedViolation]:
     """Yield the first difference of each target."""
-    order: Order = {"targets": names, "snapshots": [snapshot.to_dict() for snapshot in drawn]}
+    order: Request = {"targets": names, "snapshots": [snapshot.to_dict() for snapshot in drawn]}
     text = json.dumps(order)
     told = [cast("list[list[Asked]]", json.loads(run_child(text, seed))) for seed in _SEEDS]
     for name, one, other in zip(names, *told, strict=True):

@@ -11,7 +11,7 @@ from tests.reference.queue_shares import DemandedTree
 
 from batchsched import Queue
 from batchsched.plugin.queues import QueueTree
-from batchsched.plugins.capacity.accounts import ROOT, Accounts, Departure, fullness
+from batchsched.plugins.capacity.accounts import ROOT, Departure, QueueAccounts, fullness
 from batchsched.testing import queue_trees
 
 DIMENSIONS = ("cpu", "memory")
@@ -28,10 +28,10 @@ def trees_with_holdings(draw: DrawFn) -> tuple[tuple[Queue, ...], Holdings, tupl
     return queues, held, draw(st.tuples(st.integers(0, 40), st.integers(0, 40)))
 
 
-def accounts_of(queues: tuple[Queue, ...], held: Holdings, total: tuple[int, int]) -> Accounts:
+def accounts_of(queues: tuple[Queue, ...], held: Holdings, total: tuple[int, int]) -> QueueAccounts:
     tree = QueueTree(queues)
     vectors = {tree.position[name]: vector for name, vector in held.items()}
-    return Accounts(tree, DIMENSIONS, total=total, held=vectors, requests=vectors)
+    return QueueAccounts(tree, DIMENSIONS, total=total, held=vectors, requests=vectors)
 
 
 def counted(queues: tuple[Queue, ...], held: Holdings) -> list[DemandedTree]:

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from batchsched import Queue
 from batchsched.plugin.queues import QueueTree
-from batchsched.plugins.capacity.accounts import Accounts, Share
+from batchsched.plugins.capacity.accounts import QueueAccounts, Share
 from batchsched.plugins.capacity.claims import lenders_above
 from batchsched.testing import queue_trees
 
 
 def lenders_by_loops(
-    accounts: Accounts, position: int, share: Share, *, leaves_alone: bool
+    accounts: QueueAccounts, position: int, share: Share, *, leaves_alone: bool
 ) -> list[int]:
     tree, most = accounts.tree, accounts.amounts(share)
     found: list[int] = []
@@ -52,7 +52,7 @@ def test_lenders_keep_more_than_a_share_up_to_the_sibling_of_the_claimant(
     leaves = [p for p in range(len(tree.names)) if tree.is_leaf(p)]
     amounts = {leaf: (random.randrange(9000), random.randrange(9000)) for leaf in leaves}
     total = random.randrange(12_000), random.randrange(12_000)
-    accounts = Accounts(tree, ("cpu", "memory"), total=total, held=amounts, requests=amounts)
+    accounts = QueueAccounts(tree, ("cpu", "memory"), total=total, held=amounts, requests=amounts)
     for position in range(len(tree.names)):
         found = sorted(lenders_above(accounts, position, share, leaves_alone=leaves_alone))
         assert found == lenders_by_loops(accounts, position, share, leaves_alone=leaves_alone)

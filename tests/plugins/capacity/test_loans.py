@@ -33,7 +33,7 @@ from batchsched import (
 )
 from batchsched.plugin import EvictionUnit, JobState, NodeState, TaskState
 from batchsched.plugins.capacity import plugin
-from batchsched.plugins.capacity.accounts import Accounts, Share
+from batchsched.plugins.capacity.accounts import QueueAccounts, Share
 from batchsched.plugins.capacity.loans import Loans, by_value, covered_units
 from batchsched.plugins.capacity.remembered_loans import Cover, RememberedLoans
 from batchsched.state.vectors import Vector, total_of
@@ -231,7 +231,7 @@ class Compared(RememberedLoans):
             assert total_of(here.values(), (0,) * len(found)) == found
         return found
 
-    def follow(self, accounts: Accounts) -> None:
+    def follow(self, accounts: QueueAccounts) -> None:
         super().follow(accounts)
         self.seen.clear()
 

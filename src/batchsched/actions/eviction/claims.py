@@ -33,7 +33,7 @@ from batchsched.session.outlook import (
 from batchsched.session.session import Session, Statement
 from batchsched.session.victims import WhyNot
 from batchsched.state.doors import Door
-from batchsched.state.memory import Reads, forget, reopening
+from batchsched.state.memory import DependsOn, forget, reopening
 from batchsched.state.needs import need_of_task
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
@@ -395,7 +395,7 @@ def nodes_with_loans(search: ClaimSearch, stage: ClaimStage) -> Iterator[NodeSta
         ("loans", task.init_resreq, stage),
         lambda: _OpenToClaims(set(large_enough), set(), len(claim.changes)),
         look_again,
-        Reads.NODES,
+        DependsOn.NODES,
     )
     nodes = session.nodes
     look_again(known, {nodes[index].slot for index in claim.changes[known.changes_read :]})

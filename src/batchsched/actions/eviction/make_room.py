@@ -51,7 +51,7 @@ from batchsched.session.victims import (
     giving_way,
 )
 from batchsched.state.doors import Door
-from batchsched.state.memory import Reads, Remembered, forget, reopening, running_slots
+from batchsched.state.memory import DependsOn, Remembered, forget, reopening, running_slots
 from batchsched.state.records import Fit, JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, fits, is_empty, minus, plus, total_of
 
@@ -328,7 +328,7 @@ def lost_nodes(session: Session) -> AbstractSet[int]:
     def look() -> set[int]:
         return {node.slot for node in session.nodes if _has_lost(node)}
 
-    return session.remembered.recall("lost nodes", look, look_again, Reads.NODES)
+    return session.remembered.recall("lost nodes", look, look_again, DependsOn.NODES)
 
 
 def _has_lost(node: NodeState) -> bool:
@@ -778,7 +778,7 @@ def slots_of_queue(session: Session, queue: QueueState) -> AbstractSet[int]:
     def look() -> set[int]:
         return set[int]().union(*map(running_slots, queue.jobs))
 
-    return session.remembered.recall(("slots of", queue), look, look_again, Reads.NODES)
+    return session.remembered.recall(("slots of", queue), look, look_again, DependsOn.NODES)
 
 
 class RememberedRoom:
@@ -814,7 +814,7 @@ class RememberedRoom:
         """What was found out for claimants that plugins cannot tell apart."""
         self._same = self._alike if self._kind is not None else Remembered(session.log)
         """What was found out for those of them that ask for the same."""
-        self._failures = self._same.recall("failures", set[Hashable], forget, Reads.EVERYTHING)
+        self._failures = self._same.recall("failures", set[Hashable], forget, DependsOn.EVERYTHING)
         self._search = (
             *(self._who, job.uid if running_slots(job) else "", self._kind, self._key),
             *(claimant.may_use_idle, claimant.curable, task.resreq),
@@ -845,7 +845,7 @@ class RememberedRoom:
             large_enough = large_enough & slots_of_queue(session, job.queue)
         among = job.queue if scope is EvictionScope.OTHER_JOBS else None
         shields = self._who, () if self._key is None else claimant.judges.shield_key(self._key)
-        charges = partial(self._alike.recall, reads=Reads.CHARGES, among=among)
+        charges = partial(self._alike.recall, reads=DependsOn.CHARGES, among=among)
         self._unshielded = charges(("unshielded", shields), dict[int, _Unshielded], forget)
         self._nobody = charges(("nobody", shields), set[int], forget)
         """The nodes where all are shielded, or nobody runs."""
@@ -859,7 +859,7 @@ class RememberedRoom:
             ("closed", self._who, self._key, self._kind, claimant.may_use_idle),
             set[int],
             forget,
-            Reads.QUEUES if scope is EvictionScope.OTHER_QUEUES else Reads.ACCOUNTS,
+            DependsOn.QUEUES if scope is EvictionScope.OTHER_QUEUES else DependsOn.ACCOUNTS,
             among,
         )
         """The nodes where the victims of a like search were not enough."""
@@ -867,7 +867,7 @@ class RememberedRoom:
             ("queue room", job.queue, claimant.may_use_idle),
             dict[int, Vector],
             forget,
-            Reads.NODES,
+            DependsOn.NODES,
         )
         self._too_small: list[int] = []
         self._undecided: set[int] = set()

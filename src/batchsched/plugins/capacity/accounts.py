@@ -155,7 +155,7 @@ class Departure:
         """The room of all queues then."""
 
 
-class Accounts:
+class QueueAccounts:
     """Fair shares, and what queues hold; all lists are by dimension, then by position.
 
     `held` is what is allocated to a queue and all queues below it. `kept` is what is not available
@@ -195,7 +195,7 @@ class Accounts:
         requests: Mapping[int, Vector],
         room: RoomOfQueues | None = None,
         units: Sequence[int] | None = None,
-        before: Accounts | None = None,
+        before: QueueAccounts | None = None,
         weights: SurplusWeights | None = None,
     ) -> None:
         """Compute all shares. O(dimensions x queues log queues).
@@ -555,7 +555,7 @@ class ProjectedAccounts:
 
     __slots__ = ("_accounts", "_gone", "_jobs", "_less", "_less_kept")
 
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, accounts: QueueAccounts) -> None:
         """Create accounts without evicted units."""
         self._accounts = accounts
         self._gone: dict[str, TaskState] = {}

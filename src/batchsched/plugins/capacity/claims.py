@@ -20,7 +20,7 @@ from attrs import define, field, frozen
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import QueueExcess, not_reclaimable
 from batchsched.plugin.extension_points import ClaimStage, Lack, Shortage
-from batchsched.plugins.capacity.accounts import ROOT, Accounts, ProjectedAccounts, Share
+from batchsched.plugins.capacity.accounts import ROOT, ProjectedAccounts, QueueAccounts, Share
 from batchsched.plugins.capacity.loans import Loans
 from batchsched.state.needs import Need
 from batchsched.state.records import NodeState, TaskState
@@ -70,7 +70,7 @@ class _Walk:
 class QueueClaim:
     """What a leaf may reclaim for a need; see `batchsched.plugin.extension_points.Claim`."""
 
-    accounts: Accounts
+    accounts: QueueAccounts
     loans: Loans
     leaf: int
     need: Need
@@ -187,7 +187,7 @@ class QueueClaim:
     def _lenders(self) -> Mapping[int, int]:
         """Return the leaves that may lose anything, and below which forks; never too few."""
         tree = self.accounts.tree
-        if not self.loans.foresees:
+        if not self.loans.knows_lenders:
             leaves = filter(tree.is_leaf, range(len(tree.names)))
             return {leaf: self.leaf for leaf in leaves if leaf != self.leaf}
         share = self._beyond(ClaimStage.ALL)
@@ -654,7 +654,7 @@ class QueueClaim:
 
 
 def lenders_above(
-    accounts: Accounts, position: int, share: Share, *, leaves_alone: bool = False
+    accounts: QueueAccounts, position: int, share: Share, *, leaves_alone: bool = False
 ) -> Iterator[int]:
     """Yield the leaves below the siblings of a queue that may lose resources to it.
 

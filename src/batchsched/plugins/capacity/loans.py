@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
 from operator import attrgetter
 
-from batchsched.plugins.capacity.accounts import Accounts, Share
+from batchsched.plugins.capacity.accounts import QueueAccounts, Share
 from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit, units_of
 from batchsched.state.vectors import Vector, minus, total_of
@@ -45,12 +45,12 @@ def covered_units(share: Vector, units: Iterable[EvictionUnit]) -> list[Eviction
 class Loans:
     """What is covered and what is on loan, by leaf."""
 
-    foresees = False
+    knows_lenders = False
     """Whether leaves are left out that have nothing to lose."""
 
     def __init__(
         self,
-        accounts: Accounts,
+        accounts: QueueAccounts,
         queues: Sequence[QueueState],
         task_order_key: Callable[[TaskState], SortKey],
         protects_any: Callable[[Sequence[TaskState]], bool],
@@ -80,7 +80,7 @@ class Loans:
     def forget_nodes(self) -> None:
         """Record that nodes came or went, so that others have their indices."""
 
-    def follow(self, _accounts: Accounts, /) -> bool:
+    def follow(self, _accounts: QueueAccounts, /) -> bool:
         """Go on in another cycle, which may schedule other jobs and have other shares.
 
         Returns whether it can; if not, it is to be made anew.

@@ -30,9 +30,9 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.accounts import (
     EMPTY,
     ROOT,
-    Accounts,
     Departure,
     Excess,
+    QueueAccounts,
     Share,
     use_of,
 )
@@ -66,7 +66,7 @@ class OutcomesOfQueues:
         """The leaves that exceed their shares."""
 
     def outcomes(
-        self, accounts: Accounts, loans: Loans, promised: Mapping[int, Vector]
+        self, accounts: QueueAccounts, loans: Loans, promised: Mapping[int, Vector]
     ) -> QueueOutcomes:
         """Return the outcome of each queue, by name.
 
@@ -111,7 +111,7 @@ class OutcomesOfQueues:
         return self._told
 
     def _look_at(
-        self, leaf: int, accounts: Accounts, loans: Loans, promised: Vector | None
+        self, leaf: int, accounts: QueueAccounts, loans: Loans, promised: Vector | None
     ) -> None:
         held: Vector = tuple([of_all[leaf] for of_all in accounts.held])
         self._above.discard(leaf)
@@ -126,7 +126,7 @@ class OutcomesOfQueues:
             self._above.add(leaf)
             self._covered[leaf] = loans.covered_size(leaf)
 
-    def _outcome(self, accounts: Accounts, position: int) -> QueueOutcome:
+    def _outcome(self, accounts: QueueAccounts, position: int) -> QueueOutcome:
         resource, queue = self._resource, accounts.tree.queues[position]
         covered = self._covered[position]
         share, held, guarantee = (
@@ -205,13 +205,13 @@ class _Capacity:
         """What leaves hold and wait for, by position."""
         self._touched: set[str] = set()
         """The names of the leaves for which this has changed."""
-        self._accounts: Accounts | None = None
+        self._accounts: QueueAccounts | None = None
         self._loans: Loans | None = None
         self._outcomes = OutcomesOfQueues(view.dimensions.resource)
         self._preemption = Preemption(view, self._leaf_of, lambda: self.loans)
 
     @property
-    def accounts(self) -> Accounts:
+    def accounts(self) -> QueueAccounts:
         """The shares and holdings of queues."""
         if self._accounts is None:
             self._accounts = self._opened()
@@ -242,7 +242,7 @@ class _Capacity:
             self._touched |= self._uses.catch_up(changes)
         return True
 
-    def _opened(self) -> Accounts:
+    def _opened(self) -> QueueAccounts:
         zero = self._view.dimensions.zero
         if self._uses is None:
             queues = self._view.queues.values()
@@ -255,7 +255,7 @@ class _Capacity:
             self._held[position] = zero if use is None else use.held
             self._requests[position] = zero if use is None else use.request
         self._touched.clear()
-        return Accounts(
+        return QueueAccounts(
             self._tree,
             self._dimensions,
             total=self._supply.total(),

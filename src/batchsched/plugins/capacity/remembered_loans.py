@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import islice
 
-from batchsched.plugins.capacity.accounts import Accounts, Share
+from batchsched.plugins.capacity.accounts import QueueAccounts, Share
 from batchsched.plugins.capacity.loans import Loans, by_value
 from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.units import EvictionUnit
@@ -169,11 +169,11 @@ class RememberedLoans(Loans):
     The plugin says which jobs change. Nodes are known by their index.
     """
 
-    foresees = True
+    knows_lenders = True
 
     def __init__(
         self,
-        accounts: Accounts,
+        accounts: QueueAccounts,
         queues: Sequence[QueueState],
         task_order_key: Callable[[TaskState], SortKey],
         protects_any: Callable[[Sequence[TaskState]], bool],
@@ -222,7 +222,7 @@ class RememberedLoans(Loans):
             known.nodes.clear()
             known.is_current = False
 
-    def follow(self, accounts: Accounts) -> bool:
+    def follow(self, accounts: QueueAccounts) -> bool:
         for known in self._leaves.values():
             for units in known.units.values():
                 if units[0].tasks[0].order_key is None:
