@@ -415,7 +415,7 @@ _ACCOUNTS = [
 """By backfill mark and `TaskStatus.index`."""
 
 
-_NOW = Fit.NOW
+_NOW, _LATER = Fit.NOW, Fit.LATER
 
 
 class NodeState:
@@ -555,13 +555,18 @@ class NodeState:
         request = task.init_resreq
         if not self.divergence_count:
             return fits(request, self.idle)
-        if fit is _NOW and not fits(request, self.idle):
+        if fit is _NOW and not (fits(request, self.idle) and fits(request, self.future_idle)):
             return False
-        return all(fits(request, account) for account in self._accounts(fit))
+        now = self.future_idle if fit is _LATER else self.accessible
+        return fits(request, now) and fits(request, self.eventual)
 
     def room(self, fit: Fit, /) -> Vector:
         """Return the most that a request may ask for to fit in this way."""
-        return tuple(map(min, *self._accounts(fit))) if self.divergence_count else self.idle
+        if not self.divergence_count:
+            return self.idle
+        now = self.future_idle if fit is _LATER else self.accessible
+        room = tuple(map(min, now, self.eventual))
+        return tuple(map(min, room, self.idle, self.future_idle)) if fit is _NOW else room
 
     def lacking(self, request: Vector, fit: Fit, /) -> tuple[Vector, Vector]:
         """Return what a request lacks to fit in this way, if others were to leave for it.
@@ -572,20 +577,13 @@ class NodeState:
         if not self.divergence_count:
             missing = lacking(request, self.idle)
             return missing, missing
-        *now, finally_free = self._accounts(fit)
         if fit is _NOW:
-            idle, future_idle, accessible = now
-            return (
-                lacking(request, tuple(map(min, idle, future_idle))),
-                lacking(request, tuple(map(min, accessible, finally_free))),
+            now = tuple(map(min, self.idle, self.future_idle))
+            return lacking(request, now), lacking(
+                request, tuple(map(min, self.accessible, self.eventual))
             )
-        return lacking(request, now[0]), lacking(request, finally_free)
-
-    def _accounts(self, fit: Fit) -> tuple[Vector, ...]:
-        """Return the amounts in each of which what is to fit in this way must fit."""
-        if fit is _NOW:
-            return self.idle, self.future_idle, self.accessible, self.eventual
-        return (self.future_idle if fit is Fit.LATER else self.accessible), self.eventual
+        now = self.future_idle if fit is _LATER else self.accessible
+        return lacking(request, now), lacking(request, self.eventual)
 
     def __repr__(self) -> str:
         return f"<node {self.name}>"
