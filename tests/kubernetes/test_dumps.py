@@ -21,6 +21,7 @@ from batchsched import (
     schedule,
 )
 from batchsched.kubernetes import Told, binding_objects, read_dump
+from batchsched.model.topology import TopologyRequest
 from batchsched.tools import JobStatus, explain, standings
 
 KAI = SchedulerConfig.from_mapping(
@@ -183,15 +184,9 @@ def test_what_groups_ask_of_placement_is_a_caveat(spec):
     dump = read_dump(objects)
     (facts,) = dump.facts.values()
     assert [(c.code, c.consequence) for c in facts.caveats] == [
-        (
-            NoticeCode.FIELD_IGNORED,
-            "ignored: pods of the group may be evicted one by one",
-        ),
-        (
-            NoticeCode.FIELD_IGNORED,
-            "ignored: the group may be spread over values of rack",
-        ),
+        (NoticeCode.FIELD_IGNORED, "ignored: pods of the group may be evicted one by one"),
     ]
+    assert only_job(dump).topology == TopologyRequest(required="rack")
 
 
 # Volcano
@@ -485,7 +480,10 @@ def test_a_part_of_a_shared_gpu_that_is_on_its_way_is_taken_from_its_reservation
         ({"priorityClassName": "inference"}, "spec.priorityClassName"),
         ({"preemptibility": "non-preemptible"}, "spec.preemptibility"),
         ({"priorityClassName": "build", "preemptibility": "preemptible"}, None),
-        ({"subGroups": [{"name": "a", "topologyConstraint": {"topology": "t"}}]}, "spec.subGroups"),
+        (
+            {"topologyConstraint": {"topology": "t", "preferredTopologyLevel": "rack"}},
+            "spec.topologyConstraint",
+        ),
         ({"topologyConstraint": {}}, None),
     ],
 )

@@ -5,6 +5,7 @@ from tests.support import dumps
 
 from batchsched import HoldKind, NoticeCode, QueueStatus, ResourceLimit, WhyPending, schedule
 from batchsched.kubernetes import read_dump
+from batchsched.model.topology import Segment, TopologyRequest
 from batchsched.tools import JobStatus, Released, explain, standings, what_if
 
 GROWS = "kueue.x-k8s.io/elastic-job"
@@ -281,10 +282,22 @@ def test_the_class_of_a_workload_may_be_one_of_pods():
         assert only_job(read_dump(objects)).priority == priority
 
 
-def test_topology_that_a_workload_asks_for_is_a_caveat():
-    sets = [{"name": "main", "count": 1, "topologyRequest": {"required": "rack"}}]
-    (facts,) = read_dump([dumps.workload("w", podSets=sets)]).facts.values()
-    assert [caveat.field for caveat in facts.caveats] == ["spec.podSets"]
+def test_topology_that_a_workload_asks_for_is_read():
+    asked = {"required": "block", "podSetSliceRequiredTopology": "rack", "podSetSliceSize": 2}
+    sets = [{"name": "main", "count": 4, "topologyRequest": asked}]
+    topology = dumps.thing(
+        "kueue.x-k8s.io/v1beta1",
+        "Topology",
+        "net",
+        spec={"levels": [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]},
+    )
+    dump = read_dump([dumps.workload("w", podSets=sets), topology])
+    assert only_job(dump).topology == TopologyRequest(
+        "net", required="block", segments=[Segment(2, "rack")]
+    )
+    assert [caveat for facts in dump.facts.values() for caveat in facts.caveats] == []
+    alone = only_job(read_dump([dumps.workload("w", podSets=sets)]))
+    assert alone.topology == TopologyRequest(required="block")
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,7 @@ from batchsched.kubernetes.pods import (
 )
 from batchsched.kubernetes.queues import ROOT, read_queues, with_room_for
 from batchsched.kubernetes.shared_gpus import is_reservation, labels_of_groups, with_parts
+from batchsched.kubernetes.topologies import Topologies
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import (
     Hold,
@@ -294,7 +295,8 @@ class ObjectsReader:
         for draft in self.drafts:
             self._hold_if_suspended(draft, kueue)
             self._make_tasks(draft, namespaces, general)
-        jobs = self._jobs(kueue, queues)
+        topologies = Topologies.read(objects, nodes)
+        jobs = self._jobs(kueue, queues, topologies)
         if self.theirs:
             queues = self._with_room_for_admitted(queues, jobs, nodes, queue_objects)
         tasks = [task for job in jobs for task in job.tasks] + self.others
@@ -306,7 +308,12 @@ class ObjectsReader:
         if reading.faults:
             raise KubernetesObjectError(list(dict.fromkeys(reading.faults)))
         snapshot = Snapshot(
-            nodes=nodes, jobs=jobs, queues=queues, other_tasks=self.others, now=present
+            nodes=nodes,
+            jobs=jobs,
+            queues=queues,
+            other_tasks=self.others,
+            topologies=topologies.found.values(),
+            now=present,
         )
         return snapshot, reading.notices.notices(), queue_objects
 
@@ -756,7 +763,7 @@ class ObjectsReader:
             draft.templates = list(volcano_templates(draft, self.objects))
         draft.make_tasks(namespaces, priorities)
 
-    def _jobs(self, kueue: Kueue, queues: list[Queue]) -> list[JobInfo]:
+    def _jobs(self, kueue: Kueue, queues: list[Queue], topologies: Topologies) -> list[JobInfo]:
         """Return the jobs, and add queues that must be there, such as the default one. O(tasks)."""
         names = {queue.name for queue in queues}
         jobs: list[JobInfo] = []
@@ -789,7 +796,7 @@ class ObjectsReader:
             schedulers = {p.scheduler_name for p, _ in draft.pods if p.task.status in WAITING}
             if len(schedulers) > 1 and (draft.min_available or 0) > 1 and draft.objects:
                 draft.holds.append(Hold(HoldKind.SCHEDULERS, ", ".join(sorted(schedulers))))
-            jobs.append(draft.job(queue))
+            jobs.append(topologies.asked_by(draft.job(queue), draft))
         return self._without_cycles(jobs)
 
     def _without_cycles(self, jobs: list[JobInfo]) -> list[JobInfo]:

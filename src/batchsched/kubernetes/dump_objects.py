@@ -32,6 +32,8 @@ KAI = "scheduling.run.ai"
 COSCHEDULING = ("scheduling.x-k8s.io", "scheduling.sigs.k8s.io")
 """The plugin of the kube-scheduler that places gangs: its API group, and the one of before 2022."""
 KUEUE = "kueue.x-k8s.io"
+KAI_TOPOLOGIES = "kai.scheduler"
+HYPER_NODES = "topology.volcano.sh"
 
 _KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("", "Node"): ("nodes", False),
@@ -56,6 +58,9 @@ _KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     (KUEUE, "ClusterQueue"): ("clusterqueues.kueue.x-k8s.io", False),
     (KUEUE, "Cohort"): ("cohorts.kueue.x-k8s.io", False),
     (KUEUE, "WorkloadPriorityClass"): ("workloadpriorityclasses.kueue.x-k8s.io", False),
+    (KUEUE, "Topology"): ("topologies.kueue.x-k8s.io", False),
+    (KAI_TOPOLOGIES, "Topology"): ("topologies.kai.scheduler", False),
+    (HYPER_NODES, "HyperNode"): ("hypernodes.topology.volcano.sh", False),
 }
 """API group and kind to the name in paths, and whether objects have a namespace."""
 

@@ -23,6 +23,7 @@ from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up, map
 from batchsched.kubernetes.pods import WAITING, Namespaces, Pod, PriorityClasses, read_pod
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, JobInfo, TaskGroup, TaskInfo, TaskStatus
+from batchsched.model.topology import TopologyRequest
 
 _FAILED_CHECKS = ("Retry", "Rejected")
 """The states of Kueue's admission checks that take its quota from a Workload."""
@@ -87,6 +88,8 @@ class JobDraft:
     max_available: int | None = None
     groups: tuple[TaskGroup, ...] = ()
     min_groups: int | None = None
+    topology: TopologyRequest | None = None
+    """What its group as a whole asks of one level."""
     priority: int | None = None
     """None: the highest of its pods."""
     queue: str = ""

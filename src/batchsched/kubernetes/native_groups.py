@@ -14,6 +14,7 @@ from batchsched.kubernetes.pods import Pod, PriorityClasses
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, TaskGroup
 from batchsched.model.notice import NoticeCode
+from batchsched.model.topology import TopologyRequest
 
 _PARENT = "parentCompositePodGroupName"
 SYSTEM = "kubernetes"
@@ -58,7 +59,7 @@ class NativeGroups:
                 taken.add((top, role))
                 role_of[name] = role
         for given in (*composites.values(), *groups):
-            _note(given)
+            note_unsupported(given, f"{given.kind} (Kubernetes)")
             spec = given.reader.child("spec")
             parent = spec.text(_PARENT)
             name, is_leaf = given.full_name, given.kind == "PodGroup"
@@ -82,7 +83,8 @@ class NativeGroups:
             draft = trees[found_root]
             role = given.name if is_leaf else role_of[name]
             least = _least(given, "minCount" if is_leaf else "minGroupCount")
-            group = TaskGroup(role, parent=role_of.get(above), min=least)
+            near = _topology(given)
+            group = TaskGroup(role, parent=role_of.get(above), min=least, topology=near)
             draft.groups = (*draft.groups, group)
             draft.objects.append(given)
             if is_leaf:
@@ -97,7 +99,14 @@ class NativeGroups:
         else:
             priority = priorities.of(given, spec.text("priorityClassName"), 0)
         draft = JobDraft(
-            SYSTEM, given.kind, KUBERNETES, given.namespace, given.name, [given], priority=priority
+            SYSTEM,
+            given.kind,
+            KUBERNETES,
+            given.namespace,
+            given.name,
+            [given],
+            priority=priority,
+            topology=_topology(given),
         )
         self.drafts.append(draft)
         return draft
@@ -188,14 +197,18 @@ def _policy_least(policy: Reader, key: str) -> int:
     return 1 if gang is None else gang.integer(key, default=1, least=0)
 
 
-def _note(given: KubernetesObject) -> None:
-    note_unsupported(given, f"{given.kind} (Kubernetes)")
+def _topology(given: KubernetesObject) -> TopologyRequest | None:
+    """Return the level of which one domain must hold a group: the values of a node label."""
     constraints = given.reader.child("spec").child("schedulingConstraints")
     # The latter names are those of an alpha of 1.36.
-    for topology in (
-        *constraints.children("topology"),
-        *constraints.children("topologyConstraints"),
-    ):
-        key = topology.text("key") or topology.text("topologyKey")
+    keys = [
+        each.text("key") or each.text("topologyKey")
+        for each in (
+            *constraints.children("topology"),
+            *constraints.children("topologyConstraints"),
+        )
+    ]
+    for key in keys[1:]:
         message = f"ignored: the group may be spread over values of {key}"
         given.note(NoticeCode.FIELD_IGNORED, "spec.schedulingConstraints.topology", message)
+    return TopologyRequest(required=keys[0]) if keys and keys[0] else None

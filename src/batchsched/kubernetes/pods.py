@@ -434,7 +434,7 @@ class Namespaces:
 
     def selected(self, reader: Reader, pod: KubernetesObject) -> tuple[str, ...]:
         """Return the names of the namespaces that a selector of a pod selects, sorted."""
-        selector = _label_selector(reader)
+        selector = label_selector(reader)
         if not self.labels_are_known and any(
             key != _NAMESPACE_NAME
             for key in (
@@ -500,7 +500,7 @@ def _node_term(reader: Reader) -> NodeSelectorTerm:
 
 def _pod_term(reader: Reader, namespaces: Namespaces, pod: KubernetesObject) -> PodAffinityTerm:
     selector_reader = reader.optional_child("labelSelector")
-    selector = None if selector_reader is None else _label_selector(selector_reader)
+    selector = None if selector_reader is None else label_selector(selector_reader)
     names = reader.texts("namespaces")
     namespace_selector = reader.optional_child("namespaceSelector")
     if namespace_selector is not None:
@@ -513,7 +513,8 @@ def _pod_term(reader: Reader, namespaces: Namespaces, pod: KubernetesObject) -> 
     )
 
 
-def _label_selector(reader: Reader) -> LabelSelector:
+def label_selector(reader: Reader) -> LabelSelector:
+    """Return a selector of labels."""
     return LabelSelector(
         match_labels=reader.text_map("matchLabels"),
         match_expressions=tuple(_requirements(reader, "matchExpressions")),

@@ -12,6 +12,7 @@ from batchsched.kubernetes.dump import ObjectsReader
 from batchsched.kubernetes.dump_objects import (
     BATCH,
     COSCHEDULING,
+    HYPER_NODES,
     KAI,
     KUBE_BATCH,
     KUBERNETES,
@@ -44,6 +45,7 @@ def snapshot_from_objects(
     default_queue: str = "default",
     jobs: Objects = (),
     leader_worker_sets: bool = False,
+    topologies: Objects = (),
     notices: list[Notice] | None = None,
     strict: bool = False,
 ) -> Snapshot:
@@ -71,6 +73,7 @@ def snapshot_from_objects(
             pod of another Job becomes a separate job.
         leader_worker_sets: whether pods that have the labels of a LeaderWorkerSet and are in no
             pod group become one job.
+        topologies: Topologies of Kueue or KAI Scheduler, and HyperNodes of Volcano.
         notices: a list to which a `Notice` is added for everything that is not supported, such as
             fields that affect other schedulers, or a pod on a node that is not given.
             `read_objects` returns them instead.
@@ -116,6 +119,7 @@ def snapshot_from_objects(
         default_queue=default_queue,
         jobs=jobs,
         leader_worker_sets=leader_worker_sets,
+        topologies=topologies,
         strict=strict,
     )
     if notices is not None:
@@ -136,6 +140,7 @@ def read_objects(
     default_queue: str = "default",
     jobs: Objects = (),
     leader_worker_sets: bool = False,
+    topologies: Objects = (),
     strict: bool = False,
 ) -> tuple[Snapshot, tuple[Notice, ...]]:
     """Create a snapshot from Kubernetes objects; return it and a notice of what is unsupported.
@@ -175,6 +180,7 @@ policy Never (team/p)
         ("pods", "Pod", "", pods),
         ("namespaces", "Namespace", "", () if namespaces is None else namespaces),
         ("jobs", "Job", BATCH, jobs),
+        ("topologies", ("Topology", "HyperNode"), KUEUE, topologies),
     ):
         namespaced = argument in ("pod_groups", "pods", "jobs")
         for one in named_objects(reading, argument, kinds, objects, namespaced=namespaced):
@@ -201,4 +207,8 @@ def _api_group(given: KubernetesObject, usual: str) -> str:
         return group
     if given.kind in ("ClusterQueue", "Cohort"):
         return KUEUE
+    if given.kind == "HyperNode":
+        return HYPER_NODES
+    if given.kind == "Topology":
+        return group or usual
     return KAI if given.kind == "Queue" and is_kai_queue(given) else usual

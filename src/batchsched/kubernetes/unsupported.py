@@ -84,12 +84,11 @@ _OF_KUBERNETES = (
     ),
 )
 
-_OF_PLACEMENT = tuple(
-    _annotation(f"kueue.x-k8s.io/podset-{name}", "ignored: topology is not considered")
-    for name in (
-        *("required-topology", "preferred-topology", "unconstrained-topology"),
-        *("slice-required-topology", "slice-size", "group-name"),
-    )
+_OF_PLACEMENT = (
+    _annotation(
+        "kueue.x-k8s.io/podset-group-name",
+        "ignored: pods of several pod sets are not placed in one domain",
+    ),
 )
 _OF_DISRUPTION = tuple(
     _annotation(f"volcano.sh/{name}", "ignored: only plugins decide which tasks may be evicted")
@@ -127,7 +126,6 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
         *_OF_DISRUPTION,
     ),
     "PodGroup": (
-        _field("spec.networkTopology", "ignored: network topology is not considered"),
         _field("spec.subGroupPolicy", "ignored: the group starts as one gang of minMember pods"),
         _annotation(
             "volcano.sh/preemptable", "ignored: only plugins decide which tasks may be evicted"
@@ -139,14 +137,6 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
     "PodGroup (Kubernetes)": _OF_KUBERNETES,
     "CompositePodGroup (Kubernetes)": _OF_KUBERNETES,
     "PodGroup (KAI Scheduler)": (
-        _field("spec.topologyConstraint", "ignored: topology is not considered"),
-        _field(
-            "spec.subGroups",
-            "ignored: topology of subgroups is not considered",
-            lambda groups: any(
-                _is_given(look_up(group, "topologyConstraint")) for group in mappings_in(groups)
-            ),
-        ),
         _field(
             "spec.preemptibility",
             "ignored: the group may be evicted, and may exceed the quota of its queue",
@@ -158,15 +148,7 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
             "ignored: a group below its minimum is not evicted for that",
         ),
     ),
-    "Workload (Kueue)": (
-        _field(
-            "spec.podSets",
-            "ignored: topology is not considered",
-            lambda sets: any(
-                _is_given(look_up(one, "topologyRequest")) for one in mappings_in(sets)
-            ),
-        ),
-    ),
+    "Workload (Kueue)": (),
     "Queue": (
         _field("spec.capability.pods", "ignored: pods are not counted"),
         _field("spec.affinity", "ignored: the queue may use all nodes"),

@@ -1,0 +1,154 @@
+"""Topologies, HyperNodes, and what groups and pods ask of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support import dumps
+
+from batchsched import Domain, Segment, Topology, TopologyRequest
+from batchsched.kubernetes import Dump, read_dump, read_objects
+
+LEVELS = {"levels": [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]}
+
+
+def topology(group: str, name: str = "net") -> dict[str, Any]:
+    return dumps.thing(f"{group}/v1", "Topology", name, spec=LEVELS)
+
+
+def hyper_node(name: str, tier: int, *members: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    listed = [{"type": kind, "selector": selector} for kind, selector in members]
+    spec = {"tier": tier, "members": listed}
+    return dumps.thing("topology.volcano.sh/v1alpha1", "HyperNode", name, spec=spec)
+
+
+def exactly(name: str) -> dict[str, Any]:
+    return {"exactMatch": {"name": name}}
+
+
+HYPER_NODES = [
+    hyper_node("s0", 1, ("Node", exactly("n1")), ("Node", {"regexMatch": {"pattern": "^n[23]$"}})),
+    hyper_node("s1", 1, ("Node", {"labelMatch": {"matchLabels": {"row": "b"}}})),
+    hyper_node(
+        "top", 2, ("HyperNode", {"regexMatch": {"pattern": "^s"}}), ("Node", exactly("gone"))
+    ),
+]
+
+
+def nodes() -> list[dict[str, Any]]:
+    made = [dumps.node(f"n{number}") for number in range(1, 6)]
+    for one in made[3:]:
+        one["metadata"]["labels"] = {"row": "b"}
+    return made
+
+
+def only_topology(dump: Dump) -> TopologyRequest | None:
+    (job,) = dump.snapshot.jobs
+    return job.topology
+
+
+def test_hyper_nodes_are_one_topology_the_first_tier_the_narrowest() -> None:
+    (found,) = read_dump([*nodes(), *HYPER_NODES]).snapshot.topologies
+    assert found == Topology(
+        "HyperNodes",
+        ("tier-2", "tier-1"),
+        (
+            Domain("tier-1", "s0", ("n1", "n2", "n3")),
+            Domain("tier-1", "s1", ("n4", "n5")),
+            Domain("tier-2", "top", ("n1", "n2", "n3", "n4", "n5")),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"mode": "soft"}, TopologyRequest("HyperNodes", preferred="tier-1")),
+        (
+            {"mode": "hard", "highestTierAllowed": 2},
+            TopologyRequest("HyperNodes", required="tier-2", preferred="tier-1"),
+        ),
+        (
+            {"highestTierAllowed": 9},
+            TopologyRequest("HyperNodes", required="tier-2", preferred="tier-1"),
+        ),
+        ({"mode": "hard", "highestTierAllowed": 0}, None),
+    ],
+)
+def test_what_a_group_of_volcano_asks(asked: dict[str, Any], expected: object) -> None:
+    group = dumps.volcano_group("g", 1, networkTopology=asked)
+    dump = read_dump([*nodes(), *HYPER_NODES, group])
+    assert only_topology(dump) == expected
+    assert bool(expected) != any("networkTopology" in notice.field for notice in dump.notices)
+    asks_nothing = read_dump([*nodes(), dumps.volcano_group("g", 1, networkTopology=asked)])
+    assert only_topology(asks_nothing) is None
+
+
+def test_what_a_group_of_kai_and_its_subgroups_ask() -> None:
+    both = {
+        "topology": "net",
+        "requiredTopologyLevel": "block",
+        "preferredTopologyLevel": "rack",
+    }
+    own = {"topology": "net", "requiredTopologyLevel": "rack"}
+    subgroups = [{"name": "a", "minMember": 1, "topologyConstraint": own}, {"name": "b"}]
+    group = dumps.kai_group("g", topologyConstraint=both, subGroups=subgroups)
+    (job,) = read_dump([topology("kai.scheduler"), group]).snapshot.jobs
+    assert job.topology == TopologyRequest("net", required="block", preferred="rack")
+    assert [each.topology for each in job.groups] == [TopologyRequest("net", required="rack"), None]
+
+
+def test_topologies_of_one_name_are_kept_apart() -> None:
+    constraint = {"topology": "net", "requiredTopologyLevel": "rack"}
+    group = dumps.kai_group("g", topologyConstraint=constraint)
+    dump = read_dump([topology("kueue.x-k8s.io"), topology("kai.scheduler"), group])
+    assert [each.name for each in dump.snapshot.topologies] == ["net", "net.kai.scheduler"]
+    assert only_topology(dump) == TopologyRequest("net.kai.scheduler", required="rack")
+
+
+def kueue_pods(number: int, indices: list[int], **asked: str) -> list[dict[str, Any]]:
+    annotations = {f"kueue.x-k8s.io/podset-{key.replace('_', '-')}": v for key, v in asked.items()}
+    pods = []
+    for place in range(number):
+        pod = dumps.pod(f"p{place}")
+        pod["metadata"].setdefault("labels", {}).update(
+            {
+                "kueue.x-k8s.io/pod-group-name": "g",
+                "kueue.x-k8s.io/queue-name": "lq",
+                "batch.kubernetes.io/job-completion-index": str(indices[place]),
+            }
+        )
+        pod["metadata"].setdefault("annotations", {}).update(
+            {"kueue.x-k8s.io/pod-group-total-count": str(number), **annotations}
+        )
+        pods.append(pod)
+    return pods
+
+
+def test_pods_ask_by_kueues_annotations_and_have_numbers() -> None:
+    asked = {"preferred_topology": "rack", "slice_required_topology": "rack", "slice_size": "2"}
+    dump = read_dump([topology("kueue.x-k8s.io"), *kueue_pods(3, [2, 0, 1], **asked)])
+    assert only_topology(dump) == TopologyRequest(
+        "net", preferred="rack", segments=[Segment(2, "rack")]
+    )
+    assert [task.index for task in dump.snapshot.jobs[0].tasks] == [2, 0, 1]
+    twice = read_dump([topology("kueue.x-k8s.io"), *kueue_pods(3, [2, 0, 0], **asked)])
+    assert [task.index for task in twice.snapshot.jobs[0].tasks] == [None] * 3
+
+
+def test_what_cannot_be_met_is_a_notice() -> None:
+    dump = read_dump(kueue_pods(2, [0, 1], preferred_topology="rack"))
+    assert only_topology(dump) is None
+    assert "ignored: no Topology has rack" in [notice.consequence for notice in dump.notices]
+    one = kueue_pods(2, [0, 1], required_topology="rack")
+    other = kueue_pods(2, [0, 1], required_topology="block")
+    differ = read_dump([one[0], other[1]])
+    assert only_topology(differ) is None
+
+
+def test_sorted_objects_have_topologies_too() -> None:
+    snapshot, _ = read_objects(
+        nodes=nodes(), pods=[], topologies=[topology("kai.scheduler"), *HYPER_NODES]
+    )
+    assert [each.name for each in snapshot.topologies] == ["HyperNodes", "net"]
