@@ -16,11 +16,13 @@ from batchsched import (
     BatchschedError,
     CycleResult,
     FaultsError,
+    PluginOption,
     Resource,
     Scheduler,
     SchedulerConfig,
     Snapshot,
     SnapshotError,
+    Tier,
     UnknownNameError,
 )
 from batchsched.kubernetes import Dump, read_dump
@@ -414,11 +416,20 @@ class Question:
     def _preset(self, name: str) -> Configuration:
         content = PRESETS[name]
         if content is None:
-            return Configuration(name, SchedulerConfig(), {})
+            config = SchedulerConfig()
+            if self._asks_of_topologies():
+                *others, last = config.tiers
+                with_topology = Tier(plugins=[*last.plugins, PluginOption(name="topology")])
+                config = SchedulerConfig(actions=config.actions, tiers=[*others, with_topology])
+            return Configuration(name, config, {})
         if name == "volcano" and self.has_cluster() and self._has_tree():
             content = _WITH_TREE
         if name == "kueue" and self.has_cluster():
             content = self._with_strict_queues(content)
+        if self._asks_of_topologies():
+            *others, last = content["tiers"]
+            plugins = [*last["plugins"], {"name": "topology"}]
+            content = {**content, "tiers": [*others, {**last, "plugins": plugins}]}
         return Configuration(name, SchedulerConfig.from_mapping(content), content)
 
     def _with_strict_queues(self, content: Object) -> Object:
@@ -434,6 +445,13 @@ class Question:
         first, *others = content["tiers"]
         fcfs = {"name": "fcfs", "arguments": {"queues": ", ".join(strict)}}
         return {**content, "tiers": [{"plugins": [*first["plugins"], fcfs]}, *others]}
+
+    def _asks_of_topologies(self) -> bool:
+        """Return whether any job must, or should, be placed within a domain of a topology."""
+        return self.has_cluster() and any(
+            job.topology is not None or any(group.topology is not None for group in job.groups)
+            for job in self.dump().snapshot.jobs
+        )
 
     def _has_tree(self) -> bool:
         """Return whether queues form a tree below ``root``, or deserve amounts of their own."""

@@ -592,3 +592,61 @@ def test_the_page_is_one_file_that_needs_no_other(tmp_path):
         assert "prefers-color-scheme: dark" in page
     assert "<svg" in (tmp_path / "nodes.html").read_text()
     assert "<svg" in (tmp_path / "queues.html").read_text()
+
+
+# Racks
+
+
+def in_racks(free):
+    """Two nodes a rack of 8 GPUs each, of which the second is idle and the first has some free."""
+    objects = [
+        dumps.thing(
+            "kai.scheduler/v1alpha1",
+            "Topology",
+            "net",
+            namespace="",
+            spec={"levels": [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]},
+        ),
+        dumps.kai_queue("default-queue"),
+        dumps.kai_group("busy", 1),
+    ]
+    for place in range(6):
+        labels = {"block": "b", "rack": f"r{place // 2}"}
+        objects.append(dumps.node(f"n{place}", "32", 8, labels=labels))
+    for place in range(3):
+        (pod,) = dumps.kai_pods("busy", 1, 8 - free, on=f"n{2 * place}")
+        for key in ("name", "uid"):
+            pod["metadata"][key] = f"busy-{place}"
+        objects.append(pod)
+    return objects
+
+
+def kai_gang(name, count, gpu, **constraint):
+    constraint = {"topology": "net"} | constraint
+    group = dumps.kai_group(name, count, topologyConstraint=constraint)
+    return [group, *dumps.kai_pods(name, count, gpu)]
+
+
+def test_why_names_the_level_the_most_that_a_rack_holds_and_what_each_lacks():
+    objects = [*in_racks(2), *kai_gang("train", 8, 2, requiredTopologyLevel="rack")]
+    ended = run("why", "train", "--width", 120, given=objects)
+    assert ended.lines[0] == (
+        "team/train waits, no room: 0 of 3 racks have room for 8 tasks (most: 5): 3 too little gpu"
+    )
+    assert "topology" in ended.out
+    fits = [*in_racks(2), *kai_gang("train", 5, 2, requiredTopologyLevel="rack")]
+    assert "starts now" in run("why", "train", given=fits).lines[0]
+
+
+def test_why_tells_of_racks_in_which_the_room_is_in_pieces():
+    objects = [*in_racks(6), *kai_gang("train", 4, 4, requiredTopologyLevel="rack")]
+    ended = run("why", "train", "--width", 120, given=objects)
+    assert "0 of 3 racks have room for 4 tasks (most: 3): 3 too little gpu" in ended.out
+    pieces = [*in_racks(3), *kai_gang("train", 2, 5, requiredTopologyLevel="rack")]
+    ended = run("why", "train", "--width", 120, given=pieces)
+    assert "0 of 3 racks have room for 2 tasks (most: 1): 3 fragmented" in ended.out
+
+
+def test_without_topologies_the_usual_configuration_is_as_it_was():
+    plain = run("why", "train", given=[*in_racks(2)[1:], *kai_gang("train", 9, 8)])
+    assert "nodeorder, topology" not in " ".join(plain.out.split())

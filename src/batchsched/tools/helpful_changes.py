@@ -33,6 +33,7 @@ from batchsched.model.reasons import PendingReason
 from batchsched.model.resources import EPSILON
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.topology import levels_alone
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -137,6 +138,7 @@ def plan_of_trials(waiting: ExplainedJob) -> PlanOfTrials:
             nodes=[fit.node.info for fit in waiting.fits if fit.is_near],
             queues=[queue.info for queue in queues],
             jobs=[evolve(waiting.state.info, tasks=(), plan=None)],
+            topologies=levels_alone(waiting.session.ledger.topologies),
             **waiting.session.ledger.common,
         ),
     )

@@ -170,6 +170,7 @@ def permuted(snapshot: Snapshot) -> Snapshot:
         jobs=[_job(job) for job in reversed(snapshot.jobs)],
         queues=tuple(reversed(snapshot.queues)),
         other_tasks=[_task(task) for task in reversed(snapshot.other_tasks)],
+        topologies=tuple(reversed(snapshot.topologies)),
         now=snapshot.now,
     )
 
