@@ -38,7 +38,7 @@ def example(name: str) -> ModuleType:
     return module
 
 
-slots, user_share = example("slots"), example("user_share")
+slots, user_share, smallest_queue = map(example, ("slots", "user_share", "smallest_queue"))
 
 
 def deciding(name: str, plugin: Any, *, plain: bool) -> Scheduler:
@@ -52,9 +52,8 @@ def deciding(name: str, plugin: Any, *, plain: bool) -> Scheduler:
 
 
 def job(name: str, request: Resource, **more: Any) -> JobInfo:
-    return JobInfo(
-        name=name, queue="q", tasks=[TaskInfo(uid=name, name=name, resreq=request)], **more
-    )
+    tasks = [TaskInfo(uid=name, name=name, resreq=request)]
+    return JobInfo(**{"name": name, "queue": "q", "tasks": tasks, **more})
 
 
 def cluster(room: Resource, *jobs: JobInfo) -> Snapshot:
@@ -98,7 +97,24 @@ def test_users_come_in_turn(plain: bool) -> None:
     assert [bind.task_uid for bind in result.binds] == ["a1", "b1", "a2", "b2"]
 
 
-PLUGINS = {"gpus": slots.Gpus, "users": user_share.UserShare}
+@pytest.mark.parametrize("plain", [False, True])
+def test_the_smallest_queue_by_weight_comes_next(plain: bool) -> None:
+    one = Resource(milli_cpu=1000)
+    jobs = [job(name, one, queue=name[0]) for name in ("a1", "a2", "a3", "b1", "b2", "b3")]
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=5000))],
+        queues=[Queue(name="a", weight=2), Queue(name="b")],
+        jobs=jobs,
+    )
+    result = deciding("queues", smallest_queue.SmallestQueue, plain=plain).schedule(snapshot)
+    assert [bind.task_uid for bind in result.binds] == ["a1", "b1", "a2", "a3", "b2"]
+
+
+PLUGINS = {
+    "gpus": slots.Gpus,
+    "users": user_share.UserShare,
+    "queues": smallest_queue.SmallestQueue,
+}
 
 
 @pytest.mark.parametrize("name", PLUGINS)

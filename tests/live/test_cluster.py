@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from math import log
 from typing import Any
@@ -645,3 +647,11 @@ def test_a_job_is_tried_again_when_a_task_of_it_has_left_for_a_node_that_takes_n
     assert not cycle().binds
     cluster.apply(TaskGone("a"))
     assert [(bind.task_uid, bind.node_name) for bind in cycle().binds] == [("a", "n2")]
+
+
+def test_an_attached_scheduler_says_why_it_cannot_be_pickled() -> None:
+    cluster = Cluster(Snapshot())
+    attached = Scheduler().attach(cluster)
+    for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="pickle the cluster, and attach a scheduler"):
+            copied(attached)  # type: ignore[operator]

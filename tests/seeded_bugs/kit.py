@@ -23,6 +23,7 @@ from hypothesis.strategies import SearchStrategy
 from tests.reference import agreement
 from tests.support.following import FollowedMachine, check_next_snapshot
 from tests.support.invariants import INVARIANTS, check_cycle
+from tests.support.points import CONFIGS, LABELS, SNAPSHOTS, expect_points
 
 from batchsched import (
     PluginOption,
@@ -284,6 +285,25 @@ def laws(clock: Clock) -> Check:
     return check
 
 
+def points(clock: Clock) -> Check:
+    """Cycles with plugins that choose for tasks, rank nodes exactly, and share between jobs."""
+    tight = snapshots(
+        labels=LABELS, max_nodes=2, min_jobs=3, max_tasks=2, always=["running"], **SOUND, **PLAIN
+    )
+
+    def check(examples: int, number: int) -> None:
+        @seed(number)
+        @quick(examples // 2)
+        @given(st.one_of(tight, SNAPSHOTS), CONFIGS)
+        def run(snapshot: Snapshot, config: SchedulerConfig) -> None:
+            clock.tick()
+            expect_points(snapshot, config)
+
+        run()
+
+    return check
+
+
 def checks_of_gangs(clock: Clock) -> Iterator[tuple[str, Check]]:
     """Yield those of gangs that wait for what others leave, and of jobs with groups."""
     leaving = snapshots(
@@ -448,6 +468,7 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
         clock, stuck, displacing, [agreement], scheduler=with_one_who_abstains, first_seed=100
     )
     yield "cycles with one who abstains", voting
+    yield "points", points(clock)
     fussy = snapshots(
         max_nodes=3,
         min_jobs=4,

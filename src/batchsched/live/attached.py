@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from operator import attrgetter, eq, is_, is_not, ne
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from attrs import evolve, fields_dict
 
@@ -462,6 +462,13 @@ class AttachedScheduler:
 
     def __repr__(self) -> str:
         return f"<AttachedScheduler of {self._policy!r} to {self._cluster!r}>"
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied: it keeps opened plugins, and follows one cluster."""
+        raise TypeError(
+            "an AttachedScheduler cannot be pickled or copied: it keeps what follows from its "
+            "cluster; pickle the cluster, and attach a scheduler to what comes back"
+        )
 
     @property
     def cluster(self) -> Cluster:

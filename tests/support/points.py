@@ -1,0 +1,139 @@
+"""What must hold of plugins that choose, rank nodes exactly, share, and say who may claim."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+
+from attrs import frozen
+
+from batchsched import (
+    Arguments,
+    CycleResult,
+    PluginOption,
+    Registry,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    default_registry,
+)
+from batchsched.plugin import JobState, NodeState, SessionView, TaskState
+from batchsched.testing import configs, snapshots
+from tests.support.cycles import Cycles
+from tests.support.slots import SlotsPlugin
+
+
+@frozen
+class ManyPoints:
+    """Ranks nodes by what is on them, and jobs by what those of the same label hold."""
+
+    @classmethod
+    def from_arguments(cls, _arguments: Arguments) -> ManyPoints:
+        return cls()
+
+    def open(self, view: SessionView, /) -> object:
+        return _ManyPoints(view)
+
+
+def _team(job: JobState) -> str:
+    return job.info.labels.get("slots", "")
+
+
+class _ManyPoints:
+    def __init__(self, view: SessionView) -> None:
+        self.held = Counter[str]()
+        self.turns: list[JobState] = []
+        for task in view.tasks.values():
+            if task.status.charged and not task.is_held:
+                self.on_allocate(task)
+
+    def on_allocate(self, task: TaskState, /) -> None:
+        if task.job is not None:
+            self.held[_team(task.job)] += task.resreq[0]
+
+    def on_deallocate(self, task: TaskState, /) -> None:
+        if task.job is not None:
+            self.held[_team(task.job)] -= task.resreq[0]
+
+    def job_order_key(self, job: JobState, /) -> float:
+        return self.held[_team(job)]
+
+    def job_order_shares(self, job: JobState, /) -> Hashable:
+        return _team(job)
+
+    def node_key(self, task: TaskState, node: NodeState, /) -> tuple[int, ...]:
+        slots = [each.choices.get("slots") for each in node.tasks.values()]
+        return -(len(node.tasks) // 2), slots.count(0), int("slots" in task.info.labels)
+
+    def node_key_signature(self, task: TaskState, /) -> Hashable:
+        return "slots" in task.info.labels
+
+    def on_turn_begin(self, job: JobState, /) -> None:
+        assert not self.turns, "the last turn has not ended"
+        self.turns.append(job)
+
+    def on_turn_end(self, job: JobState, /) -> None:
+        assert self.turns == [job], "another turn ends than began"
+        self.turns.clear()
+
+    def may_claim(self, job: JobState, /) -> bool:
+        return _team(job) != "odd"
+
+
+def registry() -> Registry:
+    known = default_registry()
+    known.register_plugin("slots", SlotsPlugin)
+    known.register_plugin("points", ManyPoints)
+    return known
+
+
+LABELS = {"slots": ["any", "odd"]}
+SNAPSHOTS = snapshots(labels=LABELS, max_nodes=3, max_tasks=3)
+CONFIGS = configs(
+    extra_plugins=[
+        PluginOption(name="slots", arguments={"count": 2}),
+        PluginOption(name="points"),
+    ]
+)
+
+
+def expect_points(snapshot: Snapshot, config: SchedulerConfig, *, cycles: int = 3) -> None:
+    """Decide some cycles on a living cluster, from scratch, and by plain definitions."""
+    using, plain = Scheduler(config, registry()), Scheduler(config, registry(), plain=True)
+    living = Cycles(using, snapshot)
+    for _ in range(cycles):
+        before = living.snapshot
+        result = living.cycle()
+        assert result == using.schedule(before), "a living cluster decides as one from scratch"
+        assert result == plain.schedule(before), "it decides what plain definitions decide"
+        _expect_choices(before, result)
+        living.step()
+        _expect_distinct(living.snapshot)
+
+
+def _expect_choices(before: Snapshot, result: CycleResult) -> None:
+    tasks = {task.uid: (job, task) for job in before.jobs for task in job.tasks}
+    for placed in (*result.binds, *result.pipelined, *result.conditional, *result.kept_promises):
+        wanted = tasks[placed.task_uid][1].labels.get("slots")
+        slot = placed.choices.get("slots")
+        assert (slot is None) == (wanted is None), f"{placed} has what it asks for"
+        assert wanted != "odd" or slot == 1, f"{placed} has what it asks for"
+    for uid, outcome in result.tasks.items():
+        assert outcome.node_name is not None or not outcome.choices, f"{uid} has no place"
+        task = tasks[uid][1]
+        if task.status.holds and outcome.node_name == task.node_name:
+            assert outcome.choices == task.choices, f"{uid} keeps what it has"
+    for eviction in result.evictions:
+        claimant = tasks[eviction.for_task_uid][0]
+        by_backfill = eviction.action not in ("preempt", "reclaim")
+        assert by_backfill or claimant.labels.get("slots") != "odd", f"{eviction}: it may claim"
+
+
+def _expect_distinct(snapshot: Snapshot) -> None:
+    taken: set[tuple[str | None, object]] = set()
+    for task in (task for job in snapshot.jobs for task in job.tasks):
+        if "slots" in task.choices and task.status.occupies:
+            place = task.node_name, task.choices["slots"]
+            assert place not in taken, f"{task} has what no other one has"
+            taken.add(place)
+            assert task.labels["slots"] != "odd" or place[1] == 1
