@@ -10,12 +10,10 @@ from batchsched.actions.eviction.make_room import make_promises_real
 from batchsched.actions.placing import LADDER, first_node_to_reserve, place, start_reserved_jobs
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
-from batchsched.session.attempts import Attempts
-from batchsched.session.candidates import need_in_sets, record_no_set, sets_in_turn, try_in
-from batchsched.session.limits import may_take
+from batchsched.session.attempts import Attempts, Goal
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, is_starving
-from batchsched.state.needs import Need, Stage
+from batchsched.state.needs import Stage
 from batchsched.state.records import JobState, TaskState
 
 
@@ -91,35 +89,26 @@ class AllocateAction:
 
     def _serve(self, session: Session, attempts: Attempts, turn: Turn) -> bool:
         """Place what a job needs next; return whether it gets another turn."""
-        job, is_kept = turn.job, False
-        if session.plugins.candidate_nodes:
-            need = need_in_sets(session, job, turn.left)
-            if need is not None:
-                return _serve_in_sets(session, turn, need)
-        for goal in attempts.goals(turn):
-            with session.statement() as statement:
-                reserve = (
-                    partial(self._reserve, session, statement, self.starvation_threshold)
-                    if self.starvation_threshold is not None and goal.may_be_partial
-                    else None
-                )
-                for task in goal:
-                    if place(session, statement, task, LADDER):
-                        goal.found_place(task)
-                    elif not goal.found_none(task, reserve):
-                        break
-                if goal.reserved and not goal.keeps_reservations():
-                    for task in reversed(goal.reserved):
-                        statement.unallocate(task)
-                holds = goal.may_be_partial and not self.discard_unready
-                if holds or (goal.is_complete and _is_enough(session, job)):
-                    statement.commit()
-                    goal.is_kept = True
-            is_kept = goal.is_kept
+        job, threshold = turn.job, self.starvation_threshold
+
+        def place_one(statement: Statement, task: TaskState, stage: Stage | None) -> bool:
+            ladder = LADDER if stage is None else stage.ladder
+            return place(session, statement, task, ladder, looks_ahead=False)
+
+        def keeps(statement: Statement, goal: Goal) -> bool:
+            if goal.reserved and not goal.keeps_reservations():
+                for task in reversed(goal.reserved):
+                    statement.unallocate(task)
+            holds = goal.may_be_partial and not self.discard_unready
+            return holds or (goal.is_complete and _is_enough(session, job))
+
+        reserve = None if threshold is None else partial(self._reserve, session, threshold)
+        goal = attempts.serve(turn, place_one, keeps, reserve=reserve)
+        is_kept = goal is not None and goal.is_kept
         return is_kept and bool(turn.left) and session.plugins.job_ready(job)
 
     def _reserve(
-        self, session: Session, statement: Statement, threshold: float, task: TaskState
+        self, session: Session, threshold: float, statement: Statement, task: TaskState
     ) -> bool:
         """Reserve a node for a task if its job is starving; return whether there was one."""
         if task.job is None or not is_starving(session, task.job, threshold):
@@ -129,25 +118,6 @@ class AllocateAction:
             return False
         statement.reserve(task, node)
         return True
-
-
-def _serve_in_sets(session: Session, turn: Turn, need: Need) -> bool:
-    """Place what a job needs next in one of the sets of nodes that plugins offer for it.
-
-    Returns whether the job gets another turn.
-    """
-    job, left = turn.job, turn.left
-    if not may_take(session, job, left, need=turn.offered):
-        return False
-    for each in sets_in_turn(session, need, left, (Stage.NOW, Stage.LATER, Stage.CONDITIONALLY)):
-        with session.statement(is_trial=True, within=each.nodes) as statement:
-            tried = partial(place, session, looks_ahead=False)
-            if try_in(session, statement, each, tried) and _is_enough(session, job):
-                statement.commit()
-                left.take_out(each.need.tasks)
-                return bool(left) and session.plugins.job_ready(job)
-    record_no_set(session, need)
-    return False
 
 
 def _is_enough(session: Session, job: JobState) -> bool:

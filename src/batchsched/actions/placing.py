@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit
-from batchsched.plugin.candidates import NodeSet
 from batchsched.session.attempts import tasks_needed, try_in_order
 from batchsched.session.limits import may_take_task
 from batchsched.session.outlook import accepting_nodes
@@ -63,7 +62,7 @@ def place(
     for fit in ladder:
         if fit is Fit.CONDITIONALLY and (job.backfilling or session.plugins.job_ready(job)):
             continue
-        node = _best(session, task, fit, ahead, statement.within)
+        node = _best(session, statement, task, fit, ahead)
         if node is not None:
             _STEP[fit](statement, task, node)
             return True
@@ -99,33 +98,34 @@ def take_room(
 
 def _best(
     session: Session,
+    statement: Statement,
     task: TaskState,
     fit: Fit,
     ahead: Sequence[NodeState] | None,
-    within: NodeSet | None,
 ) -> NodeState | None:
     """Return the best node where a task fits and that no plan closes to it.
 
     Args:
         session: the session.
+        statement: has the set of nodes among which it chooses, if any.
         task: the task.
         fit: how it is to fit.
         ahead: the nodes that accept it as they will be; None: that makes no difference.
-        within: the nodes among which it chooses; None: all.
 
     """
-    guard, placement = session.plans.guard, session.placement
+    guard, placement, within = session.plans.guard, session.placement, statement.within
     if ahead is None and within is None:
         node = session.best_node(task, fit)
         if node is None or guard is None:
             return node
-    slots = None if within is None else within.slots
-    if slots is not None and ahead is None and guard is None and session.teller is None:
+    slots, kept = None if within is None else within.slots, statement.kept_for(task)
+    is_plain = ahead is None and guard is None and session.teller is None and not kept
+    if slots is not None and is_plain:
         return placement.best(task, fit, slots)
     nodes = [
         node
         for node in (placement.feasible(task, slots) if ahead is None else ahead)
-        if session.fits(task, node, fit)
+        if session.fits(task, node, fit, kept=kept)
         and (slots is None or node.slot in slots)
         and (guard is None or guard.allows(task, node))
         and not (ahead and fit is Fit.NOW and placement.refusal(task, node))

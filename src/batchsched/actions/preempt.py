@@ -13,11 +13,13 @@ from batchsched.actions.eviction.unblock import unblock
 from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
-from batchsched.session.attempts import Attempts, tasks_needed
-from batchsched.session.candidates import may_go_anywhere
+from batchsched.plugin.candidates import NodeSet
+from batchsched.session.attempts import Attempts, Goal, tasks_needed
+from batchsched.session.candidates import sets_to_evict_in
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place
 from batchsched.session.victims import EvictionScope
+from batchsched.state.needs import Stage
 from batchsched.state.records import JobState, TaskState
 
 
@@ -48,17 +50,15 @@ class PreemptAction:
 
     def execute(self, session: Session, /) -> None:
         """Go through the queues that have tasks to place, in queue order."""
-        waiting = [
-            job
-            for job in session.jobs_having(TaskStatus.PENDING)
-            if has_task_to_place(job) and may_go_anywhere(session, job)
-        ]
+        waiting = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
         turns = Turns(session, sorted(waiting, key=session.plugins.job_order_key))
         attempts = Attempts(
             session=session,
             is_enough=session.plugins.job_pipelined,
             asks_ahead=True,
             tries_all=True,
+            stages=(Stage.LATER, Stage.EVICTING),
+            evicts=EvictionScope.OTHER_JOBS,
         )
         for queue, of_queue in turns.by_queue():
             for turn in of_queue:
@@ -71,30 +71,23 @@ class PreemptAction:
 
     def _serve(self, session: Session, attempts: Attempts, turn: Turn) -> bool:
         """Place what a job needs next, evicting other jobs; return whether anything was placed."""
-        is_served = False
         if not session.plugins.may_claim(turn.job):
             return False
-        for goal in attempts.goals(turn):
-            with session.statement() as statement:
-                for task in goal:
-                    may_use_idle = not session.passes_over(turn.queue)
-                    if (
-                        may_use_idle and place(session, statement, task, NOW_OR_LATER)
-                    ) or self._evict_for(
-                        session, statement, task, EvictionScope.OTHER_JOBS, may_use_idle
-                    ):
-                        goal.found_place(task)
-                    elif not goal.found_none(task):
-                        break
-                if (
-                    goal.is_complete
-                    and session.plugins.job_pipelined(turn.job)
-                    and self.rules.allow(session, statement)
-                ):
-                    statement.commit()
-                    goal.is_kept = True
-            is_served = goal.is_kept and bool(goal.placed)
-        return is_served
+
+        def place_one(statement: Statement, task: TaskState, stage: Stage | None) -> bool:
+            may_use_idle = not session.passes_over(turn.queue)
+            if may_use_idle and place(session, statement, task, NOW_OR_LATER):
+                return True
+            scope = EvictionScope.OTHER_JOBS
+            evicts = stage is None or stage is Stage.EVICTING
+            return evicts and self._evict_for(session, statement, task, scope, may_use_idle)
+
+        def keeps(statement: Statement, goal: Goal) -> bool:
+            is_enough = goal.is_complete and session.plugins.job_pipelined(turn.job)
+            return is_enough and self.rules.allow(session, statement)
+
+        goal = attempts.serve(turn, place_one, keeps)
+        return goal is not None and goal.is_kept and bool(goal.placed)
 
     def _serve_within(self, session: Session, job: JobState) -> None:
         """Let tasks of a job take the places of its own tasks that come after them."""
@@ -104,12 +97,21 @@ class PreemptAction:
         if job.groups is not None and len(tasks) > 1:
             return  # placing only part of the tasks that start together is useless
         for task in tasks:
-            with session.statement() as statement:
-                found = self._evict_for(session, statement, task, EvictionScope.SAME_JOB, False)
-                if not found or not self.rules.allow(session, statement):
-                    session.record_failure(task)
-                    return
-                statement.commit()
+            if not any(
+                self._swaps(session, task, within)
+                for within in sets_to_evict_in(session, task, EvictionScope.SAME_JOB)
+            ):
+                session.record_failure(task)
+                return
+
+    def _swaps(self, session: Session, task: TaskState, within: NodeSet | None) -> bool:
+        """Let a task take the place of one of its own job; return whether there was one."""
+        with session.statement(within=within) as statement:
+            found = self._evict_for(session, statement, task, EvictionScope.SAME_JOB, False)
+            if not found or not self.rules.allow(session, statement):
+                return False
+            statement.commit()
+        return True
 
     def _evict_for(
         self,

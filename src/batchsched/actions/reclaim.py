@@ -17,13 +17,13 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Claim
-from batchsched.session.attempts import Attempts
-from batchsched.session.candidates import may_go_anywhere
+from batchsched.session.attempts import Attempts, Goal
 from batchsched.session.limits import record_claim_refusal
 from batchsched.session.outlook import refusals_beside_promises
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place
 from batchsched.session.victims import EvictionScope, EvictionSearch
+from batchsched.state.needs import Stage
 from batchsched.state.records import TaskState
 
 
@@ -58,11 +58,7 @@ class ReclaimAction:
         Where a plugin computes what a queue may claim for what a job needs, that is asked in each
         turn. If not, a queue gets turns until it has what it deserves.
         """
-        waiting = [
-            job
-            for job in session.jobs_having(TaskStatus.PENDING)
-            if has_task_to_place(job) and may_go_anywhere(session, job)
-        ]
+        waiting = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
         if session.plugins.has_claims:
             turns = Turns(session, waiting)
         else:
@@ -72,6 +68,8 @@ class ReclaimAction:
             is_enough=session.plugins.job_pipelined,
             asks_ahead=True,
             substitutes=False,
+            stages=(Stage.LATER, Stage.EVICTING),
+            evicts=EvictionScope.OTHER_QUEUES,
         )
         for turn in turns:
             if self._serve(session, attempts, turn):
@@ -79,7 +77,7 @@ class ReclaimAction:
 
     def _serve(self, session: Session, attempts: Attempts, turn: Turn) -> bool:
         """Place all that a job needs next, or nothing; return whether it gets another turn."""
-        job, is_served = turn.job, False
+        job = turn.job
         if not session.plugins.may_claim(job):
             return False
         claim: Claim | None = None
@@ -93,31 +91,33 @@ class ReclaimAction:
             claim = answer
         # A job with groups places all that it needs together, or nothing.
         may_stop = claim is None and job.groups is None
-        for goal in attempts.goals(turn):
-            with session.statement() as statement:
-                by_claim = (
-                    None
-                    if claim is None
-                    else ClaimTurn(session, statement, claim, curable=self.rules.curable)
-                )
-                for task in goal:
-                    if not self._place(session, statement, task, by_claim):
-                        if goal.found_none(task):
-                            continue
-                        break
-                    goal.found_place(task)
-                    if may_stop and session.plugins.overused(turn.queue):
-                        break
-                if may_stop and turn.left:
-                    session.passes_over(turn.queue)
-                if goal.is_complete and session.plugins.job_pipelined(job):
-                    if by_claim is not None:
-                        by_claim.spare_units(goal.placed)
-                    if self.rules.allow(session, statement):
-                        statement.commit()
-                        goal.is_kept = True
-            is_served = goal.is_kept and bool(goal.placed)
-        return is_served
+        claims: list[ClaimTurn] = []
+
+        def claim_of(statement: Statement) -> ClaimTurn | None:
+            if claim is not None and not (claims and claims[-1].statement is statement):
+                claims.append(ClaimTurn(session, statement, claim, curable=self.rules.curable))
+            return claims[-1] if claims else None
+
+        def place_one(statement: Statement, task: TaskState, stage: Stage | None) -> bool:
+            if stage is Stage.LATER:
+                return place(session, statement, task, NOW_OR_LATER)
+            return self._place(session, statement, task, claim_of(statement))
+
+        def keeps(statement: Statement, goal: Goal) -> bool:
+            if may_stop and turn.left:
+                session.passes_over(turn.queue)
+            if not (goal.is_complete and session.plugins.job_pipelined(job)):
+                return False
+            by_claim = claim_of(statement)
+            if by_claim is not None:
+                by_claim.spare_units(goal.placed)
+            return self.rules.allow(session, statement)
+
+        def ends() -> bool:
+            return may_stop and session.plugins.overused(turn.queue)
+
+        goal = attempts.serve(turn, place_one, keeps, ends=ends)
+        return goal is not None and goal.is_kept and bool(goal.placed)
 
     def _place(
         self, session: Session, statement: Statement, task: TaskState, by_claim: ClaimTurn | None

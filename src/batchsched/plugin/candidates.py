@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from batchsched.model.reasons import Unfit
@@ -34,6 +34,8 @@ class Part(NamedTuple):
 
     tasks: tuple[TaskState, ...]
     nodes: NodeSet
+    choices: tuple[Mapping[str, Hashable], ...] = ()
+    """What plugins must choose for each of the tasks, by plugin; see `Choices`. Empty: anything."""
 
 
 @runtime_checkable
@@ -45,7 +47,9 @@ class CandidateNodes(Protocol):
 
         Called at a job's turn, for each stage in turn until all tasks of the need were placed
         together in one set. In place of sets an `Unfit` says that there is none, and why. Sets may
-        be yielded: code after a ``yield`` runs only if that set failed. At most 64 are tried. The
+        be yielded: code after a ``yield`` runs only if that set failed. At most 64 are tried. To
+        offer `within`, if it has all nodes, is to let the need be tried as without sets: with all
+        steps, and with other tasks in the place of those that fit nowhere. The
         sets of several plugins are tried each within each set of the plugin before. A set without
         parts for a job with groups is tried by group: each group that is needed gets sets of its
         own within it. Where `Need.stage` is None, it is asked at the end of the cycle why there was

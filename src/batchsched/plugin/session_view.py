@@ -43,6 +43,9 @@ class DomainRooms(Protocol):
 class KnowsRooms(Protocol):
     """Counts what sets of nodes hold, for plugins that offer such sets."""
 
+    besides: Callable[[NodeState, Stage], Vector] | None
+    """Returns what a node has in a stage that depends on the action."""
+
     def of(self, need: Need, stage: Stage, /) -> DomainRooms | None:
         """Return how many tasks like those of a need sets hold; None: they are not alike."""
         ...
@@ -174,6 +177,13 @@ class SessionView:
         """Answer what needs the engine that finds nodes, from now on. The session calls this."""
         self._make_rooms, self._refusal = rooms, refusal
         self.forget_rooms()
+
+    def count_beside(self, has: Callable[[NodeState, Stage], Vector], /) -> None:
+        """Say what nodes have in stages that depend on the action, from now on.
+
+        The session calls this.
+        """
+        self._known_rooms().besides = has
 
     def forget_rooms(self) -> None:
         """Count anew what sets of nodes hold, as they have changed. The session calls this."""

@@ -24,20 +24,34 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import takewhile
 
 from attrs import define, field
 
+from batchsched.session.candidates import (
+    Place,
+    count_beside,
+    need_in_sets,
+    record_no_set,
+    sets_in_turn,
+    try_in,
+    whole_cluster,
+)
 from batchsched.session.known_failures import FailedTurns, foreseen_failure
 from batchsched.session.limits import may_take, may_take_task, need_of, record_failed_again
 from batchsched.session.outlook import accepting_nodes
-from batchsched.session.session import Session
+from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, tasks_to_place
+from batchsched.session.victims import EvictionScope
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting, GroupState
-from batchsched.state.needs import Need, TasksByGroup, TasksInOrder
+from batchsched.state.needs import Need, Stage, TasksByGroup, TasksInOrder
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import dominant_share
+
+Keeps = Callable[["Statement", "Goal"], bool]
+"""Returns whether what was placed for a goal is to be committed."""
 
 Reserve = Callable[[TaskState], bool]
 """Reserves a node for a task; returns whether there was one."""
@@ -288,6 +302,10 @@ class Attempts:
     """Whether part of what a job with groups needs may be kept if it cannot start; None: never."""
     holds_part: bool = False
     """Whether what was placed is held although it is not enough."""
+    stages: Sequence[Stage] = (Stage.NOW, Stage.LATER, Stage.CONDITIONALLY)
+    """In which stages it is tried in sets of nodes, where plugins offer any."""
+    evicts: EvictionScope | None = None
+    """Whom the action may evict for what is tried; None: nobody."""
     depends_on_nodes_alone: bool = False
     """Whether an attempt of a job comes out the same as long as the job and the nodes are."""
 
@@ -303,6 +321,105 @@ class Attempts:
         self._counts_room = (
             self.depends_on_nodes_alone and session.state.knows_lack_of_room and not is_plain
         )
+
+    def serve(
+        self,
+        turn: Turn,
+        place: Place,
+        keeps: Keeps,
+        *,
+        reserve: Callable[[Statement, TaskState], bool] | None = None,
+        ends: Callable[[], bool] | None = None,
+    ) -> Goal | None:
+        """Try what a turn is to try, each goal in a statement; return the last, None: nothing.
+
+        Where plugins offer sets of nodes for what the job needs, it is tried in these.
+
+        Args:
+            turn: the turn.
+            place: places a task.
+            keeps: returns whether what was placed for a goal is committed, or rolled back.
+            reserve: reserves a node for a task that found none, where nodes may be reserved.
+            ends: returns whether the turn ends, after a task was placed.
+
+        """
+        if self.session.plugins.candidate_nodes:
+            need = need_in_sets(self.session, turn.job, turn.left, self.stages[0])
+            if need is not None:
+                return self._serve_in_sets(turn, need, place, keeps, reserve=reserve, ends=ends)
+        return self._serve(turn, place, keeps, reserve=reserve, ends=ends)
+
+    def _serve(
+        self,
+        turn: Turn,
+        place: Place,
+        keeps: Keeps,
+        *,
+        reserve: Callable[[Statement, TaskState], bool] | None,
+        ends: Callable[[], bool] | None,
+    ) -> Goal | None:
+        goal: Goal | None = None
+        for goal in self.goals(turn):
+            with self.session.statement() as statement:
+                reserves = (
+                    partial(reserve, statement)
+                    if reserve is not None and goal.may_be_partial
+                    else None
+                )
+                for task in goal:
+                    if place(statement, task, None):
+                        goal.found_place(task)
+                        if ends is not None and ends():
+                            break
+                    elif not goal.found_none(task, reserves):
+                        break
+                if keeps(statement, goal):
+                    statement.commit()
+                    goal.is_kept = True
+        return goal
+
+    def _serve_in_sets(
+        self,
+        turn: Turn,
+        need: Need,
+        place: Place,
+        keeps: Keeps,
+        *,
+        reserve: Callable[[Statement, TaskState], bool] | None,
+        ends: Callable[[], bool] | None,
+    ) -> Goal | None:
+        """Try a need in one set of nodes after the other; the first where all of it fits counts.
+
+        Nothing is remembered of failures: a set that fails says nothing of the next one.
+        """
+        session, job = self.session, turn.job
+        everywhere, goal = whole_cluster(session), Goal(self, job, TasksInOrder())
+        if self.asks_queue and not may_take(session, job, turn.left, need=turn.offered):
+            return None
+        if self.evicts is not None:
+            count_beside(session, need.tasks[0], self.evicts)
+        was_tried = False
+        for trial in sets_in_turn(session, need, tuple(turn.left), self.stages):
+            if trial.nodes is everywhere:
+                found = None
+                if not was_tried:
+                    found = self._serve(turn, place, keeps, reserve=reserve, ends=ends)
+                    was_tried = True
+                if found is not None and found.is_kept:
+                    return found
+                turn.take_up_again()
+                continue
+            goal, left = Goal(self, job, TasksInOrder()), turn.left
+            with session.statement(is_trial=True, within=trial.nodes) as statement:
+                if try_in(session, statement, trial, place):
+                    goal.placed = list(trial.need.tasks)
+                    if keeps(statement, goal):
+                        statement.commit()
+                        goal.is_kept = True
+                        left.take_out(trial.need.tasks)
+                        return goal
+        record_no_set(session, need)
+        return goal
 
     def goals(self, turn: Turn) -> Iterable[Goal]:
         """Yield what a turn is to try, until something was kept or nothing is left to try."""

@@ -13,22 +13,27 @@ from typing import NamedTuple
 
 from attrs import evolve
 
+from batchsched.causes import UnfitReason
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.cluster import TaskStatus
+from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import Unfit
 from batchsched.model.validation.values import shown
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.limits import need_of
 from batchsched.session.session import Session, Statement
+from batchsched.session.victims import EvictionScope
 from batchsched.state.groups import GroupState
-from batchsched.state.needs import Need, Stage, TasksLeft, need_of_job, need_of_tasks
-from batchsched.state.records import Fit, JobState, TaskState
+from batchsched.state.needs import Need, Stage, TasksLeft, need_of_job, need_of_task, need_of_tasks
+from batchsched.state.records import Fit, JobState, NodeState, TaskState
+from batchsched.state.vectors import Vector, plus, total_of
 
 MOST_SETS = 64
 """The most sets in which one need is tried in one stage."""
 
-PlaceIn = Callable[[Statement, TaskState, Sequence[Fit]], bool]
-"""Places a task on one of the nodes of its statement; returns whether there was one."""
+Place = Callable[[Statement, TaskState, "Stage | None"], bool]
+"""Places a task, on nodes of the statement's set, if it has one, in a stage (None: as the action
+does without sets); returns whether there was a node."""
 
 
 class Trial(NamedTuple):
@@ -39,15 +44,20 @@ class Trial(NamedTuple):
     stage: Stage
 
 
-def need_in_sets(session: Session, job: JobState, left: TasksLeft) -> Need | None:
-    """Return what a job needs next if plugins determine in which nodes; None: they do not."""
+def need_in_sets(
+    session: Session, job: JobState, left: TasksLeft, stage: Stage = Stage.NOW
+) -> Need | None:
+    """Return what a job needs next if plugins determine in which nodes; None: they do not.
+
+    `stage`: the first in which it is to be tried.
+    """
     if not left:
         return None
     need = need_of(session, job, left)
     if need is None:
         return None
-    asked = evolve(need, stage=Stage.NOW)
-    sets = _sets_of(session, asked, _everywhere(session))
+    asked = evolve(need, stage=stage)
+    sets = _sets_of(session, asked, whole_cluster(session))
     if sets is None:
         return None
     session.sets_asked = asked, sets
@@ -63,7 +73,7 @@ def may_go_anywhere(session: Session, job: JobState) -> bool:
     if not tasks:
         return True
     need = need_of_job(job, tasks) or need_of_tasks(job, tasks)
-    return _sets_of(session, evolve(need, stage=Stage.EVICTING), _everywhere(session)) is None
+    return _sets_of(session, evolve(need, stage=Stage.EVICTING), whole_cluster(session)) is None
 
 
 def sets_in_turn(
@@ -78,8 +88,13 @@ def sets_in_turn(
         stages: the stages, in order.
 
     """
+    stages = tuple(stages)
     for stage in stages:
-        if stage in (Stage.LATER, Stage.CONDITIONALLY) and not _may_differ(session):
+        if (
+            stage is not stages[0]
+            and stage in (Stage.LATER, Stage.CONDITIONALLY)
+            and not _may_differ(session)
+        ):
             continue
         asked = evolve(need, stage=stage)
         yield from _sets_for(session, asked)
@@ -95,10 +110,40 @@ def _sets_for(session: Session, need: Need) -> Iterator[Trial]:
     if asked is not None and asked[0].stage is need.stage and asked[0].tasks is need.tasks:
         sets: Iterable[NodeSet] | Unfit | None = asked[1]
     else:
-        sets = _sets_of(session, need, _everywhere(session))
+        sets = _sets_of(session, need, whole_cluster(session))
     if sets is not None and not isinstance(sets, Unfit):
         for each in islice(sets, MOST_SETS):
             yield Trial(need, each, need.stage)
+
+
+def count_beside(session: Session, claimant: TaskState, scope: EvictionScope) -> None:
+    """Let rooms count what a claimant may evict, in the stage `EVICTING`, from now on."""
+    judges, zero = session.plugins.judges[scope.point], session.dimensions.zero
+
+    def has(node: NodeState, stage: Stage) -> Vector:
+        if stage is Stage.EMPTY:
+            return session.state.node_room.for_jobs(node)
+        others = scope.candidates(
+            claimant, session.running_on(node), judges, session.plugins.task_order_key
+        )
+        return plus(node.room(Fit.LATER), total_of([other.resreq for other in others], zero))
+
+    session.state.view.count_beside(has)
+
+
+def sets_to_evict_in(
+    session: Session, task: TaskState, scope: EvictionScope
+) -> Iterator[NodeSet | None]:
+    """Yield the sets in which others are to be evicted for a single task; None: anywhere."""
+    if session.plugins.candidate_nodes:
+        count_beside(session, task, scope)
+        need = evolve(need_of_task(task), stage=Stage.EVICTING)
+        sets = _sets_of(session, need, whole_cluster(session))
+        if sets is not None:
+            if not isinstance(sets, Unfit):
+                yield from islice(sets, MOST_SETS)
+            return
+    yield None
 
 
 def _with_others(session: Session, need: Need, left: Collection[TaskState]) -> Need:
@@ -140,12 +185,35 @@ def record_no_set(session: Session, need: Need) -> None:
 
 
 def why_no_set(session: Session, need: Need) -> Unfit | None:
-    """Return why plugins have no set of nodes for a need, as it is now; None: they have some."""
-    asked = _sets_of(session, evolve(need, stage=None), _everywhere(session))
-    return asked if isinstance(asked, Unfit) else None
+    """Return why a need is in none of the sets that plugins offer, as it is now.
+
+    None: none offers any, or the whole cluster is among them.
+    """
+    asked, everywhere = evolve(need, stage=None), whole_cluster(session)
+    sets = _sets_of(session, asked, everywhere)
+    if sets is None or isinstance(sets, Unfit):
+        return sets
+    tried = list(islice(sets, MOST_SETS))
+    if everywhere in tried:
+        return None
+    # It was asked already, so it raises nothing and does not answer otherwise.
+    plugin = next(
+        name
+        for name, offer in session.plugins.candidate_nodes
+        if offer(asked, everywhere) is not None
+    )
+    detail = f"plugin {plugin} offers no set of nodes for it"
+    if tried:
+        count = "1 set" if len(tried) == 1 else f"{len(tried)} sets"
+        needed = len(need.tasks)
+        detail = f"in none of {count} of plugin {plugin} is room for {needed} together"
+        rooms = session.state.view.rooms(asked, Stage.NOW)
+        if rooms is not None:
+            detail += f" (most: {min(needed - 1, max(map(rooms.of, tried)))})"
+    return Unfit(UnfitReason.NO_DOMAIN, plugin=plugin, detail=detail)
 
 
-def _everywhere(session: Session) -> NodeSet:
+def whole_cluster(session: Session) -> NodeSet:
     """Return all nodes, the same object as long as they are the same."""
     known = session.remembered_nodes
     if known is None:
@@ -209,7 +277,7 @@ def _within_each(
 # Trials
 
 
-def try_in(session: Session, statement: Statement, trial: Trial, place: PlaceIn) -> bool:
+def try_in(session: Session, statement: Statement, trial: Trial, place: Place) -> bool:
     """Place all tasks of a need in a set; return whether that was possible.
 
     If not, the statement still has what was placed. Parts are placed in order. Without them, groups
@@ -220,7 +288,12 @@ def try_in(session: Session, statement: Statement, trial: Trial, place: PlaceIn)
     if within.parts:
         left = list(need.tasks)
         for part in within.parts:
-            if not _place_all(statement, part.tasks, part.nodes, stage, place):
+            statement.kept = {
+                task.uid: each for task, each in zip(part.tasks, part.choices, strict=False)
+            }
+            is_placed = _place_all(statement, part.tasks, part.nodes, stage, place)
+            statement.kept = EMPTY
+            if not is_placed:
                 return False
             left = [task for task in left if task not in part.tasks]
         return _place_all(statement, left, within, stage, place)
@@ -241,7 +314,7 @@ def _try_group(
     need: Need,
     within: NodeSet,
     stage: Stage,
-    place: PlaceIn,
+    place: Place,
 ) -> bool:
     sets = _sets_of(session, need, within)
     if isinstance(sets, Unfit):
@@ -278,14 +351,14 @@ def _place_all(
     tasks: Sequence[TaskState],
     within: NodeSet,
     stage: Stage,
-    place: PlaceIn,
+    place: Place,
 ) -> bool:
     """Place tasks on nodes of a set; those that must be near others again after each placement."""
     statement.within = within
     left = list(tasks)
     while left:
         for task in left:
-            if place(statement, task, stage.ladder):
+            if place(statement, task, stage):
                 left.remove(task)
                 break
             near = task.info.pod_affinity

@@ -468,7 +468,9 @@ class Statement:
         "_is_trial",
         "_journal",
         "_session",
+        "kept",
         "within",
+        "within_of",
     )
 
     def __init__(
@@ -477,6 +479,10 @@ class Statement:
         self._session = session
         self.within = within
         """The only nodes on which it places tasks from now on; None: any."""
+        self.within_of: dict[TaskState, NodeSet] = {}
+        """The set of nodes in which each task was last placed."""
+        self.kept: Mapping[str, Mapping[str, Hashable]] = EMPTY
+        """What plugins must choose for tasks, by UID; see `batchsched.plugin.Part`."""
         self._is_trial = is_trial
         self._journal: list[_Entry] = []
         self._claims: list[tuple[TaskState, NodeState, TaskState, TaskStatus]] = []
@@ -506,7 +512,7 @@ class Statement:
         ):
             _expect(task, TaskStatus.PENDING, TaskStatus.RESERVED)
         mark = is_backfill or task.is_backfill
-        choices = self._session.choices_for(task, node, Fit.NOW, kept)
+        choices = self._session.choices_for(task, node, Fit.NOW, kept or self.kept_for(task))
         self._move(task, TaskStatus.ALLOCATED, node, is_backfill=mark, choices=choices)
 
     def pipeline(
@@ -517,14 +523,14 @@ class Statement:
         `kept`: what plugins have chosen for it there before, and must choose again.
         """
         _expect(task, TaskStatus.PENDING)
-        choices = self._session.choices_for(task, node, Fit.LATER, kept)
+        choices = self._session.choices_for(task, node, Fit.LATER, kept or self.kept_for(task))
         mark = task.is_backfill
         self._move(task, TaskStatus.PIPELINED, node, is_backfill=mark, choices=choices)
 
     def promise(self, task: TaskState, node: NodeState) -> None:
         """Promise to a Pending task resources of a node that backfill tasks hold (Conditional)."""
         _expect(task, TaskStatus.PENDING)
-        choices = self._session.choices_for(task, node, Fit.CONDITIONALLY, EMPTY)
+        choices = self._session.choices_for(task, node, Fit.CONDITIONALLY, self.kept_for(task))
         mark = task.is_backfill
         self._move(task, TaskStatus.CONDITIONAL, node, is_backfill=mark, choices=choices)
 
@@ -566,6 +572,10 @@ class Statement:
         )
         # A backfill mark that this session made ends with the placement.
         self._move(task, TaskStatus.PENDING, None, is_backfill=task.info.is_backfill)
+
+    def kept_for(self, task: TaskState, /) -> Mapping[str, Hashable]:
+        """Return what plugins must choose for a task; empty: anything."""
+        return self.kept.get(task.uid, EMPTY) if self.kept else EMPTY
 
     def left_by(self) -> dict[TaskState, NodeState]:
         """Return the nodes that it makes tasks leave, by task."""
@@ -674,6 +684,8 @@ class Statement:
             and node.slot not in within.slots
         ):
             raise StatementError(f"expected one of {within!r} for {task!r}, got {node!r}")
+        if within is not None and node is not None:
+            self.within_of[task] = within
         if task.status is TaskStatus.PENDING:
             self._session.placed_now.add(task)
         self._journal.append((task, task.status, task.node, task.is_backfill, task.choices))

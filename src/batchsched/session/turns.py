@@ -89,6 +89,10 @@ class Turn:
         """The tasks that the job has yet to place; what the turn tries is to be removed."""
         return self._turns.left_of(self.job)
 
+    def take_up_again(self) -> None:
+        """Let the job have left again what the turn has tried in vain."""
+        self._turns.forget_left(self.job)
+
     @property
     def need(self) -> Need | None:
         """What the job needs next, as the turn begins; None: nothing."""
@@ -218,6 +222,10 @@ class Turns:
         """Let a job wait for another turn, with the tasks that it has left."""
         turn.is_last = False
         self._waiting[turn.queue].push(turn.job)
+
+    def forget_left(self, job: JobState) -> None:
+        """List anew what a job has yet to place, when it is asked for."""
+        self._left.pop(job, None)
 
     def left_of(self, job: JobState) -> TasksLeft:
         """Return the tasks that a job has yet to place."""

@@ -23,6 +23,7 @@ from batchsched.actions.placing import NOW_OR_LATER, place, take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.resources import EPSILON
 from batchsched.placement import Fit
+from batchsched.plugin.candidates import NodeSet
 from batchsched.plugin.extension_points import Claim, ClaimStage, Lack
 from batchsched.session.outlook import (
     accepting_nodes,
@@ -74,7 +75,7 @@ class ClaimTurn:
             Whether room was made. If not, nothing was changed.
 
         """
-        search = ClaimSearch(self.session, task, self.claim)
+        search = ClaimSearch(self.session, task, self.claim, within=self.statement.within)
         found = _find_room(search, curable=self.curable)
         if found is None:
             return False
@@ -108,15 +109,21 @@ class ClaimTurn:
             self.statement.rollback(0)
             if self.claim.allows([other.unit for other in without]):
                 self._evict(without)
-                if all(place(self.session, self.statement, t, NOW_OR_LATER) for t in in_order):
+                if all(self._place_again(task) for task in in_order):
                     kept, places = without, _places(in_order)
                     room.keep(staying)
         self.statement.rollback(0)
         self._evict(kept)
         for task, status, node in places:
             put = Statement.allocate if status is TaskStatus.ALLOCATED else Statement.pipeline
+            self.statement.within = self.statement.within_of.get(task)
             put(self.statement, task, node)
         self.taken = kept
+
+    def _place_again(self, task: TaskState) -> bool:
+        """Place a task again in the set of nodes that it was placed in."""
+        self.statement.within = self.statement.within_of.get(task)
+        return place(self.session, self.statement, task, NOW_OR_LATER)
 
     def _evict(self, units: Iterable[TakenUnit]) -> None:
         for each in units:
@@ -139,7 +146,7 @@ _Found = tuple[Sequence[EvictionUnit], Room]
 def _find_room(search: ClaimSearch, *, curable: bool) -> _Found | None:
     """Return the node where least has to be evicted, and whom to evict there."""
     session, task, claim = search.session, search.task, search.claim
-    refusing = curable_nodes(session, task) if curable else []
+    refusing = search.of_set(curable_nodes(session, task)) if curable else []
     for node in refusing:
         if not NodeShortage(search, node, is_refused=True)(()):
             return (), Room(node, ())  # enough is leaving already
@@ -219,6 +226,7 @@ class ClaimSearch:
         "_alone",
         "_limits",
         "_lost",
+        "_within",
         "asked",
         "cheaper",
         "claim",
@@ -229,9 +237,15 @@ class ClaimSearch:
         "task",
     )
 
-    def __init__(self, session: Session, task: TaskState, claim: Claim) -> None:
-        """Compute the request of the task and the limits that it exceeds now."""
+    def __init__(
+        self, session: Session, task: TaskState, claim: Claim, *, within: NodeSet | None = None
+    ) -> None:
+        """Compute the request of the task and the limits that it exceeds now.
+
+        `within`: the only nodes on which it may be placed; None: any.
+        """
         self.session = session
+        self._within = within
         self.task = task
         self.claim = claim
         self.is_plain = Door.ROOM in session.plain
@@ -255,15 +269,23 @@ class ClaimSearch:
 
     def feasible(self, among: Collection[int] | None = None) -> Iterable[NodeState]:
         """Return the nodes that accept the task, in node order; `among` these, if given."""
+        if self._within is not None:
+            slots = self._within.slots
+            among = slots if among is None else slots.intersection(among)
         if self._ahead is None:
             return self.session.placement.feasible(self.task, among)
         return [node for node in self._ahead if among is None or node.slot in among]
 
     def has_room(self) -> bool:
         """Return whether the task fits on a node although nobody is evicted."""
-        if self._ahead is None:
+        if self._ahead is None and self._within is None:
             return self.session.best_node(self.task, Fit.LATER) is not None
-        return any(self.session.fits(self.task, node, Fit.LATER) for node in self._ahead)
+        return any(self.session.fits(self.task, node, Fit.LATER) for node in self.feasible())
+
+    def of_set(self, nodes: Iterable[NodeState]) -> list[NodeState]:
+        """Return those of some nodes on which the task may be placed."""
+        slots = None if self._within is None else self._within.slots
+        return [node for node in nodes if slots is None or node.slot in slots]
 
     @property
     def is_limited(self) -> bool:

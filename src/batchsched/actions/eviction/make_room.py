@@ -30,6 +30,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.model.rules import out_of_service
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.candidates import NodeSet
 from batchsched.session.limits import limit_on, may_take_task, record_refusal
 from batchsched.session.outlook import (
     accepting_nodes,
@@ -166,6 +167,8 @@ class Claimant:
     """What was found out about whole jobs in this search; None: each is asked about anew."""
     limit: Unfit | None
     """Why the limits of queues forbid it as long as nobody is evicted, if they do."""
+    within: NodeSet | None = None
+    """The only nodes on which it may be placed, and others evicted; None: any."""
     ways: Sequence[Unit] = ()
     """What others give up for it before anybody is evicted; see `giving_way`."""
     may_choose: bool = field(init=False)
@@ -182,7 +185,12 @@ class Claimant:
             nodes = accepting_nodes(self.session, self.task)
             if nodes is None:
                 nodes = list(self.session.placement.feasible(self.task))
-            self._ahead = self._in_order(nodes)
+            self._ahead = self._in_order(self._of_set(nodes))
+
+    def _of_set(self, nodes: Iterable[NodeState]) -> list[NodeState]:
+        """Return those of some nodes on which it may be placed."""
+        slots = None if self.within is None else self.within.slots
+        return [node for node in nodes if slots is None or node.slot in slots]
 
     @property
     def looks_ahead(self) -> bool:
@@ -220,6 +228,9 @@ class Claimant:
     def feasible(self, among: Collection[int] | None = None) -> Iterable[NodeState]:
         """Return the nodes that accept it: best first, or in node order for other queues."""
         placement = self.session.placement
+        if self.within is not None:
+            slots = self.within.slots
+            among = slots if among is None else slots.intersection(among)
         if self._ahead is not None:
             return [node for node in self._ahead if among is None or node.slot in among]
         if self.scope is EvictionScope.OTHER_QUEUES:
@@ -228,7 +239,7 @@ class Claimant:
 
     def refusing(self) -> list[NodeState]:
         """Return the nodes that may accept it once others are evicted, in the same order."""
-        return self._in_order(curable_nodes(self.session, self.task))
+        return self._in_order(self._of_set(curable_nodes(self.session, self.task)))
 
     def _in_order(self, nodes: list[NodeState]) -> list[NodeState]:
         """Return nodes, given in node order, in the order in which they are searched."""
@@ -288,7 +299,7 @@ class Claimant:
         """Return the Running tasks on all nodes that are within its scope."""
         session, job = self.session, self.task.job
         assert job is not None
-        nodes: Iterable[NodeState] = session.nodes
+        nodes: Iterable[NodeState] = self._of_set(session.nodes)
         if self.scope in {EvictionScope.OTHER_JOBS, EvictionScope.SAME_JOB}:
             nodes = [node for node in nodes if session.running_on(node).has_any_of(job.queue)]
         return [task for node in nodes for task in self.candidates_on(node)]
@@ -519,9 +530,11 @@ def make_room(
         curable=curable,
         whole_jobs=None if is_plain else {},
         limit=limit_on(session, task),
+        within=statement.within,
         ways=ways,
     )
-    if is_plain or (ways and claimant.limit is not None):
+    # What is remembered of a search holds for all nodes, not for those of a set.
+    if is_plain or claimant.within is not None or (ways and claimant.limit is not None):
         room = find_room(claimant, RoomOn(claimant, claimant.feasible()))
     else:
         known = RememberedRoom(claimant)

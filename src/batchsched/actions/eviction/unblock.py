@@ -17,6 +17,7 @@ from batchsched.actions.eviction.make_room import Claimant, EvictionRules, RoomO
 from batchsched.actions.placing import NOW_OR_LATER, place, take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.attempts import Attempts
+from batchsched.session.candidates import may_go_anywhere
 from batchsched.session.limits import limit_on, may_take_task
 from batchsched.session.plugins import GANG
 from batchsched.session.session import Session, Statement
@@ -64,7 +65,12 @@ def unblock(session: Session, rules: EvictionRules) -> None:
     )
     for position, one in enumerate(order):
         later = [other for other in reversed(order[position + 1 :]) if other.is_still(session)]
-        if later and one.is_still(session) and has_task_to_place(one.job):
+        if (
+            later
+            and one.is_still(session)
+            and has_task_to_place(one.job)
+            and may_go_anywhere(session, one.job)
+        ):
             serve = _serve_job if one.group is None else _serve_group
             serve(session, rules, attempts, one, later)
 
