@@ -11,9 +11,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from attrs import fields
 from sybil import Sybil
 from sybil.example import SybilFailure
 from sybil.parsers.myst import PythonCodeBlockParser
+
+from batchsched.plugin import ExtensionPoints
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -100,6 +103,12 @@ def test_members_that_a_page_names_exist(page: Path) -> None:
             members = members_of(OBJECTS.get(found[1], found[1]))
             missing += [] if members is None or found[2] in members else [code]
     assert missing == []
+
+
+def test_the_page_on_plugins_has_every_extension_point() -> None:
+    page = (DOCS / "writing-plugins.md").read_text(encoding="utf-8")
+    points = [field.name for field in fields(ExtensionPoints)]
+    assert [point for point in points if f"`{point}(" not in page] == []
 
 
 def test_public_modules_are_those_that_are_there() -> None:
