@@ -46,6 +46,8 @@ class JobStatus(Enum):
     """The group that it names does not exist."""
     SUSPENDED = "Suspended", "suspended"
     """It is suspended until somebody resumes it."""
+    DEACTIVATED = "Deactivated", "deactivated"
+    """Its controller leaves it alone until somebody activates it."""
     NO_QUEUE = "NoQueue", "no queue", "wrong"
     """Its queue does not exist, or has other queues below it."""
     QUEUE_CLOSED = "QueueClosed", "queue closed"
@@ -248,6 +250,11 @@ class HoldKind(Enum):
         *("its group does not exist", "the group {} does not exist", "its group {}exists"),
     )
     """The group that it names does not exist."""
+    DEACTIVATED = (
+        *("Deactivated", JobStatus.DEACTIVATED),
+        *("it is deactivated", "{} is deactivated", "it is activated"),
+    )
+    """Its controller leaves it alone until somebody activates it."""
     NO_QUEUE = (
         *("NoQueue", JobStatus.NO_QUEUE),
         *(

@@ -248,6 +248,8 @@ def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -
     for job in ranked:
         standing = shown.standing(job.uid)
         first = standing.blockers[0].text if standing.blockers else ""
+        if standing.state in (JobStatus.PROMISED, JobStatus.RESERVED):
+            first = standing.headline.partition(f" waits, {standing.state.words}: ")[2]
         rows.append(
             (
                 f"{standing.state.words}{_UNSURE if shown.is_unsure(job.uid) else ''}",

@@ -358,13 +358,13 @@ def test_a_queue_that_does_not_select_the_namespace_is_no_queue_of_the_job():
     assert only_job(read_dump(objects, admission="ours")).holds == ()
 
 
-def test_a_workload_that_is_deactivated_is_suspended():
+def test_a_workload_that_is_deactivated_is_that():
     objects = dumps.kueue_waits()
     objects[1]["spec"]["active"] = False
     objects[1]["status"] = {}
     job = only_job(read_dump(objects))
     assert [(hold.kind, hold.detail) for hold in job.holds] == [
-        (HoldKind.SUSPENDED, "the Workload is deactivated"),
+        (HoldKind.DEACTIVATED, "the Workload is deactivated"),
         (HoldKind.NOT_ADMITTED, "Kueue has not tried it yet"),
     ]
 

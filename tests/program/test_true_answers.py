@@ -467,3 +467,68 @@ def test_nodes_tells_the_largest_gang_that_fits_by_shape():
     ended = run("nodes", given=objects)
     assert "  2 tasks of 3 cpu, 1 GiB" in ended.lines
     assert run("nodes", "--json", given=objects).data["gangs"][0]["fit"] == 2
+
+
+# Kueue and Volcano, in their own words
+
+
+def test_what_kueue_still_has_to_do_is_no_suspension():
+    told = [dumps.condition("QuotaReserved", "True")]
+    ready = {"admissionChecks": [{"name": "c", "state": "Ready"}]}
+    job = dumps.kueue_job("work")
+    there = [dumps.local_queue(), dumps.cluster_queue(), dumps.node("n1", "8"), job]
+    reserved = dumps.workload(
+        "w", job, 2, told, status=ready | {"admission": {"clusterQueue": "research"}}
+    )
+    assert why(given=[*there, reserved]).lines[0] == (
+        "team/w (Job work) waits, not admitted: research has not admitted it: "
+        "its quota is reserved, but Kueue has not admitted it yet"
+    )
+    told.append(dumps.condition("Admitted", "True"))
+    admitted = dumps.workload("w", job, 2, told, status={"admission": {"clusterQueue": "research"}})
+    assert (
+        "waits, not admitted: Kueue has admitted it to research, and not resumed its Job yet"
+        in (why(given=[*there, admitted]).lines[0])
+    )
+    off = dumps.workload("w", job, 2, active=False)
+    assert (
+        "(Job work) waits, deactivated: the Workload is deactivated"
+        in (why(given=[*there, off]).lines[0])
+    )
+
+
+def test_a_limit_is_called_a_limit():
+    notes = {"scheduling.k8s.io/group-name": "j"}
+    objects = [volcano_queue(capability={"cpu": "4", "memory": "1Gi"}), dumps.node("n1", "16")]
+    objects += [volcano_group("r", 1), volcano_group("j", 1)]
+    objects += [
+        dumps.pod(
+            "r", "4", scheduler="volcano", on="n1", notes={"scheduling.k8s.io/group-name": "r"}
+        ),
+        dumps.pod("j", "2", scheduler="volcano", notes=notes),
+    ]
+    assert why("j", given=objects).lines[0] == (
+        "team/j waits, quota: queue default has its limit: 4 cpu"
+    )
+
+
+def test_a_gang_of_several_jobs_of_a_job_set_has_the_name_of_the_set():
+    sets = dumps.thing("jobset.x-k8s.io/v1alpha2", "JobSet", "sets")
+    jobs = [dumps.thing("batch/v1", "Job", f"sets-{i}", owner=sets, spec={}) for i in range(2)]
+    members = [
+        dumps.pod(f"p-{i}", owner=job, schedulingGroup={"podGroupName": "g"})
+        for i, job in enumerate(jobs)
+    ]
+    given = [sets, *jobs, dumps.native_group("g", 2), *members, dumps.node("n1")]
+    assert why("g", given=given).lines[0] == "team/g (JobSet sets) starts now: 2 tasks on n1"
+
+
+def test_the_column_why_says_what_a_promised_job_waits_for():
+    objects = [dumps.native_group("low", 1, priority=1), dumps.native_group("high", 1, priority=9)]
+    objects += [
+        dumps.pod("l", "4", on="n1", priority=1, schedulingGroup={"podGroupName": "low"}),
+        dumps.pod("h", "4", priority=9, schedulingGroup={"podGroupName": "high"}),
+        dumps.node("n1"),
+    ]
+    lines = run("jobs", *WIDE, given=objects).lines
+    assert lines[2].endswith("promised room on n1, waits for team/l to leave")

@@ -738,6 +738,10 @@ class ObjectsReader:
         job = suspended_job([main, *self.objects.owner_objects(main)])
         if job is not None:
             has_workload = draft.is_suspended_by_kueue
+            if draft.has_quota and self.theirs:
+                message = f"Kueue has admitted it to {draft.queue}, and not resumed its Job yet"
+                draft.holds.append(Hold(HoldKind.NOT_ADMITTED, draft.queue, message))
+                return
             if not has_workload:
                 draft.local_queue = draft.local_queue or _local_queue(job)
             draft.holds += self._holds_of_suspended(job, kueue, has_workload=has_workload)
@@ -920,11 +924,24 @@ class ObjectsReader:
         if draft.kind not in _NOT_OWNERS:
             return draft.kind, draft.name
         pods = sorted((pod.object for pod, _ in draft.pods), key=lambda given: given.name)
+        above = self._above_several(pods)
+        if above is not None:
+            return above
         for given in (*draft.objects, *pods):
             for owner in self.objects.owners(given):
                 if owner.kind not in _NOT_OWNERS:
                     return owner.kind, owner.name
         return draft.kind, draft.name
+
+    def _above_several(self, pods: Sequence[KubernetesObject]) -> tuple[str, str] | None:
+        """Return what is above the several owners that pods of one gang have; None: nothing."""
+        direct = {owner for pod in pods for owner in owners_of(pod) if owner.controls}
+        if len(direct) < 2:  # noqa: PLR2004 - more than one
+            return None
+        of_all = [self.objects.owners(pod) for pod in pods]
+        common = (o for o in of_all[0] if all(o in owners for owners in of_all[1:]))
+        found = next((owner for owner in common if owner.kind not in _NOT_OWNERS), None)
+        return None if found is None else (found.kind, found.name)
 
     def _assumptions(
         self, snapshot: Snapshot, queue_objects: Collection[str], now: object

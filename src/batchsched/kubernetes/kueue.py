@@ -302,7 +302,7 @@ class Kueue:
             draft.priority = (priorities if of_pods else of_workloads).of(given, name, 0)
         if spec.get("active") is False:
             message = "the Workload is deactivated"
-            draft.holds.append(Hold(HoldKind.SUSPENDED, given.name, message))
+            draft.holds.append(Hold(HoldKind.DEACTIVATED, detail=message))
         if not admitted and not reserved:
             draft.holds += self._not_reserved(given, queue, missing, local_queue, theirs=theirs)
         elif not admitted:
@@ -311,7 +311,7 @@ class Kueue:
                 for check in status.children("admissionChecks")
                 if check.text("state") != "Ready"
             ]
-            if theirs and not checks and _status(status.content, "Admitted") == "False":
+            if theirs and not checks:
                 told = _message(status.content, "Admitted") or _NOT_YET
                 checks.append(Hold(HoldKind.NOT_ADMITTED, admission or queue, told))
             draft.holds += checks

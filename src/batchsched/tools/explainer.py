@@ -140,7 +140,6 @@ def explain(
         task = _first(session, result, named or left)
         reason = None if task is None else result.pending.get(task.uid)
         position, others, before, decided_by = _place_in_queue(session, state)
-        at_once = _at_once(session, state, state.having(TaskStatus.PENDING))
         explanation = Explanation(
             job=job.uid,
             owner=owner,
@@ -164,7 +163,7 @@ def explain(
             min_available=state.min_available,
             ready=state.ready_count,
             lacking=max(0, state.lacks()),
-            at_once=at_once.count,
+            at_once=_at_once(session, state, state.having(TaskStatus.PENDING)),
             groups=_groups(state),
             nodes=len(snapshot.nodes),
         )
@@ -173,18 +172,17 @@ def explain(
         wanted = frozenset(each.uid for each in named or left)
         fits: Sequence[NodeFit] = ()
         if anew.waits_for_room:
-            fits = fits_of(session, task)
+            of_nodes = _of_nodes(session, result, state, task)
+            fits, blocked = of_nodes.fits, None if named else of_nodes.blocked
             explanation = evolve(
                 explanation,
                 tells_nodes=True,
-                available=sum(fit.takes_it for fit in fits),
-                unfit=counted(fits, task.info),
+                blocked="" if blocked is None else blocked.info.display_name,
+                placed=0 if blocked is None else of_nodes.placed,
+                available=sum(fit.takes_it for fit in fits) if blocked is None else 0,
+                unfit=counted(fits, task.info) if blocked is None else of_nodes.blocked_by,
                 nearest=nearest_nodes(session, result, task, fits),
             )
-            if at_once.blocked and not named:
-                explanation = evolve(
-                    explanation, blocked=at_once.blocked, unfit=at_once.unfit, available=0
-                )
         elif (
             explanation.why is WhyPending.PLANNED
         ):  # more room would start it, but has no part in why
@@ -273,30 +271,46 @@ def _place_in_queue(
     return len(before) + 1, len(keys), before, decided_by
 
 
-@frozen
-class _AtOnce:
-    """How a job would start if it were first."""
-
-    count: int = 0
-    """How many of its tasks would fit now, and within limits."""
-    blocked: str = ""
-    """The first task for which no node would have room then."""
-    unfit: Mapping[str, int] = EMPTY
-    """What would keep it from nodes, as `counted` says it."""
-
-
-def _at_once(session: Session, state: JobState, waiting: Sequence[TaskState]) -> _AtOnce:
+def _at_once(session: Session, state: JobState, waiting: Sequence[TaskState]) -> int:
+    """Return how many of the tasks would fit now, and within limits, if the job were first."""
     if not state.in_session or state.queue is None:
-        return _AtOnce()
-    tasks, lacking = session.in_task_order(waiting), state.lacks()
+        return 0
+    tasks = session.in_task_order(waiting)
     if state.groups is not None:
         tasks = state.groups.within_maxima(tasks)
     with session.statement(is_trial=True) as trial:
-        count, blocked = placed_of(session, trial, tasks)
-        found = _AtOnce(count)
-        if blocked is not None and 0 < count < lacking:
-            unfit = counted(fits_of(session, blocked), blocked.info)
-            found = _AtOnce(count, blocked.info.display_name, unfit)
+        count, _ = placed_of(session, trial, tasks)
+        trial.discard()
+    return count
+
+
+@frozen
+class _OfNodes:
+    """How nodes suit a task once what the cycle starts is there."""
+
+    fits: Sequence[NodeFit]
+    placed: int = 0
+    """How many tasks of its gang have room now, if one more has none."""
+    blocked: TaskState | None = None
+    """That one."""
+    blocked_by: Mapping[str, int] = EMPTY
+    """What keeps that one from nodes, as `counted` says it."""
+
+
+def _of_nodes(session: Session, result: CycleResult, state: JobState, task: TaskState) -> _OfNodes:
+    with session.statement(is_trial=True) as trial:
+        for bind in result.binds:
+            starting = session.ledger.tasks[bind.task_uid]
+            if starting.status is TaskStatus.PENDING:
+                trial.allocate(starting, session.node(bind.node_name))
+        found = _OfNodes(fits_of(session, task))
+        lacking = state.lacks()
+        if lacking > 1 and state.groups is None:
+            tasks = session.in_task_order(state.having(TaskStatus.PENDING))
+            placed, blocked = placed_of(session, trial, tasks)
+            if blocked is not None and 0 < placed < lacking:
+                why = counted(fits_of(session, blocked), blocked.info)
+                found = evolve(found, placed=placed, blocked=blocked, blocked_by=why)
         trial.discard()
     return found
 

@@ -146,6 +146,8 @@ class Explanation(Report):
     blocked: str = ""
     """Of a gang of which only some tasks have room now: the task that would find none after them.
     What is told of nodes is how they would be for it then. Empty: there is none."""
+    placed: int = 0
+    """How many of its tasks have room before that one."""
     available: int = 0
     """The number of nodes on which its task could start now, as far as nodes go."""
     unfit: Mapping[str, int] = field(default=EMPTY, converter=_counts)
@@ -224,17 +226,17 @@ class Explanation(Report):
             yield Section("What would start it", (text,))
         if said:
             how = f", if {self.admits} decides as here" if self.admits else ""
-            title = f"It would start now with any one of these changes (each was tried){how}"
+            runs = self.standing.state in (JobStatus.STARTS, JobStatus.RUNNING_PART)
+            who = "More of it" if runs else "It"
+            title = f"{who} would start now with any one of these changes (each was tried){how}"
             yield Section(title, said)
 
     @property
     def _fits(self) -> str:
         text = f"task {self.task_name} fits on {self.available} of {self.nodes} nodes now"
         if self.blocked:
-            first = (
-                "the first of its tasks" if self.at_once == 1 else f"{self.at_once} of its tasks"
-            )
-            text = f"with {first} placed, task {self.blocked} fits on none of {self.nodes} nodes"
+            text = f"with {self.placed} of its tasks placed, task {self.blocked} fits on none of "
+            text += f"{self.nodes} nodes"
         if self.available and self.why and self.why.about is not About.NODES:
             return f"as far as nodes go, {text}"
         return text

@@ -523,10 +523,21 @@ class Standings:
     def _by_reason(self, job: JobInfo, state: JobStatus, reason: PendingReason) -> Blocker:
         if state is JobStatus.QUOTA:
             name = job.queue if reason.refusal is None else reason.refusal.queue or job.queue
-            text = self._guaranteed(reason) or _quota_text(name, reason)
+            text = self._guaranteed(reason) or self._limited(name, reason)
+            text = text or _quota_text(name, reason)
             return _blocker(state, name, text if name in text else f"queue {name}: {text}", None)
         until = None if reason.plan is None else reason.plan.start
         return _blocker(state, "", reason.detail or reason.text, until)
+
+    def _limited(self, name: str, reason: PendingReason) -> str:
+        """Return that a queue has what its limit allows, where its share is no more than that."""
+        queue, share = self._queues.get(name), reason.share
+        if queue is None or share is None or queue.limit is None:
+            return ""
+        for dimension, most in queue.limit.dimensions():
+            if share.allocated.get(dimension) >= most:
+                return f"queue {name} has its limit: {amount_text(dimension, most)}"
+        return ""
 
     def _guaranteed(self, reason: PendingReason) -> str:
         """Return that other queues' guarantees leave too little; empty: something else does."""
@@ -613,6 +624,8 @@ def _quota_text(queue: str, reason: PendingReason) -> str:
 
 
 def _room_text(reason: PendingReason) -> str:
+    if reason.held_by:  # which gives it back at the end of the cycle
+        return evolve(reason, evictions=(), tally=None).text
     if reason.tally is not None and not reason.tally.available:
         tally = reason.tally
         if not tally.total:
