@@ -6,12 +6,14 @@
     python examples/reproduce.py muri FOLDER
     python examples/reproduce.py elasticflow FOLDER
     python examples/reproduce.py openb FOLDER
+    python examples/reproduce.py cea-curie FOLDER
+    python examples/reproduce.py tiresias FOLDER
 
 `FOLDER` has the files as their sources have them, packed with gzip or not: for `kth-sp2`...
 `KTH-SP2_log.swf` (also known as `KTH-SP2-filtered-28481.swf`), for `helios` and `muri`
 `trace1.csv` to `trace4.csv`, for `elasticflow` `jobs.csv` and `speeds.csv`, for `openb` the node
-list, the pod lists and `orders/`. "Results you can reproduce" in the documentation says where to
-get each.
+list, the pod lists and `orders/`, for `cea-curie` `curie_sample_EasyBackfillScheduler.swf`, for
+`tiresias` `60_jobs.json`. "Results you can reproduce" in the documentation says where to get each.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import gzip
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import combinations
 from math import ceil, cos, exp, log, log2, pi, sin, sqrt
@@ -180,17 +182,61 @@ def kth_sp2(folder: Path) -> None:
         show(f"{name}: bsld", figures["bsld"], slowdown)
         show(f"{name}: response", figures["response"], response)
     # From an independent replay, which gives fewer digits.
-    figures = simulate(workload.on(nodes=100), Conservative()).metrics(tau=10)
+    run = simulate(workload.on(nodes=100), Conservative())
+    figures = run.metrics(tau=10)
     show("conservative, requested time: bsld", figures["bsld"], 88.99727497)
     show("conservative, requested time: wait", figures["wait"], 7310.55)
+    starts = dict[JobId, float]()
+    for line in lines_of(folder, "starts_conservative.csv", may_lack=True):
+        if line[0].isdigit():
+            job, start = map(int, line.split(","))
+            starts[job] = start
+    if starts:
+        print(f"starts_conservative.csv: {run.compare(starts)}")
     for name, policy in SCHEDULES.items():
-        starts = dict[JobId, float]()
-        for line in lines_of(folder, name, may_lack=True):
-            if not line.startswith(";"):
-                job, submit, wait, *_ = map(int, line.split())
-                starts[job] = submit + wait
+        starts = starts_of(lines_of(folder, name, may_lack=True))
         if starts:
             print(f"{name}: {simulate(workload.on(nodes=100), policy).compare(starts)}")
+
+
+def starts_of(lines: Iterable[str]) -> dict[JobId, float]:
+    """Return the start of each job of a log: its submission and wait."""
+    starts = dict[JobId, float]()
+    for line in lines:
+        if not line.startswith(";"):
+            job, submit, wait, *_ = map(int, line.split())
+            starts[job] = submit + wait
+    return starts
+
+
+def cea_curie(folder: Path) -> None:
+    """Print how many starts of EASY on the sample of CEA-Curie are equal."""
+    lines = list(lines_of(folder, "curie_sample_EasyBackfillScheduler.swf"))
+    workload, _ = read_swf(lines)
+    for passes in ("event", "instant"):
+        run = simulate(workload, Easy(), passes="event" if passes == "event" else "instant")
+        equal = run.compare(starts_of(lines)).equal
+        print(f"EASY, a pass an {passes}: {equal:,} of {len(workload):,} starts are equal")
+
+
+def tiresias(folder: Path) -> None:
+    """Print how many ends of Tiresias's example are equal under each policy."""
+    given = json.loads("".join(lines_of(folder, "60_jobs.json")))
+    jobs = [
+        Job(id=job["id"], submit=job["submit"], run=job["run"], processors=job["gpus"])
+        for job in given["jobs"]
+    ]
+    policies: dict[str, Policy] = {
+        "fifo": Fcfs(),
+        "shortest": Srtf(placement=None),
+        "shortest-gpu": Srsf(placement=None),
+        "dlas-gpu": LeastAttainedService(),
+    }
+    for name, policy in policies.items():
+        run = simulate(Workload(jobs).on(nodes=given["gpus"]), policy)
+        ends = {str(job): end for job, end in zip(run.jobs["id"], run.jobs["end"], strict=True)}
+        equal = sum(ends[job] == end for job, end in given["ends"][name].items())
+        print(f"{name}: {equal} of {len(jobs)} ends are equal")
 
 
 def helios(folder: Path) -> None:
@@ -404,7 +450,7 @@ def online(
     )
 
 
-ONE, LARGE = ("abs", 1.0), ("abs", 10000.0)
+ONE, LARGE, EXP = ("abs", 1.0), ("abs", 10000.0), ("exp", 0.0001)
 ONLINE: list[tuple[str, Policy, float, float]] = [
     (
         "EASY++, increments, square",
@@ -425,7 +471,13 @@ ONLINE: list[tuple[str, Policy, float, float]] = [
         13751.878094168,
     ),
     (
-        "EASY, increments, square, weighted",
+        "EASY, doubling, square/exp",
+        online(Doubling(), ("square", 1), EXP, 600, sjbf=False),
+        60.747354746465206,
+        14385.5887082616,
+    ),
+    (
+        "EASY, increments, square/abs, weighted",
         online(
             Increments(), ("square", 100), LARGE, 0, lambda run, m: 1 + log(m * run), sjbf=False
         ),
@@ -433,10 +485,53 @@ ONLINE: list[tuple[str, Policy, float, float]] = [
         14179.680523858,
     ),
     (
+        "EASY, requested time, exp/abs, weighted",
+        online(
+            ToRequest(),
+            ("exp", 1e-05),
+            LARGE,
+            0,
+            lambda run, m: 11 + log(1 / (run * m)),
+            sjbf=False,
+        ),
+        62.1648183005684,
+        14139.9886591061,
+    ),
+    (
         "EASY++, increments, abs",
         online(Increments(), LARGE, ONE, 0),
         51.9792623233059,
         13760.8490923774,
+    ),
+    (
+        "EASY++, increments, abs/exp",
+        online(Increments(), ("abs", 100), EXP, 0),
+        52.5874110909685,
+        14044.668866963899,
+    ),
+    (
+        "EASY++, requested time, abs/square",
+        online(ToRequest(), LARGE, ("square", 1), 0),
+        57.1992421825539,
+        14232.6567536252,
+    ),
+    (
+        "EASY++, requested time, exp/abs",
+        online(ToRequest(), EXP, ONE, 0),
+        55.5232870631456,
+        13788.201572978502,
+    ),
+    (
+        "EASY++, increments, exp/exp",
+        online(Increments(), EXP, EXP, 0),
+        52.6812442026575,
+        14005.1814191917,
+    ),
+    (
+        "EASY++, doubling, exp/square",
+        online(Doubling(), ("exp", 1e-05), ("square", 1), 0),
+        56.8975763922388,
+        14501.578947368402,
     ),
 ]
 
@@ -780,6 +875,8 @@ RESULTS = {
     "muri": muri,
     "elasticflow": elasticflow,
     "openb": openb,
+    "cea-curie": cea_curie,
+    "tiresias": tiresias,
 }
 
 

@@ -133,6 +133,34 @@ def test_fgd_allocates_the_published_part_of_openb() -> None:
     assert round(reproduce.openb_allocated(snapshot), 2) == 95.36
 
 
+@pytest.mark.parametrize(
+    ("results", "file", "printed"),
+    [
+        (
+            "cea-curie",
+            "cea_curie/curie_sample_EasyBackfillScheduler.swf.gz",
+            [
+                "EASY, a pass an event: 10,000 of 10,000 starts are equal",
+                "EASY, a pass an instant: 9,786 of 10,000 starts are equal",
+            ],
+        ),
+        (
+            "tiresias",
+            "tiresias/60_jobs.json",
+            [
+                f"{name}: 60 of 60 ends are equal"
+                for name in ("fifo", "shortest", "shortest-gpu", "dlas-gpu")
+            ],
+        ),
+    ],
+)
+def test_a_published_schedule_is_reached(
+    results: str, file: str, printed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce.main([results, str(trace(file).parent)]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == printed
+
+
 def test_the_notebook_prints_what_is_kept_in_it(capsys: pytest.CaptureFixture[str]) -> None:
     notebook = json.loads((EXAMPLES / "simulation.ipynb").read_text(encoding="utf-8"))
     names: dict[str, object] = {}

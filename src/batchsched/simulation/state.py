@@ -611,8 +611,9 @@ class SimulationState:
         Raises:
             PolicyError: They are no places, name unknown nodes, or give too many tasks.
         """
-        if not is_of(places, tuple) and is_mapping(places):
-            return self._of_mapping(job, cast("Mapping[str, str]", places), who)
+        given: object = places
+        if type(given) is not tuple and is_mapping(given):
+            return self._of_mapping(job, cast("Mapping[str, str]", given), who)
         listed: list[tuple[str, int]] = []
         try:
             for node, count in cast("Pairs", places):
