@@ -38,7 +38,8 @@ def example(name: str) -> ModuleType:
     return module
 
 
-slots, user_share, smallest_queue = map(example, ("slots", "user_share", "smallest_queue"))
+NAMES = ("slots", "user_share", "smallest_queue", "one_block")
+slots, user_share, smallest_queue, one_block = map(example, NAMES)
 
 
 def deciding(name: str, plugin: Any, *, plain: bool) -> Scheduler:
@@ -114,14 +115,16 @@ PLUGINS = {
     "gpus": slots.Gpus,
     "users": user_share.UserShare,
     "queues": smallest_queue.SmallestQueue,
+    "blocks": one_block.OneBlock,
 }
+LABELS = {"block": ["a", "b"], "one-block": [""]}
 
 
 @pytest.mark.parametrize("name", PLUGINS)
 def test_they_keep_the_laws_of_plugins(name: str) -> None:
-    check_plugin(PLUGINS[name], name=name, max_examples=25)
+    check_plugin(PLUGINS[name], name=name, labels=LABELS, max_examples=25)
 
 
 @pytest.mark.parametrize("name", PLUGINS)
 def test_their_declarations_are_right(name: str) -> None:
-    check_plain(PLUGINS[name], name=name, max_examples=25)
+    check_plain(PLUGINS[name], name=name, labels=LABELS, max_examples=25)

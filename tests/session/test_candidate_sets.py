@@ -209,6 +209,34 @@ def test_a_plugin_says_why_there_is_no_set() -> None:
     assert "the ring is broken" in str(result.pending["j-1"])
 
 
+def test_sets_of_one_plugin_are_within_those_of_the_one_before(plain: bool) -> None:
+    def halves(view: SessionView, need: Need, within: NodeSet) -> list[NodeSet]:
+        return [NodeSet(f"{within.name} {n.name}", [n]) for n in reversed(within.nodes)]
+
+    registry = default_registry()
+    registry.register_plugin("blocks", one_block.OneBlock)
+    registry.register_plugin("halves", offering(halves))
+    config = SchedulerConfig(
+        actions=[ActionOption(name="allocate")],
+        tiers=[Tier(plugins=[PluginOption(name=name) for name in ("blocks", "halves", "gang")])],
+    )
+    snapshot = cluster(nodes(a=[2, 1, 1], b=[2, 2]), gang("g", 2), gang("h", 2))
+    result = Scheduler(config, registry, plain=plain).schedule(snapshot)
+    assert set(places(result).values()) == {"a0", "b1"}  # a has room for two, but on two nodes
+
+
+def test_a_plugin_that_leaves_the_set_of_another_is_told_so() -> None:
+    registry = default_registry()
+    registry.register_plugin("blocks", one_block.OneBlock)
+    registry.register_plugin("all", offering(lambda view, *_: [NodeSet("all", view.nodes)]))
+    config = SchedulerConfig(
+        actions=[ActionOption(name="allocate")],
+        tiers=[Tier(plugins=[PluginOption(name=name) for name in ("blocks", "all", "gang")])],
+    )
+    with pytest.raises(PluginError, match="'all', candidate_nodes: expected nodes of <a: 1 nodes>"):
+        Scheduler(config, registry).schedule(cluster(nodes(a=[2], b=[2]), gang("g", 2)))
+
+
 @pytest.mark.parametrize("wrong", [3, [3], "ab"])
 def test_only_sets_are_offered(wrong: Any) -> None:
     using = deciding("allocate", plugin=offering(lambda *_: wrong))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from attrs import frozen
 
@@ -15,9 +15,10 @@ from batchsched import (
     Scheduler,
     SchedulerConfig,
     Snapshot,
+    TaskStatus,
     default_registry,
 )
-from batchsched.plugin import JobState, NodeState, SessionView, TaskState
+from batchsched.plugin import JobState, Need, NodeSet, NodeState, SessionView, Stage, TaskState
 from batchsched.testing import configs, snapshots
 from tests.support.cycles import Cycles
 from tests.support.slots import SlotsPlugin
@@ -80,19 +81,55 @@ class _ManyPoints:
         return _team(job) != "odd"
 
 
+@frozen
+class Blocks:
+    """Keeps jobs with a label within one block of nodes, also one by one with the slots there."""
+
+    @classmethod
+    def from_arguments(cls, _arguments: Arguments) -> Blocks:
+        return cls()
+
+    def open(self, view: SessionView, /) -> object:
+        return _Blocks(view)
+
+
+class _Blocks:
+    def __init__(self, view: SessionView) -> None:
+        self.view = view
+        nodes: dict[str, list[NodeState]] = {}
+        for node in view.nodes:
+            nodes.setdefault(node.info.labels.get("block", ""), []).append(node)
+        self.blocks = [NodeSet(name, of) for name, of in sorted(nodes.items()) if name]
+
+    def domains(self) -> list[NodeSet]:
+        return self.blocks
+
+    def candidate_nodes(self, need: Need, within: NodeSet, /) -> Iterable[NodeSet] | None:
+        if "one-block" not in need.job.info.labels:
+            return None
+        home = {task.node.slot for task in need.home if task.node is not None}
+        rooms = self.view.rooms(need, need.stage or Stage.NOW)
+        blocks = [block for block in self.blocks if home <= block.slots <= within.slots]
+        if rooms is not None:
+            blocks.sort(key=rooms.of)
+        return blocks
+
+
 def registry() -> Registry:
     known = default_registry()
     known.register_plugin("slots", SlotsPlugin)
     known.register_plugin("points", ManyPoints)
+    known.register_plugin("blocks", Blocks)
     return known
 
 
-LABELS = {"slots": ["any", "odd"]}
+LABELS = {"slots": ["any", "odd"], "block": ["a", "b"], "one-block": ["yes"]}
 SNAPSHOTS = snapshots(labels=LABELS, max_nodes=3, max_tasks=3)
 CONFIGS = configs(
     extra_plugins=[
         PluginOption(name="slots", arguments={"count": 2}),
         PluginOption(name="points"),
+        PluginOption(name="blocks"),
     ]
 )
 
@@ -107,6 +144,7 @@ def expect_points(snapshot: Snapshot, config: SchedulerConfig, *, cycles: int = 
         assert result == using.schedule(before), "a living cluster decides as one from scratch"
         assert result == plain.schedule(before), "it decides what plain definitions decide"
         _expect_choices(before, result)
+        _expect_blocks(before, result)
         living.step()
         _expect_distinct(living.snapshot)
 
@@ -127,6 +165,24 @@ def _expect_choices(before: Snapshot, result: CycleResult) -> None:
         claimant = tasks[eviction.for_task_uid][0]
         by_backfill = eviction.action not in ("preempt", "reclaim")
         assert by_backfill or claimant.labels.get("slots") != "odd", f"{eviction}: it may claim"
+
+
+def _expect_blocks(before: Snapshot, result: CycleResult) -> None:
+    block_of = {node.name: node.labels.get("block") for node in before.nodes}
+    for job in before.jobs:
+        if "one-block" not in job.labels or any(
+            task.status in (TaskStatus.PIPELINED, TaskStatus.RESERVED) for task in job.tasks
+        ):
+            continue
+        outcomes = [(t, result.tasks[t.uid]) for t in job.tasks if t.uid in result.tasks]
+        new = [
+            outcome.node_name
+            for task, outcome in outcomes
+            if outcome.node_name is not None and outcome.node_name != task.node_name
+        ]
+        home = [task.node_name for task in job.tasks if task.status.occupies]
+        blocks = {block_of[name] for name in (*new, *home) if name is not None}
+        assert not new or (len(blocks) == 1 and None not in blocks), f"{job.uid} is in one block"
 
 
 def _expect_distinct(snapshot: Snapshot) -> None:

@@ -97,6 +97,7 @@ class Rooms:
         *,
         kind_of: Callable[[TaskState], int | None],
         is_feasible: Callable[[TaskState, NodeState], bool],
+        besides: Callable[[NodeState, Stage], Vector],
         plain: bool,
     ) -> None:
         """Keep the rooms of some sets, unless `plain`.
@@ -107,6 +108,8 @@ class Rooms:
             domains: the sets that are kept.
             kind_of: returns a number shared by tasks that get the same answers; None: unknown.
             is_feasible: returns whether a node is feasible for a task.
+            besides: returns what a node has in the stages `EVICTING` and `EMPTY`, until an action
+                says it.
             plain: whether nothing is kept.
 
         """
@@ -127,7 +130,7 @@ class Rooms:
         self._free_at: dict[int, Vector] = {}
         self._free: dict[NodeSet, Vector] = {}
         self._changes: ChangedNodes | None = None
-        self.besides: Callable[[NodeState, Stage], Vector] | None = None
+        self.besides = besides
         """Returns what a node has for a need in a stage that depends on the action: `EVICTING`,
         `EMPTY`."""
 
@@ -190,7 +193,6 @@ class Rooms:
         def room_on(node: NodeState) -> int:
             has = node.room(_FITS[stage]) if stage in _FITS else None
             if has is None:
-                assert besides is not None
                 has = besides(node, stage)
             least = _ENOUGH
             for wanted, each, there in zip(request, held, has, strict=True):

@@ -43,7 +43,7 @@ class DomainRooms(Protocol):
 class KnowsRooms(Protocol):
     """Counts what sets of nodes hold, for plugins that offer such sets."""
 
-    besides: Callable[[NodeState, Stage], Vector] | None
+    besides: Callable[[NodeState, Stage], Vector]
     """Returns what a node has in a stage that depends on the action."""
 
     def of(self, need: Need, stage: Stage, /) -> DomainRooms | None:

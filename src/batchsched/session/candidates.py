@@ -251,11 +251,16 @@ def _sets_of(
     if not isinstance(sets, Iterable):
         problem = f"expected NodeSets, an Unfit or None, got {shown(sets)}"
         raise PluginError(name, "candidate_nodes", problem)
-    return _within_each(session, need, name, sets, after + 1)
+    return _within_each(session, need, name, sets, within, after + 1)
 
 
 def _within_each(
-    session: Session, need: Need, name: str, sets: Iterable[object], after: int
+    session: Session,
+    need: Need,
+    name: str,
+    sets: Iterable[object],
+    within: NodeSet,
+    after: int,
 ) -> Iterator[NodeSet]:
     given = iter(sets)
     while True:
@@ -267,6 +272,9 @@ def _within_each(
             return
         if not isinstance(each, NodeSet):
             raise PluginError(name, "candidate_nodes", f"expected a NodeSet, got {shown(each)}")
+        if within is not whole_cluster(session) and not each.slots <= within.slots:
+            problem = f"expected nodes of {within!r} alone, got {each!r}"
+            raise PluginError(name, "candidate_nodes", problem)
         inner = _sets_of(session, need, each, after)
         if inner is None:
             yield each

@@ -138,6 +138,7 @@ class PolicyState:
                 [each for _, each in plugins.domains()],
                 kind_of=engine.kind,
                 is_feasible=engine.is_feasible,
+                besides=lambda node, _stage: self.node_room.for_jobs(node),
                 plain=Door.ROOM in self.plain,
             ),
             evaluator.refusal,

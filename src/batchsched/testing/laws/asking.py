@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
-from itertools import combinations
+from itertools import combinations, islice
 from math import isfinite
 from numbers import Real
 from typing import cast
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import JobCondition, Unfit
+from batchsched.plugin.candidates import NodeSet
 from batchsched.plugin.extension_points import Verdict, Vote
 from batchsched.plugin.node_functions import Predicate, Reads
+from batchsched.session.candidates import MOST_SETS, count_beside
 from batchsched.session.points import takes_need
-from batchsched.state.needs import Need, need_of_job
+from batchsched.session.victims import EvictionScope
+from batchsched.state.needs import Need, Stage, need_of_job
 from batchsched.state.records import NodeState, QueueState, TaskState
 from batchsched.testing.laws.trial import Trial, owner
 
@@ -224,6 +227,7 @@ def _questions(trial: Trial) -> Iterator[_Asked]:
                     yield question, partial(_answer, function, part), check
     yield from _of_nodes(trial)
     yield from _of_victims(trial)
+    yield from _of_sets(trial)
 
 
 def _answer(function: Callable[..., object], part: object) -> object:
@@ -266,6 +270,57 @@ def _of_nodes(trial: Trial) -> Iterator[_Asked]:
                 kind, check = kinds.get(point, (Kind.OTHER, is_number))
                 question = Question(point, about, kind, "", task.uid, node.name, number, reads)
                 yield question, partial(function, task, node), check
+
+
+def _of_sets(trial: Trial) -> Iterator[_Asked]:
+    """Ask in which sets of nodes each job is to be tried, in each stage."""
+    offer = trial.function("candidate_nodes")
+    if offer is None:
+        return
+    everywhere = NodeSet("the cluster", trial.session.nodes)
+    for job in trial.session.jobs.values():
+        tasks = trial.session.in_task_order(job.having(TaskStatus.PENDING))
+        need = need_of_job(job, tasks)
+        if need is None:
+            continue
+        for stage in (None, *Stage):
+            about = f"job {job.uid!r} {'at the end' if stage is None else stage.value}"
+            asked = evolve(need, stage=stage)
+            answer = partial(_sets, trial, offer, asked, everywhere)
+            yield Question("candidate_nodes", about), answer, are_sets
+
+
+def _sets(
+    trial: Trial, offer: Callable[..., object], need: Need, within: NodeSet
+) -> tuple[object, ...] | None:
+    """Return what sets a plugin offers, as values that can be compared."""
+    count_beside(trial.session, need.tasks[0], EvictionScope.OTHER_JOBS)
+    answer = offer(need, within)
+    if answer is None or isinstance(answer, Unfit):
+        return None if answer is None else (answer,)
+    sets = list(islice(cast("Iterable[object]", answer), MOST_SETS))
+    return tuple(_set_as_value(each, need, within) for each in sets)
+
+
+def _set_as_value(offered: object, need: Need, within: NodeSet) -> object:
+    """Return a set as a value, or, as a text, what is wrong with it."""
+    if not isinstance(offered, NodeSet):
+        return f"{offered!r} is not a NodeSet"
+    placed = [task for part in offered.parts for task in part.tasks]
+    if not offered.slots <= within.slots:
+        return f"{offered!r} has nodes that are not in the cluster"
+    if len(set(placed)) < len(placed) or not set(placed) <= set(need.tasks):
+        return f"{offered!r} has parts with tasks of which not each is needed, and once"
+    if any(not part.nodes.slots <= offered.slots for part in offered.parts):
+        return f"{offered!r} has parts with nodes that are not in it"
+    parts = [(tuple(task.uid for task in part.tasks), part.nodes.slots) for part in offered.parts]
+    return offered.name, offered.slots, tuple(parts)
+
+
+def are_sets(answer: object) -> str:
+    """None, an Unfit, or sound sets."""
+    given = cast("Sequence[object]", answer or ())
+    return next((f"has a wrong set: {each}" for each in given if isinstance(each, str)), "")
 
 
 VERDICTS = ("preemptable", "reclaimable")
