@@ -112,7 +112,6 @@ class About(Enum):
 class Remedy(Enum):
     """A kind of change that may let a job start, tried by `batchsched.tools.explain`."""
 
-    LARGER_NODE = "a larger node"
     MORE_NODES = "more nodes"
     END_ON_NODES = "the end of a job that holds room on nodes"
     END_IN_QUEUE = "the end of a job that holds what its queue may hold"
@@ -126,9 +125,9 @@ class Remedy(Enum):
 
 
 _OF_JOB = (Remedy.SMALLER_GANG, Remedy.HIGHER_MAXIMUM, Remedy.PRIORITY)
-OF_ROOM = (Remedy.LARGER_NODE, Remedy.MORE_NODES, Remedy.END_ON_NODES, *_OF_JOB, Remedy.WEIGHT)
+OF_ROOM = (Remedy.MORE_NODES, Remedy.END_ON_NODES, *_OF_JOB, Remedy.WEIGHT)
 """What may help a task for which there is no room."""
-_OF_QUEUE = (Remedy.LARGER_NODE, Remedy.END_IN_QUEUE, *_OF_JOB)
+_OF_QUEUE = (Remedy.END_IN_QUEUE, *_OF_JOB)
 
 
 class WhyPending(Enum):
@@ -143,7 +142,7 @@ class WhyPending(Enum):
     """A job that is not ready holds the resources, or the share of the queue, that it needs."""
     AT_MAXIMUM = (
         *("AtMaximum", JobStatus.ROOM, About.JOB),
-        (Remedy.LARGER_NODE, Remedy.END_ON_NODES, *_OF_JOB, Remedy.WEIGHT),
+        (Remedy.END_ON_NODES, *_OF_JOB, Remedy.WEIGHT),
     )
     """Its job, or a group of it, has its maximum number of tasks."""
     NEVER_FITS = "NeverFits"

@@ -532,3 +532,13 @@ def test_the_column_why_says_what_a_promised_job_waits_for():
     ]
     lines = run("jobs", *WIDE, given=objects).lines
     assert lines[2].endswith("promised room on n1, waits for team/l to leave")
+
+
+def test_parts_of_gpus_whose_memory_no_node_tells_never_start():
+    pod = dumps.pod("x", scheduler="kai-scheduler", notes={"gpu-memory": "4000"})
+    ended = why(given=[pod, dumps.node("n1", gpu=8)])
+    assert ended.lines[0].startswith("team/x waits, never fits: none of these nodes could take it")
+    assert "asks for 4000 MiB of one GPU; no node says how much its have" in ended.out
+    told = {"nvidia.com/gpu.memory": "8000"}
+    ended = why(given=[pod, dumps.node("n1", gpu=8, labels=told), dumps.node("n2", gpu=8)])
+    assert ended.lines[0].startswith("team/x starts now: 1 task on n1")

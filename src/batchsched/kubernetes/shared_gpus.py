@@ -40,6 +40,8 @@ def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo]) -> list[Pod]:
     """
     memory = {node.name: node.labels.get(_MEMORY_LABEL, "") for node in nodes}
     known = sorted({size for text in memory.values() if (size := whole_number(text))})
+    tells = known and all(memory[n.name] for n in nodes if n.allocatable.get(GPU))
+    """Whether each node with GPUs tells how much memory they have."""
     held: defaultdict[tuple[str | None, str], int] = defaultdict(int)
     found: list[Pod] = []
     for pod in pods:
@@ -52,8 +54,8 @@ def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo]) -> list[Pod]:
             count = _count(pod.object, annotations)
             if part:
                 given = with_request(pod, ceil(1000 * part * count))
-                if known and known[0] < least and pod.task.node_name is None:
-                    given = _only_with_memory(given, least, known[-1])
+                if least and not (tells and known[0] >= least) and pod.task.node_name is None:
+                    given = _only_with_memory(given, least, known[-1] if known else 0)
                 for group in _groups(pod.task.labels):
                     if pod.task.status.holds:
                         held[pod.task.node_name, group] += ceil(1000 * part)
@@ -108,7 +110,8 @@ def _groups(labels: Mapping[str, str]) -> Iterator[str]:
 def _only_with_memory(pod: Pod, least: int, largest: int) -> Pod:
     """Return a pod that needs nodes whose GPUs have enough memory, in MiB."""
     if largest < least:
-        message = f"asks for {least} MiB of one GPU; the largest has {largest} MiB"
+        message = f"asks for {least} MiB of one GPU; "
+        message += f"the largest has {largest} MiB" if largest else "no node says how much its have"
         pod.object.note(NoticeCode.READ_AS, f"metadata.annotations[{MEMORY!r}]", message)
     more = Requirement(key=_MEMORY_LABEL, operator=Operator.GT, values=(str(least - 1),))
     affinity = pod.task.node_affinity or NodeAffinity()

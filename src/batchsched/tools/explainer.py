@@ -62,12 +62,11 @@ def explain(
     Helpful changes are found by trying: each reported change was applied alone, a cycle was run,
     and it bound one of the waiting tasks (or, given a task, that task), with as many others as the
     job needs. `what_if` with the changes repeats it. Only what somebody could do is tried, of each
-    kind the smallest change that is enough: for a single task, growth of the nearest node up to
-    what the largest has; more nodes of a kind that is there; the end of a running job; a lower
-    `min_available`; a higher `max_available`; a priority above that of a job before it, unless
-    `facts` say that it cannot be changed; a higher weight of the queue; a higher limit of the queue
-    or of one above it, if that is why it waits; a leaf queue, if it names another; the ends of jobs
-    that it depends on. Others may help too.
+    kind the smallest change that is enough: more nodes of a kind that is there; the end of a
+    running job, or of a task of none; a lower `min_available`; a higher `max_available`; a priority
+    above that of a job before it, unless `facts` say that it cannot be changed; a higher weight of
+    the queue; a higher limit of the queue or of one above it, if that is why it waits; a leaf
+    queue, if it names another; the ends of jobs that it depends on. Others may help too.
 
     If something holds the job, the answer says nothing about nodes, but what follows once nothing
     holds it: where it would start, or what it would wait for then. If only the admission of a

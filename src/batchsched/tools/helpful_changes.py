@@ -1,8 +1,7 @@
 """Single changes that would let a job start now, found by trying; the smallest of each kind.
 
-Only what somebody could do is tried: no node gets more than the largest node has of anything, a
-gang gets whole nodes, and jobs end as a whole. Amounts are found by bisection: the reported change
-was enough in a trial, and the next smaller one of the list was not.
+Only what somebody could do is tried: nodes are added, and jobs end, as a whole. Amounts are found
+by bisection: the reported change was enough in a trial, and the next smaller one was not.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from batchsched.causes import OF_ROOM, HoldKind, Remedy, WhyPending
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.live import (
     JobChanged,
-    NodeChanged,
     QueueChanged,
     TaskRemoved,
     TaskSucceeded,
@@ -161,20 +159,6 @@ def _kinds(waiting: ExplainedJob) -> Iterator[ChangesOfKind]:
 
 
 # Room
-
-
-def _larger_node(waiting: ExplainedJob) -> Iterator[Candidate]:
-    """Yield the growth of the nearest node by what it lacks, unless it would exceed the largest."""
-    near = next((near for near in waiting.explanation.nearest if not near.refusal), None)
-    if near is None or waiting.needed > 1:
-        return
-    session = waiting.session
-    node = session.node(near.name)
-    largest = tuple(map(max, zip(*(other.allocatable for other in session.nodes), strict=True)))
-    more = waiting.task.info.start_request if near.missing.is_empty() else near.missing
-    allocatable = node.info.allocatable + more
-    if not more.is_empty() and fits(session.ledger.dimensions.vector(allocatable), largest):
-        yield Candidate((NodeChanged(evolve(node.info, allocatable=allocatable)),))
 
 
 def _more_nodes(waiting: ExplainedJob) -> Iterator[Candidate]:
@@ -421,7 +405,6 @@ def _weights(waiting: ExplainedJob) -> Iterator[Candidate]:
 
 
 _CHANGES = {
-    Remedy.LARGER_NODE: _larger_node,
     Remedy.MORE_NODES: _more_nodes,
     Remedy.END_ON_NODES: _ended_on_nodes,
     Remedy.END_IN_QUEUE: _ended_in_queue,

@@ -114,7 +114,9 @@ def placed_of(
     count, blocked = 0, None
     for task in tasks:
         queue = None if task.job is None else task.job.queue
-        if queue is None or session.plugins.allocatable(queue, need_of_task(task)) is not None:
+        refusal = None if queue is None else session.plugins.allocatable(queue, need_of_task(task))
+        is_its_turn = refusal is None or refusal.reason is UnfitReason.NOT_ITS_TURN
+        if queue is None or not is_its_turn:
             continue
         node = session.placement.best(task, Fit.NOW)
         if node is not None:
