@@ -55,6 +55,18 @@ class TestReservations:
         starving = evolve(snapshot, now=1000.0)
         expect("reservations", starving, config, bind("w-1"), said)
 
+    def test_a_reserved_node_is_promised_to_another_job(self) -> None:
+        snapshot = cluster(
+            [node("n1", "2C2G")], job("r", "1C1G!n1"), job("s", "1C1G"), job("w", "1C1G"), now=1000
+        )
+
+        def doctor(result: CycleResult) -> CycleResult:
+            reserved = placed(result, "s-1", S.RESERVED, "n1")
+            return placed(reserved, "w-1", S.PIPELINED, "n1")
+
+        said = "task 'w-1' is Pipelined on node 'n1', which is reserved for s-1 of another job"
+        expect("reservations", snapshot, policy("allocate", self.RESERVE), doctor, said)
+
     def test_a_young_job_reserves(self) -> None:
         snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1"), job("s", "1C1G"), now=50)
 

@@ -20,9 +20,13 @@ from tests.support.expecting import (
 from tests.support.invariants import check_cycle
 
 from batchsched import (
+    Bind,
     ConditionReason,
     CycleResult,
     DroppedPromise,
+    Eviction,
+    Hold,
+    HoldKind,
     HostPort,
     JobCondition,
     LabelSelector,
@@ -35,11 +39,20 @@ from batchsched import (
     Scheduler,
     Taint,
     TaintEffect,
+    TakenBack,
     TaskGroup,
     TaskStatus,
 )
 
 S = TaskStatus
+
+
+def gone(uid: str, where: str) -> Eviction:
+    return Eviction(task_uid=uid, node_name=where, action="preempt", for_task_uid="w-1")
+
+
+def taken(uid: str) -> TakenBack:
+    return TakenBack(task_uid=uid, node_name="n1", action="preempt", for_task_uid="b-1")
 
 
 class TestDecisions:
@@ -101,6 +114,39 @@ class TestDecisions:
     def test_lists(self, doctor: Doctor, said: str) -> None:
         expect("promises", ONE_WAITS, policy("allocate"), doctor, said)
 
+    def test_what_is_held_starts(self) -> None:
+        held = with_task(ONE_WAITS, "b-1", holds=[Hold(HoldKind.NOT_ADMITTED, "quota")])
+        said = "task 'b-1' was Pending and is Binding, although it is held"
+        expect("decisions", held, policy("allocate"), bind("b-1"), said)
+
+    @pytest.mark.parametrize(
+        ("doctor", "said"),
+        [
+            (
+                lambda r: placed(r, "b-1", S.PENDING, "n1"),
+                "task 'b-1' was Pending and is Pending, but on node 'n1'",
+            ),
+            (
+                lambda r: placed(r, "b-1", S.PENDING, is_backfill=True),
+                "task 'b-1' was Pending and is Pending, but is marked as backfill now",
+            ),
+            (
+                lambda r: evolve(r, binds=(*r.binds, Bind(task_uid="ghost", node_name="n1"))),
+                "task 'ghost' is bound, but not in the snapshot",
+            ),
+            (
+                lambda r: evolve(r, binds=(Bind(task_uid="a-1", node_name="n7"),)),
+                "task 'a-1' is bound to 'n7', but its outcome is Binding on 'n1'",
+            ),
+            (
+                lambda r: evolve(r, taken_back=(taken("a-1"), taken("ghost"))),
+                "task 'ghost' loses its place, but did not wait for one in the snapshot",
+            ),
+        ],
+    )
+    def test_what_does_not_agree(self, doctor: Doctor, said: str) -> None:
+        expect("decisions", ONE_WAITS, policy("allocate", "preempt"), doctor, said)
+
     @pytest.mark.parametrize("strategy", ["best-effort", "displace"])
     def test_a_mark_that_nobody_sets(self, strategy: str) -> None:
         def doctor(result: CycleResult) -> CycleResult:
@@ -135,6 +181,20 @@ class TestDecisions:
                     evicted(r, "r-1", "w-1"), evictions=evicted(r, "r-1", "w-1").evictions * 2
                 ),
                 "task 'r-1' is evicted twice",
+            ),
+            (
+                lambda r: evolve(r, evictions=(gone("ghost", "n1"),)),
+                "task 'ghost' is evicted, but not in the snapshot",
+            ),
+            (
+                lambda r: evolve(r, evictions=(gone("r-1", "n7"),)),
+                "task 'r-1' is evicted from 'n7', but it was Running on 'n1'",
+            ),
+            (
+                lambda r: placed(
+                    evicted(r, "r-1", "w-1"), "r-1", S.RELEASING, "n1", is_backfill=True
+                ),
+                "task 'r-1' is evicted, but its backfill mark changed",
             ),
             (
                 lambda r: placed(evicted(r, "r-1", "w-1"), "r-1", S.RUNNING, "n1"),
