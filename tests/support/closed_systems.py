@@ -140,7 +140,8 @@ class History:
     faults: list[str] = field(factory=list[str])
     evictions: int = 0
     in_vain: list[str] = field(factory=list[str])
-    """Evictions whose claimants did not start when those evicted with them had left."""
+    """Evictions whose claimants did not start when those evicted with them had left, though no
+    more important job of their queues got a place then."""
     undone: list[str] = field(factory=list[str])
     """Preemptions whose claimants were evicted by a claim in the same cycle or the next two.
 
@@ -179,11 +180,15 @@ class History:
 
     def _follow(self, number: int, result: CycleResult) -> None:
         started = {bind.task_uid for bind in result.binds}
+        job_of = {task.uid: job for job in self.living.snapshot.jobs for task in job.tasks}
+        gained = [job_of[uid] for uid in (*started, *(each.task_uid for each in result.pipelined))]
         for claimant, when in list(self._open.items()):
             if claimant in started:
                 del self._open[claimant]
             elif number > when:
-                self.in_vain.append(f"cycle {when}, for {claimant}")
+                mine = job_of[claimant]
+                if not any(j.queue == mine.queue and j.priority > mine.priority for j in gained):
+                    self.in_vain.append(f"cycle {when}, for {claimant}")
                 del self._open[claimant]
         gone = {eviction.task_uid for eviction in result.evictions}
         claimed = {e.task_uid for e in result.evictions if e.action == "reclaim"}

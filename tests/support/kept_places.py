@@ -7,6 +7,7 @@ from math import ceil
 
 from batchsched import JobInfo, Promise, TaskStatus
 from batchsched.testing import Cycle, invariant
+from batchsched.testing.invariants.amounts import add, fits, total
 from batchsched.testing.invariants.cycle import OCCUPYING
 from batchsched.testing.invariants.nodes import reserved_on
 
@@ -69,6 +70,7 @@ def _kept_promises(cycle: Cycle) -> Iterator[str]:
                 must_be |= places
         elif any(cycle.before(t.uid).status is TaskStatus.PIPELINED for t in job.tasks):
             may_be |= places
+    yield from _kept_in_vain(cycle)
     kept = result.kept_promises
     if list(kept) != sorted(set(kept), key=lambda promise: promise.task_uid):
         yield "kept_promises must list each place once, in order of task UID"
@@ -78,6 +80,33 @@ def _kept_promises(cycle: Cycle) -> Iterator[str]:
     if policy.knows_plugins:
         for promise in sorted(must_be - set(kept), key=lambda promise: promise.task_uid):
             yield f"kept_promises must list {promise}: tasks were evicted for its job"
+
+
+def _kept_in_vain(cycle: Cycle) -> Iterator[str]:
+    """Yield promises that are older than what they wait for.
+
+    Nothing leaves their nodes, and they could not start beside the other promises of their jobs.
+    """
+    leaving = {
+        place.node_name
+        for uid in cycle.tasks
+        for place in (cycle.before(uid), cycle.after[uid])
+        if place.status is TaskStatus.RELEASING
+    }
+    for job in cycle.snapshot.jobs:
+        for task in job.tasks:
+            where, uid = task.node_name, task.uid
+            if task.status is not TaskStatus.PIPELINED or where in leaving:
+                continue
+            if cycle.after[uid] != cycle.before(uid) or where not in cycle.nodes:
+                continue
+            beside = total(
+                cycle.start_request[other.uid]
+                for other in job.tasks
+                if other is not task and cycle.before(other.uid) == cycle.before(uid)
+            )
+            if not fits(add(cycle.start_request[uid], beside), cycle.accounts_before[where].idle):
+                yield f"task {uid!r} keeps its promise on {where!r}, where nothing leaves any more"
 
 
 def _dropped_promises(cycle: Cycle) -> Iterator[str]:

@@ -339,7 +339,8 @@ def _not_its_turn(cycle: Cycle, job: JobInfo, reason: PendingReason) -> Iterator
 
 def _is_stuck(reason: PendingReason) -> bool:
     """Return whether a task was tried itself, so that its reason is not another task."""
-    return reason.why in _STUCK or reason.tally is not None or bool(reason.behind_job)
+    is_stuck = reason.why in (*_STUCK, WhyPending.TAKEN_BACK)
+    return is_stuck or reason.tally is not None or bool(reason.behind_job)
 
 
 def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:

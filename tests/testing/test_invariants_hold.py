@@ -54,6 +54,24 @@ def test_they_hold_where_nodes_are_short(snapshot: Snapshot, config: SchedulerCo
     check_cycle(snapshot, result, config)
 
 
+@settings(max_examples=150)
+@given(
+    snapshots(
+        always=["affinity", "running", "crowded", "priorities"],
+        constraints=False,
+        scalars=False,
+        best_effort=False,
+        invalid_jobs=False,
+        dependencies=False,
+    ),
+    configs(actions=["allocate", "preempt", "reclaim"], arguments=False),
+)
+def test_they_hold_where_tasks_want_things_of_each_other(
+    snapshot: Snapshot, config: SchedulerConfig
+) -> None:
+    check_cycle(snapshot, Scheduler(config).schedule(snapshot), config)
+
+
 @settings(max_examples=60)
 @given(
     snapshots(reservations=False),

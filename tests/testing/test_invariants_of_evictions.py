@@ -6,12 +6,16 @@ import pytest
 from attrs import evolve
 from tests.support.clusters import amount, cluster, job, node
 from tests.support.doctoring import evicted, placed
-from tests.support.expecting import RUNNING, Doctor, expect, policy
+from tests.support.expecting import RUNNING, Doctor, expect, policy, with_task
 from tests.support.invariants import check_cycle
 
 from batchsched import (
     CycleResult,
     Eviction,
+    HostPort,
+    LabelSelector,
+    PodAffinity,
+    PodAffinityTerm,
     Queue,
     ResourceLimit,
     Scheduler,
@@ -89,7 +93,43 @@ class TestProtection:
         expect("shares", snapshot, config, self.swap("reclaim"), said)
 
 
+def of(app: str) -> PodAffinity:
+    selector = LabelSelector(match_labels={"app": app})
+    return PodAffinity(required=(PodAffinityTerm(selector=selector, topology_key="zone"),))
+
+
+WEB = [HostPort(port=80)]
+
+
 class TestClaims:
+    @pytest.mark.parametrize(
+        ("wants", "said"),
+        [
+            ({"pod_affinity": of("x")}, "no task that it must be near, by zone, will be there"),
+            (
+                {"pod_anti_affinity": of("y")},
+                "from which anti-affinity keeps it as long as task 'r-2' is there",
+            ),
+            ({"host_ports": WEB}, "where task 'r-2' will have TCP port 80"),
+        ],
+    )
+    def test_a_promise_that_cannot_be_kept(self, wants: dict[str, object], said: str) -> None:
+        pair = job("r", "1C1G@n1", "1C1G@n1")
+        x, y = (
+            evolve(task, labels={"app": app}, host_ports=WEB if app == "y" else ())
+            for task, app in zip(pair.tasks, "xy", strict=True)
+        )
+        snapshot = cluster(
+            [node("n1", "2C2G", labels={"zone": "a"})], evolve(pair, tasks=[x, y]), job("w", "1C1G")
+        )
+
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(evicted(result, "r-1", "w-1"), "w-1", S.PIPELINED, "n1")
+
+        said = f"evicted from 'n1' by preempt in vain: task 'w-1' is promised node 'n1', {said}"
+        said = said.replace("'n1', no task", "'n1', and no task")
+        expect("claims", with_task(snapshot, "w-1", **wants), policy("preempt"), doctor, said)
+
     SNAPSHOT = cluster(
         [node("n1", "3C3G"), node("n2", "1C1G", unschedulable=True)],
         job("r", "1C1G@n1", "1C1G@n1", minimum=1),

@@ -15,9 +15,19 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from tests.support.clusters import amount, cluster, job, node
 from tests.support.doctoring import placed
+from tests.support.expecting import with_task
 from tests.testing.test_invariants_and_ones_own import registry
 
-from batchsched import Scheduler, SchedulerConfig, Session, Snapshot, TaskStatus
+from batchsched import (
+    LabelSelector,
+    PodAffinity,
+    PodAffinityTerm,
+    Scheduler,
+    SchedulerConfig,
+    Session,
+    Snapshot,
+    TaskStatus,
+)
 from batchsched.plugin import JobState, NodeState, TaskState
 from batchsched.state.records import Fit
 from batchsched.state.vectors import fits
@@ -54,6 +64,21 @@ PROMISED = st.just(
     )
 )
 """One of the gang's tasks can start, and one be promised the place of another."""
+TOGETHER = with_task(
+    cluster(
+        [node("n1", "2C2G", labels={"zone": "a"})],
+        job("r", "1C1G@n1", "1C1G@n1", minimum=0),
+        job("w", "1C1G", priority=1),
+    ),
+    "w-1",
+    pod_affinity=PodAffinity(
+        required=[
+            PodAffinityTerm(selector=LabelSelector(match_labels={"app": "r"}), topology_key="zone")
+        ]
+    ),
+)
+NEAR_ITS_VICTIM = st.just(with_task(TOGETHER, "r-1", labels={"app": "r"}))
+"""A task that must be near the one that goes for it."""
 HEAVY_TO_START = drawn("init_requests")
 TIERS: Sequence[Mapping[str, Sequence[str]]] = ({"plugins": ["gang", "predicates"]},)
 
@@ -147,6 +172,7 @@ def swap(
 
 
 EVICTING = (
+    Rule.PROMISES_CAN_BE_KEPT,
     Rule.GANGS_STAY_WHOLE,
     Rule.CLAIMANTS_COME_WHOLE,
     Rule.PLACES_ARE_PROMISED,
@@ -188,6 +214,7 @@ def anybody(session: Session, node: NodeState, claimant: TaskState) -> list[Task
         (partial(swap, promises=False), Rule.PLACES_ARE_PROMISED),
         (partial(swap, promises=False), Rule.EVICTIONS_ARE_NEEDED),
         (partial(swap, wastes=True), Rule.EVICTIONS_ARE_NEEDED),
+        (swap, Rule.PROMISES_CAN_BE_KEPT),
         (partial(swap, choose=anybody), Rule.CRITICAL_TASKS_STAY),
         (partial(swap, choose=anybody, keeps_gangs=False), Rule.QUEUES_KEEP_APART),
         (partial(swap, choose=anybody), Rule.HIGHER_PRIORITIES_STAY),
@@ -196,7 +223,11 @@ def anybody(session: Session, node: NodeState, claimant: TaskState) -> list[Task
     ids=lambda value: value.name if isinstance(value, Rule) else "",
 )
 def test_evictions_that_break_a_rule(run: Callable[[Session], None], rule: Rule) -> None:
-    special = {Rule.QUEUES_KEEP_APART: QUEUES, Rule.GANGS_STAY_WHOLE: RUNNING_GANGS}
+    special = {
+        Rule.QUEUES_KEEP_APART: QUEUES,
+        Rule.GANGS_STAY_WHOLE: RUNNING_GANGS,
+        Rule.PROMISES_CAN_BE_KEPT: NEAR_ITS_VICTIM,
+    }
     examples = special.get(rule, ONE_QUEUE)
     violation = found(run, examples, rule)
     assert violation is not None

@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import takewhile
 
 from attrs import define, field
 
@@ -39,7 +38,13 @@ from batchsched.session.candidates import (
     whole_cluster,
 )
 from batchsched.session.known_failures import FailedTurns, foreseen_failure
-from batchsched.session.limits import may_take, may_take_task, need_of, record_failed_again
+from batchsched.session.limits import (
+    may_take,
+    may_take_task,
+    need_of,
+    passed_over,
+    record_failed_again,
+)
 from batchsched.session.outlook import accepting_nodes
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, tasks_to_place
@@ -447,11 +452,10 @@ class Attempts:
         needed = _tasks_of(need_of(self.session, job, left))
         if not needed or left[len(needed) - 1] is needed[-1]:
             return
-        before = list(takewhile(lambda task: task is not needed[-1], left))
-        passed_over = [task for task in before if task not in needed]
-        for task in passed_over:
+        beyond = passed_over(needed, left)
+        for task in beyond:
             may_take_task(self.session, task)  # which says why not
-        left.take_out(passed_over)
+        left.take_out(beyond)
 
     def _goals_in_order(self, job: JobState, left: TasksInOrder) -> Iterator[Goal]:
         """Yield all tasks in task order; then, if they were rolled back, the largest first."""

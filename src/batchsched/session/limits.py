@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 from operator import le
 
 from batchsched.causes import UnfitReason
@@ -126,13 +127,26 @@ def may_take(
     if allowed_together(session, job, tasks, counting) is not None:
         session.reports.accepted_tasks.replace(())
         return True
-    record_refused(session, job.queue, need, refusal)
+    record_refused(session, need, refusal, tasks)
     return False
 
 
-def record_refused(session: Session, queue: QueueState, need: Need, refusal: Unfit) -> None:
-    """Record that a queue may not allocate everything that a job needs."""
+def passed_over(need: Sequence[TaskState], tasks: Collection[TaskState]) -> list[TaskState]:
+    """Return the tasks before the last one needed that are not needed, both in task order."""
+    before = list(takewhile(lambda task: task is not need[-1], tasks))
+    return [] if len(before) < len(need) else [task for task in before if task not in need]
+
+
+def record_refused(
+    session: Session, need: Need, refusal: Unfit, tasks: Collection[TaskState]
+) -> None:
+    """Record that a queue may not allocate everything that a job needs of some tasks."""
+    queue = need.job.queue
+    assert queue is not None
     _tell(session, need.tasks, refusal)
+    if need.job.groups is None:
+        for task in passed_over(need.tasks, tasks):
+            may_take_task(session, task)  # which says why not
     for task in need.tasks:
         record_refusal(session, task, refusal)
     if (
@@ -151,7 +165,7 @@ def record_failed_again(session: Session, job: JobState, turn: FailedTurn) -> No
         assert job.queue is not None
         refusal = session.plugins.allocatable(job.queue, need)
         if refusal is not None and allowed_together(session, job, turn.tasks) is None:
-            record_refused(session, job.queue, need, refusal)
+            record_refused(session, need, refusal, turn.tasks)
             return
         accepts_need = refusal is None
     for task in turn.failed:

@@ -23,7 +23,7 @@ from batchsched.testing.invariants.cycle import (
     least_tasks,
 )
 from batchsched.testing.invariants.invariant import invariant
-from batchsched.testing.invariants.placements import conflict, repelled_in
+from batchsched.testing.invariants.placements import conflict, refusals_ahead, repelled_in
 
 _CRITICAL = ("system-cluster-critical", "system-node-critical")
 
@@ -99,7 +99,8 @@ def claims(cycle: Cycle) -> Iterator[str]:
     `unblock`), of different queues for reclaim; for allocate the
     victim is a backfill task. Other built-in actions never evict. Custom actions may evict any task
     of the session, and may leave the claimant waiting. The same of binds that are taken back, but
-    that their claimants may have lost their places since.
+    that their claimants may have lost their places since. The node of a claimant accepts it once
+    all that leaves has left and all that is promised has come.
     """
     configured = {action.name for action in cycle.config.actions}
     for eviction in cycle.made_to_leave:
@@ -140,6 +141,10 @@ def _claim(cycle: Cycle, eviction: Eviction | TakenBack, what: str) -> Iterator[
             f"{what} for {claimant!r}, which is {place.status.value} on "
             f"{place.node_name!r} afterwards"
         )
+    may_differ = cycle.policy.has_own_action_after(eviction.action) or cycle.policy.takes_back
+    if place.status is TaskStatus.PIPELINED and not may_differ:
+        for problem in refusals_ahead(cycle, claimant):
+            yield f"{what} in vain: {problem}"
     if cycle.is_best_effort(claimant):
         yield f"{what} for {claimant!r}, which requests nothing"
     yield from _relation(cycle, eviction, what)
@@ -245,13 +250,12 @@ def by_claimant(cycle: Cycle) -> dict[str, list[int]]:
 
 
 def _has_limits(cycle: Cycle) -> bool:
-    """Return whether limits of queues may be what a claimant lacks."""
-    queues, plugins = cycle.snapshot.queues, cycle.policy.plugins
-    if not {"capacity", "proportion"} & set(plugins):
+    """Return whether limits of queues, or guarantees of others, may be what a claimant lacks."""
+    if not {"capacity", "proportion"} & set(cycle.policy.plugins):
         return False
-    return any(queue.limit is not None for queue in queues) or (
-        "capacity" in plugins
-        and any(amount for queue in queues for _, amount in queue.guarantee.dimensions())
+    return any(
+        queue.limit is not None or any(amount for _, amount in queue.guarantee.dimensions())
+        for queue in cycle.snapshot.queues
     )
 
 

@@ -77,7 +77,12 @@ def _whole(cycle: Cycle, job: JobInfo, lost: list[Eviction | TakenBack]) -> Iter
     if cycle.ready(job) < least_tasks(job) - taken_back or not (
         taken_back or cycle.is_gang_ready(job)
     ):
-        goes_whole = cycle.policy.evicts_whole_jobs or cycle.policy.unblocks
+        goes_whole = (
+            cycle.policy.evicts_whole_jobs
+            or cycle.policy.unblocks
+            # A claim asks about each task alone, and each may be the one beyond the minimum.
+            or (last[0].action == "reclaim" and "capacity" in cycle.policy.plugins)
+        )
         if not goes_whole or _still_runs(cycle, job.tasks):
             yield f"{_counts(cycle, job)} after {names} were evicted, which gang protects"
     elif not taken_back and all(cycle.policy.protects("gang", e.action) for e in lost):

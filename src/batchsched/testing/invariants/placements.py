@@ -220,10 +220,57 @@ def _repelled(cycle: Cycle, task: TaskInfo, node: NodeInfo, what: str) -> Iterat
                     )
 
 
+def refusals_ahead(cycle: Cycle, uid: str) -> Iterator[str]:
+    """Yield why the node of a promised task will refuse it, whoever else comes in this cycle.
+
+    All that leaves has left then, and all that is promised has come. What was placed in this cycle,
+    or promised without making anybody leave, may have come later, so it is in nobody's way.
+    """
+    task, node = cycle.tasks[uid], cycle.nodes.get(cycle.after[uid].node_name or "")
+    if node is None or not cycle.policy.has("predicates", "enablePredicate"):
+        return
+    what = f"task {uid!r} is promised node {node.name!r}"
+    there = {
+        other: cycle.nodes[place.node_name]
+        for other, place in cycle.after.items()
+        if other != uid and place.status in _TO_COME and place.node_name in cycle.nodes
+    }
+    claimants = {each.for_task_uid for each in cycle.made_to_leave}
+    claiming = {cycle.job_of[claimant].uid for claimant in claimants if claimant in cycle.job_of}
+    for other, where in there.items():
+        was_there = cycle.before(other).status in OCCUPYING
+        if not was_there and not (
+            cycle.after[other].status is TaskStatus.PIPELINED
+            and cycle.job_of[other].uid in claiming
+        ):
+            continue
+        mine, its = task, cycle.tasks[other]
+        port = conflict(mine, its) if where is node else None
+        if port is not None:
+            yield f"{what}, where task {other!r} will have {port.protocol} port {port.port}"
+        keys = (*repelled_in(mine, its), *repelled_in(its, mine))
+        if any(where.labels.get(k) == node.labels[k] for k in keys if k in node.labels):
+            yield f"{what}, from which anti-affinity keeps it as long as task {other!r} is there"
+    terms = () if task.pod_affinity is None else task.pod_affinity.required
+    near = [other for other in there if all(means(t, task, cycle.tasks[other]) for t in terms)]
+    if not near and all(means(term, task, task) for term in terms):
+        return
+    for key in [term.topology_key for term in terms]:
+        domain = node.labels.get(key)
+        if domain is None or all(there[other].labels.get(key) != domain for other in near):
+            yield f"{what}, and no task that it must be near, by {key}, will be there"
+
+
+_TO_COME = (*OCCUPYING, TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
+"""Statuses of tasks that will be on their nodes."""
+
+
 def _attracted(cycle: Cycle, task: TaskInfo, node: NodeInfo, what: str) -> Iterator[str]:
     if task.pod_affinity is None or not task.pod_affinity.required:
         return
     terms = task.pod_affinity.required
+    is_promised = cycle.after[task.uid].status is TaskStatus.PIPELINED
+    there = (*OCCUPYING, *((TaskStatus.PIPELINED,) if is_promised else ()))  # together with it
     possible: list[NodeInfo] = []
     certain: list[NodeInfo] = []
     for uid, other in cycle.tasks.items():
@@ -234,7 +281,7 @@ def _attracted(cycle: Cycle, task: TaskInfo, node: NodeInfo, what: str) -> Itera
             return  # it may have been anywhere for a while, wherever it is now
         stays = before.status in OCCUPYING and after.status in OCCUPYING
         for place in (before, after):
-            if place.status in OCCUPYING and place.node_name in cycle.nodes:
+            if place.status in there and place.node_name in cycle.nodes:
                 possible.append(cycle.nodes[place.node_name])
                 if stays:
                     certain.append(cycle.nodes[place.node_name])

@@ -28,6 +28,9 @@ class Rule(Enum):
     """Tasks are evicted only for a job that will have `min_available` tasks."""
     PLACES_ARE_PROMISED = "places are promised"
     """The claimant of an eviction is Pipelined to the victim's node."""
+    PROMISES_CAN_BE_KEPT = "promises can be kept"
+    """The node of the claimant of an eviction will accept it when all that leaves has left and
+    all that is promised has come."""
     EVICTIONS_ARE_NEEDED = "evictions are needed"
     """The claimant of an eviction has a place where it would not fit without the eviction."""
     CRITICAL_TASKS_STAY = "critical tasks stay"

@@ -15,6 +15,7 @@ from batchsched.testing.invariants.evictions import (
 )
 from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.nodes import on_closed_nodes
+from batchsched.testing.invariants.placements import refusals_ahead
 from batchsched.testing.invariants.policy import Rule
 
 
@@ -86,6 +87,13 @@ def _places_are_promised(cycle: Cycle) -> Iterator[str]:
             yield f"{what}, which is {place.status.value}{where}"
 
 
+def _promises_can_be_kept(cycle: Cycle) -> Iterator[str]:
+    for what, eviction, _, _ in _own_evictions(cycle):
+        if cycle.after[eviction.for_task_uid].status is TaskStatus.PIPELINED:
+            for problem in refusals_ahead(cycle, eviction.for_task_uid):
+                yield f"{what} in vain: {problem}"
+
+
 def _evictions_are_needed(cycle: Cycle) -> Iterator[str]:
     own = [eviction for _, eviction, _, _ in _own_evictions(cycle)]
     for claimant, of_all in by_claimant(cycle).items():
@@ -121,6 +129,7 @@ _FINDERS: dict[Rule, Callable[[Cycle], Iterator[str]]] = {
     Rule.GANGS_STAY_WHOLE: _gangs_stay_whole,
     Rule.CLAIMANTS_COME_WHOLE: _claimants_come_whole,
     Rule.PLACES_ARE_PROMISED: _places_are_promised,
+    Rule.PROMISES_CAN_BE_KEPT: _promises_can_be_kept,
     Rule.EVICTIONS_ARE_NEEDED: _evictions_are_needed,
     Rule.CRITICAL_TASKS_STAY: _critical_tasks_stay,
     Rule.HIGHER_PRIORITIES_STAY: _higher_priorities_stay,
