@@ -365,6 +365,17 @@ class TestWhatCanNeverBeHad:
         result = deciding("allocate", shares="capacity").schedule(snapshot)
         assert [bind.task_uid for bind in result.binds] == starts
 
+    @pytest.mark.parametrize("plain", [False, True])
+    def test_what_is_passed_over_says_why_although_the_others_may_not_start(
+        self, plain: bool
+    ) -> None:
+        large, small = naming(job("j", "2C1G", ONE, minimum=1), 1).tasks
+        both = evolve(job("j", minimum=1), tasks=[evolve(large, priority=9), small])
+        snapshot = cluster(nodes(1), job("r", f"{ONE}@n1"), both)
+        result = deciding("allocate", shares="capacity", plain=plain).schedule(snapshot)
+        assert result.pending["j-1"].why is WhyPending.NO_NODE
+        assert "no node is large enough" in result.pending["j-1"].text
+
     @pytest.mark.parametrize("shares", ["capacity", "proportion"])
     def test_n15_nobody_is_evicted_for_what_a_limit_never_allows(self, shares: str) -> None:
         jobs = [job("old", f"{ONE}@n1", f"{ONE}@n1", minimum=1), job("new", "2C1G", priority=9)]

@@ -10,6 +10,7 @@ from batchsched.testing import Cycle, invariant
 from batchsched.testing.invariants.amounts import add, fits, total
 from batchsched.testing.invariants.cycle import OCCUPYING
 from batchsched.testing.invariants.nodes import reserved_on
+from batchsched.testing.invariants.placements import refusals_ahead
 
 
 @invariant
@@ -85,7 +86,8 @@ def _kept_promises(cycle: Cycle) -> Iterator[str]:
 def _kept_in_vain(cycle: Cycle) -> Iterator[str]:
     """Yield promises that are older than what they wait for.
 
-    Nothing leaves their nodes, and they could not start beside the other promises of their jobs.
+    Nothing leaves their nodes, and they could not start beside the other promises of their jobs; or
+    nothing leaves any node, and theirs will refuse them.
     """
     leaving = {
         place.node_name
@@ -107,6 +109,9 @@ def _kept_in_vain(cycle: Cycle) -> Iterator[str]:
             )
             if not fits(add(cycle.start_request[uid], beside), cycle.accounts_before[where].idle):
                 yield f"task {uid!r} keeps its promise on {where!r}, where nothing leaves any more"
+            if not (leaving or cycle.made_to_leave):
+                for problem in refusals_ahead(cycle, uid):
+                    yield f"{problem}, but it keeps its promise"
 
 
 def _dropped_promises(cycle: Cycle) -> Iterator[str]:

@@ -16,10 +16,14 @@ from batchsched import (
     CycleResult,
     JobCondition,
     JobPhase,
+    LabelSelector,
     MemberCount,
     NodeTally,
     PendingReason,
     PlacementFailure,
+    PodAffinity,
+    PodAffinityTerm,
+    Promise,
     Queue,
     ResourceLimit,
     Scheduler,
@@ -35,6 +39,30 @@ from batchsched.testing import InvariantViolation
 
 S = TaskStatus
 LACKS_GPU = Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="gpu")
+
+
+def kept(result: CycleResult, uid: str) -> CycleResult:
+    """The same result, but that a promise on n1 that ended is kept."""
+    promise = Promise(task_uid=uid, node_name="n1")
+    again = placed(result, uid, S.PIPELINED, "n1")
+    return evolve(again, kept_promises=(promise,), dropped_promises=())
+
+
+class TestPromises:
+    """None is older than what it waits for."""
+
+    def test_one_is_kept_where_nothing_leaves_and_there_is_no_room(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1"), job("w", "1C1G~n1"))
+        said = "task 'w-1' keeps its promise on 'n1', where nothing leaves any more"
+        expect("promises", snapshot, policy("allocate"), lambda r: kept(r, "w-1"), said)
+
+    def test_one_is_kept_far_from_what_it_must_be_near(self) -> None:
+        selector = LabelSelector(match_labels={"app": "nobody"})
+        near = PodAffinity(required=[PodAffinityTerm(selector=selector, topology_key="zone")])
+        snapshot = cluster([node("n1", "1C1G", labels={"zone": "a"})], job("w", "1C1G~n1"))
+        snapshot = with_task(snapshot, "w-1", pod_affinity=near)
+        said = "no task that it must be near, by zone, will be there, but it keeps its promise"
+        expect("promises", snapshot, policy("allocate"), lambda r: kept(r, "w-1"), said)
 
 
 class TestReservations:
