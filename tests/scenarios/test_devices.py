@@ -126,6 +126,30 @@ def test_d13_what_backfill_tasks_hold_can_be_had_conditionally() -> None:
     assert promised(result) == {"a": ["g0"]}
 
 
+def memory(name: str, amount: int) -> Device:
+    return Device(name=name, capacity={"memory": amount << 30})
+
+
+@pytest.mark.parametrize("undo", [200, 0])
+def test_d14_a_gang_undoes_the_choices_of_devices_that_leave_one_of_it_without(undo: int) -> None:
+    large = gpu(1, memory=2 << 30)
+    gang = job("g", task("a", gpu()), task("b", large))
+    snapshot = cluster(node(memory("two", 2), memory("one", 1)), gang)
+    result = decide(snapshot, config(devices={"undo": undo}))
+    assert got(result) == ({"a": ["one"], "b": ["two"]} if undo else {})
+
+
+def test_a_gang_waits_for_a_device_that_is_being_released() -> None:
+    large = gpu(1, memory=2 << 30)
+    leaving = task("x", gpu(), devices=[pick("two")], status=TaskStatus.RELEASING)
+    gang = job("g", task("a", gpu()), task("b", large))
+    other = node(memory("three", 1), name="m", allocatable=Resource(milli_cpu=100))
+    snapshot = cluster([node(memory("two", 2)), other], job("x", leaving), gang)
+    result = decide(snapshot, config())
+    assert not result.binds
+    assert promised(result)["b"] == ["two"]
+
+
 def test_d15_unknown_devices_are_taken_to_be_where_least_is_left() -> None:
     known = task("x", gpu(milli=600), devices=[pick("g1", milli=600)])
     unknown = task("u", gpu(milli=300), node_name="n")

@@ -10,9 +10,13 @@ from batchsched.actions.eviction.make_room import make_promises_real
 from batchsched.actions.placing import LADDER, first_node_to_reserve, place, start_reserved_jobs
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.candidates import SecondTry
 from batchsched.session.attempts import Attempts, Goal
+from batchsched.session.candidates import may_go_anywhere
+from batchsched.session.limits import may_take, need_of
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, is_starving
+from batchsched.session.undoing import place_with_undoing, second_try
 from batchsched.state.needs import Stage
 from batchsched.state.records import JobState, TaskState
 
@@ -79,6 +83,7 @@ class AllocateAction:
                 or self.evict_backfill
                 or self.retry_largest_first
                 or session.plans.guard is not None
+                or session.plugins.second_try
             ),
         )
         for turn in turns:
@@ -103,8 +108,11 @@ class AllocateAction:
             return holds or (goal.is_complete and _is_enough(session, job))
 
         reserve = None if threshold is None else partial(self._reserve, session, threshold)
+        again = _second_try(session, turn) if session.plugins.second_try else None
         goal = attempts.serve(turn, place_one, keeps, reserve=reserve)
         is_kept = goal is not None and goal.is_kept
+        if not is_kept and again is not None:
+            is_kept = _serve_with_undoing(session, turn, *again)
         return is_kept and bool(turn.left) and session.plugins.job_ready(job)
 
     def _reserve(
@@ -118,6 +126,27 @@ class AllocateAction:
             return False
         statement.reserve(task, node)
         return True
+
+
+def _second_try(session: Session, turn: Turn) -> tuple[str, SecondTry] | None:
+    """Return how what a job needs next is placed once more if it finds no place."""
+    if not (turn.left and may_go_anywhere(session, turn.job)):
+        return None
+    need = need_of(session, turn.job, turn.left)
+    if need is None or not may_take(session, turn.job, turn.left, need=turn.offered):
+        return None
+    return second_try(session, need)
+
+
+def _serve_with_undoing(session: Session, turn: Turn, plugin: str, again: SecondTry) -> bool:
+    """Place tasks once more, undoing choices; return whether that was possible."""
+    with session.statement(is_trial=True) as statement:
+        placed = place_with_undoing(session, statement, plugin, again)
+        if placed and _is_enough(session, turn.job):
+            statement.commit()
+            turn.left.take_out([task for task in again.tasks if task in turn.left])
+            return True
+    return False
 
 
 def _is_enough(session: Session, job: JobState) -> bool:

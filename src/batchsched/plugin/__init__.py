@@ -7,7 +7,7 @@ here. It is discarded after the cycle, so that no state leaks into the next one.
 
 import batchsched.plugin as _itself
 from batchsched.model.described import describe
-from batchsched.plugin.candidates import CandidateNodes, NodeSet, Part
+from batchsched.plugin.candidates import CandidateNodes, NodeSet, Part, SecondTries, SecondTry
 from batchsched.plugin.extension_points import (
     Allocatable,
     AllocateEvents,
@@ -127,6 +127,8 @@ __all__ = [
     "Resumes",
     "Revocable",
     "ScoreHints",
+    "SecondTries",
+    "SecondTry",
     "SessionClose",
     "SessionView",
     "Shortage",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from batchsched.model.reasons import Unfit
 from batchsched.state.needs import Need
-from batchsched.state.records import NodeState, TaskState
+from batchsched.state.records import Fit, NodeState, TaskState
 
 
 class NodeSet:
@@ -66,3 +66,29 @@ class CandidateNodes(Protocol):
     #
     # Ranks the needs of the groups that are tried within a set; the smallest goes first. Without
     # it, groups are tried as listed. If one fails, they are tried once more in reverse.
+
+
+class SecondTry(NamedTuple):
+    """How the tasks of a need are placed once more, where a choice may be undone."""
+
+    tasks: tuple[TaskState, ...]
+    """The tasks of the need, in the order in which they are placed."""
+    undo: int
+    """How many choices are undone at most."""
+    choices: Callable[[TaskState, NodeState, Fit], Iterable[Hashable]]
+    """Returns all choices for a task that is placed on a node in a way, the best first; none if
+    it needs none."""
+
+
+@runtime_checkable
+class SecondTries(Protocol):
+    """Lets what a job needs be placed once more, where a plugin's choice was in the way."""
+
+    def second_try(self, need: Need, /) -> SecondTry | None:
+        """Return how a need is placed once more that found no place; None: it is not.
+
+        Called in allocate where a job's turn failed. Its tasks are then placed depth first: each
+        on the nodes where it fits now, the best first, then on those where it fits later, with at
+        most 8 choices on each. A task that finds no place undoes the choice before it.
+        """
+        ...

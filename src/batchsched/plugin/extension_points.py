@@ -17,7 +17,7 @@ from attrs import frozen
 
 from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.model.result import QueueOutcome
-from batchsched.plugin.candidates import NodeSet
+from batchsched.plugin.candidates import NodeSet, SecondTry
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
@@ -731,6 +731,7 @@ class ExtensionPoints:
     choice_signature: Callable[[TaskState], Hashable | None] | None = None
     """Return all that `choose` reads of a task; see `batchsched.plugin.Choices`."""
     candidate_nodes: Callable[[Need, NodeSet], Iterable[NodeSet] | Unfit | None] | None = None
+    second_try: Callable[[Need], SecondTry | None] | None = None
     """Offer sets of nodes for what a job needs; see `batchsched.plugin.CandidateNodes`."""
     domains: Callable[[], Iterable[NodeSet]] | None = None
     """Return the sets whose room is kept; see `batchsched.plugin.CandidateNodes`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterator
 from typing import cast
 
 from attrs import frozen
@@ -10,9 +10,11 @@ from attrs import frozen
 from batchsched.devices import ORDERS, TRIES, Order
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.candidates import SecondTry
 from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.device_books import VIEWS, Picks, is_unknown
+from batchsched.state.needs import Need
 from batchsched.state.records import Fit, NodeState, TaskState
 
 
@@ -24,6 +26,8 @@ class DevicesPlugin:
     """In which order devices are tried."""
     tries: int = TRIES
     """How many devices are looked at for one task on one node."""
+    undo: int = 200
+    """How many choices are undone at most to find places for a gang; 0: none is."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> DevicesPlugin:
@@ -31,6 +35,7 @@ class DevicesPlugin:
         return cls(
             order=cast("Order", arguments.choice("order", ORDERS, default="listed")),
             tries=arguments.integer("tries", default=TRIES, minimum=1),
+            undo=arguments.integer("undo", default=200, minimum=0),
         )
 
     def open(self, view: SessionView, /) -> object:
@@ -38,18 +43,25 @@ class DevicesPlugin:
         books = view.device_books
         books.order, books.tries, books.is_read = self.order, self.tries, True
         books.begin()
-        return _Devices(self, view) if books.is_wide else _KeptDevices(self, view)
+        return _Devices(self, view)
 
 
 class _Devices:
     def __init__(self, plugin: DevicesPlugin, view: SessionView) -> None:
-        self._plugin = plugin
         self._books = view.device_books
+        self._undo = plugin.undo
+        # An extension point that is None is none.
+        self.choice_signature = None if self._books.is_wide else self._books.signature
+        self._has_gangs = any(map(_may_be_of_gang, view.tasks.values()))
+        self.second_try = self._second_try if self._has_gangs and plugin.undo else None
 
     def resume(self, changes: Changes, /) -> bool:
         self._books.resume()
         return not (
-            changes.nodes or changes.nodes_gone or any(is_unknown(task) for task in changes.tasks)
+            changes.nodes
+            or changes.nodes_gone
+            or any(is_unknown(task) for task in changes.tasks)
+            or (not self._has_gangs and any(map(_may_be_of_gang, changes.tasks)))
         )
 
     def choose(
@@ -65,9 +77,16 @@ class _Devices:
         picks = cast("Picks | None", kept)
         return self._books.choose(task, node, VIEWS[fit], gone=gone, kept=picks)
 
+    def _second_try(self, need: Need, /) -> SecondTry | None:
+        """Place tasks again, those first for which there are the fewest devices."""
+        if len(need.tasks) == 1 or not any(task.info.claims for task in need.tasks):
+            return None
+        tasks = sorted(need.tasks, key=self._books.scarcity)
+        return SecondTry(tuple(tasks), self._undo, self._allocations)
 
-class _KeptDevices(_Devices):
-    """Where choices on a node do not depend on others."""
+    def _allocations(self, task: TaskState, node: NodeState, fit: Fit) -> Iterator[Picks]:
+        return self._books.allocations(task, node, VIEWS[fit])
 
-    def choice_signature(self, task: TaskState, /) -> Hashable | None:
-        return self._books.signature(task)
+
+def _may_be_of_gang(task: TaskState) -> bool:
+    return bool(task.info.claims) and task.job is not None and task.job.min_available > 1

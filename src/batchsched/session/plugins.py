@@ -11,7 +11,7 @@ from batchsched.errors import PluginError, plugin_error, problem_of
 from batchsched.model.reasons import JobCondition, Unfit, not_reclaimable
 from batchsched.model.result import QueueOutcome
 from batchsched.model.validation.values import shown
-from batchsched.plugin.candidates import NodeSet
+from batchsched.plugin.candidates import NodeSet, SecondTry
 from batchsched.plugin.extension_points import (
     Changes,
     Claim,
@@ -326,6 +326,10 @@ class PluginSet:
             Named[Callable[[Need, NodeSet], Iterable[NodeSet] | Unfit | None]]
         ] = asking("candidate_nodes")() if has("candidate_nodes") else []
         """The functions that offer sets of nodes, with their plugins' names."""
+        self.second_try: list[Named[Callable[[Need], SecondTry | None]]] = (
+            asking("second_try")() if has("second_try") else []
+        )
+        """The functions that say how a need is placed once more, with their plugins' names."""
         self.domains: Callable[[], list[Named[NodeSet]]] = asking("domains")
         """Returns the sets of nodes of which it is kept what they hold."""
         self.group_order_key: Callable[[Need], SortKey] = asking("group_order_key")

@@ -434,6 +434,7 @@ RULES: Mapping[str, Rule] = {
     ),
     # Sets of nodes
     "candidate_nodes": Rule(_functions),
+    "second_try": Rule(_functions),
     "domains": Rule(_all, _must_be("a NodeSet", _never), sound=NodeSet),
     "group_order_key": Rule(_keys, _ORDERED),
     # Events

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field, frozen
@@ -17,7 +18,9 @@ from batchsched.devices import (
     Offer,
     Order,
     Rank,
+    Refusal,
     TooManyTries,
+    candidate_of,
 )
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.devices import Device, DeviceClaim, DevicePick
@@ -143,6 +146,7 @@ class DeviceBooks:
         self._like: dict[tuple[int, int, tuple[int, ...], _Order], _Answer] = {}
         """The same by `NodeDevices.state`, whatever devices are called."""
         self._passing: dict[tuple[int, int, int], bool] = {}
+        self._scarcity: dict[int, int] = {}
         self._assumed: dict[str, tuple[NodeState, Picks]] = {}
         """What tasks are taken to have whose devices are unknown, by UID."""
         self._common: dict[DeviceKey, Device] = {
@@ -446,12 +450,31 @@ class DeviceBooks:
         except TooManyTries:
             return
 
-    def passes_empty(self, task: TaskState, node: NodeState) -> bool:
-        """Return whether a task could have devices on a node if nobody held any."""
-        try:
-            return not task.info.claims or self._passes_empty(task, self.of(node))
-        except TooManyTries:
-            return False
+    def scarcity(self, task: TaskState) -> float:
+        """Return the smallest number of devices that the selectors of one of its requests accept.
+
+        Those of alternatives are summed; infinite if it claims nothing. O(devices) for each kind
+        of claims.
+        """
+        if not task.info.claims:
+            return inf
+        number = self._number_of(task)[0]
+        found = self._scarcity.get(number)
+        if found is None:
+            devices = [
+                *self._common.values(),
+                *(device for node in self._ledger.nodes for device in node.info.devices),
+            ]
+            found = self._scarcity[number] = min(
+                sum(
+                    candidate_of(claim, each, device).refusal is not Refusal.NOT_SELECTED
+                    for each in request.alternatives or (request,)
+                    for device in devices
+                )
+                for claim in task.info.claims
+                for request in claim.requests
+            )
+        return found
 
     def _passes_empty(self, task: TaskState, there: NodeDevices) -> bool:
         number, reads_names = self._number_of(task)

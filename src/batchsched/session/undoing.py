@@ -1,0 +1,79 @@
+"""Places what a job needs once more, and undoes choices that leave a later task without a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from batchsched.errors import plugin_error
+from batchsched.model.immutable import EMPTY, FrozenMap
+from batchsched.plugin.candidates import SecondTry
+from batchsched.session.session import Session, Statement
+from batchsched.state.needs import Need
+from batchsched.state.records import Fit, NodeState, TaskState
+
+MOST_CHOICES = 8
+"""How many choices of a plugin are tried for one task on one node."""
+
+_Option = tuple[Fit, NodeState, Mapping[str, object]]
+
+
+def second_try(session: Session, need: Need) -> tuple[str, SecondTry] | None:
+    """Return how a need that found no place is tried once more, and the plugin that says so."""
+    for name, function in session.plugins.second_try:
+        try:
+            found = function(need)
+        except Exception as error:
+            raise plugin_error(name, "second_try", error) from error
+        if found is not None:
+            return name, found
+    return None
+
+
+def place_with_undoing(session: Session, statement: Statement, name: str, plan: SecondTry) -> bool:
+    """Place tasks depth first; return whether all found a place.
+
+    A task that finds none undoes the choice before it, up to `SecondTry.undo` times. If not all
+    did, the statement still has what was placed.
+    """
+    tasks = plan.tasks
+    options = [_options(session, tasks[0], name, plan)]
+    marks: list[int] = []
+    undone = 0
+    while options:
+        option = next(options[-1], None)
+        if option is None:
+            options.pop()
+            if not options:
+                return False
+            statement.rollback(marks.pop())
+            undone += 1
+            if undone >= plan.undo:
+                return False
+            continue
+        fit, node, kept = option
+        task = tasks[len(options) - 1]
+        marks.append(len(statement))
+        if fit is Fit.NOW:
+            statement.allocate(task, node, kept=kept)
+        else:
+            statement.pipeline(task, node, kept=kept)
+        if len(options) == len(tasks):
+            return True
+        options.append(_options(session, tasks[len(options)], name, plan))
+    return False
+
+
+def _options(session: Session, task: TaskState, name: str, plan: SecondTry) -> Iterator[_Option]:
+    """Yield where a task may go, and with which choice: now, then later, the best node first."""
+    for fit in (Fit.NOW, Fit.LATER):
+        nodes = [node for node in session.placement.feasible(task) if session.fits(task, node, fit)]
+        while nodes:
+            node = session.state.evaluator.best(task, nodes)
+            nodes.remove(node)
+            try:
+                choices = list(islice(plan.choices(task, node, fit), MOST_CHOICES))
+            except Exception as error:
+                raise plugin_error(name, "second_try", error) from error
+            for choice in choices or [None]:
+                yield fit, node, EMPTY if choice is None else FrozenMap({name: choice})
