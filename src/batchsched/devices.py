@@ -343,12 +343,25 @@ class DeviceSearch:
         self.first()
         return self._refused
 
+    def picks_of_one(self) -> tuple[tuple[tuple[int, DevicePick], ...], Mapping[str, int]]:
+        """Return what claims of one request may have, by position; and why not the others."""
+        [[variant]] = self._steps
+        refused: Counter[str] = Counter()
+        picks: list[tuple[int, DevicePick]] = []
+        for place, candidate in enumerate(self._candidates_of(0, 0)):
+            refusal = self.refusal(variant, candidate)
+            if refusal is None:
+                picks.append((place, _pick_of(variant, candidate)))
+            else:
+                refused[refusal.value] += 1
+        return tuple(picks), refused
+
     def _noted(self, place: int) -> DevicesRefused:
         variant = self._steps[place][0]
         refusals = [self.refusal(variant, each) for each in self._candidates_of(place, 0)]
         return DevicesRefused(
             variant.name,
-            tuple(each if isinstance(each, str) else "..." for each in variant.request.select),
+            shown_selectors(variant.request),
             Counter(each.value for each in refusals if each is not None),
         )
 
@@ -433,7 +446,7 @@ class DeviceSearch:
             and not (each.device.shared and each.refusal is Refusal.TOO_SMALL)
             and (
                 each.amounts is None
-                or all(_has_left(view, each.device, each.amounts) for view in self._held)
+                or all(has_left(view, each.device, each.amounts) for view in self._held)
             )
         ]
 
@@ -450,7 +463,7 @@ class DeviceSearch:
             for view in self._views:
                 if view.is_whole(device):
                     return Refusal.TAKEN
-                if amounts is not None and not _has_left(view, device, amounts):
+                if amounts is not None and not has_left(view, device, amounts):
                     return Refusal.TAKEN
             if device.counters:
                 limits = self._offer.limits
@@ -476,15 +489,7 @@ class DeviceSearch:
         for constraint in state.constraints:
             if constraint.names(variant.name):
                 constraint.values.append(constraint.joined(device) or frozenset())
-        self._picks.append(
-            DevicePick(
-                claim=variant.claim.name,
-                request=variant.name,
-                device=device.key,
-                amounts=candidate.amounts,
-                admin=admin,
-            )
-        )
+        self._picks.append(_pick_of(variant, candidate))
 
     def _give_back(self, variant: _Variant, candidate: Candidate) -> None:
         self._picks.pop()
@@ -501,6 +506,21 @@ class DeviceSearch:
         held = (each for each in self._picks if each.claim == variant.claim.name and not each.admin)
         if all(each.device != device.key for each in held):
             state.holds.discard(device.key)
+
+
+def _pick_of(variant: _Variant, candidate: Candidate) -> DevicePick:
+    return DevicePick(
+        claim=variant.claim.name,
+        request=variant.name,
+        device=candidate.device.key,
+        amounts=candidate.amounts,
+        admin=variant.request.admin,
+    )
+
+
+def shown_selectors(request: DeviceRequest) -> tuple[str, ...]:
+    """Return the selectors of a request as text."""
+    return tuple([each if isinstance(each, str) else "..." for each in request.select])
 
 
 def candidate_of(claim: DeviceClaim, request: DeviceRequest, device: Device) -> Candidate:
@@ -554,7 +574,7 @@ def amounts_of(request: DeviceRequest, device: Device) -> Mapping[str, int] | No
     return amounts
 
 
-def _has_left(view: Holdings, device: Device, amounts: Mapping[str, int]) -> bool:
+def has_left(view: Holdings, device: Device, amounts: Mapping[str, int]) -> bool:
     held = view.parts.get(device.key)
     if held is None:
         return True

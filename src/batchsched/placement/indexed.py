@@ -9,12 +9,13 @@ of plain lists otherwise. Its answers always equal those of the plain loop.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from batchsched.errors import PluginError, plugin_error
-from batchsched.model.reasons import NodeTally, Unfit
+from batchsched.model.reasons import NodeTally, Unfit, summed_refusals
 from batchsched.model.validation.values import shown
 from batchsched.placement import Fit
 from batchsched.placement.kinds import FewSlots, Kind, Kinds
@@ -302,16 +303,25 @@ class IndexedPlacement:
         kind = self._kinds.of(task)
         if not kind.is_watched:
             return self._plain.tally(task)
-        return self._tallies.of(kind) if kind.no_choice is None else self._tally(kind, task)
+        return self._tallies.of(kind) if kind.no_choice is None else self._tally(kind)
 
-    def _tally(self, kind: Kind, task: TaskState) -> NodeTally:
+    def _tally(self, kind: Kind) -> NodeTally:
         """Tally a kind for which plugins choose. O(nodes) if any has changed, else O(1)."""
         known = self._with_choices.use(kind.number)
         changes = self._changes(kind) if known is None else known[0]
         changed = changes.unread()
         if known is not None and changed is not None and not changed:
             return known[1]
-        tally = self._plain.tally(task)
+        tally = self._tallies.of(kind)
+        no_choice = kind.no_choice
+        if tally.available and no_choice is not None:
+            nodes = self._table.nodes
+            asked = [no_choice(nodes[slot], Fit.NOW) for slot in self._table.having_room(kind)]
+            unfit = Counter(each for each in asked if each is not None)
+            if unfit:
+                available = tally.available - sum(unfit.values())
+                refusals = summed_refusals({**tally.unfit, **unfit})
+                tally = NodeTally(tally.total, available, refusals)
         # Who remembers what follows from a tally knows it by identity: keep the one that is equal.
         if known is not None and known[1] == tally:
             tally = known[1]

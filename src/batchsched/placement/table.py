@@ -142,12 +142,16 @@ class Table:
 
         They are in order, or in the order of `among` if only these are to be considered.
         """
+        return list(kind.with_choice(self.having_room(kind, among), self.nodes, Fit.NOW))
+
+    def having_room(self, kind: Kind, among: Iterable[int] | None = None) -> list[int]:
+        """Return the same as `fitting_now`, whether or not plugins have a choice there."""
         self.refresh()
         nodes, diverging = self.nodes, self.diverging
         found = self.with_idle(kind, _candidates(kind, among))
         if diverging:
             found = [s for s in found if s not in diverging or nodes[s].fits(kind.task)]
-        return list(kind.with_choice(self.feasible(kind, found), nodes, Fit.NOW))
+        return self.feasible(kind, found)
 
     def fitting_not_now(
         self,

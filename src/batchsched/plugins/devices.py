@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Iterator
 from typing import cast
 
 from attrs import frozen
 
 from batchsched.devices import ORDERS, TRIES, Order
-from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import SecondTry
 from batchsched.plugin.extension_points import Changes
@@ -50,6 +49,7 @@ class _Devices:
     def __init__(self, plugin: DevicesPlugin, view: SessionView) -> None:
         self._books = view.device_books
         self._undo = plugin.undo
+        self.choose = self._books.choose
         # An extension point that is None is none.
         self.choice_signature = None if self._books.is_wide else self._books.signature
         self._has_gangs = any(map(_may_be_of_gang, view.tasks.values()))
@@ -63,19 +63,6 @@ class _Devices:
             or any(is_unknown(task) for task in changes.tasks)
             or (not self._has_gangs and any(map(_may_be_of_gang, changes.tasks)))
         )
-
-    def choose(
-        self,
-        task: TaskState,
-        node: NodeState,
-        fit: Fit,
-        /,
-        *,
-        gone: Collection[TaskState] = (),
-        kept: Hashable | None = None,
-    ) -> Hashable | Unfit | None:
-        picks = cast("Picks | None", kept)
-        return self._books.choose(task, node, VIEWS[fit], gone=gone, kept=picks)
 
     def _second_try(self, need: Need, /) -> SecondTry | None:
         """Place tasks again, those first for which there are the fewest devices."""

@@ -19,7 +19,7 @@ from batchsched.model.immutable import EMPTY
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import SessionView
-from batchsched.state.device_books import VIEWS, DeviceBooks, NodeDevices
+from batchsched.state.device_books import DeviceBooks, NodeDevices
 from batchsched.state.records import Fit, NodeState, TaskState
 
 Amounts = Mapping[str, int] | None
@@ -89,7 +89,7 @@ class _Placement:
         """Return how much of which device, by position, a task would take now; None: of none."""
         if not (task.info.claims and self._books.is_read):
             return None
-        picks = self._books.choose(task, node, VIEWS[Fit.NOW])
+        picks = self._books.choose(task, node, Fit.NOW)
         if not isinstance(picks, tuple):
             return None
         there = self._books.of(node)

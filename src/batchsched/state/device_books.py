@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from attrs import define, evolve, field, frozen
 
@@ -21,10 +21,13 @@ from batchsched.devices import (
     Refusal,
     TooManyTries,
     candidate_of,
+    has_left,
+    shown_selectors,
 )
 from batchsched.model.cluster import TaskStatus
-from batchsched.model.devices import Device, DeviceClaim, DevicePick
-from batchsched.model.reasons import Unfit
+from batchsched.model.devices import Device, DeviceClaim, DevicePick, DeviceRequest
+from batchsched.model.reasons import DevicesRefused, Unfit
+from batchsched.model.validation.devices import MOST_DEVICES
 from batchsched.state.records import Fit, NodeState, TaskState
 
 if TYPE_CHECKING:
@@ -73,6 +76,47 @@ class NodeKind:
     number: int
     is_wide: bool
     """Whether what is held on other nodes counts, too."""
+
+
+@frozen(eq=False)
+class _OneRequest:
+    """What is known of claims that are one request, which only who holds a device can refuse."""
+
+    request: DeviceRequest
+    count: int
+    candidates: tuple[tuple[int, DevicePick], ...]
+    """The devices that it may have, by position, and what it would take."""
+    refused: Mapping[str, int]
+    """How many others there are, by why it may not have them."""
+
+    def first(self, there: NodeDevices, views: Sequence[Holdings], rank: Rank | None) -> _Answer:
+        """Return the devices that it gets, as `DeviceSearch` would, or why it gets none."""
+        free: list[tuple[DevicePick, int]] = []
+        devices = there.offer.devices
+        for place, pick in self.candidates:
+            device, amounts = devices[place], pick.amounts
+            for view in views:
+                if view.is_whole(device) or not (
+                    amounts is None or has_left(view, device, amounts)
+                ):
+                    break
+            else:
+                free.append((pick, place))
+                if rank is None and len(free) == self.count:
+                    return tuple(free)
+        if len(free) >= self.count and rank is not None:
+            ranks = [rank(self.request, devices[place], pick.amounts) for pick, place in free]
+            if None not in ranks:
+                best = min(range(len(free)), key=lambda at: ranks[at] or 0)
+                return (free[best],)
+            return tuple(free[: self.count])
+        taken = len(self.candidates) - len(free)
+        reason = UnfitReason.DEVICES_TAKEN
+        counts = {**self.refused, "taken": taken} if taken else self.refused
+        if len(self.candidates) < self.count:
+            reason, counts = UnfitReason.NO_DEVICE, self.refused
+        selectors = shown_selectors(self.request)
+        return Unfit(reason, PLUGIN, devices=DevicesRefused(self.request.name, selectors, counts))
 
 
 @define(eq=False)
@@ -141,11 +185,12 @@ class DeviceBooks:
         """What is found out about a kind of claims, and devices with their names."""
         self._offers: dict[int, tuple[NodeState, Offer, NodeKind, int]] = {}
         self._numbers: dict[Hashable, int] = {}
-        self._answers: dict[tuple[int, int, tuple[int, ...], _Order], Picks | Unfit] = {}
-        """By kind of claims, `NodeDevices.token`, views and order."""
-        self._like: dict[tuple[int, int, tuple[int, ...], _Order], _Answer] = {}
+        self._answers: dict[tuple[int, int, Fit, _Order], Picks | Unfit] = {}
+        """By kind of claims, `NodeDevices.token`, way to fit and order."""
+        self._like: dict[tuple[int, int, Fit, _Order], _Answer] = {}
         """The same by `NodeDevices.state`, whatever devices are called."""
         self._passing: dict[tuple[int, int, int], bool] = {}
+        self._of_one: dict[tuple[int, int, int], _OneRequest | None] = {}
         self._scarcity: dict[int, int] = {}
         self._assumed: dict[str, tuple[NodeState, Picks]] = {}
         """What tasks are taken to have whose devices are unknown, by UID."""
@@ -192,7 +237,8 @@ class DeviceBooks:
         order, self.order = self.order, "tight"
         for uid, task in sorted(self._ledger.claiming.items()):
             if is_unknown(task) and task.node is not None:
-                found = self.choose(task, task.node, (IDLE,))
+                there = self.of(task.node)
+                found = self._named(self._search(task, there, (IDLE,), None), there)
                 if isinstance(found, tuple):
                     self._assumed[uid] = task.node, found
                     self._of_slot.pop(task.node.slot, None)
@@ -325,36 +371,38 @@ class DeviceBooks:
         self,
         task: TaskState,
         node: NodeState,
-        at: tuple[int, ...],
+        fit: Fit,
+        /,
         *,
         gone: Collection[TaskState] = (),
-        kept: Picks | None = None,
+        kept: Hashable | None = None,
     ) -> Picks | Unfit | None:
         """Return the devices that a task gets on a node; None: it claims none.
 
         Args:
             task: a task.
-            node: a node where its vector fits.
-            at: the views in which they must be free; see `VIEWS`.
+            node: a node where its vector fits in this way.
+            fit: the way.
             gone: tasks that are taken as gone.
             kept: the devices that were promised to it there: these, or none.
 
         """
-        claims = task.info.claims
-        if not claims:
+        if not task.info.claims:
             return None
         there = self.of(node, gone)
+        at = VIEWS[fit]
         if kept is not None or self._is_plain or there.kind.is_wide:
-            return self._named(self._search(task, there, at, kept), there)
+            picks = cast("Picks | None", kept)
+            return self._named(self._search(task, there, at, picks), there)
         number, reads_names = self._number_of(task)
-        order = self._order_at(task, there, at)[1] if self.order == "scored" else self.order
-        key = number, there.token, at, order
+        order = self._order_at(task, there, at)[1] if self.order == "scored" else None
+        key = number, there.token, fit, order
         answer = self._answers.get(key)
         if answer is None:
             if len(self._answers) >= _MOST_ANSWERS:
                 self._answers.clear()
                 self._like.clear()
-            like = number, there.state, at, order
+            like = number, there.state, fit, order
             found = None if reads_names else self._like.get(like)
             if found is None:
                 found = self._search(task, there, at, None)
@@ -398,15 +446,10 @@ class DeviceBooks:
         return self._ranks(task, there, at[0])
 
     def _searcher(self, task: TaskState, there: NodeDevices, at: Sequence[int]) -> DeviceSearch:
-        views: list[Holdings] = []
-        for each in at:
-            view = there.views[each]
-            if not any(view is other for other in views):
-                views.append(view)
         return DeviceSearch(
             task.info.claims,
             there.offer,
-            views,
+            _distinct(there, at),
             tries=self.tries,
             order=self.order,
             rank=self._order_at(task, there, at)[0],
@@ -426,22 +469,47 @@ class DeviceBooks:
     def _search(
         self, task: TaskState, there: NodeDevices, at: Sequence[int], kept: Picks | None
     ) -> _Answer:
+        if kept is None and not self._is_plain and self.order in ("listed", "scored"):
+            one = self._one_request(task, there)
+            if one is not None:
+                rank = self._order_at(task, there, at)[0] if one.count == 1 else None
+                return one.first(there, _distinct(there, at), rank)
         search = self._searcher(task, there, at)
         try:
             found = search.first() if kept is None else kept if search.confirms(kept) else None
             if found is not None:
                 place = there.offer.places
                 return tuple([(pick, place[pick.device]) for pick in found])
+            reason, search = UnfitReason.DEVICES_TAKEN, self._searcher(task, there, at)
             if not self._passes_empty(task, there):
                 known = self._known_of(task, there)
-                views = [_nothing(there)]
-                empty = DeviceSearch(task.info.claims, there.offer, views, known=known)
-                return Unfit(UnfitReason.NO_DEVICE, PLUGIN, devices=empty.refused())
-            return Unfit(
-                UnfitReason.DEVICES_TAKEN, PLUGIN, devices=self._searcher(task, there, at).refused()
-            )
+                reason = UnfitReason.NO_DEVICE
+                search = DeviceSearch(task.info.claims, there.offer, [_nothing(there)], known=known)
+            return Unfit(reason, PLUGIN, devices=search.refused())
         except TooManyTries:
             return Unfit(UnfitReason.DEVICE_SEARCH_LIMIT, PLUGIN, f"{self.tries:,}")
+
+    def _one_request(self, task: TaskState, there: NodeDevices) -> _OneRequest | None:
+        """Return what is known of a task's only request; None: its claims need a search."""
+        number, reads_names = self._number_of(task)
+        key = number, there.kind.number, there.node.slot if reads_names else -1
+        if key in self._of_one:
+            return self._of_one[key]
+        claims, offer = task.info.claims, there.offer
+        request = claims[0].requests[0]
+        found = None
+        if (
+            len(claims) == len(claims[0].requests) == 1
+            and not (claims[0].constraints or request.alternatives or request.admin)
+            and request.count != "all"
+            and request.count <= MOST_DEVICES
+            and len(offer.devices) <= self.tries
+            and not (there.kind.is_wide or any(each.counters for each in offer.devices))
+        ):
+            empty = DeviceSearch(claims, offer, [_nothing(there)], tries=self.tries)
+            found = _OneRequest(request, request.count, *empty.picks_of_one())
+        self._of_one[key] = found
+        return found
 
     def allocations(self, task: TaskState, node: NodeState, at: Sequence[int]) -> Iterator[Picks]:
         """Yield all that a task could get on a node, the first first, up to so many tries."""
@@ -485,6 +553,15 @@ class DeviceBooks:
             search = DeviceSearch(task.info.claims, there.offer, views, tries=self.tries)
             passes = self._passing[key] = search.first() is not None
         return passes
+
+
+def _distinct(there: NodeDevices, at: Sequence[int]) -> list[Holdings]:
+    views: list[Holdings] = []
+    for each in at:
+        view = there.views[each]
+        if not any(view is other for other in views):
+            views.append(view)
+    return views
 
 
 def is_unknown(task: TaskState) -> bool:

@@ -38,6 +38,9 @@ _NO_TASKS = [0] * len(TaskStatus)
 class Fit(Enum):
     """When a task fits on a node."""
 
+    # That of Enum hashes the name each time, and what a task gets on a node is looked up by it.
+    __hash__ = object.__hash__
+
     NOW = "now"
     """It can start without using what is promised to other tasks."""
     LATER = "later"
