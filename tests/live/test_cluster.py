@@ -655,3 +655,24 @@ def test_an_attached_scheduler_says_why_it_cannot_be_pickled() -> None:
     for copied in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="pickle the cluster, and attach a scheduler"):
             copied(attached)  # type: ignore[operator]
+
+
+def test_a_job_that_others_wait_for_is_not_left_out_with_them() -> None:
+    def one(name: str, *after: Dependency, **place: Any) -> JobInfo:
+        request = Resource(milli_cpu=1000)
+        task = TaskInfo(uid=name, name=name, resreq=request, **place)
+        return JobInfo(name=name, queue="q", tasks=[task], depends_on=after)
+
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=2000))],
+        queues=[Queue(name="q")],
+        jobs=[
+            one("a", status=TaskStatus.RUNNING, node_name="n1"),
+            one("b", Dependency(job="default/a", on=JobEvent.STARTED)),
+            one("c", Dependency(job="default/b", on=JobEvent.SUCCEEDED)),
+        ],
+    )
+    cluster, using = Cluster(snapshot), Scheduler()
+    result = using.attach(cluster).schedule()
+    assert set(result.left_out) == {"default/c"}
+    assert result == using.schedule(snapshot)

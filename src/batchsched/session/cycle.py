@@ -124,10 +124,12 @@ def _unmet(
         for dependency in job.info.depends_on:
             if dependency.job in known:
                 concerned[dependency.job] = known[dependency.job]
-    return unmet_dependencies(
+    unmet = unmet_dependencies(
         evolve(job.info, tasks=[task.info for task in job.tasks])
         for _, job in sorted(concerned.items())
     )
+    # A job that others wait for may depend on jobs that are not looked at here.
+    return {uid: why for uid, why in unmet.items() if uid in waiting}
 
 
 def _without_queue(job: JobState, queues: Mapping[str, QueueState]) -> JobCondition:
