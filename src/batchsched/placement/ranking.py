@@ -329,8 +329,9 @@ class KeyedRanking(_Kept):
         self.refresh()
         return self._entries
 
-    def put(self, slots: Sequence[int], _raws: Sequence[Raw], scores: Sequence[float]) -> None:
+    def put(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
         """Add nodes, or set their keys and scores. O(log nodes) each."""
+        del raws
         self.discard(self._entries.keys() & slots)
         for slot, score in zip(slots, scores, strict=True):
             self._entries[slot] = (self._node_key(self.nodes[slot]), -score, slot)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from attrs import evolve
 
@@ -241,7 +241,7 @@ def _sets_of(
         return None
     name, function = functions[after]
     try:
-        sets: object = function(need, within)
+        sets = cast("object", function(need, within))
     except Exception as error:
         raise plugin_error(name, "candidate_nodes", error) from error
     if sets is None:
@@ -251,7 +251,8 @@ def _sets_of(
     if not isinstance(sets, Iterable):
         problem = f"expected NodeSets, an Unfit or None, got {shown(sets)}"
         raise PluginError(name, "candidate_nodes", problem)
-    return _within_each(session, need, name, sets, within, after + 1)
+    given = cast("Iterable[object]", sets)
+    return _within_each(session, need, name, given, within, after + 1)
 
 
 def _within_each(
