@@ -19,7 +19,7 @@ from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.model.result import QueueOutcome
 from batchsched.plugin.candidates import NodeSet, SecondTry
 from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.node_functions import NodeScore, Predicate
+from batchsched.plugin.node_functions import Choose, NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.needs import Need
 from batchsched.state.records import Fit, JobState, NodeState, QueueState, SortKey, TaskState
@@ -726,7 +726,7 @@ class ExtensionPoints:
     """Rank a node before scores do; see `batchsched.plugin.NodeKey`."""
     node_key_signature: Callable[[TaskState], Hashable] | None = None
     """Return all that `node_key` reads of a task; see `batchsched.plugin.NodeKey`."""
-    choose: Callable[..., Hashable | Unfit | None] | None = None
+    choose: Choose | None = None
     """Choose something for a task on a node; see `batchsched.plugin.Choices`."""
     choice_signature: Callable[[TaskState], Hashable | None] | None = None
     """Return all that `choose` reads of a task; see `batchsched.plugin.Choices`."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from attrs import field, frozen
 
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.hints import PredicateHints, ScoreHints
-from batchsched.state.records import NodeState, TaskState
+from batchsched.state.records import Fit, NodeState, TaskState
 
 _NO_PREDICATE_HINTS = PredicateHints()
 _NO_SCORE_HINTS = ScoreHints()
@@ -73,12 +73,29 @@ class Predicate:
         return self.reads if isinstance(self.reads, Reads) else self.reads(task)
 
 
+class Choose(Protocol):
+    """The function `batchsched.plugin.Choices.choose`."""
+
+    def __call__(
+        self,
+        task: TaskState,
+        node: NodeState,
+        fit: Fit,
+        /,
+        *,
+        gone: Collection[TaskState] = (),
+        kept: Hashable | None = None,
+    ) -> Hashable | Unfit | None:
+        """Return what is chosen; see `Choices`."""
+        ...
+
+
 class Chooser(NamedTuple):
     """What a plugin chooses for tasks on nodes; see `batchsched.plugin.Choices`."""
 
     name: str
     """The name of the plugin."""
-    choose: Callable[..., Hashable | Unfit | None]
+    choose: Choose
     signature: Callable[[TaskState], Hashable] | None
     """All that it reads of the task; None: it may read anything."""
 
