@@ -224,6 +224,9 @@ def test_11_a_preferred_host_fills_the_fullest_hosts() -> None:
     preferred = TopologyRequest("net", preferred="host")
     result = cycle(in_hosts(15, 13, 10), [job("j", tasks("t", 25), preferred)], HOSTS)
     assert counts(result) == {"h0": 15, "h2": 10}
+    evenly = TopologyRequest("net", preferred="host", balanced=True)
+    result = cycle(in_hosts(15, 13, 10), [job("j", tasks("t", 25), evenly)], HOSTS)
+    assert counts(result) == {"h0": 13, "h1": 12}
 
 
 def test_12_unlike_tasks_are_tried_where_they_fit_in_sum() -> None:
@@ -336,3 +339,24 @@ def test_what_is_preferred_gives_way_to_a_wider_level() -> None:
     nodes = in_zones(A=(1, 1), B=(2, 1))
     wanted = job("j", tasks("t", 3), TopologyRequest("net", required="zone", preferred="rack"))
     assert counts(cycle(nodes, [wanted], ZONES)) == {"B1": 2, "B2": 1}
+
+
+def test_a_minimum_is_met_by_whole_segments_and_each_further_one_is_optional() -> None:
+    request = segments((4, "rack"))
+    assert counts(cycle(in_racks(4, 3), [job("j", tasks("t", 8), request, 3)])) == {"n1": 4}
+    assert counts(cycle(in_racks(4, 5), [job("j", tasks("t", 9), request, 5)])) == {
+        "n1": 4,
+        "n2": 5,
+    }
+    assert placed(cycle(in_racks(4, 3), [job("j", tasks("t", 8), request, 5)])) == {}
+    group = TaskGroup("g", min=3, topology=request)
+    of_group = job("j", tasks("t", 8, group="g"), None, 0, groups=[group])
+    assert counts(cycle(in_racks(4, 3), [of_group])) == {"n1": 4}
+
+
+def test_a_lost_task_returns_to_the_rack_of_its_segment_or_waits() -> None:
+    request = segments((2, "rack"))
+    on = {0: "n1", 2: "n2", 3: "n2"}
+    for free, where in (((2, 9), {"n1": 1}), ((1, 9), {})):
+        lost = job("j", tasks("t", 4, on=on), request, 4)
+        assert counts(cycle(in_racks(*free), [lost])) == where

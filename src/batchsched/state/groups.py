@@ -81,7 +81,7 @@ class GroupState:
 
     __slots__ = (
         *("children", "costly", "counts", "maximum", "minimum", "name", "occupying", "parent"),
-        *("place", "placed", "seen_as", "spare", "succeeded"),
+        *("place", "placed", "seen_as", "segment", "spare", "succeeded"),
     )
 
     def __init__(
@@ -107,6 +107,8 @@ class GroupState:
         """The number of subgroups with tasks on nodes that they do not need."""
         self.costly = 0
         """The number of ready subgroups that need all of their tasks on nodes."""
+        self.segment = 1
+        """How many of its tasks are placed together, at the least: whole segments."""
         self.seen_as = (False, False)
         """Whether its parent counts it in `spare`, and in `costly`."""
 
@@ -244,6 +246,8 @@ class JobGroups:
             below = children.get(name, [])
             minimum = len(below) if group.min is None else group.min
             entered = GroupState(name, parent, minimum, group.max, place)
+            if group.topology is not None and group.topology.segments:
+                entered.segment = group.topology.segments[0].size
             parent.children.append(entered)
             self.groups.append(entered)
             to_enter += [(entered, child) for child in below]

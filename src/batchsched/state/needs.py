@@ -184,7 +184,8 @@ class _Room:
             if entered is None:
                 first = self._tasks.first_of(leaf)
                 if first is not None and leaf.has_room():
-                    return (first,)
+                    more = self._to_segments(leaf, 1)
+                    return (first,) if more == 1 else tuple(islice(self._tasks.of(leaf), more))
                 continue
             refused.add(entered)
             pursued = self._pursued(entered)
@@ -206,6 +207,7 @@ class _Room:
         if lacking <= 0:
             return {}
         if not group.children:
+            lacking = self._to_segments(group, lacking)
             is_too_much = group.maximum is not None and group.placed + lacking > group.maximum
             is_there = not is_too_much and self._tasks.has(group, lacking)
             return {group: lacking} if is_there else None
@@ -229,6 +231,15 @@ class _Room:
             if not lacking:
                 return chosen
         return None
+
+    def _to_segments(self, leaf: GroupState, count: int) -> int:
+        """Return how many tasks of a group complete the segment in which `count` more end."""
+        size = leaf.segment
+        if size == 1:
+            return count
+        has = leaf.counts[self._counting]
+        wanted = -(-(has + count) // size) * size - has
+        return max(count, min(wanted, sum(1 for _ in islice(self._tasks.of(leaf), wanted))))
 
     def _first_of(self, pursued: dict[GroupState, int]) -> list[TaskState]:
         chosen: list[TaskState] = []
@@ -378,8 +389,36 @@ def need_of_job(
     if job.groups is not None:
         needed = needed_tasks(job.groups, tasks, counting)
         return _need(job, needed) if needed else None
-    lacks = job.lacks(Counting.PROMISED)
-    return _need(job, tuple(islice(tasks, max(1, lacks))))
+    lacks = max(1, job.lacks(Counting.PROMISED))
+    request = job.info.topology
+    if request is not None and request.segments:
+        return _need(job, _whole_segments(job, tasks, request.segments[0].size, lacks))
+    return _need(job, tuple(islice(tasks, lacks)))
+
+
+def _whole_segments(
+    job: JobState, tasks: Collection[TaskState], size: int, lacks: int
+) -> tuple[TaskState, ...]:
+    """Return the tasks left of the fewest first segments that are as many as a job lacks.
+
+    A segment is of no use without the rest of it. O(tasks).
+    """
+    before = len(job.tasks) - len(job.held) - len(tasks)
+    number = {
+        task.uid: before + place if task.info.index is None else task.info.index
+        for place, task in enumerate(tasks)
+    }
+    by_segment: dict[int, int] = {}
+    for task in tasks:
+        segment = number[task.uid] // size
+        by_segment[segment] = by_segment.get(segment, 0) + 1
+    chosen: set[int] = set()
+    for segment in sorted(by_segment):
+        if lacks <= 0:
+            break
+        chosen.add(segment)
+        lacks -= by_segment[segment]
+    return tuple([task for task in tasks if number[task.uid] // size in chosen])
 
 
 def need_of_task(task: TaskState, /, *, leaving: Iterable[TaskState] = ()) -> Need:

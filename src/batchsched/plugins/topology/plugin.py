@@ -16,6 +16,7 @@ from batchsched.plugin.candidates import NodeSet, Part
 from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import DomainRooms, SessionView
 from batchsched.plugins.topology.areas import Area, areas_of
+from batchsched.plugins.topology.balanced import balanced
 from batchsched.plugins.topology.splitting import Places, Ranked
 from batchsched.state.doors import Door
 from batchsched.state.needs import Need, Stage, need_of_tasks
@@ -247,6 +248,8 @@ class _Domains:
         rooms = self._view.rooms(need, stage)
         as_segments = self._groups_as_segments(need, wanted)
         root = wanted.root.level
+        if wanted.balanced and rooms is not None and not (need.home or as_segments):
+            yield from self._balanced(need, wanted, rooms)
         for level in range(max(wanted.preferred, root), max(wanted.required, root) - 1, -1):
             domains = _within(wanted.root.at(level), bound)
             if rooms is None:
@@ -263,6 +266,27 @@ class _Domains:
                     as_segments=bool(as_segments),
                     ranked=None if is_plain else self._ranked(rooms, wanted, level),
                 )
+
+    def _balanced(self, need: Need, wanted: _Wanted, rooms: DomainRooms) -> Iterator[NodeSet]:
+        """Yield the domains over which tasks are spread evenly, if there are such."""
+        tasks = self._numbered(need)
+        places = Places(rooms.of, wanted.segments, len(wanted.levels))
+        if len(tasks) % places.size or wanted.preferred <= wanted.root.level:
+            return
+        counts = balanced(places, wanted.root, wanted.preferred, len(tasks) // places.size)
+        parts: list[Part] = []
+        start = 0
+        for area in sorted(counts or (), key=lambda area: area.place):
+            assert counts is not None
+            end = start + counts[area] * places.size
+            split = places.split(area, tasks[start:end]) if counts[area] else []
+            if split is None:
+                return
+            parts += [Part(tuple(some), each) for each, some in split]
+            start = end
+        if parts:
+            names = ", ".join(area.name for area in counts or ())
+            yield NodeSet(names, wanted.root.nodes, parts)
 
     def _of_like(
         self,
