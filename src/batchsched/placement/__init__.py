@@ -6,7 +6,7 @@ the plain loop over all nodes (`batchsched.placement.plain_loop`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from batchsched.model.reasons import NodeTally, Unfit
@@ -72,8 +72,8 @@ class Placement(Protocol):
         """
         ...
 
-    def is_feasible(self, task: TaskState, node: NodeState, /) -> bool:
-        """Return whether a node is feasible for a task."""
+    def feasible_for(self, task: TaskState, /) -> Callable[[NodeState], bool]:
+        """Return for a task what says whether a node is feasible for it."""
         ...
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:

@@ -149,15 +149,11 @@ class IndexedPlacement:
             ranking = made
             self._in_sets.keep(kind.number, ranking)
         score_of = ranking.scores()
-        best: float | None = None
-        found: int | None = None
-        for slot in among:
-            score = score_of.get(slot)
-            if score is not None and (
-                best is None or score > best or (score == best and slot < (found or 0))
-            ):
-                best, found = score, slot
-        return found
+        fitting = score_of.keys() & among
+        if not fitting:
+            return None
+        best = max(map(score_of.__getitem__, fitting))
+        return min(slot for slot in fitting if score_of[slot] == best)
 
     def _rank_now(self, kind: Kind, task: TaskState) -> Ranking | KeyedRanking:
         return self._rank(kind, task, self._table.fitting_now, Kind.takes_now)
@@ -208,10 +204,10 @@ class IndexedPlacement:
 
     # Feasible nodes
 
-    def is_feasible(self, task: TaskState, node: NodeState, /) -> bool:
-        """Return whether a node is feasible for a task."""
+    def feasible_for(self, task: TaskState, /) -> Callable[[NodeState], bool]:
+        """Return for a task what says whether a node is feasible for it."""
         kind = self._kinds.of(task)
-        return kind.is_feasible(node) if kind.is_watched else self._plain.is_feasible(task, node)
+        return kind.is_feasible if kind.is_watched else self._plain.feasible_for(task)
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order where the task fits now."""

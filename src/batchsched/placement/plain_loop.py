@@ -218,9 +218,9 @@ class LinearScanPlacement:
         nodes = [node for node in feasible if self._evaluator.fits(task, node, fit)]
         return self._evaluator.best(task, nodes) if nodes else None
 
-    def is_feasible(self, task: TaskState, node: NodeState, /) -> bool:
-        """Return whether a node is feasible for a task."""
-        return self._evaluator.infeasible(task, node) is None
+    def feasible_for(self, task: TaskState, /) -> Callable[[NodeState], bool]:
+        """Return for a task what says whether a node is feasible for it."""
+        return lambda node: self._evaluator.infeasible(task, node) is None
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order where the task fits now."""

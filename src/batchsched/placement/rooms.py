@@ -49,10 +49,13 @@ class KeptRooms:
         self._changes = changes
         self._sets_at = sets_at
         self._by_slot: dict[int, int] = {}
+        self._seen: dict[int, tuple[object, ...]] = {}
+        """The accounts of nodes that changed, as their room was counted last."""
         self._sums: dict[NodeSet, int] = {}
         self._log: list[NodeSet] = []
         if changes is not None:
-            self._by_slot = {n.slot: room_on(n) for each in kept for n in each.nodes}
+            slots = {slot for each in kept for slot in each.slots}
+            self._by_slot = {slot: room_on(nodes[slot]) for slot in slots}
             self._sums = {s: sum(map(self._by_slot.__getitem__, s.slots)) for s in kept}
 
     def on(self, node: NodeState) -> int:
@@ -79,11 +82,29 @@ class KeptRooms:
             before = self._by_slot.get(slot)
             if before is None:
                 continue
-            after = self._by_slot[slot] = self._room_on(self._nodes[slot])
+            node = self._nodes[slot]
+            accounts = _accounts(node)
+            if self._seen.get(slot) == accounts:
+                continue  # as when what is Allocated is bound
+            self._seen[slot] = accounts
+            after = self._by_slot[slot] = self._room_on(node)
             if after != before:
                 for each in self._sets_at[slot]:
                     self._sums[each] += after - before
                     self._log.append(each)
+
+
+def _accounts(node: NodeState) -> tuple[object, ...]:
+    """Return all of a node that the room of like tasks may depend on, but for its description."""
+    return (
+        node.idle,
+        len(node.tasks),
+        node.scoring_milli_cpu,
+        node.scoring_memory,
+        node.divergence_count and object(),
+        node.reserved_tasks and object(),
+        node.info,
+    )
 
 
 class Rooms:
@@ -96,7 +117,7 @@ class Rooms:
         domains: Iterable[NodeSet],
         *,
         kind_of: Callable[[TaskState], int | None],
-        is_feasible: Callable[[TaskState, NodeState], bool],
+        feasible_for: Callable[[TaskState], Callable[[NodeState], bool]],
         besides: Callable[[NodeState, Stage], Vector],
         plain: bool,
     ) -> None:
@@ -107,7 +128,7 @@ class Rooms:
             evaluator: has the predicates.
             domains: the sets that are kept.
             kind_of: returns a number shared by tasks that get the same answers; None: unknown.
-            is_feasible: returns whether a node is feasible for a task.
+            feasible_for: returns for a task what says whether a node is feasible for it.
             besides: returns what a node has in the stages `EVICTING` and `EMPTY`, until an action
                 says it.
             plain: whether nothing is kept.
@@ -123,7 +144,7 @@ class Rooms:
                 sets_at[slot].append(each)
         self._sets_at = sets_at
         self._kind_of = kind_of
-        self._is_feasible = is_feasible
+        self._feasible_for = feasible_for
         self._alike: dict[int, Hashable | None] = {}
         """By the number of a kind, what is the same of its tasks for predicates."""
         self._of_kind: dict[tuple[Hashable, Stage], KeptRooms] = {}
@@ -186,26 +207,33 @@ class Rooms:
         return key
 
     def _counting(self, task: TaskState, stage: Stage) -> Callable[[NodeState], int]:
-        is_feasible, request, held = self._is_feasible, task.init_resreq, task.resreq
-        besides = self.besides
+        is_feasible = self._feasible_for(task)
+        besides, fit = self.besides, _FITS.get(stage)
         is_empty = stage is Stage.EMPTY
+        asked = [
+            (dimension, wanted, held)
+            for dimension, (wanted, held) in enumerate(
+                zip(task.init_resreq, task.resreq, strict=True)
+            )
+            if wanted or held
+        ]
 
         def room_on(node: NodeState) -> int:
-            has = node.room(_FITS[stage]) if stage in _FITS else None
-            if has is None:
+            if fit is not None:
+                has = node.room(fit)
+            else:
                 has = besides(node, stage)
             least = _ENOUGH
-            for wanted, each, there in zip(request, held, has, strict=True):
-                if wanted > there and wanted:
+            for dimension, wanted, held in asked:
+                left = has[dimension] - wanted
+                if left < 0 and wanted:
                     return 0
-                if each:
-                    least = min(least, (there - wanted) // each + 1)
+                if held and left < least * held:
+                    least = left // held + 1
             most = node.info.max_tasks
             if most is not None:
                 least = min(least, most - (0 if is_empty else len(node.tasks)))
-            if least <= 0 or not is_feasible(task, node):
-                return 0
-            return least
+            return least if least > 0 and is_feasible(node) else 0
 
         return room_on
 
@@ -222,9 +250,9 @@ class Rooms:
             if self._kept:
                 self._changes = ChangedNodes(self._ledger.log.nodes, ())
                 zero = self._ledger.dimensions.zero
+                for slot in {slot for each in self._kept for slot in each.slots}:
+                    self._free_at[slot] = _not_negative(self._ledger.slots[slot].idle)
                 for each in self._kept:
-                    for node in each.nodes:
-                        self._free_at[node.slot] = _not_negative(node.idle)
                     self._free[each] = total_of([self._free_at[s] for s in each.slots], zero)
             return self._free
         for slot in self._changes.unread() or ():

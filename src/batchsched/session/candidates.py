@@ -56,7 +56,7 @@ def need_in_sets(
     need = need_of(session, job, left)
     if need is None:
         return None
-    asked = evolve(need, stage=stage)
+    asked = need.at(stage)
     sets = _sets_of(session, asked, whole_cluster(session))
     if sets is None:
         return None
@@ -73,7 +73,7 @@ def may_go_anywhere(session: Session, job: JobState) -> bool:
     if not tasks:
         return True
     need = need_of_job(job, tasks) or need_of_tasks(job, tasks)
-    return _sets_of(session, evolve(need, stage=Stage.EVICTING), whole_cluster(session)) is None
+    return _sets_of(session, need.at(Stage.EVICTING), whole_cluster(session)) is None
 
 
 def sets_in_turn(
@@ -96,7 +96,7 @@ def sets_in_turn(
             and not _may_differ(session)
         ):
             continue
-        asked = evolve(need, stage=stage)
+        asked = need.at(stage)
         yield from _sets_for(session, asked)
         # Of what was just tried in vain, a task may fit on no node at all.
         others = _with_others(session, asked, left)
@@ -174,7 +174,7 @@ def _with_others(session: Session, need: Need, left: Collection[TaskState]) -> N
     if len(chosen) < len(need.tasks):
         return need
     tasks = tuple(session.in_task_order(chosen))
-    return evolve(need_of_tasks(need.job, tasks), stage=stage)
+    return need_of_tasks(need.job, tasks).at(stage)
 
 
 def record_no_set(session: Session, need: Need) -> None:
@@ -189,7 +189,7 @@ def why_no_set(session: Session, need: Need) -> Unfit | None:
 
     None: none offers any, or the whole cluster is among them.
     """
-    asked, everywhere = evolve(need, stage=None), whole_cluster(session)
+    asked, everywhere = need.at(None), whole_cluster(session)
     sets = _sets_of(session, asked, everywhere)
     if sets is None or isinstance(sets, Unfit):
         return sets

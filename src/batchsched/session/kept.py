@@ -137,7 +137,7 @@ class PolicyState:
                 evaluator,
                 [each for _, each in plugins.domains()],
                 kind_of=engine.kind,
-                is_feasible=engine.is_feasible,
+                feasible_for=engine.feasible_for,
                 besides=lambda node, _stage: self.node_room.for_jobs(node),
                 plain=Door.ROOM in self.plain,
             ),

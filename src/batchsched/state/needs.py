@@ -333,6 +333,11 @@ class Need:
     stage: Stage | None = None
     """By when it is to be placed; None: it is only asked why it cannot be."""
 
+    def at(self, stage: Stage | None, /) -> Need:
+        """Return the need, to be placed by a stage."""
+        given = self.job, self.tasks, self.request, self.dimensions, self.leaving, self.group
+        return Need(*given, stage)
+
     def _members(self) -> Iterator[TaskState]:
         """Yield the tasks of the group, or of the job."""
         if self.group is None:
@@ -357,6 +362,8 @@ class Need:
 
         At most what its maximum leaves; none that something holds or that requests nothing.
         """
+        if self.job.counts[TaskStatus.PENDING.index] <= len(self.tasks):
+            return ()
         needed = {task.uid for task in self.tasks}
         found = [
             task

@@ -71,6 +71,9 @@ class _Domains:
         self._named = {topology.name: topology for topology in view.topologies}
         self._trees: dict[str, Area] = {}
         """By name, the trees of all nodes; those of label keys by the key after a colon."""
+        self._read: dict[TopologyRequest, _Wanted] = {}
+        """What requests ask of all nodes."""
+        self._alias: tuple[NodeSet, NodeSet] | None = None
         self._kept: set[NodeSet] = set()
         """The trees of which all domains were returned by `domains`."""
         self._ranks: dict[tuple[DomainRooms, Area, int], Ranked] = {}
@@ -119,19 +122,24 @@ class _Domains:
         request = self._request_of(need)
         if request is None:
             return None
+        known = self._read.get(request)
+        if known is not None and len(within.nodes) == len(known.root.nodes):
+            return known
         topology = self._topology_of(request)
         position = {level: place for place, level in enumerate(topology.levels)}
         required = -1 if request.required is None else position[request.required]
-        preferred = required if request.preferred is None else position[request.preferred]
-        return _Wanted(
+        wanted = _Wanted(
             request.topology,
             topology.levels,
             self._tree(topology, within),
             required,
-            preferred,
+            required if request.preferred is None else position[request.preferred],
             [(segment.size, position[segment.level]) for segment in request.segments],
             request.balanced,
         )
+        if wanted.root is self._trees[topology.name]:
+            self._read[request] = wanted
+        return wanted
 
     def _request_of(self, need: Need) -> TopologyRequest | None:
         if need.group is None:
@@ -149,11 +157,17 @@ class _Domains:
         if wanted is None and near is not None:
             return self._sets(need, self._near_wanted(near, within))
         if wanted is None:
-            return [within] if self._asks_in_groups(need) else None
+            return [self._again(within)] if self._asks_in_groups(need) else None
         sets = self._sets(need, wanted)
         if near is None or isinstance(sets, Unfit) or sets is None:
             return sets
         return self._near_in_each(need, near, sets)
+
+    def _again(self, within: NodeSet) -> NodeSet:
+        """Return the same nodes as a set of its own, in which groups are asked for theirs."""
+        if self._alias is None or self._alias[0] is not within:
+            self._alias = within, NodeSet(within.name, within.nodes)
+        return self._alias[1]
 
     def group_order_key(self, need: Need, /) -> SortKey:
         """Rank the groups of a set: the narrower their level and the larger their tasks first."""
