@@ -153,7 +153,7 @@ class IndexedPlacement:
         if not fitting:
             return None
         best = max(map(score_of.__getitem__, fitting))
-        return min(slot for slot in fitting if score_of[slot] == best)
+        return min([slot for slot in fitting if score_of[slot] == best])
 
     def _rank_now(self, kind: Kind, task: TaskState) -> Ranking | KeyedRanking:
         return self._rank(kind, task, self._table.fitting_now, Kind.takes_now)

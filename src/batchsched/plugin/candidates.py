@@ -25,6 +25,12 @@ class NodeSet:
         self.slots = frozenset(node.slot for node in self.nodes)
         """The slots of its nodes."""
 
+    def with_parts(self, parts: Iterable[Part]) -> NodeSet:
+        """Return another set of the same nodes, with parts. O(parts)."""
+        made = NodeSet(self.name, ())
+        made.nodes, made.slots, made.parts = self.nodes, self.slots, tuple(parts)
+        return made
+
     def __repr__(self) -> str:
         return f"<{self.name}: {len(self.nodes)} nodes>"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from attrs import frozen
@@ -17,7 +17,7 @@ from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import DomainRooms, SessionView
 from batchsched.plugins.topology.areas import Area, areas_of
 from batchsched.plugins.topology.balanced import balanced
-from batchsched.plugins.topology.splitting import Places, Ranked
+from batchsched.plugins.topology.splitting import FollowedRooms, Places, Ranked
 from batchsched.state.doors import Door
 from batchsched.state.needs import Need, Stage, need_of_tasks
 from batchsched.state.pod_affinity import meaning_of
@@ -76,6 +76,7 @@ class _Domains:
         self._alias: tuple[NodeSet, NodeSet] | None = None
         self._kept: set[NodeSet] = set()
         """The trees of which all domains were returned by `domains`."""
+        self._followed: dict[DomainRooms, FollowedRooms] = {}
         self._ranks: dict[tuple[DomainRooms, Area, int], Ranked] = {}
         self._has: dict[Area, Vector] = {}
         """What the nodes of areas have together."""
@@ -166,7 +167,7 @@ class _Domains:
     def _again(self, within: NodeSet) -> NodeSet:
         """Return the same nodes as a set of its own, in which groups are asked for theirs."""
         if self._alias is None or self._alias[0] is not within:
-            self._alias = within, NodeSet(within.name, within.nodes)
+            self._alias = within, within.with_parts(())
         return self._alias[1]
 
     def group_order_key(self, need: Need, /) -> SortKey:
@@ -270,16 +271,27 @@ class _Domains:
                 yield from self._of_unlike(need, stage, wanted, domains)
             else:
                 segments = as_segments or wanted.segments
-                places = Places(rooms.of, segments, len(wanted.levels))
                 is_plain = bool(segments) or bound is not None or bool(need.home)
+                ranked = None if is_plain else self._ranked(rooms, wanted, level)
+                room = rooms.of if ranked is not None else self._room_of(rooms, wanted)
+                places = Places(room, segments, len(wanted.levels))
                 yield from self._of_like(
                     need,
                     wanted,
                     domains,
                     places,
                     as_segments=bool(as_segments),
-                    ranked=None if is_plain else self._ranked(rooms, wanted, level),
+                    ranked=ranked,
                 )
+
+    def _room_of(self, rooms: DomainRooms, wanted: _Wanted) -> Callable[[Area], int]:
+        """Return what counts the tasks that areas hold, by what is kept of them if anything is."""
+        if Door.ROOM in self._view.plain or self._kept.isdisjoint(wanted.root.path()):
+            return rooms.of
+        followed = self._followed.get(rooms)
+        if followed is None:
+            followed = self._followed[rooms] = FollowedRooms(rooms)
+        return followed.brought_up_to_date()
 
     def _balanced(self, need: Need, wanted: _Wanted, rooms: DomainRooms) -> Iterator[NodeSet]:
         """Yield the domains over which tasks are spread evenly, if there are such."""
@@ -299,8 +311,7 @@ class _Domains:
             parts += [Part(tuple(some), each) for each, some in split]
             start = end
         if parts:
-            names = ", ".join(area.name for area in counts or ())
-            yield NodeSet(names, wanted.root.nodes, parts)
+            yield wanted.root.with_parts(parts)
 
     def _of_like(
         self,
@@ -328,10 +339,12 @@ class _Domains:
         else:
             holding = iter(self._by_definition(need, domains, places, len(free), together, fixed))
         asks_groups = not as_segments and self._asks_in_groups(need)
-        for area in islice(holding, self._tries):
+        for number, area in enumerate(islice(holding, self._tries)):
             if asks_groups:
                 yield area
                 continue
+            if number and ranked is None:
+                places.refresh()
             split = places.split(area, free) if free else []
             if split is None:
                 continue
@@ -339,7 +352,7 @@ class _Domains:
             if len(parts) == 1 and parts[0][0] is area:
                 yield area
             else:
-                yield NodeSet(area.name, area.nodes, [Part(tuple(t), each) for each, t in parts])
+                yield area.with_parts([Part(tuple(some), each) for each, some in parts])
 
     def _by_definition(
         self,
@@ -506,14 +519,14 @@ class _Domains:
             if wanted.segments:
                 parts = list(self._assigned(need, stage, wanted, area))
                 if parts:
-                    yield NodeSet(area.name, area.nodes, parts)
+                    yield area.with_parts(parts)
                 continue
             kinds = self._kinds(need) if need.job.info.groups == () or _is_leaf(need) else ()
             if len(kinds) <= 1:
                 yield area
                 continue
             for order in (kinds, kinds[::-1]):
-                yield NodeSet(area.name, area.nodes, [Part(tasks, area) for tasks in order])
+                yield area.with_parts([Part(tasks, area) for tasks in order])
 
     def _free(self, area: Area, stage: Stage) -> Vector:
         if stage is Stage.NOW:
@@ -618,7 +631,7 @@ class _Domains:
             if split is None:
                 yield area
             else:
-                yield NodeSet(area.name, area.nodes, [Part(tuple(t), each) for each, t in split])
+                yield area.with_parts([Part(tuple(some), each) for each, some in split])
 
     # Reasons
 
