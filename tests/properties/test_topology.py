@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ from batchsched import (
     TopologyRequest,
 )
 from batchsched.live import Cluster
+from batchsched.testing import check_cycle
 
 GPU = "nvidia.com/gpu"
 LEVELS = ("block", "rack")
@@ -265,6 +267,53 @@ def test_a_gang_of_like_tasks_is_placed_if_any_domain_holds_it_and_in_the_narrow
                 assert any(first <= {node.name for node in some} for some in holding)
             return
     assert not placed
+
+
+def with_victims(world: Snapshot) -> Snapshot:
+    """The same cluster, with running tasks of low priority on every other node."""
+    victims = [
+        JobInfo(
+            name=f"v-{node.name}-{number}",
+            queue="q",
+            min_available=0,
+            tasks=[
+                TaskInfo(
+                    uid=f"v-{node.name}-{number}",
+                    name="v",
+                    resreq=gpus(1),
+                    status=TaskStatus.RUNNING,
+                    node_name=node.name,
+                )
+            ],
+        )
+        for node in world.nodes[::2]
+        for number in range(int(node.allocatable.get(GPU)) // 1000 - 1)
+    ]
+    jobs = [evolve(job, priority=9) for job in world.jobs]
+    return evolve(world, jobs=[*jobs, *victims])
+
+
+@settings(max_examples=40)
+@given(worlds())
+def test_evictions_for_a_gang_are_in_its_domain_and_decisions_are_the_same_plainly(
+    world: Snapshot,
+) -> None:
+    crowded = with_victims(world)
+    actions = [ActionOption(name=name) for name in ("allocate", "backfill", "preempt")]
+    config = evolve(CONFIG, actions=actions)
+    result = Scheduler(config).schedule(crowded)
+    check_cycle(crowded, result, config)
+    plainly = Scheduler(config, plain=True).schedule(crowded)
+    assert plainly.evictions == result.evictions
+    assert plainly.pipelined == result.pipelined
+    living = Scheduler(config).attach(Cluster(crowded)).schedule()
+    assert living.evictions == result.evictions
+    for job in world.jobs:
+        if job.topology is None or job.topology.topology is None or job.topology.required is None:
+            continue
+        mine = {task.uid for task in job.tasks}
+        gone = [each.node_name for each in result.evictions if each.for_task_uid in mine]
+        assert len({domain(crowded.node(name), job.topology.required) for name in gone}) <= 1
 
 
 def test_domains_that_overlap_are_tried_as_listed() -> None:

@@ -311,6 +311,17 @@ def test_14_larger_groups_are_placed_first_within_the_block() -> None:
     assert {placed(result)["w0"], placed(result)["w1"]} == {"B1", "B2"}
 
 
+def test_15_evictions_are_within_the_rack_with_the_smallest_shortage() -> None:
+    nodes = in_racks(4, 4, 3)
+    low = job("low", tasks("v", 8, on=dict(enumerate(["n1"] * 3 + ["n2"] * 2 + ["n3"] * 0))), None)
+    victims = [t for t in low.tasks if t.status is TaskStatus.RUNNING]
+    running = [JobInfo(name=f"low-{t.uid}", queue="q", tasks=[t], min_available=0) for t in victims]
+    claimant = job("j", tasks("t", 4), RACK, priority=10)
+    result = cycle(nodes, [*running, claimant], RACKS, "allocate", "preempt")
+    assert sorted(each.node_name for each in result.evictions) == ["n2", "n2"]
+    assert {p.node_name for p in result.pipelined} == {"n2"}
+
+
 def test_16_room_that_is_in_pieces() -> None:
     nodes = [node("n1", 3, rack="r"), node("n2", 3, rack="r")]
     result = cycle(nodes, [job("j", tasks("t", 3, 2), RACK)])

@@ -41,7 +41,7 @@ NAMES = {**vars(batchsched), **vars(batchsched.model.constraints), **vars(batchs
 def test_each_law_has_a_doctored_result_beside_this() -> None:
     tested = {
         *("decisions", "capacity", "placements", "gangs", "protection", "claims", "sparing"),
-        *("reservations", "permutation"),
+        *("reservations", "permutation", "domains"),
         *("swaps", "shares", "promises", "starving", "outcomes", "reasons"),
         *("rules", "starts"),  # see test_rules.py
     }

@@ -23,25 +23,35 @@ from batchsched import (
     Bind,
     ConditionReason,
     CycleResult,
+    Domain,
     DroppedPromise,
     Eviction,
     Hold,
     HoldKind,
     HostPort,
     JobCondition,
+    JobInfo,
     LabelSelector,
     NodeAffinity,
+    NodeInfo,
     NodeSelectorTerm,
     Operator,
     PodAffinity,
     PodAffinityTerm,
+    Queue,
     Requirement,
+    Resource,
     Scheduler,
+    Segment,
+    Snapshot,
     Taint,
     TaintEffect,
     TakenBack,
     TaskGroup,
+    TaskInfo,
     TaskStatus,
+    Topology,
+    TopologyRequest,
 )
 
 S = TaskStatus
@@ -419,3 +429,55 @@ class TestGangs:
         gang = {"name": "gang", "arguments": {"atMinimum": at_minimum}}
         config = policy("preempt", plugins=["priority", gang, "predicates"])
         expect("gangs", snapshot, config, doctor, said)
+
+
+class TestDomains:
+    CONFIG = policy("allocate", plugins=("gang", "predicates", "topology"))
+
+    @staticmethod
+    def in_racks(request: TopologyRequest, **more: object) -> Snapshot:
+        nodes = [
+            NodeInfo(name=f"n{n}", allocatable=Resource(milli_cpu=2000), labels={"rack": f"r{n}"})
+            for n in range(3)
+        ]
+        tasks = [
+            TaskInfo(uid=f"t{n}", name="t", resreq=Resource(milli_cpu=1000), index=n, **more)  # type: ignore[arg-type]
+            for n in range(2)
+        ]
+        groups = [TaskGroup("g", min=2, topology=request)] if more else []
+        own = None if more else request
+        jobs = [JobInfo(name="j", queue="q", tasks=tasks, topology=own, groups=groups)]
+        listed = [Domain("rail", "a", ["n0", "n1"])]
+        return Snapshot(
+            nodes=nodes,
+            queues=[Queue(name="q")],
+            jobs=jobs,
+            topologies=[Topology("net", ["rack"]), Topology("rails", ["rail"], listed)],
+        )
+
+    @pytest.mark.parametrize(
+        ("request_", "more", "said"),
+        [
+            (TopologyRequest("net", required="rack"), {}, "job 'default/j' is not in one rack"),
+            (TopologyRequest(required="rack"), {}, "job 'default/j' is not in one rack"),
+            (TopologyRequest("rails", required="rail"), {}, "job 'default/j' is not in one rail"),
+            (
+                TopologyRequest("net", segments=[Segment(2, "rack")]),
+                {},
+                "segment 0 of job 'default/j' is not in one rack",
+            ),
+            (
+                TopologyRequest("net", required="rack"),
+                {"group": "g"},
+                "group 'g' of job 'default/j' is not in one rack",
+            ),
+        ],
+    )
+    def test_tasks_in_two_domains_break_it(
+        self, request_: TopologyRequest, more: dict[str, object], said: str
+    ) -> None:
+        def elsewhere(result: CycleResult) -> CycleResult:
+            binds = [evolve(b, node_name="n2") if b.task_uid == "t1" else b for b in result.binds]
+            return evolve(placed(result, "t1", S.BINDING, "n2"), binds=binds)
+
+        expect("domains", self.in_racks(request_, **more), self.CONFIG, elsewhere, said)

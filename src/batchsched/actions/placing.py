@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit
 from batchsched.session.attempts import tasks_needed, try_in_order
+from batchsched.session.candidates import may_go_anywhere, sets_in_turn, try_in
 from batchsched.session.limits import may_take_task
 from batchsched.session.outlook import accepting_nodes
 from batchsched.session.session import Session, Statement
 from batchsched.session.tracing import tell_best
+from batchsched.state.needs import Stage, need_of_job
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 
@@ -178,10 +180,21 @@ def _start(
         return starts
 
     try_in_order(nodes, starts_there)
-    try_in_order(
-        tasks_needed(session, job),
-        lambda task: not session.plugins.job_ready(job) and place(session, statement, task, NOW),
-    )
+    rest = tasks_needed(session, job)
+    if may_go_anywhere(session, job):
+        try_in_order(
+            rest,
+            lambda task: (
+                not session.plugins.job_ready(job) and place(session, statement, task, NOW)
+            ),
+        )
+        return
+    need = None if session.plugins.job_ready(job) else need_of_job(job, rest)
+    begin = len(statement)
+    for trial in () if need is None else sets_in_turn(session, need, (), (Stage.NOW,)):
+        if try_in(session, statement, trial, lambda on, task, _: place(session, on, task, NOW)):
+            return
+        statement.rollback(begin)
 
 
 def can_hold_reservation(session: Session, task: TaskState, node: NodeState) -> bool:

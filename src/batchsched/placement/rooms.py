@@ -219,10 +219,7 @@ class Rooms:
         ]
 
         def room_on(node: NodeState) -> int:
-            if fit is not None:
-                has = node.room(fit)
-            else:
-                has = besides(node, stage)
+            has = node.room(fit) if fit is not None else besides(node, stage)
             least = _ENOUGH
             for dimension, wanted, held in asked:
                 left = has[dimension] - wanted

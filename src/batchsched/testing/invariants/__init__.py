@@ -17,6 +17,7 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.testing.invariants import (
     decisions,
+    domains,
     evictions,
     gangs,
     nodes,
@@ -45,6 +46,7 @@ INVARIANTS: Sequence[Invariant] = (
     nodes.starts,
     placements.placements,
     gangs.gangs,
+    domains.domains,
     evictions.protection,
     evictions.claims,
     evictions.sparing,
