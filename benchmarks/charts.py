@@ -1,6 +1,6 @@
 """Charts of the documentation: ``python -m benchmarks.charts``.
 
-Writes ``docs/charts/*.svg``: what ``results/waiting.md`` says, and the runs of the page about
+Writes ``docs/charts/*.svg``: what ``results/waiting.md`` says, and the runs of the pages about
 simulations. Pages contain these files as they are, so that text and lines take their colours from
 the page, light or dark; the charts are narrow, so that a phone shows them at nearly full size.
 Equal results give equal files.
@@ -16,12 +16,21 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from batchsched.simulation import Conservative, Easy, generate, plots, simulate, sweep
+from batchsched.simulation import (
+    Conservative,
+    Easy,
+    generate,
+    nodes_needed,
+    plots,
+    simulate,
+    sweep,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -111,6 +120,19 @@ def simulations() -> Iterator[tuple[str, str, Figure]]:
     yield "comparison", "Bounded slowdown of three policies", plots.comparison(table, "bsld")
 
 
+def pages() -> Iterator[tuple[str, str, Figure]]:
+    """Draw what the pages about two configurations and about the number of nodes compute."""
+    text = (ROOT / "docs" / "compare-configurations.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(?!>>>)(.*?)```", text, flags=re.DOTALL):
+        exec(block, names)
+    after = plots.gantt(names["after"], by="node")
+    yield "configurations", "Which job was on which node under the second configuration", after
+    weeks = generate(jobs=400, nodes=20, seed=3)
+    found = nodes_needed(weeks, Easy(), longest_wait=4 * 3600, least=20)
+    yield "nodes", "The longest wait by the number of nodes", plots.nodes_needed(found)
+
+
 def themed(figure: Figure, title: str) -> str:
     """Return a figure as a part of a page, which takes the colours of the page."""
     file = io.StringIO()
@@ -138,7 +160,7 @@ def main() -> int:
         measured = waiting((RESULTS / "waiting.md").read_text(encoding="utf-8"))
         title = "How long large jobs wait, and how much of the GPUs is used, by strategy"
         charts = {"waiting": themed(measured, title)}
-        for name, shown, figure in simulations():
+        for name, shown, figure in (*simulations(), *pages()):
             figure.set_size_inches(WIDTH, 0.75 * WIDTH)
             charts[f"simulation-{name}"] = themed(figure, shown)
     for name, chart in charts.items():

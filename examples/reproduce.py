@@ -8,12 +8,14 @@
     python examples/reproduce.py openb FOLDER
     python examples/reproduce.py cea-curie FOLDER
     python examples/reproduce.py tiresias FOLDER
+    python examples/reproduce.py kueue FOLDER
 
 `FOLDER` has the files as their sources have them, packed with gzip or not: for `kth-sp2`...
 `KTH-SP2_log.swf` (also known as `KTH-SP2-filtered-28481.swf`), for `helios` and `muri`
 `trace1.csv` to `trace4.csv`, for `elasticflow` `jobs.csv` and `speeds.csv`, for `openb` the node
 list, the pod lists and `orders/`, for `cea-curie` `curie_sample_EasyBackfillScheduler.swf`, for
-`tiresias` `60_jobs.json`. "Results you can reproduce" in the documentation says where to get each.
+`tiresias` `60_jobs.json`, for `kueue` `baseline.json`. "Results you can reproduce" in the
+documentation says where to get each.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from itertools import combinations
 from math import ceil, cos, exp, log, log2, pi, sin, sqrt
 from operator import mul
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from attrs import evolve
 
@@ -39,6 +41,7 @@ from batchsched import (
     NodeInfo,
     Queue,
     Resource,
+    ResourceLimit,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -65,8 +68,10 @@ from batchsched.simulation import (
     Policy,
     Prediction,
     Resize,
+    Run,
     RunningJob,
     Scaled,
+    Scheduled,
     ShortestFirst,
     Speed,
     Srsf,
@@ -868,6 +873,102 @@ def openb(folder: Path) -> None:
             show(f"{pods}, seed {seed}: GPUs allocated (%)", allocated, percent)
 
 
+def kueue_cohort(record: Mapping[str, Any], share: float = 1) -> Workload:
+    """Return the workloads of one cohort of a performance record of Kueue; times in milliseconds.
+
+    Args:
+        record: The record.
+        share: Which share of each set.
+    """
+    [group] = record["cohorts"]
+    jobs = [
+        Job(
+            id=f"{queue}-{one['class']}-{number:03}",
+            submit=(number + 1) * each["interval"],
+            run=one["run"],
+            processors=one["cpu"] * one["pods"] // 1000,
+            priority=one["priority"],
+            queue=f"queue-{queue}",
+            labels={"class": one["class"]},
+        )
+        for queue in range(group["queues"])
+        for each in group["sets"]
+        for one in each["workloads"]
+        for number in range(round(each["count"] * share))
+    ]
+    quota = Resource(milli_cpu=group["nominal"] * group["queues"])
+    return Workload(jobs).on(nodes=[NodeInfo(name="node", allocatable=quota)])
+
+
+def kueue_policy(record: Mapping[str, Any], *, borrows: bool, evicts: bool) -> Scheduled:
+    """Return the scheduler with the queues of a cohort.
+
+    Args:
+        record: The performance record.
+        borrows: Whether a queue may hold more than its nominal quota, as the record says.
+        evicts: Whether quota is reclaimed, and lower priorities are preempted in a queue.
+    """
+    [group] = record["cohorts"]
+    nominal, borrowing = group["nominal"], group["borrowing"] if borrows else 0
+    whole = nominal * group["queues"]
+    queues = [
+        Queue(
+            name="cohort",
+            deserved=Resource(milli_cpu=whole),
+            limit=ResourceLimit(milli_cpu=whole),
+        )
+    ]
+    queues += [
+        Queue(
+            name=f"queue-{number}",
+            parent="cohort",
+            deserved=Resource(milli_cpu=nominal),
+            limit=ResourceLimit(milli_cpu=nominal + borrowing),
+        )
+        for number in range(group["queues"])
+    ]
+    gang = {"name": "gang", "arguments": {"atMinimum": "whole-job"}}
+    config = SchedulerConfig.from_mapping(
+        {
+            "actions": ["reclaim", "allocate", "preempt"] if evicts else ["allocate"],
+            "tiers": [{"plugins": ["priority", gang, "capacity", "predicates"]}],
+        }
+    )
+    return Scheduled(config, queues=queues)
+
+
+def kueue(folder: Path) -> None:
+    """Print what one cohort of Kueue's record takes here, beside what the record says."""
+    record = json.loads("".join(lines_of(folder, "baseline.json")))
+    there = record["recorded"]
+    workload = kueue_cohort(record)
+    row = "{:<34} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}"
+    print(row.format("", "ended", "used", "small", "medium", "large", "evictions"))
+    waits = (f"{there['admission'][each] / 1000:.1f} s" for each in ("small", "medium", "large"))
+    print(row.format("record", f"{there['wall'] / 1000:.1f} s", f"{there['usage']} %", *waits, ""))
+    for evicts in (False, True):
+        for borrows in (True, False):
+            policy = kueue_policy(record, borrows=borrows, evicts=evicts)
+            run = simulate(workload, policy, passes="instant")
+            name = "borrows" if borrows else "does not borrow"
+            print(row.format(name + (", evicts" if evicts else ""), *kueue_figures(run)))
+
+
+def kueue_figures(run: Run) -> list[str]:
+    """Return the end, the utilisation, the mean wait of each class, and the evictions of a run."""
+    waits: dict[str, list[float]] = {"small": [], "medium": [], "large": []}
+    for labels, start, submit in zip(
+        run.workload.labels, run.outcome.starts, run.workload.submits, strict=True
+    ):
+        assert start is not None
+        waits[labels["class"]].append((start - submit) / 1000)
+    figures = run.metrics()
+    end = max(end for end in run.outcome.ends if end is not None)
+    means = (f"{sum(each) / len(each):.1f} s" for each in waits.values())
+    evictions = sum(run.outcome.preemptions or ())
+    return [f"{end / 1000:.1f} s", f"{figures['utilisation']:.1%}", *means, f"{evictions:,}"]
+
+
 RESULTS = {
     "kth-sp2": kth_sp2,
     "kth-sp2-online": kth_sp2_online,
@@ -877,6 +978,7 @@ RESULTS = {
     "openb": openb,
     "cea-curie": cea_curie,
     "tiresias": tiresias,
+    "kueue": kueue,
 }
 
 

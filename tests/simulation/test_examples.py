@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from itertools import islice
+from importlib.util import find_spec
+from itertools import islice, product
 from pathlib import Path
 from types import ModuleType
 
@@ -161,17 +162,43 @@ def test_a_published_schedule_is_reached(
     assert capsys.readouterr().out.splitlines()[1:] == printed
 
 
-def test_the_notebook_prints_what_is_kept_in_it(capsys: pytest.CaptureFixture[str]) -> None:
-    notebook = json.loads((EXAMPLES / "simulation.ipynb").read_text(encoding="utf-8"))
+def test_kueues_queues_hold_what_they_may_and_use_more_if_they_borrow() -> None:
+    """On a few of each set of one cohort."""
+    record = json.loads(trace("kueue/baseline.json").read_text(encoding="utf-8"))
+    workload = reproduce.kueue_cohort(record, share=0.06)
+    assert len(workload) == 180
+    used = dict[tuple[bool, bool], float]()
+    for borrows, evicts in product((False, True), repeat=2):
+        policy = reproduce.kueue_policy(record, borrows=borrows, evicts=evicts)
+        run = simulate(workload, policy, passes="instant")
+        assert run.unfinished == {}
+        most = max(max(run.series(queue=f"queue-{number}")["busy"]) for number in range(6))
+        assert most > 20 if borrows else most == 20
+        assert bool(sum(run.jobs["preemptions"])) is evicts  # type: ignore[arg-type]
+        used[borrows, evicts] = 1 / run.metrics()["makespan"]
+    assert used[True, False] > used[False, False]
+    assert used[True, True] > used[False, True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "count"), [("simulation.ipynb", 4), ("research.ipynb", 4)])
+def test_a_notebook_prints_what_is_kept_in_it(
+    name: str, count: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    notebook = json.loads((EXAMPLES / name).read_text(encoding="utf-8"))
     names: dict[str, object] = {}
     kept = 0
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
-            exec(compile("".join(cell["source"]), "simulation.ipynb", "exec"), names)
+            source = "".join(cell["source"])
+            if "import plots" in source and find_spec("matplotlib") is None:
+                continue
+            exec(compile(source, name, "exec"), names)
             outputs = [out for out in cell["outputs"] if out["output_type"] == "stream"]
             kept += len(outputs)
             assert capsys.readouterr().out == "".join(t for out in outputs for t in out["text"])
-    assert kept == 4
+    assert kept == count
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
