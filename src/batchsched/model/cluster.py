@@ -359,7 +359,7 @@ def _claims(items: Iterable[DeviceClaim], /) -> tuple[DeviceClaim, ...]:
 
 def kept_choices(content: Mapping[str, Hashable], /) -> Mapping[str, Hashable]:
     """Return choices as a `FrozenMap`, or unchanged if they are not a mapping."""
-    return kept_map(content)
+    return content if content is EMPTY else kept_map(content)
 
 
 @frozen(kw_only=True)

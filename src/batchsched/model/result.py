@@ -145,7 +145,7 @@ def _fullest(outcome: QueueOutcome) -> str:
 
 
 def _picks(items: Iterable[DevicePick] | None, /) -> tuple[DevicePick, ...] | None:
-    return kept_picks(items)
+    return None if items is None else kept_picks(items)
 
 
 @frozen(kw_only=True)

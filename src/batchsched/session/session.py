@@ -181,7 +181,8 @@ class Session:
         """
         found: dict[str, JobState] = {}
         for status in statuses:
-            found.update(self.ledger.jobs_having[status.index])
+            if having := self.ledger.jobs_having[status.index]:
+                found.update(having)
         if not found:
             return []
         return [job for _, job in sorted(found.items()) if job.in_session]
@@ -344,22 +345,6 @@ class Session:
         """Return whether any plugin may choose something for a task."""
         return bool(self.plugins.choosers) and self.state.evaluator.may_choose(task)
 
-    def choices_for(
-        self, task: TaskState, node: NodeState, fit: Fit, kept: Mapping[str, Hashable], /
-    ) -> Mapping[str, Hashable]:
-        """Return what plugins choose for a task that is placed on a node.
-
-        Raises:
-            StatementError: a plugin has no choice for it there.
-
-        """
-        if not self.plugins.choosers:
-            return EMPTY
-        found = self.state.evaluator.choices(task, node, fit, kept=kept)
-        if isinstance(found, Unfit):
-            raise StatementError(f"expected a node where {task!r} fits, got {node!r}: {found}")
-        return found
-
     def allocate(self, task: TaskState, node: NodeState, *, is_backfill: bool = False) -> None:
         """Place a task at once; see `Statement.allocate`. Its job is bound if it is ready."""
         self._at_once(Statement.allocate, task, node, is_backfill=is_backfill)
@@ -512,7 +497,7 @@ class Statement:
         ):
             _expect(task, TaskStatus.PENDING, TaskStatus.RESERVED)
         mark = is_backfill or task.is_backfill
-        choices = self._session.choices_for(task, node, Fit.NOW, kept or self.kept_for(task))
+        choices = self._choices(task, node, Fit.NOW, kept)
         self._move(task, TaskStatus.ALLOCATED, node, is_backfill=mark, choices=choices)
 
     def pipeline(
@@ -523,14 +508,14 @@ class Statement:
         `kept`: what plugins have chosen for it there before, and must choose again.
         """
         _expect(task, TaskStatus.PENDING)
-        choices = self._session.choices_for(task, node, Fit.LATER, kept or self.kept_for(task))
+        choices = self._choices(task, node, Fit.LATER, kept)
         mark = task.is_backfill
         self._move(task, TaskStatus.PIPELINED, node, is_backfill=mark, choices=choices)
 
     def promise(self, task: TaskState, node: NodeState) -> None:
         """Promise to a Pending task resources of a node that backfill tasks hold (Conditional)."""
         _expect(task, TaskStatus.PENDING)
-        choices = self._session.choices_for(task, node, Fit.CONDITIONALLY, self.kept_for(task))
+        choices = self._choices(task, node, Fit.CONDITIONALLY)
         mark = task.is_backfill
         self._move(task, TaskStatus.CONDITIONAL, node, is_backfill=mark, choices=choices)
 
@@ -572,6 +557,24 @@ class Statement:
         )
         # A backfill mark that this session made ends with the placement.
         self._move(task, TaskStatus.PENDING, None, is_backfill=task.info.is_backfill)
+
+    def _choices(
+        self, task: TaskState, node: NodeState, fit: Fit, kept: Mapping[str, Hashable] = EMPTY, /
+    ) -> Mapping[str, Hashable]:
+        """Return what plugins choose for a task that is placed on a node.
+
+        Raises:
+            StatementError: a plugin has no choice for it there.
+
+        """
+        session = self._session
+        if not session.plugins.choosers:
+            return EMPTY
+        kept = kept or self.kept_for(task)
+        found = session.state.evaluator.choices(task, node, fit, kept=kept)
+        if isinstance(found, Unfit):
+            raise StatementError(f"expected a node where {task!r} fits, got {node!r}: {found}")
+        return found
 
     def kept_for(self, task: TaskState, /) -> Mapping[str, Hashable]:
         """Return what plugins must choose for a task; empty: anything."""

@@ -68,10 +68,8 @@ def lacking(request: Vector, there: Vector, /) -> Vector:
 
     What a task does not ask for it does not lack, even where others hold more than there is.
     """
-    return tuple(
-        wanted - amount if wanted >= EPSILON else 0
-        for wanted, amount in zip(request, there, strict=True)
-    )
+    pairs = zip(request, there, strict=True)
+    return tuple([wanted - amount if wanted >= EPSILON else 0 for wanted, amount in pairs])
 
 
 def is_empty(vector: Iterable[float], /) -> bool:

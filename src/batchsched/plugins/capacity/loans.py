@@ -32,9 +32,8 @@ def covered_units(share: Vector, units: Iterable[EvictionUnit]) -> list[Eviction
     for unit in units:
         if unit.is_backfill or unit.job.uid in exposed:
             continue
-        if all(
-            not amount or amount <= there for amount, there in zip(unit.size, left, strict=True)
-        ):
+        pairs = zip(unit.size, left, strict=True)
+        if not [amount for amount, there in pairs if amount and amount > there]:
             covered.append(unit)
             left = minus(left, unit.size)
         elif unit.is_core:
