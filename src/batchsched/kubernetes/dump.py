@@ -25,6 +25,7 @@ from batchsched.kubernetes.batch_groups import (
     volcano_job_alone,
     volcano_templates,
 )
+from batchsched.kubernetes.devices import DevicesRead
 from batchsched.kubernetes.dump_objects import (
     COSCHEDULING,
     KAI,
@@ -237,6 +238,8 @@ class ObjectsReader:
     """Whether some objects are only submitted."""
     leader_worker_sets: bool = True
     """Whether the labels of LeaderWorkerSets are read."""
+    unread_claims: set[str] = field(factory=set[str])
+    """The pods of which a claim was not given, by UID."""
     drafts: list[JobDraft] = field(factory=list[JobDraft])
     others: list[TaskInfo] = field(factory=list[TaskInfo])
     systems: set[str] = field(factory=set[str])
@@ -276,7 +279,9 @@ class ObjectsReader:
         general, of_kai, of_workloads = self._priority_classes(pod_objects)
         namespaces = self._namespaces(pod_objects)
         pods = [read_pod(pod, namespaces, general) for pod in pod_objects]
-        pods = with_parts(self._bound(pods), nodes)
+        there = DevicesRead.read(objects, nodes)
+        pods = there.with_claims(with_parts(self._bound(pods), nodes))
+        nodes, self.unread_claims = there.nodes, there.unread
         native = NativeGroups.read(objects, general)
         batch = BatchGroups.read(objects, general, of_kai, theirs=self.theirs)
         kueue = Kueue.read(objects, general, of_workloads, renamed, theirs=self.theirs)
@@ -308,6 +313,9 @@ class ObjectsReader:
         if reading.faults:
             raise KubernetesObjectError(list(dict.fromkeys(reading.faults)))
         snapshot = Snapshot(
+            devices=there.devices,
+            counter_sets=there.counter_sets,
+            held=there.held,
             nodes=nodes,
             jobs=jobs,
             queues=queues,
@@ -619,6 +627,9 @@ class ObjectsReader:
         if task.status in ENDED:
             return task
         note_unsupported(pod.object)
+        if pod.task.uid in self.unread_claims:
+            message = "ignored: pods may be placed on nodes without the devices that they claim"
+            pod.object.note(NoticeCode.FIELD_IGNORED, "spec.resourceClaims", message)
         if self.several_pools and _NODE_POOL in task.labels:
             pod.object.note(
                 NoticeCode.FIELD_IGNORED,

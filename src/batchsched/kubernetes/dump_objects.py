@@ -34,6 +34,7 @@ COSCHEDULING = ("scheduling.x-k8s.io", "scheduling.sigs.k8s.io")
 KUEUE = "kueue.x-k8s.io"
 KAI_TOPOLOGIES = "kai.scheduler"
 HYPER_NODES = "topology.volcano.sh"
+RESOURCE = "resource.k8s.io"
 
 _KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("", "Node"): ("nodes", False),
@@ -61,6 +62,11 @@ _KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     (KUEUE, "Topology"): ("topologies.kueue.x-k8s.io", False),
     (KAI_TOPOLOGIES, "Topology"): ("topologies.kai.scheduler", False),
     (HYPER_NODES, "HyperNode"): ("hypernodes.topology.volcano.sh", False),
+    (RESOURCE, "ResourceSlice"): ("resourceslices.resource.k8s.io", False),
+    (RESOURCE, "DeviceTaintRule"): ("devicetaintrules.resource.k8s.io", False),
+    (RESOURCE, "DeviceClass"): ("deviceclasses.resource.k8s.io", False),
+    (RESOURCE, "ResourceClaim"): ("resourceclaims.resource.k8s.io", True),
+    (RESOURCE, "ResourceClaimTemplate"): ("resourceclaimtemplates.resource.k8s.io", True),
 }
 """API group and kind to the name in paths, and whether objects have a namespace."""
 

@@ -115,7 +115,7 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
         labels=metadata.text_map("labels"),
         node_selector=spec.text_map("nodeSelector"),
         node_affinity=None if affinity is None else reading.shared(_read_node_affinity(affinity)),
-        tolerations=reading.shared(tuple(_tolerations(spec))),
+        tolerations=reading.shared(tuple(tolerations_of(spec))),
         host_ports=reading.shared(tuple(_host_ports(spec, containers))),
         pod_affinity=None
         if affinity is None
@@ -179,7 +179,8 @@ def _gates(spec: Reader) -> tuple[Hold, ...]:
     return tuple(Hold(HoldKind.GATE, name) for name in names if name)
 
 
-def _tolerations(spec: Reader) -> Iterator[Toleration]:
+def tolerations_of(spec: Reader) -> Iterator[Toleration]:
+    """Yield the tolerations in a mapping."""
     for toleration in spec.children("tolerations"):
         operator = toleration.member(
             "operator", TolerationOperator, default=TolerationOperator.EQUAL
@@ -460,10 +461,10 @@ def _read_node_affinity(affinity: Reader, /) -> NodeAffinity | None:
     return NodeAffinity(
         required=None
         if required is None
-        else tuple(_node_term(term) for term in required.children("nodeSelectorTerms")),
+        else tuple(node_term(term) for term in required.children("nodeSelectorTerms")),
         preferred=tuple(
             PreferredNodeTerm(
-                weight=preferred.integer("weight"), term=_node_term(preferred.child("preference"))
+                weight=preferred.integer("weight"), term=node_term(preferred.child("preference"))
             )
             for preferred in reader.children(_PREFERRED_TERMS)
         ),
@@ -491,7 +492,8 @@ def _read_pod_affinity(
     )
 
 
-def _node_term(reader: Reader) -> NodeSelectorTerm:
+def node_term(reader: Reader) -> NodeSelectorTerm:
+    """Return a term that selects nodes."""
     return NodeSelectorTerm(
         match_expressions=tuple(_requirements(reader, "matchExpressions")),
         match_fields=tuple(_requirements(reader, "matchFields")),

@@ -56,7 +56,7 @@ def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo]) -> list[Pod]:
                 given = with_request(pod, ceil(1000 * part * count))
                 if least and not (tells and known[0] >= least) and pod.task.node_name is None:
                     given = _only_with_memory(given, least, known[-1] if known else 0)
-                for group in _groups(pod.task.labels):
+                for group in gpu_groups(pod.task.labels):
                     if pod.task.status.holds:
                         held[pod.task.node_name, group] += ceil(1000 * part)
             if pod.task.status not in ENDED:
@@ -69,7 +69,7 @@ def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo]) -> list[Pod]:
         found.append(given)
     for position, pod in enumerate(found):
         if is_reservation(pod):
-            used = sum(held[pod.task.node_name, group] for group in _groups(pod.task.labels))
+            used = sum(held[pod.task.node_name, group] for group in gpu_groups(pod.task.labels))
             found[position] = _holding(pod, max(0, 1000 - used))
     return found
 
@@ -99,7 +99,8 @@ def labels_of_groups(groups: Iterable[str]) -> dict[str, str]:
     return {f"{_GROUP}/{group}": group for group in groups}
 
 
-def _groups(labels: Mapping[str, str]) -> Iterator[str]:
+def gpu_groups(labels: Mapping[str, str]) -> Iterator[str]:
+    """Yield the shared GPUs that the labels of a pod name."""
     for key in sorted(labels):
         if key == _GROUP:
             yield labels[key]
@@ -143,6 +144,27 @@ def _part(
         return number, 0
     enough = min((memory for memory in memories if memory >= number), default=None)
     return Fraction(1) if enough is None else number / enough, ceil(number)
+
+
+def part_asked(pod: Pod) -> Fraction | int | None:
+    """Return the part of a GPU that a pod asks for, or MiB of its memory; None: of none."""
+    annotations = pod.object.metadata.text_map("annotations")
+    key = next((key for key in (FRACTION, MEMORY) if key in annotations), None)
+    if key is None:
+        return None
+    try:
+        number = parse_quantity(annotations[key])
+    except QuantityError:
+        return Fraction(1)  # as above
+    if number < 0:
+        return Fraction(1)
+    return number if key == FRACTION else ceil(number)
+
+
+def number_of_parts(pod: Pod) -> int:
+    """Return of how many GPUs a pod asks for a part."""
+    annotations = pod.object.metadata.text_map("annotations")
+    return whole_number(annotations.get(DEVICES, "1")) or 1
 
 
 def _count(given: KubernetesObject, annotations: Mapping[str, str]) -> int:

@@ -17,6 +17,7 @@ from batchsched.kubernetes.dump_objects import (
     KUBE_BATCH,
     KUBERNETES,
     KUEUE,
+    RESOURCE,
     DumpObjects,
 )
 from batchsched.kubernetes.objects import (
@@ -46,6 +47,11 @@ def snapshot_from_objects(
     jobs: Objects = (),
     leader_worker_sets: bool = False,
     topologies: Objects = (),
+    resource_slices: Objects = (),
+    resource_claims: Objects = (),
+    resource_claim_templates: Objects = (),
+    device_classes: Objects = (),
+    device_taint_rules: Objects = (),
     notices: list[Notice] | None = None,
     strict: bool = False,
 ) -> Snapshot:
@@ -74,6 +80,11 @@ def snapshot_from_objects(
         leader_worker_sets: whether pods that have the labels of a LeaderWorkerSet and are in no
             pod group become one job.
         topologies: Topologies of Kueue or KAI Scheduler, and HyperNodes of Volcano.
+        resource_slices: the devices of nodes, as drivers tell them.
+        resource_claims: what pods claim and have of devices.
+        resource_claim_templates: what pods claim that have no claim yet.
+        device_classes: the classes that claims name.
+        device_taint_rules: taints of devices besides those of drivers.
         notices: a list to which a `Notice` is added for everything that is not supported, such as
             fields that affect other schedulers, or a pod on a node that is not given.
             `read_objects` returns them instead.
@@ -120,6 +131,11 @@ def snapshot_from_objects(
         jobs=jobs,
         leader_worker_sets=leader_worker_sets,
         topologies=topologies,
+        resource_slices=resource_slices,
+        resource_claims=resource_claims,
+        resource_claim_templates=resource_claim_templates,
+        device_classes=device_classes,
+        device_taint_rules=device_taint_rules,
         strict=strict,
     )
     if notices is not None:
@@ -141,6 +157,11 @@ def read_objects(
     jobs: Objects = (),
     leader_worker_sets: bool = False,
     topologies: Objects = (),
+    resource_slices: Objects = (),
+    resource_claims: Objects = (),
+    resource_claim_templates: Objects = (),
+    device_classes: Objects = (),
+    device_taint_rules: Objects = (),
     strict: bool = False,
 ) -> tuple[Snapshot, tuple[Notice, ...]]:
     """Create a snapshot from Kubernetes objects; return it and a notice of what is unsupported.
@@ -181,8 +202,21 @@ policy Never (team/p)
         ("namespaces", "Namespace", "", () if namespaces is None else namespaces),
         ("jobs", "Job", BATCH, jobs),
         ("topologies", ("Topology", "HyperNode"), KUEUE, topologies),
+        ("resource_slices", "ResourceSlice", RESOURCE, resource_slices),
+        ("resource_claims", "ResourceClaim", RESOURCE, resource_claims),
+        (
+            "resource_claim_templates",
+            "ResourceClaimTemplate",
+            RESOURCE,
+            resource_claim_templates,
+        ),
+        ("device_classes", "DeviceClass", RESOURCE, device_classes),
+        ("device_taint_rules", "DeviceTaintRule", RESOURCE, device_taint_rules),
     ):
-        namespaced = argument in ("pod_groups", "pods", "jobs")
+        namespaced = argument in (
+            *("pod_groups", "pods", "jobs"),
+            *("resource_claims", "resource_claim_templates"),
+        )
         for one in named_objects(reading, argument, kinds, objects, namespaced=namespaced):
             its_group = _api_group(one, group)
             by_kind[its_group, one.kind].append(

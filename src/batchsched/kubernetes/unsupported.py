@@ -101,10 +101,6 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
             "spec.topologySpreadConstraints", "ignored: pods are not spread over topology domains"
         ),
         _field(
-            "spec.resourceClaims",
-            "ignored: pods may be placed on nodes without the devices that they claim",
-        ),
-        _field(
             "spec.volumes",
             "ignored: pods may be placed on nodes that cannot mount their volumes",
             _has_placed_volume,

@@ -22,7 +22,7 @@ from batchsched.live.cluster import Cluster
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.result import CycleResult
-from batchsched.model.snapshot import Snapshot
+from batchsched.model.snapshot import Snapshot, common_of
 from batchsched.model.validation.values import is_of, is_text, shown, time_problems
 from batchsched.transition import events as happened
 from batchsched.transition.event_rules import TO_START, as_it_was
@@ -270,9 +270,23 @@ class Reconciler:
             "task": [Seen(task, job=job.uid) for job in snapshot.jobs for task in job.tasks],
         }
         seen["task"] += [Seen(task) for task in snapshot.other_tasks]
+        common = common_of(snapshot)
+        before = common_of(self._cluster.snapshot())
         with self._all_or_nothing() as corrections:
             changed = [self._note_all(kind, seen[kind]) for kind in _IN_ORDER]
+            if common != before:
+                # Nodes may still draw on counters that go, and on those that come.
+                known = {(each.driver, each.pool, each.name) for each in snapshot.counter_sets}
+                kept = [
+                    each
+                    for each in before["counter_sets"]
+                    if (each.driver, each.pool, each.name) not in known
+                ]
+                both = [*snapshot.counter_sets, *kept]
+                self._cluster.apply(happened.DevicesChanged(devices=(), counter_sets=both))
             self._settle({each for some in changed for each in some})
+            if common != before:
+                self._cluster.apply(happened.DevicesChanged(**common))
         return tuple(corrections)
 
     def _note_all(self, kind: Kind, listed: Iterable[Seen]) -> set[tuple[Kind, str]]:

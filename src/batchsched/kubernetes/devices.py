@@ -1,0 +1,721 @@
+"""Reads devices and claims: Kubernetes' dynamic resource allocation, and KAI's shared GPUs.
+
+Of the objects of resource.k8s.io: ResourceSlices and DeviceTaintRules say which devices there are,
+DeviceClasses, ResourceClaims and their templates what pods claim and have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from math import ceil
+
+from attrs import define, evolve, field, frozen
+
+from batchsched.errors import ArgumentError, QuantityError
+from batchsched.kubernetes.dump_objects import RESOURCE, DumpObjects
+from batchsched.kubernetes.objects import KubernetesObject, Reader, whole_number
+from batchsched.kubernetes.pods import Pod, node_term, tolerations_of
+from batchsched.kubernetes.shared_gpus import (
+    GPU,
+    gpu_groups,
+    is_reservation,
+    number_of_parts,
+    part_asked,
+)
+from batchsched.model.cluster import NodeInfo, TaskInfo
+from batchsched.model.constraints import (
+    NodeSelectorTerm,
+    Operator,
+    Requirement,
+    Taint,
+    TaintEffect,
+)
+from batchsched.model.devices import (
+    Attribute,
+    AttributeValue,
+    CapacityPolicy,
+    CounterSet,
+    Device,
+    DeviceClaim,
+    DeviceConstraint,
+    DevicePick,
+    DeviceRequest,
+    Milli,
+    Version,
+    named_under,
+)
+from batchsched.model.notice import NoticeCode
+from batchsched.model.resources import Resource
+from batchsched.model.selectors import read_selector
+
+_NEVER = "false"
+"""A selector that accepts no device."""
+_Pool = tuple[str, str]
+_COUNT_LABEL, _MEMORY_LABEL = "nvidia.com/gpu.count", "nvidia.com/gpu.memory"
+_MEMORY = "memory"
+_UNKNOWN_MEMORY = 100
+"""The memory of a GPU in parts, where its node does not say how much it has."""
+_OF_GPUS = 'device.driver == ""'
+
+
+@frozen(eq=False)
+class _Slice:
+    """A part of a pool, with what it says on all nodes that it reaches."""
+
+    pool: _Pool
+    generation: int
+    count: int
+    """How many slices this generation of the pool has."""
+    devices: tuple[tuple[Device, str], ...]
+    """Each with the node that it belongs to; empty: it is of those that its terms accept."""
+    counter_sets: tuple[CounterSet, ...]
+    node_name: str
+    nodes: tuple[NodeSelectorTerm, ...] | None
+    is_by_device: bool
+    """Whether each device says which nodes reach it."""
+
+    def reaches(self, node: NodeInfo) -> bool:
+        if self.is_by_device:
+            return any(_reaches(owner, device.nodes, node) for device, owner in self.devices)
+        return _reaches(self.node_name, self.nodes, node)
+
+
+def _reaches(owner: str, terms: Iterable[NodeSelectorTerm] | None, node: NodeInfo) -> bool:
+    if owner:
+        return owner == node.name
+    return terms is None or any(term.matches(node.labels, node.name) for term in terms)
+
+
+@frozen(eq=False)
+class _Class:
+    selectors: tuple[str, ...]
+    resource: str
+    """The extended resource that its devices are also asked for by; empty: none."""
+
+
+@define(eq=False)
+class DevicesRead:
+    """The devices of a cluster, as they were read, and what is claimed of them."""
+
+    nodes: list[NodeInfo]
+    devices: list[Device] = field(factory=list[Device])
+    """Those that several nodes reach."""
+    counter_sets: list[CounterSet] = field(factory=list[CounterSet])
+    held: list[DevicePick] = field(factory=list[DevicePick])
+    unread: set[str] = field(factory=set[str])
+    """The pods of which a claim was not given, by UID: they are taken not to have it."""
+    _objects: DumpObjects = field(factory=lambda: DumpObjects({}))
+    _classes: dict[str, _Class] = field(factory=dict[str, _Class])
+    _taken: set[str] = field(factory=set[str])
+    """The claims that are some pod's."""
+
+    @classmethod
+    def read(cls, objects: DumpObjects, nodes: Sequence[NodeInfo]) -> DevicesRead:
+        """Read which devices there are. O(slices x nodes)."""
+        slices = [_slice(each) for each in objects.of(RESOURCE, "ResourceSlice")]
+        taints = [_taint_rule(each) for each in objects.of(RESOURCE, "DeviceTaintRule")]
+        classes = {each.name: _device_class(each) for each in objects.of(RESOURCE, "DeviceClass")}
+        found = cls(list(nodes), objects=objects, classes=classes)
+        found._take_slices([_tainted(each, [t for t in taints if t]) for each in slices])
+        found.nodes = [
+            _with_shared_gpus(node, whole_number(node.labels.get(_COUNT_LABEL, "")) or 0)
+            for node in found.nodes
+        ]
+        return found
+
+    # Slices
+
+    def _take_slices(self, slices: Sequence[_Slice]) -> None:
+        pools: dict[_Pool, list[_Slice]] = {}
+        for each in slices:
+            pools.setdefault(each.pool, []).append(each)
+        common: dict[tuple[str, str, str], tuple[int, Device]] = {}
+        reached: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
+        for pool, of_pool in sorted(pools.items()):
+            is_common = any(
+                not each.node_name and (each.counter_sets or any(not o for _, o in each.devices))
+                for each in of_pool
+            )
+            counters: dict[str, CounterSet] = {}
+            for place, node in enumerate(self.nodes):
+                there = _newest(of_pool, node)
+                if there is None:
+                    continue
+                of_node, is_closed = there
+                devices = [
+                    (device, owner, each.generation)
+                    for each in of_node
+                    for device, owner in each.devices
+                    if _reaches(owner, device.nodes, node)
+                ]
+                sets = [one for each in of_node for one in each.counter_sets]
+                if is_closed or _contradict([device for device, _, _ in devices], sets):
+                    self.nodes[place] = evolve(node, closed_pools=[*node.closed_pools, pool])
+                    continue
+                own = [device for device, owner, _ in devices if owner]
+                for device, owner, generation in devices:
+                    if not owner:
+                        known = common.get(device.key)
+                        if known is None or known[0] < generation:
+                            common[device.key] = generation, device
+                        reached[device.key].append(node.name)
+                kept = [] if is_common else sets
+                counters.update((one.name, one) for one in sets)
+                self.nodes[place] = evolve(
+                    node,
+                    devices=[*node.devices, *own],
+                    counter_sets=[*node.counter_sets, *kept],
+                )
+            if is_common:
+                self.counter_sets += counters.values()
+        for key, (_, device) in common.items():
+            names = reached[key]
+            all_reached = [n.name for n in self.nodes if _reaches("", device.nodes, n)]
+            if names != all_reached:
+                only = Requirement(key="metadata.name", operator=Operator.IN, values=tuple(names))
+                of_these = evolve(device, nodes=[NodeSelectorTerm(match_fields=(only,))])
+                self.devices.append(of_these)
+            else:
+                self.devices.append(device)
+
+    # Pods
+
+    def with_claims(self, pods: Sequence[Pod]) -> list[Pod]:
+        """Return the pods with what they claim and have. O(pods + claims x devices)."""
+        offered = {name for node in self.nodes for name in node.allocatable.scalars}
+        of_class = {
+            each.resource: name
+            for name, each in sorted(self._classes.items(), reverse=True)
+            if each.resource and each.resource not in offered
+        }
+        readers = self._readers(pods)
+        found = [self._with_claims(pod, readers, of_class) for pod in pods]
+        found = self._with_gpus(found)
+        for claim in self._objects.of(RESOURCE, "ResourceClaim"):
+            if claim.full_name not in self._taken:
+                self.held += _results(claim, claim.full_name) or ()
+        self._offer_resources()
+        return found
+
+    def _readers(self, pods: Sequence[Pod]) -> dict[str, str]:
+        """Return the UID of the first pod for which each claim is reserved, by the claim's name."""
+        uids = {pod.object.full_name: pod.task.uid for pod in pods}
+        readers: dict[str, str] = {}
+        for claim in self._objects.of(RESOURCE, "ResourceClaim"):
+            for each in claim.reader.child("status").children("reservedFor"):
+                uid = uids.get(f"{claim.namespace}/{each.text('name')}")
+                if uid is not None and each.text("resource") == "pods":
+                    readers.setdefault(claim.full_name, uid)
+        return readers
+
+    def _with_claims(
+        self, pod: Pod, readers: Mapping[str, str], of_class: Mapping[str, str]
+    ) -> Pod:
+        claims: list[DeviceClaim] = []
+        picks: list[DevicePick] | None = []
+        more = Counter[str]()
+        status = pod.object.reader.child("status")
+        generated = {
+            each.text("name"): each.text("resourceClaimName")
+            for each in status.children("resourceClaimStatuses")
+        }
+        for entry in pod.object.reader.child("spec").children("resourceClaims"):
+            name = entry.text("name", required=True)
+            claim_name = entry.text("resourceClaimName") or generated.get(name, "")
+            claim = self._objects.named(RESOURCE, "ResourceClaim", pod.object.namespace, claim_name)
+            template = self._objects.named(
+                RESOURCE,
+                "ResourceClaimTemplate",
+                pod.object.namespace,
+                entry.text("resourceClaimTemplateName"),
+            )
+            if claim is not None:
+                spec = claim.reader.child("spec")
+            elif template is not None:
+                spec = template.reader.child("spec").child("spec")
+            else:
+                self.unread.add(pod.task.uid)
+                continue
+            results = None if claim is None else _results(claim, name)
+            if claim is not None and results is not None:
+                if readers.get(claim.full_name, pod.task.uid) != pod.task.uid:
+                    message = "shared by several pods: the devices are those of the first of them"
+                    claim.note(NoticeCode.READ_AS, "status.reservedFor", message)
+                    continue
+                if claim.full_name in readers:
+                    self._taken.add(claim.full_name)
+            read, of_claim = self._claim(spec, name, claim or template or pod.object)
+            if read.requests:
+                claims.append(read)
+                more.update(of_claim)
+                picks = None if results is None or picks is None else [*picks, *results]
+        for resource, class_name in of_class.items():
+            amount = int(pod.task.resreq.get(resource))
+            if amount:
+                request = DeviceRequest(
+                    name="devices",
+                    count=ceil(amount / 1000),
+                    select=self._classes[class_name].selectors,
+                )
+                claims.append(DeviceClaim(name=resource, requests=[request]))
+                name = status.child("extendedResourceClaimStatus").text("resourceClaimName")
+                claim = self._objects.named(RESOURCE, "ResourceClaim", pod.object.namespace, name)
+                results = None if claim is None else _results(claim, resource)
+                if claim is not None and results is not None:
+                    self._taken.add(claim.full_name)
+                    results = [evolve(pick, request="devices") for pick in results]
+                picks = None if results is None or picks is None else [*picks, *results]
+        if not claims:
+            return pod
+        task = pod.task
+        if more:
+            added = Resource(scalars=more)
+            init = task.init_resreq
+            task = evolve(
+                task,
+                resreq=task.resreq + added,
+                init_resreq=None if init is None else init + added,
+            )
+        has = picks if task.status.holds and task.node_name is not None else None
+        shared = pod.object.reader.reading.shared(tuple(claims))
+        return evolve(pod, task=evolve(task, claims=shared, devices=has))
+
+    def _claim(
+        self, spec: Reader, name: str, given: KubernetesObject
+    ) -> tuple[DeviceClaim, dict[str, int]]:
+        """Return a claim, and the extended resources that stand for its devices."""
+        devices = spec.child("devices")
+        requests: list[DeviceRequest] = []
+        amounts = Counter[str]()
+        for each in devices.children("requests"):
+            called = each.text("name", required=True)
+            one_of = [*each.children("firstAvailable")]
+            readers = one_of or [each.optional_child("exactly") or each]
+            read = [
+                self._request(one, one.text("name", required=True) if one_of else called, given)
+                for one in readers
+            ]
+            requests.append(DeviceRequest(name=called, alternatives=read) if one_of else read[0])
+            most: dict[str, int] = {}
+            for reader, request in zip(readers, read, strict=True):
+                of_class = self._classes.get(reader.text("deviceClassName"))
+                if of_class is not None and of_class.resource and not request.admin:
+                    amount = self._amount_of(of_class, request)
+                    most[of_class.resource] = max(most.get(of_class.resource, 0), amount)
+            amounts.update(most)
+        constraints = [
+            DeviceConstraint(
+                same=each.text("matchAttribute") or None,
+                distinct=each.text("distinctAttribute") or None,
+                requests=each.texts("requests"),
+            )
+            for each in devices.children("constraints")
+        ]
+        return DeviceClaim(name=name, requests=requests, constraints=constraints), dict(amounts)
+
+    def _request(self, reader: Reader, name: str, given: KubernetesObject) -> DeviceRequest:
+        class_name = reader.text("deviceClassName")
+        known = self._classes.get(class_name)
+        selectors: tuple[str, ...] = ()
+        if known is not None:
+            selectors = known.selectors
+        elif class_name:
+            message = f"device class {class_name!r} was not given: no device is accepted"
+            given.note(NoticeCode.READ_AS, "spec.devices.requests", message)
+            selectors = (_NEVER,)
+        is_all = reader.text("allocationMode") == "All"
+        return DeviceRequest(
+            name=name,
+            count="all" if is_all else reader.integer("count", default=1, least=1),
+            select=(*selectors, *_selectors(reader, given)),
+            capacity=reader.child("capacity").child("requests").amounts(_as_is),
+            tolerations=tuple(tolerations_of(reader)),
+            admin=reader.truth("adminAccess"),
+        )
+
+    # Extended resources of classes
+
+    def _amount_of(self, of_class: _Class, request: DeviceRequest) -> int:
+        """Return how many devices, or which part of one, a request asks for, in thousandths."""
+        if request.count == "all":
+            accepted = [sum(_accepts(of_class, d) for d in node.devices) for node in self.nodes]
+            return 1000 * max(accepted, default=0)
+        part = Fraction(1)
+        for name, amount in request.capacity.items():
+            largest = max(
+                (
+                    device.capacity[own]
+                    for device in self._all_devices()
+                    if _accepts(of_class, device)
+                    and (own := named_under(name, device.capacity, device.driver)) is not None
+                ),
+                default=0,
+            )
+            if largest and isinstance(amount, int):
+                part = min(part, Fraction(amount, largest))
+        return request.count * ceil(1000 * part)
+
+    def _all_devices(self) -> Iterator[Device]:
+        for node in self.nodes:
+            yield from node.devices
+        yield from self.devices
+
+    def _offer_resources(self) -> None:
+        """Add the extended resources of classes to what nodes have."""
+        classes = [each for _, each in sorted(self._classes.items()) if each.resource]
+        for place, node in enumerate(self.nodes):
+            there = [
+                *node.devices,
+                *(each for each in self.devices if _reaches("", each.nodes, node)),
+            ]
+            more = Counter[str]()
+            for each in classes:
+                more[each.resource] += 1000 * sum(_accepts(each, device) for device in there)
+            scalars = {name: amount for name, amount in more.items() if amount}
+            if scalars:
+                added = node.allocatable + Resource(scalars=scalars)
+                self.nodes[place] = evolve(node, allocatable=added)
+
+    # Shared GPUs of KAI Scheduler
+
+    def _with_gpus(self, pods: Sequence[Pod]) -> list[Pod]:
+        """Return the pods with claims of GPUs, if each node that has some says how many."""
+        gpus = {node.name: [d for d in node.devices if not d.driver] for node in self.nodes}
+        if not any(gpus.values()) or any(
+            node.allocatable.get(GPU) and not gpus[node.name] for node in self.nodes
+        ):
+            return list(pods)
+        groups: defaultdict[str, set[str]] = defaultdict(set)
+        for pod in pods:
+            if pod.task.node_name and pod.task.status.holds:
+                groups[pod.task.node_name].update(gpu_groups(pod.task.labels))
+        return [_with_gpu_claim(pod, gpus, groups) for pod in pods]
+
+
+def _newest(slices: Sequence[_Slice], node: NodeInfo) -> tuple[list[_Slice], bool] | None:
+    """Return the slices of a pool that count on a node, and whether the pool is closed there."""
+    there = [each for each in slices if each.reaches(node)]
+    if not there:
+        return None
+    generation = max(each.generation for each in there)
+    there = [each for each in there if each.generation == generation]
+    count = there[0].count
+    if len(there) >= count:
+        return there, False
+    if any(each.generation > generation for each in slices):
+        return None
+    return there, sum(each.generation == generation for each in slices) < count
+
+
+def _contradict(devices: Sequence[Device], counter_sets: Sequence[CounterSet]) -> bool:
+    """Return whether names come twice, or counters of devices are missing."""
+    sets = {each.name: each.counters for each in counter_sets}
+    return (
+        len({device.name for device in devices}) < len(devices)
+        or len(sets) < len(counter_sets)
+        or any(
+            name not in sets or any(counter not in sets[name] for counter in amounts)
+            for device in devices
+            for name, amounts in device.counters.items()
+        )
+    )
+
+
+def _accepts(of_class: _Class, device: Device) -> bool:
+    return all(read_selector(each)(device) for each in of_class.selectors)
+
+
+def _as_is(_name: str) -> bool:
+    return False  # in units, rounded up
+
+
+# Objects
+
+
+def _terms(reader: Reader) -> tuple[NodeSelectorTerm, ...] | None:
+    selector = reader.optional_child("nodeSelector")
+    if selector is None:
+        return None
+    return tuple(node_term(term) for term in selector.children("nodeSelectorTerms"))
+
+
+def _slice(given: KubernetesObject) -> _Slice:
+    spec = given.reader.child("spec")
+    driver, pool = spec.text("driver"), spec.child("pool")
+    name = pool.text("name")
+    by_device = spec.truth("perDeviceNodeSelection")
+    node_name, terms = spec.text("nodeName"), _terms(spec)
+    devices: list[tuple[Device, str]] = []
+    for each in spec.children("devices"):
+        owner = each.text("nodeName") if by_device else node_name
+        nodes = _terms(each) if by_device else terms
+        devices.append((_device(each, given, driver, name, None if owner else nodes), owner))
+    sets = tuple(
+        CounterSet(
+            name=each.text("name"),
+            driver=driver,
+            pool=name,
+            counters=_values(each.child("counters")),
+        )
+        for each in spec.children("sharedCounters")
+    )
+    return _Slice(
+        (driver, name),
+        pool.integer("generation", default=0),
+        pool.integer("resourceSliceCount", default=1),
+        tuple(devices),
+        sets,
+        node_name,
+        terms,
+        by_device,
+    )
+
+
+def _values(amounts: Reader) -> dict[str, int]:
+    """Return the quantities under ``value`` in a mapping of names."""
+    return {name: _amount(amounts.child(name), "value") or 0 for name in _names(amounts)}
+
+
+def _names(reader: Reader) -> list[str]:
+    return [name for name in reader.content if type(name) is str]
+
+
+def _amount(reader: Reader, key: str) -> int | None:
+    given = reader.get(key)
+    if given is None:
+        return None
+    try:
+        return reader.reading.amount(given, milli=False)
+    except QuantityError as error:
+        reader.fault(f".{key}", str(error))
+        return None
+
+
+def _device(
+    reader: Reader,
+    given: KubernetesObject,
+    driver: str,
+    pool: str,
+    nodes: tuple[NodeSelectorTerm, ...] | None,
+) -> Device:
+    capacity = reader.child("capacity")
+    policies = {
+        name: policy
+        for name in _names(capacity)
+        if (policy := _policy(capacity.child(name).optional_child("requestPolicy"))) is not None
+    }
+    counters: dict[str, dict[str, int]] = {}
+    for each in reader.children("consumesCounters"):
+        counters[each.text("counterSet")] = _values(each.child("counters"))
+        if each.get("compatibilityGroups") is not None:
+            message = "ignored: devices of any groups may be allocated together"
+            field = "spec.devices.consumesCounters.compatibilityGroups"
+            given.note(NoticeCode.FIELD_IGNORED, field, message)
+    if reader.get("nodeAllocatableResources") is not None:
+        message = "ignored: what comes with the device is not counted"
+        given.note(NoticeCode.FIELD_IGNORED, "spec.devices.nodeAllocatableResources", message)
+    attributes = reader.child("attributes")
+    return Device(
+        name=reader.text("name", required=True),
+        driver=driver,
+        pool=pool,
+        attributes={
+            name: value
+            for name in _names(attributes)
+            if (value := _attribute(attributes.child(name))) is not None
+        },
+        capacity=_values(capacity),
+        policies=policies,
+        shared=reader.truth("allowMultipleAllocations"),
+        counters=counters,
+        taints=tuple(taint for each in reader.children("taints") if (taint := _taint(each))),
+        conditions=reader.texts("bindingConditions"),
+        nodes=nodes,
+    )
+
+
+def _attribute(reader: Reader) -> Attribute | None:
+    for key, is_list in (("", False), ("s", True)):
+        for kind in ("int", "bool", "string", "version"):
+            found = reader.get(kind + key)
+            if found is None:
+                continue
+            values: object = found if is_list else [found]
+            if not isinstance(values, (list, tuple)):
+                reader.fault(f".{kind}{key}", "expected a list")
+                return None
+            read = [_value(reader, kind + key, each) for each in values]
+            kept = tuple([each for each in read if each is not None])
+            return kept if is_list else next(iter(kept), None)
+    return None
+
+
+def _value(reader: Reader, key: str, given: object) -> AttributeValue | None:
+    if key.startswith("version"):
+        try:
+            return Version(given)  # type: ignore[arg-type]  # it says what is wrong
+        except ArgumentError as error:
+            reader.fault(f".{key}", str(error))
+            return None
+    kind = int if key.startswith("int") else bool if key.startswith("bool") else str
+    if type(given) is kind:
+        return given
+    reader.fault(f".{key}", f"expected {kind.__name__}")
+    return None
+
+
+def _policy(reader: Reader | None) -> CapacityPolicy | None:
+    if reader is None:
+        return None
+    allowed = reader.child("validRange")
+    values = reader.get("validValues")
+    amounts = [
+        amount
+        for each in (values if isinstance(values, (list, tuple)) else ())
+        if (amount := _amount(Reader({"value": each}, reader.reading, "", reader), "value"))
+        is not None
+    ]
+    return CapacityPolicy(
+        default=_amount(reader, "default"),
+        min=_amount(allowed, "min"),
+        max=_amount(allowed, "max"),
+        step=_amount(allowed, "step"),
+        values=amounts,
+    )
+
+
+def _taint(reader: Reader) -> Taint | None:
+    effects = {effect.value: effect for effect in TaintEffect}
+    effect = effects.get(reader.text("effect"))
+    if effect not in (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE):
+        return None  # it keeps nobody away
+    return Taint(key=reader.text("key"), value=reader.text("value"), effect=effect)
+
+
+def _taint_rule(given: KubernetesObject) -> tuple[tuple[str, str, str], Taint] | None:
+    """Return a rule's driver, pool and device (empty: any), and its taint."""
+    spec = given.reader.child("spec")
+    selector = spec.optional_child("deviceSelector")
+    taint = _taint(spec.child("taint"))
+    if selector is None or taint is None:
+        return None
+    return (selector.text("driver"), selector.text("pool"), selector.text("device")), taint
+
+
+def _tainted(given: _Slice, rules: Sequence[tuple[tuple[str, str, str], Taint]]) -> _Slice:
+    if not rules:
+        return given
+    devices: list[tuple[Device, str]] = []
+    for device, owner in given.devices:
+        more = [
+            taint
+            for selected, taint in rules
+            if all(not want or want == is_ for want, is_ in zip(selected, device.key, strict=True))
+        ]
+        devices.append((evolve(device, taints=[*device.taints, *more]) if more else device, owner))
+    return evolve(given, devices=tuple(devices))
+
+
+def _device_class(given: KubernetesObject) -> _Class:
+    spec = given.reader.child("spec")
+    return _Class(_selectors(spec, given), spec.text("extendedResourceName"))
+
+
+def _selectors(reader: Reader, given: KubernetesObject) -> tuple[str, ...]:
+    found: list[str] = []
+    for each in reader.children("selectors"):
+        expression = each.child("cel").text("expression")
+        try:
+            read_selector(expression)
+        except ArgumentError as error:
+            message = f"no device is accepted: {error}"
+            given.note(NoticeCode.READ_AS, "selectors.cel.expression", message)
+            expression = _NEVER
+        found.append(expression)
+    return tuple(found)
+
+
+def _results(claim: KubernetesObject, name: str) -> list[DevicePick] | None:
+    """Return the devices that a claim has; None: it is not allocated."""
+    allocation = claim.reader.child("status").optional_child("allocation")
+    if allocation is None:
+        return None
+    picks: list[DevicePick] = []
+    for each in allocation.child("devices").children("results"):
+        driver = each.text("driver")
+        consumed = each.optional_child("consumedCapacity")
+        amounts = None if consumed is None else consumed.amounts(_as_is)
+        picks.append(
+            DevicePick(
+                claim=name,
+                request=each.text("request"),
+                device=(driver, each.text("pool"), each.text("device")),
+                amounts=None
+                if not amounts
+                else {key.removeprefix(f"{driver}/"): value for key, value in amounts.items()},
+                admin=each.truth("adminAccess"),
+            )
+        )
+    return picks
+
+
+# GPUs
+
+
+def _with_shared_gpus(node: NodeInfo, count: int) -> NodeInfo:
+    if node.devices or not 0 < count <= _UNKNOWN_MEMORY:
+        return node
+    memory = whole_number(node.labels.get(_MEMORY_LABEL, "")) or _UNKNOWN_MEMORY
+    gpus = [
+        Device(name=f"gpu-{number}", capacity={_MEMORY: memory}, shared=True)
+        for number in range(count)
+    ]
+    return evolve(node, devices=gpus)
+
+
+def _with_gpu_claim(
+    pod: Pod, gpus: Mapping[str, Sequence[Device]], groups: Mapping[str, set[str]]
+) -> Pod:
+    task = pod.task
+    part = part_asked(pod)
+    if part is None:
+        count = int(task.resreq.get(GPU)) // 1000
+        if not count or is_reservation(pod):
+            return pod
+        request = DeviceRequest(name="gpu", count=count, select=[_OF_GPUS])
+        return _claiming(pod, request, None)
+    amount = Milli(ceil(1000 * part)) if isinstance(part, Fraction) else part
+    request = DeviceRequest(
+        name="gpu", count=number_of_parts(pod), select=[_OF_GPUS], capacity={_MEMORY: amount}
+    )
+    if not (task.node_name and task.status.holds):
+        return _claiming(pod, request, None)
+    there, names = gpus.get(task.node_name, ()), sorted(groups.get(task.node_name, ()))
+    places = [names.index(each) for each in gpu_groups(task.labels)]
+    if len(places) != request.count or any(place >= len(there) for place in places):
+        return _claiming(pod, request, None)
+    picks = [
+        DevicePick(
+            claim="gpus",
+            request="gpu",
+            device=there[place].key,
+            amounts={
+                _MEMORY: amount.of(there[place].capacity[_MEMORY])
+                if isinstance(amount, Milli)
+                else amount
+            },
+        )
+        for place in places
+    ]
+    return _claiming(pod, request, picks)
+
+
+def _claiming(pod: Pod, request: DeviceRequest, picks: Sequence[DevicePick] | None) -> Pod:
+    claim = DeviceClaim(name="gpus", requests=[request])
+    claims = pod.object.reader.reading.shared((*pod.task.claims, claim))
+    if pod.task.claims:
+        picks = None if picks is None or pod.task.devices is None else [*pod.task.devices, *picks]
+    task: TaskInfo = evolve(pod.task, claims=claims, devices=picks)
+    return evolve(pod, task=task)
