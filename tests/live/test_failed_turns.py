@@ -56,17 +56,13 @@ TIERS = [
 
 
 class Counting(VectorisedPlacement):
-    """Counts the questions for the best node, and for room."""
+    """Counts the questions for the best node."""
 
     asked = 0
 
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         Counting.asked += 1
         return super().best(task, fit)
-
-    def room(self, task: TaskState, /, *, below: int) -> Mapping[int, int] | None:
-        Counting.asked += 1
-        return super().room(task, below=below)
 
 
 def cpus(count: float) -> Resource:

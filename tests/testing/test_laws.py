@@ -175,22 +175,6 @@ class ChangesTheBooks(Opened):
         job.min_available += 1
 
 
-class VotesForPartOfAGang(Opened):
-    rejects_below_minimum = True
-
-    def job_ready(self, job: JobState, /) -> bool:
-        return job.ready_count + 1 >= job.min_available
-
-    job_pipelined = job_condition_ready = job_ready
-
-
-class DoesNotVote(Opened):
-    rejects_below_minimum = True
-
-    def job_order_key(self, job: JobState, /) -> int:
-        return 0
-
-
 class ShieldsWhomItGives(Opened):
     def claimant_key(self, claimant: TaskState, /) -> None:
         return None
@@ -245,8 +229,6 @@ BROKEN: list[tuple[type[Opened], str, str]] = [
     (VotesNone, "job_ready", "what its extension point requires"),
     (Raises, "overused", "never raises"),
     (ChangesTheBooks, "open", "calls change nothing"),
-    (VotesForPartOfAGang, "job_ready", "rejects jobs with fewer than min_available"),
-    (DoesNotVote, "job_ready", "rejects jobs with fewer than min_available"),
     (ShieldsWhomItGives, "shielded", "alone and with any others"),
     (ShieldsFewerWhenThereIsLess, "shielded", "while no more is charged"),
 ]

@@ -103,12 +103,6 @@ class ScoresArraysWrongly(Lying):
         return 100.0 * (node.name == "n2")
 
 
-class SeesNoRoom(Lying):
-    def predicates(self) -> Iterable[Predicate]:
-        hints = PredicateHints(room=lambda _task, _node: 0)
-        yield Predicate(check=accepts, reads=Reads.NODE, signature=alike, hints=hints)
-
-
 class SpecialCaseIsNotNothing(Lying):
     def node_scores(self) -> Iterable[NodeScore]:
         yield NodeScore(
@@ -126,16 +120,6 @@ class ArraysCheckLess(Lying):
             reads=Reads.ACCOUNTS,
             signature=lambda _task: None,
             hints=PredicateHints(vectorise=lambda _task: lambda nodes: nodes.tasks <= 2),
-        )
-
-
-class RoomTooMuch(Lying):
-    def predicates(self) -> Iterable[Predicate]:
-        yield Predicate(
-            check=lambda _task, node: NO if len(node.tasks) > 1 else None,
-            reads=Reads.ACCOUNTS,
-            signature=lambda _task: None,
-            hints=PredicateHints(room=lambda _task, _node: 2),
         )
 
 
@@ -206,8 +190,6 @@ class RanksByOthers(Lying):
         (ScoresArraysWrongly, "engine", "node_scores()[0].hints.vectorise"),
         (SpecialCaseIsNotNothing, "engine", "node_scores()[0].hints.specialise"),
         (ArraysCheckLess, "engine", "predicates()[0].hints.vectorise"),
-        (RoomTooMuch, "attempts", "predicates()[0].hints.room"),
-        (SeesNoRoom, "attempts", "predicates()[0].hints.room"),
         (FindsOneNode, "engine", "predicates()[0].hints.node_keys"),
         (HidesTheName, "room", "hints().claimant_key"),
         (ShieldsAll, "room", "hints().shielded"),

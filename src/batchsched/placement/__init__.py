@@ -6,13 +6,13 @@ the plain loop over all nodes (`batchsched.placement.plain_loop`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.state.records import Fit, NodeState, TaskState
 
-__all__ = ["CountsRoom", "Fit", "FollowsNodes", "Placement", "first_of_best"]
+__all__ = ["Fit", "FollowsNodes", "Placement", "first_of_best"]
 
 
 def first_of_best(totals: Sequence[float]) -> int:
@@ -31,18 +31,6 @@ class FollowsNodes(Protocol):
         """Process what is at these slots now; return False if a new engine is needed.
 
         The change log has the slots too.
-        """
-        ...
-
-
-class CountsRoom(Protocol):
-    """An engine that can count how many like tasks fit without placing them."""
-
-    def room(self, task: TaskState, /, *, below: int) -> Mapping[int, int] | None:
-        """Return how many tasks like a given one fit now on the feasible nodes, by slot.
-
-        So many can be placed one after the other, in any order, and then no other one fits now,
-        later or conditionally. None: they are not fewer than `below` together, or it is not known.
         """
         ...
 

@@ -204,11 +204,6 @@ class ArrayRanking:
                 self.is_exact = self._table.is_exact and abs(total) < LARGEST_EXACT
         return self._best
 
-    def slots(self) -> Iterable[int]:
-        """Return the slots of all nodes where a task of the kind fits now, in order."""
-        self._refresh()
-        return map(int, np.flatnonzero(self._totals != _NOWHERE))
-
     def _refresh(self) -> None:
         log = self._table.log
         changed = log[self._read :]

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from batchsched.errors import PluginError, plugin_error
 from batchsched.model.reasons import NodeTally, Unfit, summed_refusals
-from batchsched.model.validation.values import shown
 from batchsched.placement import Fit
 from batchsched.placement.kinds import FewSlots, Kind, Kinds
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
@@ -324,33 +322,6 @@ class IndexedPlacement:
         self._with_choices.keep(kind.number, (changes, tally))
         return tally
 
-    def room(self, task: TaskState, /, *, below: int) -> Mapping[int, int] | None:
-        """Return how many tasks like a given one fit now, by slot; see `CountsRoom`.
-
-        Known only for kinds of which one was placed before, if all their predicates that read more
-        than descriptions have the hint `room`, and without promises and releases.
-        O(below + changes since the last time).
-        """
-        kind = self._kinds.of(task)
-        ranking = self._now.use(kind.number)
-        if ranking is None or not self._table.is_exact or kind.no_choice is not None:
-            return None
-        if any(predicate.hints.room is None for _, predicate in kind.live_predicates):
-            return None
-        self._table.refresh()
-        if self._table.diverging:
-            return None
-        found: dict[int, int] = {}
-        left = below
-        for slot in ranking.slots():
-            room = _room_on(self._nodes[slot], task, kind)
-            if room is None or room >= left:
-                return None
-            if room:
-                found[slot] = room
-                left -= room
-        return found
-
     def nodes_changed(self, slots: Collection[int], /) -> bool:
         """Process added, removed or changed nodes; return False if a new engine is needed.
 
@@ -379,31 +350,3 @@ def array_table() -> type[ArrayTable] | None:
     except ImportError:
         return None
     return ArrayTable
-
-
-def _room_on(node: NodeState, task: TaskState, kind: Kind) -> int | None:
-    """Return how many tasks like a task fit on a node, one after the other; None: any number.
-
-    The node is feasible and the task fits there now, without promises and releases; amounts are
-    whole numbers.
-    """
-    least: int | None = None
-    for wanted, held, idle in zip(task.init_resreq, task.resreq, node.idle, strict=True):
-        if held:
-            count = (idle - wanted) // held + 1
-            least = count if least is None or count < least else least
-    name = ""
-    try:
-        for name, predicate in kind.live_predicates:
-            assert predicate.hints.room is not None
-            most = predicate.hints.room(task, node)
-            if most is not None:
-                if type(most) is not int:
-                    problem = f"expected an integer or None as room, got {shown(most)}"
-                    raise PluginError(name, "predicates", problem)
-                least = most if least is None or most < least else least
-    except PluginError:
-        raise
-    except Exception as error:
-        raise plugin_error(name, "predicates", error) from error
-    return least

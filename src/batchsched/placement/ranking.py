@@ -232,13 +232,6 @@ class Ranking(_Kept):
         self.refresh()
         return self._only_group().score_of
 
-    def slots(self) -> Iterable[int]:
-        """Return the slots of all nodes, in no meaningful order."""
-        self.refresh()
-        if self.kind.normalised:
-            return self._group_of
-        return self._only_group().score_of if self._scan is None else self._scan[0]
-
     def put(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
         """Add nodes, or set their scores."""
         if not self.kind.normalised:
@@ -323,11 +316,6 @@ class KeyedRanking(_Kept):
         """Return the slot of the best node, or None. O(changes since the last time x log nodes)."""
         self.refresh()
         return self._order[0][2] if self._order else None
-
-    def slots(self) -> Iterable[int]:
-        """Return the slots of all nodes, in no meaningful order."""
-        self.refresh()
-        return self._entries
 
     def put(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
         """Add nodes, or set their keys and scores. O(log nodes) each."""

@@ -65,10 +65,6 @@ class RanksNodes(Protocol):
         """Return the slot of the best node, or None."""
         ...
 
-    def slots(self) -> Iterable[int]:
-        """Return the slots of all nodes, in no meaningful order."""
-        ...
-
 
 class Table:
     """The nodes by slot, with their idle amounts by dimension; call `refresh` before reading."""

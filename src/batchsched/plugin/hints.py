@@ -129,13 +129,6 @@ class PredicateHints:
     """With `Reads.CLUSTER`: return watches that report changes of the answers on nodes."""
     node_keys: NodeKeys | None = None
     """With `Reads.DESCRIPTION`: keys of the nodes that may be accepted; see `NodeKeys`."""
-    room: Callable[[TaskState, NodeState], int | None] | None = None
-    """Return how many tasks like a given one `check` accepts on a node, one after the other.
-
-    None: any number. They have equal signatures and requests, and each is placed before the next
-    is asked for. With `Reads.ACCOUNTS` or `Reads.NODE`; only for nodes that `check` accepts.
-    If all such predicates have it, gangs that lack room are recognised without placing a part.
-    """
     vectorise: Callable[[TaskState], Callable[[NodeArrays], Numbers]] | None = None
     """Return a check of many nodes at once for one task, true for accepted nodes.
 

@@ -51,7 +51,6 @@ class _Gang:
     _view: SessionView
     _evicts_whole_jobs: bool
     votes_on_jobs_alone = True
-    rejects_below_minimum = True
 
     def resume(self, _changes: Changes, /) -> bool:
         return True  # it has no state

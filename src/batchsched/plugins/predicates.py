@@ -107,7 +107,6 @@ class _Predicates:
                 curable=True,
                 hints=PredicateHints(
                     specialise=lambda _task: _below_task_limit,
-                    room=_left_to_limit,
                     vectorise=lambda _task: lambda nodes: nodes.tasks < nodes.max_tasks,
                 ),
             )
@@ -205,11 +204,6 @@ def _task_limit(_task: TaskState, node: NodeState) -> Unfit | None:
 def _below_task_limit(node: NodeState) -> Unfit | None:
     limit = node.info.max_tasks
     return _TOO_MANY_TASKS if limit is not None and len(node.tasks) >= limit else None
-
-
-def _left_to_limit(_task: TaskState, node: NodeState) -> int | None:
-    limit = node.info.max_tasks
-    return None if limit is None else limit - len(node.tasks)
 
 
 def _conditions(_task: TaskState, node: NodeState) -> Unfit | None:

@@ -37,7 +37,7 @@ from batchsched.session.candidates import (
     try_in,
     whole_cluster,
 )
-from batchsched.session.known_failures import FailedTurns, foreseen_failure
+from batchsched.session.known_failures import FailedTurns
 from batchsched.session.limits import (
     may_take,
     may_take_task,
@@ -49,7 +49,6 @@ from batchsched.session.outlook import accepting_nodes
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, tasks_to_place
 from batchsched.session.victims import EvictionScope
-from batchsched.state.doors import Door
 from batchsched.state.groups import Counting, GroupState
 from batchsched.state.needs import Need, Stage, TasksByGroup, TasksInOrder
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -316,16 +315,10 @@ class Attempts:
 
     _failed_turns: FailedTurns | None = field(init=False)
     """The attempts that are known to fail again, if they are recorded and the nodes decide."""
-    _counts_room: bool = field(init=False)
-    """Whether it may be known that too few of the tasks fit."""
 
     def __attrs_post_init__(self) -> None:
         session = self.session
-        is_plain = Door.ATTEMPTS in session.plain
         self._failed_turns = session.state.failed_turns if self.depends_on_nodes_alone else None
-        self._counts_room = (
-            self.depends_on_nodes_alone and session.state.knows_lack_of_room and not is_plain
-        )
 
     def serve(
         self,
@@ -441,8 +434,6 @@ class Attempts:
             return self._goals_by_group(job, left)
         if self.asks_queue and not may_take(session, job, left, need=turn.offered):
             return ()
-        if self._counts_room and self._lacks_room(job, left):
-            return ()
         if not self.substitutes:
             self._pass_over(job, left)
         return self._goals_in_order(job, left)
@@ -521,20 +512,6 @@ class Attempts:
         return by_size if by_size != in_order else []
 
     # Attempts that are known to fail
-
-    def _lacks_room(self, job: JobState, left: TasksInOrder) -> bool:
-        """Return whether too few of a job's tasks would fit; record what the attempt would then."""
-        session = self.session
-        limits_queues = session.plugins.limits_queues
-        failure = foreseen_failure(job, left, session.placement, limits_queues=limits_queues)
-        if failure is None:
-            return False
-        for task in failure.failed:
-            session.record_failure(task)
-        session.reports.rolled_back.update((task.uid, task) for task in failure.undone)
-        if self._failed_turns is not None:
-            self._remember(job, list(left), failure.undone, failure.failed, failure.slots)
-        return True
 
     def _remember(
         self,

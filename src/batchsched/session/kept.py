@@ -100,15 +100,6 @@ class PolicyState:
         self.to_admit: Iterable[JobState] = ledger.jobs.values()
         """The jobs whose admission is to be decided."""
 
-    @property
-    def knows_lack_of_room(self) -> bool:
-        """Whether it may be known that too few tasks of a job fit.
-
-        Turns that leave a job below its minimum are rolled back then, and the engine counts how
-        many like tasks fit.
-        """
-        return self._counts_room and self.plugins.reject_below_minimum
-
     def _make_engine(self) -> Placement:
         plugins = self.plugins
         ledger = self.ledger
@@ -145,7 +136,6 @@ class PolicyState:
         )
         # To check protocols would cost as much as the other checks of a small cycle together.
         self._follows_nodes = callable(getattr(engine, "nodes_changed", None))  # `FollowsNodes`
-        self._counts_room = callable(getattr(engine, "room", None))  # `CountsRoom`
         return engine
 
     def _engine_follows(self) -> bool:

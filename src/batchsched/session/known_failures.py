@@ -1,9 +1,5 @@
 """Attempts that are known to fail, so that they need not be made: only their records are.
 
-An attempt *lacks room* if its tasks are alike and the engine knows that too few of them fit: then
-it is known which would be placed, and for which no node would be found. In a crowded cluster most
-gangs that wait are such.
-
 An attempt *fails again* on a living cluster if nothing that decided it has changed since it
 failed. A turn of `allocate` tries a job's tasks in order on the present nodes, and whether it
 fails depends on the job and on the nodes where its tasks fit. So it need not be repeated while the
@@ -17,66 +13,14 @@ turns are not recorded, and are tried again.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import cast
 
 from attrs import define, frozen
 
-from batchsched.model.cluster import TaskStatus
-from batchsched.placement import CountsRoom, Placement
-from batchsched.state.groups import Counting
+from batchsched.placement import Placement
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.needs import Need
 from batchsched.state.records import Fit, JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, fits
-
-
-@frozen
-class ForeseenFailure:
-    """A turn that would be rolled back."""
-
-    undone: Sequence[TaskState]
-    """The tasks that would be placed first."""
-    failed: Sequence[TaskState]
-    """The tasks for which no node would be found then."""
-    slots: Collection[int]
-    """The slots of the nodes on which tasks would be placed."""
-
-
-def foreseen_failure(
-    job: JobState, tasks: Collection[TaskState], engine: Placement, *, limits_queues: bool
-) -> ForeseenFailure | None:
-    """Return how an attempt would fail that places tasks in order; None: it may not, or is unknown.
-
-    O(tasks). The attempt must depend on jobs and nodes alone, and its job's queue must accept what
-    the job lacks.
-
-    Args:
-        job: a job without groups.
-        tasks: its tasks to place, in task order.
-        engine: the engine, which counts how many like tasks fit (`CountsRoom`).
-        limits_queues: whether the queue may refuse some of the tasks.
-
-    """
-    lacks = job.lacks(Counting.RESERVED)
-    if not 1 < lacks <= len(tasks) or job.count(TaskStatus.RESERVED):
-        return None
-    if len(tasks) > lacks and limits_queues:
-        # What the queue says of the others depends on what is placed by then.
-        return None
-    first = next(iter(tasks))
-    room = cast("CountsRoom", engine).room(first, below=lacks)
-    if room is None:
-        return None
-    in_order = list(tasks)
-    kind = engine.kind(first)
-    if kind is None or not all(
-        task.resreq == first.resreq and engine.kind(task) == kind for task in in_order
-    ):
-        return None
-    placed = sum(room.values())
-    # It goes on as long as the rest could make up the minimum.
-    tried = placed + len(tasks) - lacks + 1
-    return ForeseenFailure(in_order[:placed], in_order[placed:tried], room.keys())
 
 
 @frozen

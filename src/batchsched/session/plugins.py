@@ -46,8 +46,9 @@ PRIORITY = "priority"
 ItemT = TypeVar("ItemT")
 
 
-_READINESS = frozenset({"job_ready", "job_pipelined", "job_condition_ready"})
-_VOTES = _READINESS | {"on_allocate", "on_deallocate"}
+_VOTES = frozenset(
+    {"job_ready", "job_pipelined", "job_condition_ready", "on_allocate", "on_deallocate"}
+)
 
 
 # What holds whatever plugins say
@@ -240,16 +241,6 @@ class PluginSet:
             getattr(opened.object, "votes_on_jobs_alone", False) is True for opened in voting
         )
         """Whether all votes depend on the job alone; see `Resumes`."""
-        of_readiness = [each for each in voting if not _READINESS.isdisjoint(each.points)]
-        first = min([opened.tier for opened in of_readiness], default=0)
-        self.reject_below_minimum = self.vote_on_jobs_alone and any(
-            # The vote of the first tier decides, and a rejection decides that.
-            opened.tier == first
-            and opened.points >= _READINESS
-            and getattr(opened.object, "rejects_below_minimum", False) is True
-            for opened in of_readiness
-        )
-        """Whether no job is ready, pipelined or conditionally ready below its minimum."""
         # Queues
         self.limits_queues = bool(has("allocatable"))
         """Whether any plugin limits what queues may allocate."""

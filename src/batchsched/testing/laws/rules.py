@@ -7,9 +7,8 @@ from itertools import islice, pairwise
 from typing import cast
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.plugin.extension_points import Verdict, Vote
+from batchsched.plugin.extension_points import Verdict
 from batchsched.plugin.node_functions import NodeScore, Reads
-from batchsched.state.groups import Counting
 from batchsched.state.records import Fit, NodeState, TaskState
 from batchsched.testing.laws.asking import (
     ANSWERS,
@@ -388,42 +387,6 @@ def check_choices(trial: Trial, moves: Sequence[Move]) -> None:
                 trial.fail("choose", law, f"{about}, and, when that was kept, {again!r}")
 
 
-_VOTES = ("job_ready", "job_pipelined", "job_condition_ready")
-
-
-def check_minimum(trial: Trial, moves: Sequence[Move]) -> None:
-    """With `rejects_below_minimum`, all three votes reject a job below its minimum."""
-    if getattr(trial.opened, "rejects_below_minimum", False) is not True:
-        return
-    with trial.session.statement() as statement:
-        _check_votes(trial)
-        for drawn in moves:
-            if move(trial, statement, drawn) is not None:
-                _check_votes(trial)
-
-
-def _check_votes(trial: Trial) -> None:
-    law = "with rejects_below_minimum it rejects jobs with fewer than min_available tasks placed"
-    for point in _VOTES:
-        vote = trial.function(point)
-        for job in trial.session.jobs.values():
-            placed = job.counted[Counting.HOPED]
-            if (
-                job.groups is not None
-                or placed >= job.min_available
-                or job.count(TaskStatus.RESERVED)
-            ):
-                continue
-            if vote is None:
-                trial.fail(point, law, "it has no such vote")
-            answer = vote(job)
-            if answer is not False and answer is not Vote.REJECT:
-                seen = (
-                    f"for job {job.uid!r}, with {placed} of {job.min_available}, it is {answer!r}"
-                )
-                trial.fail(point, law, seen)
-
-
 CHECKS: Sequence[Callable[[Trial, Sequence[Move]], None]] = (
     # First, before other checks change the session and roll back.
     check_discard,
@@ -433,7 +396,6 @@ CHECKS: Sequence[Callable[[Trial, Sequence[Move]], None]] = (
     check_normalise,
     check_turns,
     check_choices,
-    check_minimum,
     check_scope,
 )
 """What is checked once answers are known to be stable, in this order."""
