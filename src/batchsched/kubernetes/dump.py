@@ -253,8 +253,12 @@ class ObjectsReader:
     several_pools: bool = False
     kai_names: dict[str, str] = field(factory=dict[str, str])
     """The names in the snapshot of KAI's queues whose names were taken."""
-    changes: list[tuple[float, str]] | None = None
-    """When each object has changed last, and its path, the latest first; None: nobody asked."""
+    changes: list[tuple[float, KubernetesObject]] = field(
+        factory=list[tuple[float, KubernetesObject]]
+    )
+    """When each object has changed last, as far as it says."""
+    is_sorted: bool = False
+    """Whether the latest changes come first."""
     assumed_queues: list[str] = field(factory=list[str])
     """The queues in which Kueue has admitted jobs, and which are not there."""
 
@@ -265,9 +269,10 @@ class ObjectsReader:
         reading, objects = self.reading, self.objects
         for of_kind in objects.by_kind.values():
             for given in of_kind:
-                given.creation_time()
+                changed = given.creation_time()
                 if given.kind != "Node":
-                    _condition_times(given)
+                    changed = max(changed, _condition_times(given))
+                self.changes.append((changed, given))
         node_objects = objects.of("", "Node")
         nodes = [read_node(node) for node in node_objects]
         if self.submits:
@@ -909,12 +914,25 @@ class ObjectsReader:
             or any(map(_is_submitted, draft.own))
         ):
             return None
-        if self.changes is None:
-            every = (given for of_kind in self.objects.by_kind.values() for given in of_kind)
-            self.changes = sorted(((_changed(one), one.reader.path) for one in every), reverse=True)
-        own = {given.reader.path for given in self._objects_of(draft)}
-        others = (time for time, path in self.changes if path not in own)
-        return said if said.time > next(others, 0.0) else None
+        own: set[str] | None = None
+        for time, given in self._latest_changes():
+            if time < said.time:
+                break
+            if own is None:
+                own = {each.reader.path for each in self._objects_of(draft)}
+            if given.reader.path not in own:
+                return None
+        return said
+
+    def _latest_changes(self) -> Sequence[tuple[float, KubernetesObject]]:
+        """Return when each object has changed last, the latest first; sorted once."""
+        if not self.is_sorted:
+            for position, (time, given) in enumerate(self.changes):
+                if given.kind == "Node":
+                    self.changes[position] = max(time, _condition_times(given)), given
+            self.changes.sort(key=lambda change: -change[0])
+            self.is_sorted = True
+        return self.changes
 
     def _objects_of(self, draft: JobDraft) -> Iterator[KubernetesObject]:
         yield from draft.objects
@@ -973,19 +991,6 @@ class ObjectsReader:
             yield "admission is decided here: what Volcano and Kueue have not admitted may start"
 
 
-def _changed(given: KubernetesObject) -> float:
-    """Return when an object has changed last, as far as it says."""
-    status = look_up(given.reader.content, "status")
-    found = [given.creation_time()]
-    for key in ("conditions", "schedulingConditions"):
-        for condition in mappings_in(look_up(status, key)):
-            try:
-                found.append(given.reader.reading.seconds(look_up(condition, "lastTransitionTime")))
-            except ValueError:
-                continue  # only a text that is told
-    return max(found)
-
-
 def _is_submitted(given: KubernetesObject) -> bool:
     annotations = look_up(given.metadata.content, "annotations")
     return is_mapping(annotations) and SUBMITTED in annotations
@@ -995,9 +1000,9 @@ def _local_queue(job: KubernetesObject) -> str:
     return job.metadata.text_map("labels").get(QUEUE_LABEL, "")
 
 
-def _condition_times(given: KubernetesObject) -> None:
-    """Let the times of an object's conditions count as lower bounds of the present."""
-    status = look_up(given.reader.content, "status")
+def _condition_times(given: KubernetesObject) -> float:
+    """Return the latest change of an object's conditions, a lower bound of the present; or 0.0."""
+    status, newest = look_up(given.reader.content, "status"), 0.0
     for key in ("conditions", "schedulingConditions"):
         for condition in mappings_in(look_up(status, key)):
             time = look_up(condition, "lastTransitionTime")
@@ -1006,8 +1011,10 @@ def _condition_times(given: KubernetesObject) -> None:
                     seconds = given.reader.reading.seconds(time)
                 except ValueError:
                     continue  # only a text that is told
+                newest = max(newest, seconds)
                 latest = given.reader.reading.latest
                 given.reader.reading.latest = seconds if latest is None else max(latest, seconds)
+    return newest
 
 
 def _renamed_kai_queue(given: KubernetesObject, names: Mapping[str, str]) -> KubernetesObject:
