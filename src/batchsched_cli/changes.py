@@ -224,7 +224,7 @@ class ReadChanges:
     def _end(self, text: str, _: Sequence[str]) -> Iterator[Change]:
         try:
             job = self.snapshot.job(self._question.job(text))
-        except UnknownNameError:
+        except (UnknownNameError, UsageError):
             # Pods of no job hold room too.
             pods = [p for p in self.snapshot.other_tasks if text in (p.uid, p.name, p.full_name)]
             if len(pods) != 1:

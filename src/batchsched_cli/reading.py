@@ -134,7 +134,7 @@ class Question:
         self._configuration: Configuration | None = None
         self._result: CycleResult | None = None
         self._left_out: dict[str, str] = {}
-        """The schedulers of the pods that wait and are no jobs, by names."""
+        """The schedulers of the pods that are no jobs, by names."""
 
     def asked(self, function: Callable[[Question], Answer]) -> Answer:
         """Return the answer of a command.
@@ -185,16 +185,18 @@ class Question:
     def _note_what_is_not_there(self, dump: Dump) -> None:
         """Note the pods that wait and are no jobs, and a namespace without jobs."""
         tasks = {(task.namespace, task.name) for job in dump.snapshot.jobs for task in job.tasks}
+        counts = Counter[str]()
         for pod in self.objects():
             if pod.get("kind") != "Pod":
                 continue
             about, wants, state = (_part(pod, key) for key in ("metadata", "spec", "status"))
             namespace, name = str(about.get("namespace") or "default"), str(about.get("name"))
             waits = state.get("phase", "Pending") == "Pending" and not wants.get("nodeName")
-            if waits and "deletionTimestamp" not in about and (namespace, name) not in tasks:
+            if "deletionTimestamp" not in about and (namespace, name) not in tasks:
                 scheduler = str(wants.get("schedulerName") or "default-scheduler")
                 self._left_out[name] = self._left_out[f"{namespace}/{name}"] = scheduler
-        counts = Counter(each for name, each in self._left_out.items() if "/" in name)
+                counts[scheduler] += waits
+        counts = +counts  # without those of which none waits
         for scheduler, count in sorted(counts.items()):
             pods = "1 pod that waits is" if count == 1 else f"{count} pods that wait are"
             self.notes.append(f"{pods} left out: {_TAKES.format(scheduler)}")
@@ -290,7 +292,7 @@ class Question:
         except UnknownNameError:
             if name not in self._left_out:
                 raise
-        raise UsageError(f"pod {name} is left out: {_TAKES.format(self._left_out[name])}")
+        raise UsageError(f"pod {name} is no job here: {_TAKES.format(self._left_out[name])}")
 
     def _admission(self) -> Literal["theirs", "ours"]:
         return "ours" if self.arguments.text("--admission") == "ours" else "theirs"

@@ -359,7 +359,7 @@ def test_pods_that_wait_and_are_no_jobs_are_told_with_what_takes_them():
     assert "2 pods that wait are left out: scheduler default-scheduler places no jobs" in ended.err
     ended = run("why", "web-a", given=objects)
     assert ended.status == 2
-    assert "pod web-a is left out" in ended.err
+    assert "pod web-a is no job here: scheduler" in ended.err
     taken = run("jobs", "--scheduler", "default-scheduler", given=objects)
     assert taken.lines[0] == "0 jobs wait, 2 start now, 1 runs."
     assert "left out" not in taken.err

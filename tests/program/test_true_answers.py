@@ -433,6 +433,8 @@ def test_pods_that_only_occupy_can_be_ended_and_are_advised():
         ended = run("what-if", f"end {name}", given=objects)
         assert ended.lines[0].startswith("1 task of 1 job starts that wait")
     assert run("what-if", "end wep", given=objects).status == 2
+    asked = run("why", "web", given=objects)
+    assert "--scheduler default-scheduler takes its pods as jobs" in asked.err
 
 
 def test_guarantees_of_others_are_told_where_they_keep_a_queue_out():
