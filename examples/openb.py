@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from attrs import asdict, frozen
 
@@ -133,11 +133,24 @@ def everyday(resource: Resource) -> dict[str, float]:
     return {name: resource.get(name) / UNITS[name][1] for name in DIMENSIONS}
 
 
+def _told(content: object) -> object:
+    """Return content without what plugins would have chosen for tasks, if none did."""
+    if isinstance(content, list):
+        return [_told(each) for each in cast("list[object]", content)]
+    if isinstance(content, dict):
+        fields = cast("dict[str, object]", content).items()
+        return {name: told for name, told in fields if told or name not in CHOSEN}
+    return content
+
+
+CHOSEN = ("choices", "devices")
+
+
 def digest_of(result: CycleResult) -> str:
     """Return the SHA-256 of all decisions, in the order in which they were made."""
     content = result.to_dict()
     kinds = ("binds", "evictions", "pipelined", "conditional", "reserved", "dropped_reservations")
-    decisions = {kind: content[kind] for kind in kinds}
+    decisions = {kind: _told(content[kind]) for kind in kinds}
     return hashlib.sha256(json.dumps(decisions, sort_keys=True).encode()).hexdigest()
 
 

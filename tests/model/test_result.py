@@ -45,6 +45,7 @@ LACKS_CPU_AS_DICT = {
     "queue": "",
     "excess": None,
     "beyond_deserved": None,
+    "no_domain": None,
     "devices": None,
 }
 TALLY = NodeTally(total=5, available=0, unfit={LACKS_CPU: 5})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable
 
-from attrs import frozen
+from attrs import evolve, frozen
+from hypothesis import strategies as st
 
 from batchsched import (
     Arguments,
@@ -124,7 +125,33 @@ def registry() -> Registry:
 
 
 LABELS = {"slots": ["any", "odd"], "block": ["a", "b"], "one-block": ["yes"]}
-SNAPSHOTS = snapshots(labels=LABELS, max_nodes=3, max_tasks=3)
+
+
+def in_blocks(snapshot: Snapshot) -> Snapshot:
+    """Put nodes in two blocks in turn, and let all jobs keep to one of them."""
+    return evolve(
+        snapshot,
+        nodes=[
+            evolve(node, labels={**node.labels, "block": "ab"[place % 2]})
+            for place, node in enumerate(snapshot.nodes)
+        ],
+        jobs=[evolve(job, labels={**job.labels, "one-block": ""}) for job in snapshot.jobs],
+    )
+
+
+_RUNNING = snapshots(
+    labels=LABELS,
+    min_nodes=2,
+    max_nodes=4,
+    min_jobs=3,
+    max_tasks=3,
+    promises=False,
+    reservations=False,
+    constraints=False,
+    affinity=False,
+    always=["running", "gangs"],
+)
+SNAPSHOTS = st.one_of(snapshots(labels=LABELS, max_nodes=3, max_tasks=3), _RUNNING.map(in_blocks))
 CONFIGS = configs(
     extra_plugins=[
         PluginOption(name="slots", arguments={"count": 2}),
