@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from attrs import evolve
+
 from batchsched import (
     ActionOption,
     CycleResult,
@@ -371,3 +373,13 @@ def test_a_lost_task_returns_to_the_rack_of_its_segment_or_waits() -> None:
     for free, where in (((2, 9), {"n1": 1}), ((1, 9), {})):
         lost = job("j", tasks("t", 4, on=on), request, 4)
         assert counts(cycle(in_racks(*free), [lost])) == where
+
+
+def test_unlike_tasks_follow_their_segment_too() -> None:
+    request = segments((3, "rack"), preferred="rack")
+    first, second, third = tasks("t", 3, on={0: "n1"})
+    large = evolve(second, resreq=gpus(2))
+    result = cycle(in_racks(1, 3), [job("j", [first, large, third], request, 1)])
+    assert placed(result) == {}
+    roomy = cycle(in_racks(4, 3), [job("j", [first, large, third], request, 1)])
+    assert counts(roomy) == {"n1": 2}

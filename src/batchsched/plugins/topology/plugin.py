@@ -599,9 +599,17 @@ class _Domains:
                 yield from assign(some, chosen, depth + 1)
 
         zero = self._view.dimensions.zero
-        parts = list(assign(self._numbered(need), area, 0))
-        if None not in parts:
-            yield from (part for part in parts if part is not None)
+        fixed = self._homes_of_segments(need, wanted) if need.home else {}
+        if fixed is None or not all(each.slots <= area.slots for each in fixed):
+            return
+        begun = {task.uid for tasks in fixed.values() for task in tasks}
+        free = [task for task in self._numbered(need) if task.uid not in begun]
+        parts = [Part(tuple(tasks), each) for each, tasks in fixed.items()]
+        for part in assign(free, area, 0) if free else ():
+            if part is None:
+                return
+            parts.append(part)
+        yield from parts
 
     # Evictions
 
