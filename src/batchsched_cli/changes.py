@@ -22,11 +22,13 @@ from batchsched import (
     Snapshot,
     TaskInfo,
     TaskStatus,
+    TopologyRequest,
     UnknownNameError,
     what_if,
 )
 from batchsched.kubernetes import JobFacts, parse_quantity
 from batchsched.live import (
+    NO_LIMIT,
     Cluster,
     Event,
     JobArrived,
@@ -35,6 +37,7 @@ from batchsched.live import (
     NodeAdded,
     NodeChanged,
     NodeRemoved,
+    NoLimit,
     QueueAdded,
     QueueChanged,
     TaskGone,
@@ -64,7 +67,8 @@ CHANGES = {
 }
 """The changes by their first word, with what follows it."""
 QUEUE_FIELDS = "limit.RESOURCE, deserved.RESOURCE, guarantee.RESOURCE, weight, priority, state"
-JOB_FIELDS = "priority, min, queue"
+JOB_FIELDS = "priority, min, queue, required, preferred"
+_JOB_FIELDS = tuple(JOB_FIELDS.split(", "))
 _NONE = "none"
 _MOST_NODES = 10_000
 _MOST_DIGITS = 15
@@ -256,8 +260,8 @@ class ReadChanges:
         values: dict[str, str] = {}
         for field in fields:
             key, _, value = field.partition("=")
-            if key not in ("priority", "min", "queue"):
-                hint = did_you_mean(key, ("priority", "min", "queue"))
+            if key not in _JOB_FIELDS:
+                hint = did_you_mean(key, _JOB_FIELDS)
                 raise UsageError(f"job {name}: no field is called {key}{hint}; {JOB_FIELDS}")
             values[key] = value
         yield JobChanged(
@@ -265,6 +269,31 @@ class ReadChanges:
             priority=_whole(f"job {name} priority", values.get("priority")),
             min_available=_whole(f"job {name} min", values.get("min")),
             queue=self._queue_named(values["queue"]).name if "queue" in values else None,
+            topology=self._request(uid, values),
+        )
+
+    def _request(self, uid: str, values: Mapping[str, str]) -> TopologyRequest | NoLimit | None:
+        """Return what a job asks of a topology with other levels; None: nothing is said of it."""
+        if "required" not in values and "preferred" not in values:
+            return None
+        before = self.snapshot.job(uid).topology or TopologyRequest()
+        levels: list[str | None] = []
+        for name, level in (("required", before.required), ("preferred", before.preferred)):
+            given = values.get(name)
+            levels.append(level if given is None else None if given == _NONE else given)
+        required, preferred = levels
+        if required is preferred is None and not before.segments:
+            return NO_LIMIT
+        topology = before.topology or next(
+            (
+                each.name
+                for each in self.snapshot.topologies
+                if (required or preferred) in each.levels
+            ),
+            None,
+        )
+        return TopologyRequest(
+            topology, required=required, preferred=preferred, segments=before.segments
         )
 
     def _release(self, text: str, _: Sequence[str]) -> Iterator[Change]:

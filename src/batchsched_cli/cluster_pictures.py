@@ -429,6 +429,7 @@ def nodes(question: Question) -> Answer:
     if gangs:
         title = "Largest gangs that would fit now, by amounts alone"
         below = [Section(title, tuple(map(_gang_text, gangs)))]
+    below += _topologies(snapshot, drawn)
     if len(drawn) > (_MOST_DRAWN if is_page else _DETAILED) or (
         is_long and not is_page and not shows_all
     ):
@@ -459,6 +460,41 @@ def nodes(question: Question) -> Answer:
         for group, members in groups.items()
     ]
     return Answer(0, (sentence, *pictures, Picture("", (), legend), *below), data)
+
+
+def _topologies(snapshot: Snapshot, drawn: Sequence[_Drawn]) -> Iterator[Section]:
+    """Yield the domains of each topology, with what is free in each. O(levels x nodes)."""
+    for topology in snapshot.topologies:
+        lines: list[str] = []
+
+        def add(depth: int, name: str, members: Sequence[_Drawn], lines: list[str] = lines) -> None:
+            dimension = Counter(each.dimension for each in members if each.total).most_common(1)
+            for resource, _ in dimension:
+                of_it = [each for each in members if each.dimension == resource]
+                free = number_text(resource, sum(each.free for each in of_it))
+                total = amount_text(resource, sum(each.total for each in of_it))
+                lines.append(f"{'  ' * depth}{name}: {free} of {total} free")
+
+        def divide(depth: int, members: Sequence[_Drawn], levels: Sequence[str]) -> None:
+            if not levels:
+                return
+            values: dict[str, list[_Drawn]] = {}
+            for each in members:
+                if levels[0] in each.node.labels:
+                    values.setdefault(each.node.labels[levels[0]], []).append(each)
+            for value, some in sorted(values.items()):
+                if len(some) > 1 or len(levels) > 1 or len(members) == 1:
+                    add(depth, f"{levels[0].rpartition('/')[2]} {value}", some)
+                    divide(depth + 1, some, levels[1:])
+
+        if topology.domains:
+            for domain in topology.domains:
+                members = [each for each in drawn if each.node.name in domain.nodes]
+                add(0, f"{domain.level} {domain.name}", members)
+        else:
+            divide(0, drawn, topology.levels)
+        if 0 < len(lines) <= _DETAILED:
+            yield Section(f"Domains of {topology.name}", tuple(lines))
 
 
 def _largest_gangs(snapshot: Snapshot) -> Iterator[tuple[Resource, int, int]]:

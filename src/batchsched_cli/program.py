@@ -81,7 +81,7 @@ Changes, applied in order:
   cordon NODE               it takes no more tasks; uncordon: it does again
   queue NAME FIELD=VALUE... such as limit.gpu=80 (none: no limit), weight=2,
                             deserved.cpu=64, guarantee.memory=1Ti, state=closed
-  job NAME FIELD=VALUE...   such as priority=9, min=2, queue=NAME
+  job NAME FIELD=VALUE...   such as priority=9, min=2, queue=NAME, required=rack
   release JOB               what holds it is gone, and its queue is open
   submit FILE               its manifests (Job, JobSet, LeaderWorkerSet, PodGroup,
                             RayCluster, ...): what `why` would say of them

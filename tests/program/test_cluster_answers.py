@@ -650,3 +650,26 @@ def test_why_tells_of_racks_in_which_the_room_is_in_pieces():
 def test_without_topologies_the_usual_configuration_is_as_it_was():
     plain = run("why", "train", given=[*in_racks(2)[1:], *kai_gang("train", 9, 8)])
     assert "nodeorder, topology" not in " ".join(plain.out.split())
+
+
+def test_nodes_tell_what_is_free_in_each_block_and_rack():
+    objects = [*in_racks(2), *kai_gang("train", 8, 2, requiredTopologyLevel="rack")]
+    lines = run("nodes", given=objects).lines
+    begin = lines.index("Domains of net")
+    assert lines[begin + 1 : begin + 5] == [
+        "  block b: 30 of 48 GPUs free",
+        "    rack r0: 10 of 16 GPUs free",
+        "    rack r1: 10 of 16 GPUs free",
+        "    rack r2: 10 of 16 GPUs free",
+    ]
+
+
+def test_what_if_a_job_asks_for_a_wider_level():
+    objects = [*in_racks(2), *kai_gang("train", 8, 2, requiredTopologyLevel="rack")]
+    ended = run("what-if", "job train required=block", given=objects)
+    assert ended.lines[0].startswith("8 tasks of 1 job start that wait now")
+    assert "job team/train: topology block required instead of rack required" in ended.out
+    anywhere = run("what-if", "job train required=none preferred=none", given=objects)
+    assert "topology none instead of rack required" in anywhere.out
+    wrong = run("what-if", "job train required=row", given=objects)
+    assert "there is no level 'row' in this topology" in wrong.err
