@@ -29,7 +29,7 @@ from batchsched import (
     TopologyRequest,
 )
 from batchsched.live import Cluster
-from batchsched.testing import check_cycle
+from batchsched.testing import check_cycle, snapshots
 
 GPU = "nvidia.com/gpu"
 LEVELS = ("block", "rack")
@@ -339,3 +339,18 @@ def test_domains_that_overlap_are_tried_as_listed() -> None:
     )
     result = Scheduler(CONFIG).schedule(world)
     assert sorted(bind.node_name for bind in result.binds) == ["n1", "n2"]
+
+
+@settings(max_examples=40)
+@given(snapshots(topologies=True, always=["topologies"], max_nodes=5))
+def test_drawn_clusters_with_racks_keep_all_invariants_and_are_decided_the_same_plainly(
+    world: Snapshot,
+) -> None:
+    actions = [ActionOption(name=name) for name in ("allocate", "backfill", "preempt", "reclaim")]
+    config = evolve(CONFIG, actions=actions)
+    result = Scheduler(config).schedule(world)
+    check_cycle(world, result, config)
+    plainly = Scheduler(config, plain=True).schedule(world)
+    assert (plainly.binds, plainly.evictions) == (result.binds, result.evictions)
+    living = Scheduler(config).attach(Cluster(world)).schedule()
+    assert (living.binds, living.evictions) == (result.binds, result.evictions)

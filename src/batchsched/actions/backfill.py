@@ -19,7 +19,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
-from batchsched.session.candidates import may_go_anywhere, sets_in_turn
+from batchsched.session.candidates import may_go_anywhere, sets_in_turn, try_in
 from batchsched.session.limits import may_take_task
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turns, has_task_to_place, is_starving
@@ -88,7 +88,7 @@ def _place_in_sets(session: Session, task: TaskState) -> None:
     need = need_of_tasks(task.job, (task,))
     for trial in sets_in_turn(session, need, (), (Stage.NOW,)):
         with session.statement(is_trial=True, within=trial.nodes) as statement:
-            if place(session, statement, task, NOW):
+            if try_in(session, statement, trial, lambda on, one, _: place(session, on, one, NOW)):
                 statement.commit()
                 return
     session.record_failure(task)

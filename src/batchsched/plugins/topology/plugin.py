@@ -405,10 +405,8 @@ class _Domains:
         if has is None:
             has = total_of([node.allocatable for node in area.nodes], self._view.dimensions.zero)
             self._has[area] = has
-        free, request = self._view.free(area), need.tasks[0].init_resreq
-        shares = (
-            (has[d] - free[d]) / has[d] for d, asked in enumerate(request) if asked and has[d]
-        )
+        free = self._view.free(area)
+        shares = ((has[d] - free[d]) / has[d] for d in need.dimensions if has[d])
         return max(shares, default=0.0)
 
     def _groups_as_segments(self, need: Need, wanted: _Wanted) -> Sequence[tuple[int, int]]:

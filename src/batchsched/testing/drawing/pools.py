@@ -308,6 +308,7 @@ class Switches(JobSwitches, total=False):
     crowded: bool
     trees: bool
     holds: bool
+    topologies: bool
 
 
 @frozen(kw_only=True)
@@ -339,6 +340,7 @@ class Features:
     trees: bool = True
     groups: bool = True
     holds: bool = False
+    topologies: bool = False
 
 
 def now_of(features: Features) -> float:

@@ -18,6 +18,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from batchsched.model.cluster import JobInfo, TaskInfo
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.topology import Topology
 from batchsched.model.validation.values import shown
 from batchsched.testing.drawing.arguments import Asked, several
 from batchsched.testing.drawing.jobs import (
@@ -48,6 +49,7 @@ from batchsched.testing.drawing.parts import (
 )
 from batchsched.testing.drawing.pools import Features, Switches, now_of, numbered
 from batchsched.testing.drawing.queues import QueueDraft, at_limits, build_queues, leaves
+from batchsched.testing.drawing.topologies import in_racks
 
 SnapshotDraft = tuple[
     list[NodeDraft], list[QueueDraft], list[ShapeDraft], list[JobDraft], list[TaskDraft]
@@ -97,11 +99,15 @@ def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
         nodes = [shrunk(node, draft) for node, draft in zip(nodes, node_drafts, strict=True)]
         if features.other_tasks and features.running:
             others += stranded(before, nodes)
+    topologies: Sequence[Topology] = ()
+    if features.topologies:
+        nodes, jobs, topologies = in_racks(nodes, node_drafts, jobs, job_drafts)
     return Snapshot(
         nodes=nodes,
         queues=queues,
         jobs=jobs,
         other_tasks=others,
+        topologies=topologies,
         now=now_of(features),
     )
 
@@ -183,6 +189,8 @@ def snapshots(
     - `trees`: queues may be a tree, with what the plugin capacity reads of them; jobs are in its
       leaves. A quarter of the examples use it.
     - `holds`: jobs and tasks may be held, and queues not reclaimable. It is off by default.
+    - `topologies`: nodes may be in blocks and racks, and jobs and groups may ask to be in one. It
+      is off by default.
     - `groups`: jobs may have groups of tasks, and maxima. A quarter of the examples use it, and
       none without `gangs`.
 
