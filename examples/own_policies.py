@@ -78,7 +78,11 @@ class ShortFirst(Policy):
         """Return whether a job belongs into the first queue."""
         return (job.requested or self.short) <= self.short
 
-    def order(self, job: WaitingJob, now: float) -> bool:  # noqa: ARG002
+    def order(  # pyright: ignore[reportIncompatibleVariableOverride] - a function, bound here
+        self,
+        job: WaitingJob,
+        now: float,  # noqa: ARG002
+    ) -> bool:
         """Return the key of a job: short ones first, then by arrival."""
         return not self.is_short(job)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -330,6 +330,33 @@ def test_failures_are_drawn_for_each_node() -> None:
     with pytest.raises(SimulationError) as caught:
         failures(["n0"], mtbf=0, repair=-1, until=5, seed=1)
     assert len(caught.value.faults) == 2
+
+
+class Asks(Policy):
+    def __init__(self, ask: Callable[[View], object]) -> None:
+        self._ask = ask
+
+    def decide(self, view: View, /) -> Iterable[Decision]:
+        self._ask(view)
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda view: view.take(1, (("zz", 1),)), "job 1 was placed on 'zz', which is no node"),
+        (lambda view: view.give(1, 5), "job 1 was given 5; expected pairs of a node"),
+        (lambda view: view.profile().take(1, 9, (("pool", 0),)), "job 1 was given 0 tasks on pool"),
+        (lambda view: view.profile().place(1, 0), "at 1 s: asked for places at 0 s"),
+        (lambda view: view.place(7), "expected a job that has arrived, got 7"),
+    ],
+)
+def test_places_that_are_none_are_told_to_who_asks(
+    ask: Callable[[View], object], said: str
+) -> None:
+    jobs = [Job(id=1, submit=1, run=1, processors=1)]
+    with pytest.raises(PolicyError, match=said):
+        simulate(Workload(jobs).on(nodes=1), Asks(ask))
 
 
 def test_warm_up_and_cool_down_cut_time() -> None:

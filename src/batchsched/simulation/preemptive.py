@@ -288,9 +288,6 @@ class _Placer:
         self._order = policy.ranking(facts)
         self._now = 0.0
 
-    def _size(self, each: JobId) -> int:
-        return self._known[each].processors
-
     def _remaining(self, each: JobId) -> float:
         job = self._known[each]
         if isinstance(job, WaitingJob):

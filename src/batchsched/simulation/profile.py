@@ -8,7 +8,7 @@ from itertools import accumulate, compress, pairwise
 from math import inf, nextafter
 
 from batchsched.simulation.books import Kind, NodeBook, Pairs, Shape, Vector
-from batchsched.simulation.checks import JobId
+from batchsched.simulation.checks import JobId, PolicyError
 from batchsched.simulation.state import AnyJob, Job, SimulationState
 from batchsched.simulation.tasks import CPU
 
@@ -151,7 +151,12 @@ class Profile:
         Args:
             job: The job, or its id.
             start: The time; None: now.
+
+        Raises:
+            PolicyError: The time has passed.
         """
+        if start is not None and start < self._now:
+            raise PolicyError(f"{self._who}, at {self._now:,} s: asked for places at {start:,} s")
         found = self._place(self._state.job_of(job), self._now if start is None else start)
         return None if found is None else self._state.pairs(found)
 

@@ -582,7 +582,11 @@ class SimulationState:
         """Return node, kind and number of the tasks that pairs of a node and a number mean.
 
         Jobs of processors may hold more, such as the rest of a whole node.
+
+        Raises:
+            PolicyError: They are no places, name unknown nodes, or give too many tasks.
         """
+        pairs = self._checked(job, pairs, who)
         named, shape = self.books.named, job.shape
         if len(shape.runs) == 1 and not shape.source:
             only = shape.runs[0][0]
@@ -614,10 +618,23 @@ class SimulationState:
         given: object = places
         if type(given) is not tuple and is_mapping(given):
             return self._of_mapping(job, cast("Mapping[str, str]", given), who)
+        pairs = self._checked(job, cast("Pairs", places), who)
+        if not pairs:
+            raise self.error(who, job, "was given no task")
+        counts: dict[tuple[int, int], int] = {}
+        total = 0
+        for index, kind, some in self.counted(job, pairs, who):
+            counts[index, kind] = counts.get((index, kind), 0) + some
+            total += some
+        tasks = min(total, job.shape.most)
+        return Holding(counts, pairs, tasks, enough=total >= job.shape.need)
+
+    def _checked(self, job: Job, places: Pairs, who: str) -> Pairs:
+        named = self.books.named
         listed: list[tuple[str, int]] = []
         try:
-            for node, count in cast("Pairs", places):
-                if node not in self.books.named:
+            for node, count in places:
+                if node not in named:
                     raise self.error(who, job, f"was placed on {shown(node)}, which is no node")
                 if type(count) is not int or count < 1:
                     raise self.error(who, job, f"was given {shown(count)} tasks on {node}")
@@ -627,16 +644,7 @@ class SimulationState:
                 raise
             message = f"was given {shown(places)}; expected pairs of a node and a number of tasks"
             raise self.error(who, job, message) from cause
-        if not listed:
-            raise self.error(who, job, "was given no task")
-        pairs = tuple(listed)
-        counts: dict[tuple[int, int], int] = {}
-        total = 0
-        for index, kind, some in self.counted(job, pairs, who):
-            counts[index, kind] = counts.get((index, kind), 0) + some
-            total += some
-        tasks = min(total, job.shape.most)
-        return Holding(counts, pairs, tasks, enough=total >= job.shape.need)
+        return tuple(listed)
 
     def _of_mapping(self, job: Job, places: Mapping[str, str], who: str) -> Holding:
         uids = self.uids_of(job)
