@@ -46,6 +46,7 @@ LACKS_CPU_AS_DICT = {
     "excess": None,
     "beyond_deserved": None,
     "no_domain": None,
+    "no_domain": None,
     "devices": None,
 }
 TALLY = NodeTally(total=5, available=0, unfit={LACKS_CPU: 5})

@@ -220,9 +220,9 @@ class Run(Record):
             SimulationError: It cannot be read, was written by a newer version, or is invalid; all
                 faults at once.
 
-        >>> from batchsched.simulation import Easy, Job
+        >>> from batchsched.simulation import Fcfs, Job
         >>> workload = Workload([Job(id=1, submit=0, run=60, processors=2)])
-        >>> run = simulate(workload.on(nodes=4), Easy())
+        >>> run = simulate(workload.on(nodes=4), Fcfs())
         >>> again = Run.from_dict(run.to_dict())
         >>> again.jobs == run.jobs, str(again) == str(run)
         (True, True)
