@@ -46,7 +46,6 @@ LACKS_CPU_AS_DICT = {
     "excess": None,
     "beyond_deserved": None,
     "no_domain": None,
-    "no_domain": None,
     "devices": None,
 }
 TALLY = NodeTally(total=5, available=0, unfit={LACKS_CPU: 5})

@@ -55,9 +55,9 @@ def check_plugin(
     job or queue; keys of tasks are constant. Predicates and scores respect their declared scope
     (`Reads`) and agree with their `signature`; `normalise` depends only on its arguments. Verdicts
     agree with `claimant_key` (and then read only the permitted accounts) and `shielded`. After a
-    statement is discarded, every answer is as before. No state leaks from cycle to cycle: neither
-    answers nor results depend on earlier cycles. The other hints, and state that is kept on purpose
-    (`resume`), are for `check_plain`.
+    statement is discarded, every answer but that key is as before. No state leaks from cycle to
+    cycle: neither answers nor results depend on earlier cycles. The other hints, and state that is
+    kept on purpose (`resume`), are for `check_plain`.
 
     The examples are the same in every run.
 

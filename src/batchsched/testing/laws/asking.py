@@ -157,6 +157,7 @@ class Question:
 
 
 Answers = dict[Question, object]
+KEY_OF_CLAIMANTS = "claimant_key"
 
 
 def first_change(
@@ -381,7 +382,7 @@ def _of_victims(trial: Trial) -> Iterator[_Asked]:
 
 def key_question(claimant: str) -> Question:
     """Return the question for a claimant's `claimant_key`."""
-    return Question("claimant_key", f"task {claimant!r}", task=claimant)
+    return Question(KEY_OF_CLAIMANTS, f"task {claimant!r}", task=claimant)
 
 
 def _check_order(trial: Trial, answers: Answers) -> None:
