@@ -118,7 +118,6 @@ def expect_a_recounts_answers(session: Session, index: PodAffinityIndex) -> None
             refusal = profile.refusal(of.info.labels)
             assert (refusal is None) is (not reasons), (task, of)
             assert refusal is None or refusal in reasons, (task, of)
-            assert not reasons or profile.can_refuse
             assert profile.raw_score(of.info.labels) == attraction(session, task.info, of)
 
 

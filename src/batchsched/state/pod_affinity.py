@@ -438,11 +438,6 @@ class AffinityProfile:
         self.promised: list[DomainCount] = []
         """The counts of required anti-affinity that a promise to such a task increases by one."""
 
-    @property
-    def can_refuse(self) -> bool:
-        """Whether affinity can make a node reject such a task."""
-        return bool(self.required or self.repelled or self.repelling)
-
     def refusal(self, labels: Mapping[str, str]) -> UnfitReason | None:
         """Return why a node with these labels cannot accept such a task now, or None.
 
