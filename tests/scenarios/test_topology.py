@@ -34,6 +34,7 @@ from batchsched import (
     TopologyRequest,
 )
 from batchsched.live import Cluster
+from batchsched.plugin.arguments import ArgumentValue
 
 GPU = "nvidia.com/gpu"
 RACKS = Topology("net", ["rack"])
@@ -94,7 +95,7 @@ def job(
     )
 
 
-def config(*actions: str, **topology: object) -> SchedulerConfig:
+def config(*actions: str, **topology: ArgumentValue) -> SchedulerConfig:
     plugins = [PluginOption(name=name) for name in ("priority", "gang", "predicates", "nodeorder")]
     plugins.append(PluginOption(name="topology", arguments=topology))
     return SchedulerConfig(
@@ -283,7 +284,7 @@ def test_13_groups_of_one_size_are_placed_in_one_outer_trial() -> None:
     result = cycle(nodes, [wanted], Topology("net", ["block", "rack"]))
     assert set(counts(result).values()) == {10}
     assert {name[0] for name in counts(result)} == {"A"}
-    of_group = {}
+    of_group: dict[str, set[str]] = {}
     for uid, where in placed(result).items():
         of_group.setdefault(uid[:3], set()).add(where)
     assert all(len(where) == 1 for where in of_group.values())

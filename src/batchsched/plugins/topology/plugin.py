@@ -325,7 +325,7 @@ class _Domains:
     ) -> Iterator[NodeSet]:
         """Yield domains that hold all tasks, each with how they are split over it."""
         tasks = self._numbered(need)
-        fixed = self._homes_of_segments(need, wanted) if need.home and wanted.segments else {}
+        fixed = self._homes_of_segments(need, wanted)
         if fixed is None:
             return
         for area, there in fixed.items():
@@ -447,6 +447,8 @@ class _Domains:
         self, need: Need, wanted: _Wanted
     ) -> Mapping[Area, Sequence[TaskState]] | None:
         """Return the tasks whose segments have begun, by where these are; None: in no one place."""
+        if not (need.home and wanted.segments):
+            return {}
         numbers = self._numbers(need)
         fixed: dict[Area, list[TaskState]] = {}
         for task in self._numbered(need):
@@ -597,7 +599,7 @@ class _Domains:
                 yield from assign(some, chosen, depth + 1)
 
         zero = self._view.dimensions.zero
-        fixed = self._homes_of_segments(need, wanted) if need.home else {}
+        fixed = self._homes_of_segments(need, wanted)
         if fixed is None or not all(each.slots <= area.slots for each in fixed):
             return
         begun = {task.uid for tasks in fixed.values() for task in tasks}
