@@ -127,3 +127,9 @@ def test_an_error_shows_the_first_twenty_faults_and_has_all() -> None:
     with pytest.raises(SnapshotError) as exact:
         Snapshot(queues=wrong[:20])
     assert len(str(exact.value).splitlines()) == 20
+
+
+def test_a_name_is_compared_with_those_without_their_namespaces() -> None:
+    jobs = [JobInfo(name=name, namespace="team", queue="q") for name in ("adam", "eve")]
+    with pytest.raises(UnknownNameError, match="did you mean 'team/adam'"):
+        Snapshot(queues=[Queue(name="q")], jobs=jobs).job("ada")

@@ -20,7 +20,7 @@ from batchsched.model.devices import (
 )
 from batchsched.model.immutable import kept_in_order, kept_tuple
 from batchsched.model.serialisation import Format, JsonValue
-from batchsched.model.texts import did_you_mean, html_table
+from batchsched.model.texts import did_you_mean, html_table, similar_name
 from batchsched.model.topology import Topology
 from batchsched.model.validation.snapshot import snapshot_faults
 from batchsched.model.validation.values import is_text, shown
@@ -64,8 +64,9 @@ _MOST_COMPARED = 10_000
 
 def _meant(name: str, known: Iterable[str]) -> str:
     """Return the question whether the name without its namespace was given, or a similar one."""
-    whole = [each for each in known if each.rpartition("/")[2] == name]
-    return f"did you mean {whole[0]!r}?" if whole else did_you_mean(name, known)
+    whole = {each.rpartition("/")[2]: each for each in reversed(list(known))}
+    similar = name if name in whole else similar_name(name, whole)
+    return did_you_mean(name, known) if similar is None else f"did you mean {whole[similar]!r}?"
 
 
 def _nodes(items: Iterable[NodeInfo], /) -> tuple[NodeInfo, ...]:
