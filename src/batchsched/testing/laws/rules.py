@@ -117,7 +117,7 @@ def _check_scope_of(
     if changed is not None:
         question, seen = changed
         laws = {
-            Kind.JOB_KEY: "a job's key depends on the job, and those with which it shares it",
+            Kind.JOB_KEY: "a job's key depends on nothing but the job, and what it shares",
             Kind.QUEUE_KEY: "a queue's key depends on nothing but the queue",
             Kind.TASK_KEY: "a task's key stays the same during a cycle",
         }
