@@ -167,6 +167,8 @@ class DeviceBooks:
         """Whether all is computed anew each time."""
         self.order: Order = "listed"
         self.tries = TRIES
+        self.has_unknown = False
+        """Whether any task holds devices that nobody named: they are found anew in each cycle."""
         self.is_read = False
         """Whether a plugin chooses devices: without one, claims are not looked at."""
         self._ranks: Ranks | None = None
@@ -211,7 +213,16 @@ class DeviceBooks:
             found |= each
 
     def resume(self) -> None:
-        """Go on with the next cycle. What is kept of nodes is forgotten if the log was cleared."""
+        """Go on with the next cycle. What is kept of nodes is forgotten if the log was cleared.
+
+        Devices that nobody named are found anew; nodes where they are others count as changed.
+        """
+        if self.has_unknown:
+            before = self._assumed
+            self.begin()
+            for uid, (node, _) in [*before.items(), *self._assumed.items()]:
+                if before.get(uid) != self._assumed.get(uid):
+                    self._ledger.log.nodes.append(node.slot)
         if self._read_up_to > len(self._ledger.log.nodes):
             self._of_slot.clear()
             self._read_up_to = len(self._ledger.log.nodes)
@@ -234,6 +245,7 @@ class DeviceBooks:
         O(devices), and a search for each such task.
         """
         self._forget()
+        self.has_unknown = any(map(is_unknown, self._ledger.claiming.values()))
         order, self.order = self.order, "tight"
         for uid, task in sorted(self._ledger.claiming.items()):
             if is_unknown(task) and task.node is not None:

@@ -10,6 +10,7 @@
 
 from batchsched.testing.code import as_code, print_examples_as_code
 from batchsched.testing.drawing.configs import configs
+from batchsched.testing.drawing.devices import with_devices
 from batchsched.testing.drawing.parts import jobs, nodes, queues, resources, tasks
 from batchsched.testing.drawing.queues import queue_trees
 from batchsched.testing.drawing.snapshots import snapshots
@@ -59,6 +60,7 @@ __all__ = [
     "resources",
     "snapshots",
     "tasks",
+    "with_devices",
     "without_times",
 ]
 

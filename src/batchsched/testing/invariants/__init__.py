@@ -44,6 +44,7 @@ INVARIANTS: Sequence[Invariant] = (
     decisions.decisions,
     nodes.capacity,
     nodes.starts,
+    nodes.devices,
     placements.placements,
     gangs.gangs,
     domains.domains,

@@ -11,7 +11,7 @@ from attrs import evolve
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
 from batchsched.model.result import CycleResult
-from batchsched.model.snapshot import Snapshot
+from batchsched.model.snapshot import Snapshot, common_of
 from batchsched.scheduler import Scheduler
 from batchsched.testing.invariants.cycle import PLACED, WAITING, Cycle
 from batchsched.testing.invariants.invariant import invariant
@@ -172,6 +172,7 @@ def permuted(snapshot: Snapshot) -> Snapshot:
         other_tasks=[_task(task) for task in reversed(snapshot.other_tasks)],
         topologies=tuple(reversed(snapshot.topologies)),
         now=snapshot.now,
+        **common_of(snapshot),
     )
 
 
