@@ -395,6 +395,9 @@ class _Drawn(NamedTuple):
     """What is promised or reserved."""
     trouble: str
     """Why it is out of service; empty if it is not."""
+    devices: Mapping[str, Mapping[str, str]]
+    """Its devices by name, and who has them, by UID of the job: all, or a part, as text. Empty:
+    it is of nobody known who has which."""
 
     @property
     def used(self) -> float:
@@ -443,6 +446,10 @@ def nodes(question: Question) -> Answer:
     letters = dict(zip(ranked, _LETTERS, strict=False))
     legend = {letter: shown.name(uid) for uid, letter in letters.items()}
     cells = {each.node.name: _cells(each, letters) for each in drawn}
+    for each in drawn:
+        if each.devices:
+            lines = tuple(_device_text(name, of, letters) for name, of in each.devices.items())
+            below.append(Section(f"Devices of {each.node.name}", lines))
     seen = set("".join(cells.values()))
     meanings = {
         _OTHER_JOBS: "other jobs",
@@ -568,7 +575,26 @@ def _drawn(snapshot: Snapshot, shown: ShownJobs, label: str) -> Iterator[_Drawn]
             held=held,
             kept=min(kept, max(total - sum(held.values()), 0)),
             trouble=_trouble(node),
+            devices=_devices(node, holders),
         )
+
+
+def _devices(node: NodeInfo, holders: Iterable[tuple[str, TaskInfo]]) -> dict[str, dict[str, str]]:
+    there = {device.key: device for device in node.devices}
+    devices: dict[str, dict[str, str]] = {device.name: {} for device in node.devices}
+    is_known = False
+    for uid, task in holders:
+        for pick in task.devices or ():
+            device = there.get(pick.device)
+            if device is not None and not pick.admin:
+                is_known = True
+                parts = [
+                    f"{amount:,} of {device.capacity[name]:,}"
+                    for name, amount in (pick.amounts or {}).items()
+                    if amount < device.capacity.get(name, 0)
+                ]
+                devices[device.name][uid] = ", ".join(parts) or "all"
+    return devices if is_known else {}
 
 
 def _tasks(snapshot: Snapshot) -> Iterator[tuple[str, TaskInfo]]:
@@ -638,6 +664,15 @@ def _cells(each: _Drawn, letters: Mapping[str, str]) -> str:
     return drawn + (_OUT if each.trouble else _FREE) * (count - len(drawn))
 
 
+def _device_text(name: str, holders: Mapping[str, str], letters: Mapping[str, str]) -> str:
+    """Return a device and who has it, or which part of it, by the letters of the picture."""
+    parts = [
+        f"{letters.get(uid, _OTHER_JOBS) if uid else _OTHER_PODS} has {part}"
+        for uid, part in holders.items()
+    ]
+    return f"{name}: {'; '.join(parts) or 'free'}"
+
+
 def _beside(each: _Drawn) -> str:
     used = number_text(each.dimension, each.used)
     text = f"{used} of {amount_text(each.dimension, each.total)} used"
@@ -654,6 +689,7 @@ def _node_data(each: _Drawn) -> dict[str, object]:
         "promised": each.kept,
         "out_of_service": each.trouble,
         "held": dict(sorted(each.held.items())),
+        "devices": {name: dict(of) for name, of in each.devices.items()},
     }
 
 

@@ -474,6 +474,22 @@ def test_nodes_out_of_service_and_promised_room_do_not_look_free():
     assert [line.split()[1] for line in ended.lines[1:3]] == ["[xxxx]", "[xxxx]"]
 
 
+def test_devices_are_told_one_by_one_with_their_parts():
+    labels = {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.memory": "80"}
+    objects = [dumps.node("n1", "16", 2, labels=labels)]
+    for name, part in (("a", "0.5"), ("b", "0.25")):
+        pod = dumps.pod(name, "1", on="n1", schedulerName="kai-scheduler")
+        pod["metadata"]["annotations"] = {"gpu-fraction": part}
+        pod["metadata"]["labels"] = {"runai-gpu-group": "x"}
+        objects.append(pod)
+    ended = run("nodes", given=objects)
+    at = ended.lines.index("Devices of n1")
+    assert [line.strip() for line in ended.lines[at + 1 : at + 3]] == [
+        "gpu-0: A has 40 of 80; B has 20 of 80",
+        "gpu-1: free",
+    ]
+
+
 def test_nodes_are_grouped_by_the_topology_label_with_the_fewest_values():
     nodes = [
         dumps.node(
