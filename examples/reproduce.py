@@ -818,7 +818,7 @@ def openb_snapshot(folder: Path, pods: str, seed: int) -> Snapshot:
         openb_task(row) for row in csv.DictReader(lines_of(folder, f"openb_pod_list_{pods}.csv"))
     ]
     tasks.sort(key=lambda task: task.name)
-    order = json.loads("".join(lines_of(folder, f"orders/{pods}.json")))[str(seed)]
+    order: list[int] = json.loads("".join(lines_of(folder, f"orders/{pods}.json")))[str(seed)]
     jobs = [
         JobInfo(
             name=f"{place:05}",

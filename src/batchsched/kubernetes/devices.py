@@ -15,7 +15,7 @@ from attrs import define, evolve, field, frozen
 
 from batchsched.errors import ArgumentError, QuantityError
 from batchsched.kubernetes.dump_objects import RESOURCE, DumpObjects
-from batchsched.kubernetes.objects import KubernetesObject, Reader, whole_number
+from batchsched.kubernetes.objects import KubernetesObject, Reader, is_sequence, whole_number
 from batchsched.kubernetes.pods import Pod, node_term, tolerations_of
 from batchsched.kubernetes.shared_gpus import (
     GPU,
@@ -106,8 +106,8 @@ class DevicesRead:
     held: list[DevicePick] = field(factory=list[DevicePick])
     unread: set[str] = field(factory=set[str])
     """The pods of which a claim was not given, by UID: they are taken not to have it."""
-    _objects: DumpObjects = field(factory=lambda: DumpObjects({}))
-    _classes: dict[str, _Class] = field(factory=dict[str, _Class])
+    objects: DumpObjects = field(factory=lambda: DumpObjects({}))
+    classes: dict[str, _Class] = field(factory=dict[str, _Class])
     _taken: set[str] = field(factory=set[str])
     """The claims that are some pod's."""
 
@@ -187,13 +187,13 @@ class DevicesRead:
         offered = {name for node in self.nodes for name in node.allocatable.scalars}
         of_class = {
             each.resource: name
-            for name, each in sorted(self._classes.items(), reverse=True)
+            for name, each in sorted(self.classes.items(), reverse=True)
             if each.resource and each.resource not in offered
         }
         readers = self._readers(pods)
         found = [self._with_claims(pod, readers, of_class) for pod in pods]
         found = self._with_gpus(found)
-        for claim in self._objects.of(RESOURCE, "ResourceClaim"):
+        for claim in self.objects.of(RESOURCE, "ResourceClaim"):
             if claim.full_name not in self._taken:
                 self.held += _results(claim, claim.full_name) or ()
         self._offer_resources()
@@ -203,7 +203,7 @@ class DevicesRead:
         """Return the UID of the first pod for which each claim is reserved, by the claim's name."""
         uids = {pod.object.full_name: pod.task.uid for pod in pods}
         readers: dict[str, str] = {}
-        for claim in self._objects.of(RESOURCE, "ResourceClaim"):
+        for claim in self.objects.of(RESOURCE, "ResourceClaim"):
             for each in claim.reader.child("status").children("reservedFor"):
                 uid = uids.get(f"{claim.namespace}/{each.text('name')}")
                 if uid is not None and each.text("resource") == "pods":
@@ -224,8 +224,8 @@ class DevicesRead:
         for entry in pod.object.reader.child("spec").children("resourceClaims"):
             name = entry.text("name", required=True)
             claim_name = entry.text("resourceClaimName") or generated.get(name, "")
-            claim = self._objects.named(RESOURCE, "ResourceClaim", pod.object.namespace, claim_name)
-            template = self._objects.named(
+            claim = self.objects.named(RESOURCE, "ResourceClaim", pod.object.namespace, claim_name)
+            template = self.objects.named(
                 RESOURCE,
                 "ResourceClaimTemplate",
                 pod.object.namespace,
@@ -257,11 +257,11 @@ class DevicesRead:
                 request = DeviceRequest(
                     name="devices",
                     count=ceil(amount / 1000),
-                    select=self._classes[class_name].selectors,
+                    select=self.classes[class_name].selectors,
                 )
                 claims.append(DeviceClaim(name=resource, requests=[request]))
                 name = status.child("extendedResourceClaimStatus").text("resourceClaimName")
-                claim = self._objects.named(RESOURCE, "ResourceClaim", pod.object.namespace, name)
+                claim = self.objects.named(RESOURCE, "ResourceClaim", pod.object.namespace, name)
                 results = None if claim is None else _results(claim, resource)
                 if claim is not None and results is not None:
                     self._taken.add(claim.full_name)
@@ -300,7 +300,7 @@ class DevicesRead:
             requests.append(DeviceRequest(name=called, alternatives=read) if one_of else read[0])
             most: dict[str, int] = {}
             for reader, request in zip(readers, read, strict=True):
-                of_class = self._classes.get(reader.text("deviceClassName"))
+                of_class = self.classes.get(reader.text("deviceClassName"))
                 if of_class is not None and of_class.resource and not request.admin:
                     amount = self._amount_of(of_class, request)
                     most[of_class.resource] = max(most.get(of_class.resource, 0), amount)
@@ -317,7 +317,7 @@ class DevicesRead:
 
     def _request(self, reader: Reader, name: str, given: KubernetesObject) -> DeviceRequest:
         class_name = reader.text("deviceClassName")
-        known = self._classes.get(class_name)
+        known = self.classes.get(class_name)
         selectors: tuple[str, ...] = ()
         if known is not None:
             selectors = known.selectors
@@ -364,7 +364,7 @@ class DevicesRead:
 
     def _offer_resources(self) -> None:
         """Add the extended resources of classes to what nodes have."""
-        classes = [each for _, each in sorted(self._classes.items()) if each.resource]
+        classes = [each for _, each in sorted(self.classes.items()) if each.resource]
         for place, node in enumerate(self.nodes):
             there = [
                 *node.devices,
@@ -543,7 +543,7 @@ def _attribute(reader: Reader) -> Attribute | None:
             if found is None:
                 continue
             values: object = found if is_list else [found]
-            if not isinstance(values, (list, tuple)):
+            if not is_sequence(values):
                 reader.fault(f".{kind}{key}", "expected a list")
                 return None
             read = [_value(reader, kind + key, each) for each in values]
@@ -573,7 +573,7 @@ def _policy(reader: Reader | None) -> CapacityPolicy | None:
     values = reader.get("validValues")
     amounts = [
         amount
-        for each in (values if isinstance(values, (list, tuple)) else ())
+        for each in (values if is_sequence(values) else ())
         if (amount := _amount(Reader({"value": each}, reader.reading, "", reader), "value"))
         is not None
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from operator import attrgetter
-from typing import Protocol, TypedDict, cast
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast
 
 from attrs import field, frozen
 
@@ -34,6 +34,9 @@ from batchsched.model.immutable import (
 )
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.topology import TopologyRequest
+
+if TYPE_CHECKING:
+    from batchsched.model.result import Bind, Promise
 
 
 class TaskStatus(Enum):
@@ -481,18 +484,8 @@ DEVICES = "devices"
 """The plugin whose choices are the field `devices`, in place of an entry of `choices`."""
 
 
-class HasChoices(Protocol):
-    """A task, or a decision on one."""
-
-    @property
-    def choices(self) -> Mapping[str, Hashable]:
-        """The choices of plugins, but for devices."""
-        ...
-
-    @property
-    def devices(self) -> tuple[DevicePick, ...] | None:
-        """The devices that were chosen."""
-        ...
+HasChoices: TypeAlias = "TaskInfo | Bind | Promise"
+"""A task, or a decision on one."""
 
 
 class ChoiceFields(TypedDict):
