@@ -25,6 +25,7 @@ from batchsched import (
     TaintEffect,
     TaskInfo,
     TaskStatus,
+    explain,
     next_snapshot,
 )
 from batchsched.devices import (
@@ -349,3 +350,14 @@ def test_who_is_evicted_for_devices_is_enough_and_none_could_be_spared() -> None
     [numa] = {int(each.task_uid[1]) // 2 for each in result.evictions}
     assert len(result.evictions) == 2
     assert promised(result) == {"t": [f"g{2 * numa}", f"g{2 * numa + 1}"]}
+
+
+def test_explain_counts_nodes_without_free_devices_among_those_that_do_not_fit() -> None:
+    nodes = [node(G0, name="m"), node(G0, name="n")]
+    holder = task("x", gpu(), devices=[pick("g0")])
+    taken = evolve(holder, uid="y", name="y", node_name="m")
+    snapshot = cluster(nodes, job("x", holder, taken), job("w", task("t", gpu())))
+    result = decide(snapshot, config())
+    text = str(explain(snapshot, result, "default/w", config=config()))
+    assert "task t fits on 0 of 2 nodes now" in text
+    assert "2 of 2 nodes have no free device for request gpu: 2 taken" in text

@@ -15,7 +15,7 @@ from attrs import frozen
 from batchsched.causes import UnfitReason, agreeing
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.constraints import Operator, untolerated
-from batchsched.model.reasons import Unfit
+from batchsched.model.reasons import Unfit, summed_refusals
 from batchsched.model.resources import EPSILON, Amount, Resource
 from batchsched.model.result import CycleResult
 from batchsched.placement import Fit
@@ -67,7 +67,7 @@ class NodeFit:
     refusals: tuple[Unfit, ...]
     """All reasons of plugins; empty if they accept it."""
     lacking: tuple[Unfit, ...]
-    """The resources of which too little is free."""
+    """The resources of which too little is free, or why a plugin has no choice for it there."""
     is_near: bool
     """Whether it could take the task if others left it."""
 
@@ -98,6 +98,11 @@ def fits_of(session: Session, task: TaskState) -> list[NodeFit]:
         if node.is_closed and not task.is_best_effort:
             refusals.append(CLOSED)
         lacking = evaluator.lacking(task.init_resreq, node)
+        if not refusals and not lacking:
+            no_choice = session.no_choice(task, node, Fit.NOW)
+            if no_choice is not None:
+                lacking = (no_choice,)
+                is_near = is_near and no_choice.reason is not UnfitReason.NO_DEVICE
         found.append(NodeFit(node, tuple(refusals), lacking, is_near))
     return found
 
@@ -130,17 +135,20 @@ def placed_of(
 # What keeps it from all nodes, in words
 
 
-def counted(fits: Iterable[NodeFit], task: TaskInfo) -> Mapping[str, int]:
+def counted(found: Iterable[NodeFit], task: TaskInfo) -> Mapping[str, int]:
     """Return by what nodes do not take a task, and how many of them; the most frequent first.
 
     A node counts under each of its reasons. Labels and taints are told by name.
     """
     counts: Counter[str] = Counter()
-    for fit in fits:
+    node_fits = list(found)
+    choices = Counter(each for fit in node_fits for each in fit.lacking if each.devices is not None)
+    counts.update({each.words: count for each, count in summed_refusals(choices).items()})
+    for fit in node_fits:
         texts: dict[str, None] = {}
         for unfit in fit.refusals:
             texts.update(dict.fromkeys(_texts(unfit, fit.node, task)))
-        texts.update(dict.fromkeys(unfit.words for unfit in fit.lacking))
+        texts.update(dict.fromkeys(u.words for u in fit.lacking if u.devices is None))
         counts.update(texts.keys())
     return dict(sorted(counts.items(), key=lambda part: (-part[1], part[0])))
 
