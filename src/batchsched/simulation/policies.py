@@ -123,12 +123,14 @@ def why_not_fast(
     if machine is not None and machine.infos:
         yield "it knows processors alone, not nodes"
     for name in ("info", "speed"):
-        if any(value is not None for value in workload.column(name)):
+        if workload.has_column(name):
             yield f"it knows no {name} of jobs"
-    checkpoints = [settings.checkpoint, policy.checkpoint, *workload.column("checkpoint")]
+    checkpoints: list[object] = [settings.checkpoint, policy.checkpoint]
+    if workload.has_column("checkpoint"):
+        checkpoints += workload.column("checkpoint")
     if any(isinstance(each, Checkpoint) and each.has_costs for each in checkpoints):
         yield "it knows no costs"
-    if any(isinstance(after, tuple) for after in workload.after):
+    if workload.has_dependencies and any(isinstance(each, tuple) for each in workload.after):
         yield "it knows no conditions but the end of one other job"
     if settings.incidents or settings.reservations:
         yield "it knows no incidents and no reservations"

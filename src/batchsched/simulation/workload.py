@@ -572,7 +572,11 @@ class Workload:
     @property
     def has_dependencies(self) -> bool:
         """Whether any job depends on another."""
-        return "after" in self._columns
+        return self.has_column("after")
+
+    def has_column(self, name: str) -> bool:
+        """Return whether any job has a value in a column. O(1)."""
+        return name in self._columns
 
     @property
     def think(self) -> tuple[float, ...]:
