@@ -241,7 +241,7 @@ def troubled(seed: int) -> Snapshot:
     ]
     nodes = [evolve(one, labels={"name": one.name}) for one in snapshot.nodes]
     for number, one in enumerate(nodes):
-        there = one.plugins.allocatable
+        there = one.allocatable
         if random.random() < 0.15:
             nodes[number] = evolve(one, allocatable=evolve(there, scalars={}))
         elif random.random() < 0.15:
