@@ -284,7 +284,7 @@ class HoldKind(Enum):
     )
     """A check of its admission has not passed."""
     DEPENDENCIES = (
-        *("Dependencies", JobStatus.DEPENDS, "what it depends on cannot be told"),
+        *("Dependencies", JobStatus.DEPENDS, "what it depends on cannot be read"),
         *("its annotation {} cannot be followed", "its annotation {}can be followed"),
     )
     """What it depends on cannot be read, or depends on it in turn."""

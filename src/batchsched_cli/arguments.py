@@ -90,7 +90,7 @@ OPTIONS = (
     ),
     Option("--config", "CONFIG", "a configuration or ConfigMap, or a preset by name", "-c"),
     Option("--namespace", "NAME", "the namespace that names and tables mean", "-n"),
-    Option("--now", "TIME", "the present time, RFC 3339; else the latest that the dump tells"),
+    Option("--now", "TIME", "the present time, RFC 3339; else the latest in the dump"),
     Option("--scheduler", "NAME", "a further batch scheduler that pods name", repeats=True),
     Option(
         "--admission",
@@ -108,7 +108,7 @@ OPTIONS = (
         choices=("auto", "always", "never"),
     ),
     Option("--all", "", "show all, however many lines there are"),
-    Option("--verbose", "", "tell all notes on what was read otherwise or not at all"),
+    Option("--verbose", "", "show all notes on what was changed or left out in reading"),
     Option("--help", "", "show the help", "-h"),
     Option("--version", "", "show the version"),
 )
@@ -225,7 +225,7 @@ def program_help(commands: Mapping[str, Command]) -> str:
     lines += _listed((f"{each.name} {each.arguments}", each.help) for each in commands.values())
     lines += ["", "options of all commands:", *_listed(map(_option_line, OPTIONS)), ""]
     lines += [
-        "`batchsched COMMAND --help` tells what a command takes and what its exit status says.",
+        "`batchsched COMMAND --help` shows what a command takes and what its exit status means.",
         "A dump of a cluster:",
         *(f"  {line}" for line in _KUBECTL),
     ]

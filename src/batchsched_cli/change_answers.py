@@ -100,7 +100,7 @@ def compare_answer(question: Question) -> Answer:
     snapshot = question.dump().snapshot
     before, after = map(question.configuration_of, question.arguments.positional)
     for each in (before, after):
-        question.note_all(each.config.notices, f"of {each.name}")
+        question.note_all(each.config.notices, each.name)
     found = compare(before.config, after.config, snapshot)
     blocks = (*blocks_of(found.sections()), _configurations(before, after))
     data = {**found.to_dict(), "configurations": [before.text, after.text]}

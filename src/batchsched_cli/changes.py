@@ -399,7 +399,7 @@ class ReadChanges:
 
     def _config(self, name: str, _: Sequence[str]) -> Iterator[Change]:
         found = self._question.configuration_of(name)
-        self._question.note_all(found.config.notices, f"of {name}")
+        self._question.note_all(found.config.notices, name)
         yield found.config
 
     def _cycle(self, _: str, __: Sequence[str]) -> Iterator[Change]:

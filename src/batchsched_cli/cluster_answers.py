@@ -281,7 +281,7 @@ def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -
         blocks.append(Table(columns, tuple(rows), tones=tones))
         blocks.append(Line(_counts(all_jobs)))
     if any(shown.is_unsure(job.uid) for job in ranked):
-        text = f"{_UNSURE} as far as could be seen: `why JOB` tells what is left out"
+        text = f"{_UNSURE} as far as could be seen: `why JOB` shows what is left out"
         blocks.append(Line(text, "quiet"))
     data = {
         "now": snapshot.now,

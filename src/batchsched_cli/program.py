@@ -135,9 +135,9 @@ openb (.csv); it may be compressed (.gz).""",
         Command(
             "replay",
             "FILE",
-            "does this version, or a configuration (-c), decide as was recorded?",
+            "does this version, or a configuration (-c), make the recorded decisions?",
             "runs:replay_answer",
-            statuses=("the same", "not: the first cycle that differs is told"),
+            statuses=("the same", "not: the first cycle that differs is shown"),
         ),
         Command(
             "shrink",
@@ -202,7 +202,7 @@ def _run(words: Sequence[str]) -> int:
             print(f"batchsched {__version__}")
             return 0
         if not arguments.command:
-            raise UsageError(f"expected a command: {', '.join(COMMANDS)}; --help tells more")
+            raise UsageError(f"expected a command: {', '.join(COMMANDS)}; --help shows more")
         return _answered(arguments)
     except UsageError as error:
         _tell_faults(error.lines, as_json="--json" in words)

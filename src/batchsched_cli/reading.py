@@ -27,7 +27,7 @@ from batchsched import (
 )
 from batchsched.kubernetes import Dump, read_dump
 from batchsched_cli.arguments import KUBECTL, Arguments, UsageError, did_you_mean
-from batchsched_cli.text import ELLIPSIS, is_cut
+from batchsched_cli.text import ELLIPSIS, counted, is_cut
 
 if TYPE_CHECKING:
     from batchsched_cli.text import Answer
@@ -178,7 +178,7 @@ class Question:
             finally:
                 if was_on:
                     gc.enable()
-            self.note_all(self._dump.notices, "of the dump")
+            self.note_all(self._dump.notices, "the dump")
             self._note_what_is_not_there(self._dump)
         return self._dump
 
@@ -364,13 +364,12 @@ class Question:
         return objects, kept[0][1] if kept else None
 
     def note_all(self, notices: Sequence[object], what: str) -> None:
-        """Note what was read as something else or not at all; else how much, if not asked for."""
+        """Note what was changed or left out in reading; or only how much, if not asked for."""
         if self.arguments.has("--verbose"):
             self.notes += map(str, notices)
         elif notices:
-            count = len(notices)
-            said = "1 note" if count == 1 else f"{count} notes"
-            self.notes.append(f"{said} on the reading {what}: --verbose tells")
+            said, shows = counted(len(notices), "note"), "it" if len(notices) == 1 else "them"
+            self.notes.append(f"{said} about reading {what} (--verbose shows {shows})")
 
     # The configuration
 
@@ -379,7 +378,7 @@ class Question:
         if self._configuration is None:
             given = self.arguments.text("--config")
             found = self._usual_configuration() if given is None else self.configuration_of(given)
-            self.note_all(found.config.notices, "of the configuration")
+            self.note_all(found.config.notices, "the configuration")
             self._configuration = found
         return self._configuration
 

@@ -108,7 +108,7 @@ def simulate_answer(question: Question) -> Answer:
             notes.append(f"{left_out} without a time limit left out")
             workload = limited
     else:
-        notes.append("the log has no time limits: policies are told the true run times")
+        notes.append("the log has no time limits: policies get the true run times")
     if not len(workload):
         raise UsageError(f"{path}: no job is left", *notes)
     wanted = _metrics(question, [simulate(workload.first(1), each) for each in policies.values()])
@@ -234,7 +234,7 @@ def _policy(name: str, question: Question, *, has_limits: bool) -> Policy:
         return of_lists[name]
     if name in PRESETS or Path(name).exists():
         config = question.configuration_of(name).config
-        question.note_all(config.notices, f"of {name}")
+        question.note_all(config.notices, name)
         return Scheduled(config)
     known = (*_POLICIES, *PRESETS)
     raise UsageError(
@@ -262,7 +262,7 @@ def _workload(path: str, question: Question) -> tuple[Workload, list[str]]:
         workload = workload.on(nodes=int(found[1]), per_node=int(found[2] or 1))
     machine = workload.machine
     if machine is None:
-        raise UsageError(f"{path}: it does not tell how large its machine was: give --nodes")
+        raise UsageError(f"{path}: it does not say how large its machine was: give --nodes")
     fitting = workload.where(lambda job: (job.processors or 0) <= machine.processors)
     if len(fitting) < len(workload):
         left_out = counted(len(workload) - len(fitting), "job")
@@ -326,15 +326,15 @@ def record_answer(question: Question) -> Answer:
     question.write(path, f"{line}\n", after=True)
     cycles = sum(len(each.cycles) for each in before) + 1
     done = [
-        f"{verb} {counted(len(what), 'task')}"
-        for verb, what in (
-            ("starts", result.binds),
-            ("evicts", result.evictions),
-            ("leaves waiting", result.pending),
+        f"{counted(len(tasks), 'task')} {one if len(tasks) == 1 else more}"
+        for tasks, one, more in (
+            (result.binds, "starts", "start"),
+            (result.evictions, "is evicted", "are evicted"),
+            (result.pending, "waits", "wait"),
         )
-        if what
+        if tasks
     ]
-    told = f"it {', '.join(done)}" if done else "there is nothing to decide"
+    told = ", ".join(done) or "there is nothing to decide"
     data = {"file": path, "cycles": cycles, "result": result.to_dict()}
     text = f"Cycle {cycles} is recorded in {path}: {told}."
     configuration = Line(f"configuration: {question.configuration().text}", "quiet")
@@ -342,13 +342,13 @@ def record_answer(question: Question) -> Answer:
 
 
 def replay_answer(question: Question) -> Answer:
-    """Answer whether this version, or another configuration, decides as was recorded."""
+    """Answer whether this version, or another configuration, makes the recorded decisions."""
     question.may_read_input = False
     [path] = question.arguments.positional
     given = question.arguments.text("--config")
     configuration = None if given is None else question.configuration_of(given)
     if configuration is not None:
-        question.note_all(configuration.config.notices, f"of {configuration.name}")
+        question.note_all(configuration.config.notices, configuration.name)
     config: SchedulerConfig | None = None if configuration is None else configuration.config
     name = "This version" if configuration is None else f"Configuration {configuration.name}"
     records = _records(path)

@@ -145,7 +145,7 @@ def test_a_published_trace_is_read(tmp_path):
     assert ended.out.startswith(
         "A job waits 0 s on average under each policy (1 job on 2 processors)."
     )
-    assert "told the true run times" in ended.err
+    assert "get the true run times" in ended.err
     ended = run("simulate", file)
     assert (ended.status, "how large its machine was: give --nodes" in ended.err) == (2, True)
 

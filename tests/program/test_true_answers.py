@@ -417,7 +417,7 @@ def test_jobs_of_which_not_everything_was_seen_are_marked():
     objects += [dumps.pod("h", schedulingGroup={"podGroupName": "h"})]
     lines = run("jobs", given=objects).lines
     assert [line.partition("  ")[0] for line in lines[2:4]] == ["starts now*", "starts now"]
-    assert "* as far as could be seen: `why JOB` tells what is left out" in lines
+    assert "* as far as could be seen: `why JOB` shows what is left out" in lines
 
 
 # What operators ask besides
