@@ -416,20 +416,21 @@ class Question:
 
     def _preset(self, name: str) -> Configuration:
         content = PRESETS[name]
+        asked = self._plugins_asked_for()
         if content is None:
             config = SchedulerConfig()
-            if self._asks_of_topologies():
+            if asked:
                 *others, last = config.tiers
-                with_topology = Tier(plugins=[*last.plugins, PluginOption(name="topology")])
-                config = SchedulerConfig(actions=config.actions, tiers=[*others, with_topology])
+                with_asked = Tier(plugins=[*last.plugins, *(PluginOption(name=n) for n in asked)])
+                config = SchedulerConfig(actions=config.actions, tiers=[*others, with_asked])
             return Configuration(name, config, {})
         if name == "volcano" and self.has_cluster() and self._has_tree():
             content = _WITH_TREE
         if name == "kueue" and self.has_cluster():
             content = self._with_strict_queues(content)
-        if self._asks_of_topologies():
+        if asked:
             *others, last = content["tiers"]
-            plugins = [*last["plugins"], {"name": "topology"}]
+            plugins = [*last["plugins"], *({"name": each} for each in asked)]
             content = {**content, "tiers": [*others, {**last, "plugins": plugins}]}
         return Configuration(name, SchedulerConfig.from_mapping(content), content)
 
@@ -447,12 +448,16 @@ class Question:
         fcfs = {"name": "fcfs", "arguments": {"queues": ", ".join(strict)}}
         return {**content, "tiers": [{"plugins": [*first["plugins"], fcfs]}, *others]}
 
-    def _asks_of_topologies(self) -> bool:
-        """Return whether any job must, or should, be placed within a domain of a topology."""
-        return self.has_cluster() and any(
+    def _plugins_asked_for(self) -> list[str]:
+        """Return the plugins that decide what jobs of the cluster ask of topologies and devices."""
+        jobs = self.dump().snapshot.jobs if self.has_cluster() else ()
+        asks_of_topologies = any(
             job.topology is not None or any(group.topology is not None for group in job.groups)
-            for job in self.dump().snapshot.jobs
+            for job in jobs
         )
+        claims = any(task.claims for job in jobs for task in job.tasks)
+        asked = {"topology": asks_of_topologies, "devices": claims}
+        return [name for name, is_asked in asked.items() if is_asked]
 
     def _has_tree(self) -> bool:
         """Return whether queues form a tree below ``root``, or deserve amounts of their own."""

@@ -490,6 +490,100 @@ def test_devices_are_told_one_by_one_with_their_parts():
     ]
 
 
+def of_devices(kind, name, **more):
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "team"},
+        **more,
+    }
+
+
+def model_slice(node, model):
+    device = {"name": "gpu-0", "attributes": {"model": {"string": model}}}
+    return of_devices(
+        "ResourceSlice",
+        f"slice-{node}",
+        spec={
+            "driver": "gpu.example.com",
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "nodeName": node,
+            "devices": [device],
+        },
+    )
+
+
+def test_claims_of_devices_decide_without_a_configuration():
+    expression = 'device.attributes["gpu.example.com"].model == "A100"'
+    selectors = [{"cel": {"expression": expression}}]
+    asked = {"name": "gpu", "exactly": {"deviceClassName": "gpus", "selectors": selectors}}
+    objects = [
+        *(dumps.node(f"n{place}") for place in range(2)),
+        *(model_slice(f"n{place}", model) for place, model in enumerate(("T4", "A100"))),
+        of_devices("DeviceClass", "gpus", spec={}),
+    ]
+    for name in ("a", "b"):
+        spec = {"devices": {"requests": [asked]}}
+        objects.append(of_devices("ResourceClaim", name, spec=spec))
+        objects += gang(name, 1, resourceClaims=[{"name": "mine", "resourceClaimName": name}])
+    assert run("why", "a", given=objects).lines[0] == "team/a starts now: 1 task on n1"
+    waits = run("why", "b", "--width", 300, given=objects)
+    assert waits.lines[0] == (
+        "team/b waits, no room: none of the 2 nodes can take it now: "
+        f"1 has no device for request gpu ({expression}): 1 not selected, "
+        f"1 has no free device for request gpu ({expression}): 1 taken"
+    )
+    assert "predicates, nodeorder, devices)" in waits.out
+    assert run("jobs", given=objects).lines[0] == "1 job waits, 1 starts now, 0 run."
+
+
+def kai_parts(asked, *, count=1, offered=1, gpu=0):
+    """Return GPUs of one node each of which is shared and half free, and a group that asks."""
+    labels = {"nvidia.com/gpu.count": str(count)} if count else {}
+    objects = [*dumps.kai_queues(), dumps.node("n1", "16", offered, labels=labels)]
+    for place in range(offered):
+        shared = {"runai-gpu-group": f"g-{place}"}
+        half = {"gpu-fraction": "0.5"}
+        objects += [
+            dumps.pod(
+                f"reservation-{place}",
+                "0",
+                1,
+                on="n1",
+                namespace="kai-resource-reservation",
+                labels={"app": "kai-resource-reservation", **shared},
+            ),
+            dumps.kai_group(f"half-{place}", 1),
+            *dumps.kai_pods(f"half-{place}", 1, notes=half, labels=shared, on="n1"),
+        ]
+    notes = {"gpu-fraction": asked} if asked else {}
+    return [*objects, dumps.kai_group("more", 1), *dumps.kai_pods("more", 1, gpu, notes=notes)]
+
+
+def test_a_part_of_a_gpu_joins_another_where_nodes_say_how_many_they_have():
+    starts = run("why", "more", "--width", 200, given=kai_parts("0.5"))
+    assert starts.lines[0] == "team/more starts now: 1 task on n1"
+    assert "parts of GPUs" not in starts.out
+    unknown = run("why", "more", "--width", 200, given=kai_parts("0.5", count=0))
+    assert unknown.lines[0].startswith("team/more waits, no room: the only node cannot take it now")
+    assert "parts of GPUs are taken from whole free GPUs, not from shared ones" in unknown.out
+
+
+def test_a_whole_gpu_is_not_two_halves_of_shared_ones():
+    objects = kai_parts(None, count=2, offered=2, gpu=1)
+    ended = run("why", "more", "--width", 200, given=objects)
+    assert ended.lines[0] == (
+        "team/more waits, no room: the only node cannot take it now: "
+        '1 has no free device for request gpu (device.driver == ""): 2 taken'
+    )
+
+
+def test_gpus_are_no_devices_where_a_node_offers_more_than_it_has():
+    ended = run("why", "more", given=kai_parts("0.5", count=1, offered=2))
+    assert "devices" not in ended.out
+    assert ended.lines[0].startswith("team/more waits, no room")
+
+
 def test_nodes_are_grouped_by_the_topology_label_with_the_fewest_values():
     nodes = [
         dumps.node(

@@ -380,13 +380,25 @@ class DevicesRead:
 
     # Shared GPUs of KAI Scheduler
 
+    def _gpus(self) -> dict[str, list[Device]]:
+        return {node.name: [d for d in node.devices if not d.driver] for node in self.nodes}
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether each node with GPUs says how many, so that they are shared devices.
+
+        A node that offers more than it has (time slices) does not say which of them are which.
+        """
+        gpus = self._gpus()
+        return any(gpus.values()) and all(
+            int(node.allocatable.get(GPU)) <= 1000 * len(gpus[node.name]) for node in self.nodes
+        )
+
     def _with_gpus(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Return the pods with claims of GPUs, if each node that has some says how many."""
-        gpus = {node.name: [d for d in node.devices if not d.driver] for node in self.nodes}
-        if not any(gpus.values()) or any(
-            node.allocatable.get(GPU) and not gpus[node.name] for node in self.nodes
-        ):
+        """Return the pods with claims of GPUs, if these are told one by one."""
+        if not self.has_gpus:
             return list(pods)
+        gpus = self._gpus()
         groups: defaultdict[str, set[str]] = defaultdict(set)
         for pod in pods:
             if pod.task.node_name and pod.task.status.holds:

@@ -285,7 +285,7 @@ class ObjectsReader:
         namespaces = self._namespaces(pod_objects)
         pods = [read_pod(pod, namespaces, general) for pod in pod_objects]
         there = DevicesRead.read(objects, nodes)
-        pods = there.with_claims(with_parts(self._bound(pods), nodes))
+        pods = there.with_claims(with_parts(self._bound(pods), nodes, are_devices=there.has_gpus))
         nodes, self.unread_claims = there.nodes, there.unread
         native = NativeGroups.read(objects, general)
         batch = BatchGroups.read(objects, general, of_kai, theirs=self.theirs)

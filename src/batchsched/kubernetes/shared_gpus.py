@@ -1,4 +1,4 @@
-"""Reads KAI Scheduler's parts of GPUs, until devices are modelled."""
+"""Reads how much of the GPUs of KAI Scheduler pods request: whole ones, or parts."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def is_reservation(pod: Pod) -> bool:
     return pod.task.labels.get("app") == _RESERVATION
 
 
-def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo]) -> list[Pod]:
+def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo], *, are_devices: bool) -> list[Pod]:
     """Return the pods with the parts of GPUs that they request, and what reservations hold.
 
-    O(pods). A reservation holds what the pods of its group leave of one GPU, so that a shared GPU
+    O(pods). If GPUs are devices, these say what is left of which, and reservations hold nothing.
+    Else a reservation holds what the pods of its group leave of one GPU, so that a shared GPU
     counts as one whole.
     """
     memory = {node.name: node.labels.get(_MEMORY_LABEL, "") for node in nodes}
@@ -59,7 +60,7 @@ def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo]) -> list[Pod]:
                 for group in gpu_groups(pod.task.labels):
                     if pod.task.status.holds:
                         held[pod.task.node_name, group] += ceil(1000 * part)
-            if pod.task.status not in ENDED:
+            if pod.task.status not in ENDED and not are_devices:
                 key = FRACTION if FRACTION in annotations else MEMORY
                 pod.object.note(
                     NoticeCode.GPU_FRACTION,
@@ -70,7 +71,7 @@ def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo]) -> list[Pod]:
     for position, pod in enumerate(found):
         if is_reservation(pod):
             used = sum(held[pod.task.node_name, group] for group in gpu_groups(pod.task.labels))
-            found[position] = _holding(pod, max(0, 1000 - used))
+            found[position] = _holding(pod, 0 if are_devices else max(0, 1000 - used))
     return found
 
 

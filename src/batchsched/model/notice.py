@@ -33,7 +33,10 @@ class NoticeCode(Enum):
     OTHER_SCHEDULER = "OtherScheduler"
     """Pods without resources on a node name another scheduler; they are left out."""
     GPU_FRACTION = "GpuFraction"
-    """A pod asks for a part of a GPU; it is taken from whole free GPUs, not from shared ones."""
+    """A pod asks for a part of a GPU, and nodes do not say how many GPUs they have.
+
+    The part is taken from whole free GPUs, not from shared ones.
+    """
     NOT_MODELLED = "NotModelled"
     """A configuration names something of Volcano or KAI Scheduler that this library does not have.
 
