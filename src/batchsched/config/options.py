@@ -49,13 +49,19 @@ ENABLE_FLAGS: Mapping[str, str] = FrozenMap(
 
 def _arguments(given: Mapping[str, ArgumentValue]) -> Mapping[str, ArgumentValue]:
     kept = kept_map(given)
-    if not is_frozen_map(kept) or not any(type(value) is dict for value in kept.values()):
-        return kept
-    return kept_map({name: _frozen(value) for name, value in given.items()})
+    return (
+        kept_map({name: _frozen(value) for name, value in given.items()})
+        if _has_dicts(kept)
+        else kept
+    )
+
+
+def _has_dicts(content: object) -> bool:
+    return is_frozen_map(content) and any(type(value) is dict for value in content.values())
 
 
 def _frozen(value: ArgumentValue) -> ArgumentValue:
-    return kept_map(value) if type(value) is dict else value
+    return kept_map(value) if isinstance(value, Mapping) else value
 
 
 def _flags(given: Mapping[str, bool]) -> Mapping[str, bool]:
