@@ -61,10 +61,13 @@ def place(
     if looks_ahead is None:
         looks_ahead = ladder == NOW_OR_LATER
     ahead = accepting_nodes(session, task) if looks_ahead else None
+    is_free = ahead is None and statement.within is None and session.plans.guard is None
     for fit in ladder:
         if fit is Fit.CONDITIONALLY and (job.backfilling or session.plugins.job_ready(job)):
             continue
-        node = _best(session, statement, task, fit, ahead)
+        node = (
+            session.best_node(task, fit) if is_free else _best(session, statement, task, fit, ahead)
+        )
         if node is not None:
             _STEP[fit](statement, task, node)
             return True

@@ -495,7 +495,7 @@ class ChoiceFields(TypedDict):
     devices: tuple[DevicePick, ...] | None
 
 
-_NOTHING_CHOSEN = ChoiceFields(choices=EMPTY, devices=None)
+NOTHING_CHOSEN = ChoiceFields(choices=EMPTY, devices=None)
 
 
 def choices_of(chosen: HasChoices, /) -> Mapping[str, Hashable]:
@@ -508,7 +508,7 @@ def choices_of(chosen: HasChoices, /) -> Mapping[str, Hashable]:
 def choice_fields(choices: Mapping[str, Hashable], /) -> ChoiceFields:
     """Return the fields that have these choices: the inverse of `choices_of`."""
     if not choices:
-        return _NOTHING_CHOSEN
+        return NOTHING_CHOSEN
     others = {plugin: choice for plugin, choice in choices.items() if plugin != DEVICES}
     devices = cast("tuple[DevicePick, ...] | None", choices.get(DEVICES))
     return ChoiceFields(choices=FrozenMap(others) if others else EMPTY, devices=devices)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 from attrs import evolve, field, frozen
 
@@ -144,10 +144,6 @@ def _fullest(outcome: QueueOutcome) -> str:
     return fullest
 
 
-def _picks(items: Iterable[DevicePick] | None, /) -> tuple[DevicePick, ...] | None:
-    return None if items is None else kept_picks(items)
-
-
 @frozen(kw_only=True)
 class Bind:
     """Start this task on this node, now."""
@@ -156,7 +152,7 @@ class Bind:
     node_name: str
     is_backfill: bool = False
     """Whether it runs on resources that other jobs wait for."""
-    devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks, repr=False)
+    devices: tuple[DevicePick, ...] | None = field(default=None, converter=kept_picks, repr=False)
     """The devices that it gets there; None: it claims none, or nobody asked which."""
     choices: Mapping[str, Hashable] = field(default=EMPTY, converter=kept_choices, repr=False)
     """What other plugins have chosen for it there, by plugin; see `batchsched.plugin.Choices`."""
@@ -195,7 +191,7 @@ class Promise:
 
     task_uid: str
     node_name: str
-    devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks, repr=False)
+    devices: tuple[DevicePick, ...] | None = field(default=None, converter=kept_picks, repr=False)
     """The devices that are promised to it there; None: none are."""
     choices: Mapping[str, Hashable] = field(default=EMPTY, converter=kept_choices, repr=False)
     """What other plugins have chosen for it there, by plugin; see `batchsched.plugin.Choices`."""
@@ -220,7 +216,7 @@ class TaskOutcome:
     status: TaskStatus
     node_name: str | None = None
     is_backfill: bool = False
-    devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks, repr=False)
+    devices: tuple[DevicePick, ...] | None = field(default=None, converter=kept_picks, repr=False)
     """The devices that it has there, or is promised; None: none, or they are unknown."""
     choices: Mapping[str, Hashable] = field(default=EMPTY, converter=kept_choices, repr=False)
     """What other plugins have chosen for it there, by plugin."""

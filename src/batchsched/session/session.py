@@ -18,7 +18,7 @@ from typing import Concatenate, ParamSpec, Self
 from attrs import evolve
 
 from batchsched.errors import StatementError, UnknownNameError
-from batchsched.model.cluster import TaskStatus, choice_fields
+from batchsched.model.cluster import NOTHING_CHOSEN, TaskStatus, choice_fields
 from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import QueueShare, Unfit
 from batchsched.model.result import Bind, Eviction, TakenBack
@@ -392,7 +392,7 @@ class Session:
         if len(tasks) > 1:
             tasks.sort(key=attrgetter("uid"))
         for task in tasks:
-            node = task.node
+            node, chosen = task.node, task.choices
             assert node is not None
             self.ledger.bind(task, fulfils=fulfils)
             self.bound_on.add(node.slot)
@@ -401,7 +401,7 @@ class Session:
                     task_uid=task.uid,
                     node_name=node.name,
                     is_backfill=task.is_backfill,
-                    **choice_fields(task.choices),
+                    **(choice_fields(chosen) if chosen else NOTHING_CHOSEN),
                 )
             )
 
@@ -496,8 +496,8 @@ class Statement:
             or not job.in_session
         ):
             _expect(task, TaskStatus.PENDING, TaskStatus.RESERVED)
-        mark = is_backfill or task.is_backfill
-        choices = self._choices(task, node, Fit.NOW, kept)
+        mark, choosers = is_backfill or task.is_backfill, self._session.plugins.choosers
+        choices = self._choices(task, node, Fit.NOW, kept) if choosers else EMPTY
         self._move(task, TaskStatus.ALLOCATED, node, is_backfill=mark, choices=choices)
 
     def pipeline(
