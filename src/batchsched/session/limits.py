@@ -121,8 +121,11 @@ def may_take(
     assert job.queue is not None
     refusal = None if need is None else session.plugins.allocatable(job.queue, need)
     if need is None or refusal is None:
+        if Door.ATTEMPTS not in session.plain:
+            session.reports.accepted_tasks.replace(() if need is None else need.tasks)
         return True
     if allowed_together(session, job, tasks, counting) is not None:
+        session.reports.accepted_tasks.replace(())
         return True
     record_refused(session, need, refusal, tasks)
     return False
@@ -225,7 +228,7 @@ def may_take_task(session: Session, task: TaskState, *, leaving: Sequence[TaskSt
     job = task.job
     if job is not None and job.groups is not None and not job.groups.may_take(task):
         return False
-    if not session.plugins.limits_queues:
+    if not session.plugins.limits_queues or session.reports.accepted_tasks.take(task):
         return True
     refusal = limit_on(session, task, leaving=leaving)
     if refusal is None:

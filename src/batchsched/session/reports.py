@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from attrs import Factory, define, field
@@ -13,9 +13,52 @@ from batchsched.session.victims import EvictionSearch
 from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need
 from batchsched.state.records import (
+    JobState,
     NodeState,
     TaskState,
 )
+
+
+class AcceptedTasks:
+    """The tasks that need no further check, as their queue can accept everything their job lacks.
+
+    What a queue may take together it may take one after the other, as long as nothing else is
+    charged.
+    """
+
+    __slots__ = ("_charged", "_charges", "_last", "_tasks")
+
+    def __init__(self, charged: Sequence[JobState]) -> None:
+        """Create an empty set.
+
+        Args:
+            charged: the log of charges, to which each is appended.
+
+        """
+        self._charged = charged
+        self._tasks: set[TaskState] = set()
+        self._last: TaskState | None = None
+        """The task that was last taken."""
+        self._charges = 0
+        """The length of the log then."""
+
+    def replace(self, tasks: Iterable[TaskState]) -> None:
+        """Set the tasks. O(tasks)."""
+        self._tasks = {task for task in tasks if not task.is_backfill}
+        self._last = None
+        self._charges = len(self._charged)
+
+    def take(self, task: TaskState) -> bool:
+        """Remove a task; return whether it was in the set and the set is still valid. O(1)."""
+        if task not in self._tasks:
+            return False
+        charges = len(self._charged)
+        if charges - self._charges > (self._last is not None and self._last.status.charged):
+            self._tasks.clear()
+            return False
+        self._tasks.discard(task)
+        self._last, self._charges = task, charges
+        return True
 
 
 @define(eq=False)
@@ -52,6 +95,7 @@ class CycleReports:
     """The names of queues with waiting jobs that were overused when the session opened."""
     initial_reservations: Sequence[TaskState] = field(init=False)
     """The Reserved tasks of the snapshot, including those on nodes that no longer exist."""
+    accepted_tasks: AcceptedTasks = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         ledger = self._ledger
@@ -63,6 +107,7 @@ class CycleReports:
                 for task in job.having(TaskStatus.RESERVED)
             ),
         ]
+        self.accepted_tasks = AcceptedTasks(ledger.log.charged_jobs)
 
 
 class Guard(Protocol):
