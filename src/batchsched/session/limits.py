@@ -37,6 +37,8 @@ def need_of(
     need = need_of_job(job, tasks, counting)
     if need is None or not session.plugins.limits_queues:
         return need
+    if job.groups is None and len(need.tasks) == len(tasks):
+        return need  # no others are left
     assert job.queue is not None
     most = _most_of(session, job.queue)
     if most is None or all(map(le, need.request, most)) or _within(need.request, most):
