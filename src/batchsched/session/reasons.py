@@ -134,7 +134,7 @@ class PendingReasons:
             if not unplaced:
                 return None
         task = unplaced[0] if len(unplaced) == 1 else min(unplaced, key=attrgetter("uid"))
-        no_set = self._no_set(job)
+        no_set = self._no_set(job) if self._session.reports.tried_in_sets else None
         if no_set is not None:
             return PlacementFailure(refusal=no_set)
         refusal = self._session.reports.refusals.get(task.uid)
@@ -346,7 +346,7 @@ class PendingReasons:
         refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             return refused_by_queue(refusal)
-        no_set = self._no_set(job)
+        no_set = self._no_set(job) if self._session.reports.tried_in_sets else None
         if no_set is not None:
             return PendingReason(WhyPending.NO_NODE, detail=no_set.text, refusal=no_set)
         kind, tally = self._tally(task)

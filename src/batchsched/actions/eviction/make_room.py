@@ -577,6 +577,8 @@ def _ways(session: Session, task: TaskState, scope: EvictionScope) -> Sequence[U
     ):
         return ()
     jobs = session.jobs_having(TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
+    if not jobs:
+        return ()
     units = giving_way(task, jobs, session.evictions)
     return [session.in_victim_order(unit) for unit in units]
 
