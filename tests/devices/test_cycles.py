@@ -18,6 +18,7 @@ from batchsched import (
     SchedulerConfig,
     Snapshot,
     TaskInfo,
+    TaskStatus,
 )
 from batchsched.devices import Device, DeviceClaim, DevicePick, DeviceRequest
 from batchsched.live import Cluster
@@ -107,3 +108,42 @@ def test_a_device_that_two_tasks_have_is_found(device: Device, milli: int | None
     )
     with pytest.raises(InvariantViolation, match=r"devices: .*is held by a, b"):
         check_cycle(snapshot, wrong, given_config)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_evictions_for_devices_are_not_in_vain_though_all_else_fits(count: int) -> None:
+    def task(uid: str, devices: int, *on: str) -> TaskInfo:
+        request = DeviceRequest(name="r", count=devices)
+        return TaskInfo(
+            uid=uid,
+            name=uid,
+            resreq=CPU,
+            claims=[DeviceClaim(name="c", requests=[request])],
+            status=TaskStatus.RUNNING if on else TaskStatus.PENDING,
+            node_name="n" if on else None,
+            devices=[DevicePick(claim="c", request="r", device=("", "", name)) for name in on]
+            if on
+            else None,
+        )
+
+    names = [f"g{number}" for number in range(count)]
+    low = [task(f"low-{name}", 1, name) for name in names]
+    snapshot = Snapshot(
+        nodes=[
+            NodeInfo(name="n", allocatable=10 * CPU, devices=[Device(name=name) for name in names])
+        ],
+        queues=[Queue(name="q")],
+        jobs=[
+            *(JobInfo(name=each.uid, queue="q", priority=1, tasks=[each]) for each in low),
+            JobInfo(name="high", queue="q", priority=9, tasks=[task("high", count)]),
+        ],
+    )
+    given_config = SchedulerConfig.from_mapping(
+        {
+            "actions": ["allocate", "preempt"],
+            "tiers": [{"plugins": [{"name": n} for n in ("priority", "predicates", "devices")]}],
+        }
+    )
+    result = Scheduler(given_config).schedule(snapshot)
+    assert len(result.evictions) == count
+    check_cycle(snapshot, result, given_config)

@@ -20,7 +20,7 @@ def domains(cycle: Cycle) -> Iterator[str]:
     have a place after the cycle are in one domain of the required level, and of a job or a group of
     tasks with segments those of each segment in one of the segment's level.
     """
-    if not cycle.policy.has_topology or not cycle.policy.knows_actions:
+    if not cycle.policy.has("topology") or not cycle.policy.knows_actions:
         return
     for job in cycle.jobs.values():
         if not cycle.is_in_session(job):

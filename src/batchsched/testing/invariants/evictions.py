@@ -225,7 +225,8 @@ def sparing(cycle: Cycle) -> Iterator[str]:
     checked where they may serve a limit or, with capacity, a guarantee, nor those of reclaim with
     capacity in a tree, where a unit may go so that a queue above stays within its share. Where
     allocate evicts a whole job, its surplus would not have been enough. With `curable` a victim may
-    also be in the way because of the number of tasks, a host port or anti-affinity.
+    also be in the way because of the number of tasks, a host port or anti-affinity, and with
+    devices because of those that it had, if the claimant claims any.
     """
     if not cycle.policy.knows_actions:
         return  # custom actions may have changed anything in between
@@ -300,6 +301,7 @@ def spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[st
             and fits(request, sub(future, share))
             and fits(request, sub(eventual, for_good))
             and (_may_grow(cycle, victim, before) or fits(request, others))
+            and not _may_have_its_devices(cycle, claimant, unit)
             and not (
                 cycle.policy.cures
                 and _may_stand_in_the_way(
@@ -336,6 +338,15 @@ def _may_stand_in_the_way(
             key in node.labels for key in (*repelled_in(task, victim), *repelled_in(victim, task))
         )
         for victim in victims
+    )
+
+
+def _may_have_its_devices(cycle: Cycle, claimant: str, unit: Sequence[str]) -> bool:
+    """Return whether tasks that were evicted may have had devices that a claimant needs."""
+    return (
+        "devices" in cycle.policy.plugins
+        and bool(cycle.tasks[claimant].claims)
+        and any(cycle.tasks[uid].claims for uid in unit)
     )
 
 

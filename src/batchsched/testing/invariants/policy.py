@@ -61,8 +61,8 @@ def rules_of(given: object) -> frozenset[Rule]:
 
 _PLUGINS = frozenset(
     {
-        *("capacity", "conformance", "drf", "gang", "nodeorder", "predicates", "priority"),
-        "proportion",
+        *("capacity", "conformance", "devices", "drf", "gang", "nodeorder", "placement"),
+        *("predicates", "priority", "proportion", "topology"),
     }
 )
 _ACTIONS = frozenset({"allocate", "backfill", "plan", "preempt", "reclaim", "reserve"})
@@ -96,9 +96,6 @@ class Policy:
             name for name in _ACTIONS if registry.action_factory(name) == _OURS.action_factory(name)
         )
         """The names under which the registry has the built-in actions."""
-        topology = "topology" in self.plugins and registry.plugin_factory("topology")
-        self.has_topology = topology == _OURS.plugin_factory("topology")
-        """Whether the built-in plugin topology is configured."""
         self.knows_actions = {action.name for action in config.actions} <= self.known_actions
         """Whether all actions are built in."""
         self.knows_plugins = self.plugins.keys() <= self.known_plugins
