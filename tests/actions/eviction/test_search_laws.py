@@ -78,12 +78,15 @@ def expected_room(
     return best
 
 
-def candidates_among(scope: EvictionScope, task: TaskState) -> Callable[[TaskState], bool]:
+def candidates_among(
+    session: Session, scope: EvictionScope, task: TaskState
+) -> Callable[[TaskState], bool]:
     mine = task.job
     assert mine is not None
     match scope:
         case EvictionScope.SAME_JOB:
-            return lambda other: other.job is mine
+            key = session.plugins.task_order_key
+            return lambda o: o.job is mine and o.status is TaskStatus.RUNNING and key(o) > key(task)
         case EvictionScope.OTHER_JOBS:
             return lambda o: o.job is not mine and o.job is not None and o.job.queue is mine.queue
         case EvictionScope.ANY_OTHER_JOB:
@@ -150,7 +153,7 @@ def test_searches_find_what_the_rules_say_whether_or_not_they_remember(
             if task.status is TaskStatus.PENDING
             and task.job is not None
             and task.job.in_session
-            and not task.is_best_effort
+            and not (task.is_best_effort or task.is_held)
         ]
         if not pending:
             break
@@ -161,7 +164,7 @@ def test_searches_find_what_the_rules_say_whether_or_not_they_remember(
         nodes = (
             list(plain.placement.feasible(task)) if across else list(plain.placement.ranked(task))
         )
-        is_candidate = candidates_among(scope, task)
+        is_candidate = candidates_among(plain, scope, task)
         victims_of = plain.plugins.reclaimable if across else plain.plugins.preemptable
         expected = expected_room(
             plain, task, nodes, is_candidate, victims_of, may_use_idle=may_use_idle
