@@ -201,14 +201,18 @@ def canonical(result: CycleResult, *, with_queues: bool) -> bytes:
 
 
 def _without_facts(content: Any) -> Any:
-    """Return it without the facts of which the sentence of an `Unfit` is made."""
+    """Return it without the facts of which the sentence of an `Unfit` is made.
+
+    And without what plugins would have chosen for tasks where none did, as earlier commits.
+    """
     if isinstance(content, dict):
-        facts = (
-            ("beyond_deserved", "excess", "queue")
-            if {"detail", "plugin", "reason"} <= content.keys()
-            else ()
-        )
-        return {key: _without_facts(each) for key, each in content.items() if key not in facts}
+        is_unfit = {"detail", "plugin", "reason"} <= content.keys()
+        facts = ("beyond_deserved", "excess", "queue", "no_domain", "devices") if is_unfit else ()
+        return {
+            key: _without_facts(each)
+            for key, each in content.items()
+            if key not in facts and (each or key not in ("choices", "devices", "notices"))
+        }
     if isinstance(content, list | tuple):
         return [_without_facts(each) for each in content]
     return content
