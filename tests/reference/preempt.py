@@ -126,9 +126,7 @@ def _swap(session: Session, task: TaskInfo) -> bool:
         task,
         searched_nodes(session, task),
         may_use_idle=False,
-        is_candidate=lambda other: (
-            session.job_of(other) is job and session.tiers.tasks_in_order([task, other])[0] is task
-        ),
+        is_candidate=lambda other: session.job_of(other) is job,
         victims_of=session.tiers.preemptable,
         in_order=partial(by_score, session, task),
         others_give_way=True,

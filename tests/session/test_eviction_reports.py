@@ -167,13 +167,13 @@ def test_searches_among_other_jobs_and_among_the_own_have_reports_of_their_own(
     snapshot = cluster(
         [node("n1", "5C5G")],
         job("other", "1C1G@n1", minimum=1),
-        job("mine", "1C1G", "1C1G", "1C1G@n1", "1C1G@n1", "1C1G@n1", "1C1G@n1", minimum=5),
+        job("mine", "1C1G@n1", "1C1G@n1", "1C1G@n1", "1C1G@n1", "1C1G", "1C1G", minimum=5),
     )
     config = {"actions": "preempt", "tiers": [{"plugins": list(plugins)} for plugins in TIERS]}
     of = SchedulerConfig.from_mapping(config)
     result = Scheduler(of, plain=plain).schedule(snapshot)
-    candidates = {uid: report(result, uid).candidates for uid in ("mine-1", "mine-2")}
-    assert candidates == {"mine-1": 4, "mine-2": 1}
+    candidates = {uid: report(result, uid).candidates for uid in ("mine-5", "mine-6")}
+    assert candidates == {"mine-5": 4, "mine-6": 1}
 
 
 def test_which_tasks_get_a_report_is_the_same_on_all_engines(

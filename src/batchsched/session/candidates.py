@@ -123,9 +123,7 @@ def count_beside(session: Session, claimant: TaskState, scope: EvictionScope) ->
     def has(node: NodeState, stage: Stage) -> Vector:
         if stage is Stage.EMPTY:
             return session.state.node_room.for_jobs(node)
-        others = scope.candidates(
-            claimant, session.running_on(node), judges, session.plugins.task_order_key
-        )
+        others = scope.candidates(claimant, session.running_on(node), judges)
         return plus(node.room(Fit.LATER), total_of([other.resreq for other in others], zero))
 
     session.state.view.count_beside(has)

@@ -124,10 +124,8 @@ class EvictionReports:
         searched += refusing
         still_refusing = 0
         judges = session.plugins.judges[search.scope.point]
-        key = session.plugins.task_order_key
         groups = [
-            search.scope.candidates(task, session.running_on(node), judges, key)
-            for node in searched
+            search.scope.candidates(task, session.running_on(node), judges) for node in searched
         ]
         candidates = sum(map(len, groups))
         recent = search.recent

@@ -34,7 +34,7 @@ from batchsched.model.reasons import Unfit
 from batchsched.model.result import Eviction
 from batchsched.plugin.extension_points import Verdict
 from batchsched.session.points import OpenedPlugin
-from batchsched.state.records import JobState, NodeState, RunningTasks, SortKey, TaskState
+from batchsched.state.records import JobState, NodeState, RunningTasks, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.trace import Teller, VerdictsGiven
 
@@ -168,8 +168,7 @@ def _is_old_promise(task: TaskState) -> bool:
 class EvictionScope(Enum):
     """Which tasks may be evicted for a claimant, before plugins are consulted.
 
-    They run, or this cycle has bound them (`may_leave`); within a job only those that run and come
-    after the claimant in task order, so that no two tasks take each other's place for ever.
+    They run, or this cycle has bound them (`may_leave`); within a job only those that run.
     """
 
     OTHER_JOBS = "other jobs of the same queue"
@@ -187,7 +186,6 @@ class EvictionScope(Enum):
         claimant: TaskState,
         running: RunningTasks,
         judges: Judges,
-        order_key: Callable[[TaskState], SortKey],
         *,
         with_own_job: bool = False,
     ) -> Sequence[TaskState]:
@@ -197,7 +195,6 @@ class EvictionScope(Enum):
             claimant: the task.
             running: the tasks on the node that may leave.
             judges: the plugins that will be asked.
-            order_key: the key of a task in task order.
             with_own_job: whether tasks of its own job count as other ones, as they are for
                 claimants of other jobs.
 
@@ -209,9 +206,7 @@ class EvictionScope(Enum):
                 found: Sequence[TaskState] = running.of_other_queues(job.queue)
             case EvictionScope.SAME_JOB:
                 mine = [other for other in running.all if other.job is job]
-                running_ones = [other for other in mine if other.status is TaskStatus.RUNNING]
-                first = order_key(claimant)
-                return [other for other in running_ones if order_key(other) > first]
+                return [other for other in mine if other.status is TaskStatus.RUNNING]
             case EvictionScope.OTHER_JOBS:
                 found = running.of_queue(job.queue)
             case EvictionScope.ANY_OTHER_JOB:

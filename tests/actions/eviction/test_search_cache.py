@@ -46,21 +46,21 @@ def test_nothing_is_remembered_if_a_plugin_does_not_say_what_its_verdicts_read(
 
 def test_what_a_job_finds_among_other_jobs_is_not_what_another_finds() -> None:
     """b could only take its own task, which is another job's for c."""
-    snapshot = full(job("b", "1C1G", "1C1G@n1", minimum=0), job("c", "1C1G", minimum=0))
+    snapshot = full(job("b", "1C1G@n1", "1C1G", minimum=0), job("c", "1C1G", minimum=0))
     session = opened(snapshot, ["gang"])
-    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) is None
-    assert made_for(session, "c-1", EvictionScope.OTHER_JOBS) == ["b-2"]
+    assert made_for(session, "b-2", EvictionScope.OTHER_JOBS) is None
+    assert made_for(session, "c-1", EvictionScope.OTHER_JOBS) == ["b-1"]
     session = opened(snapshot, ["gang"])
-    assert made_for(session, "b-1", EvictionScope.SAME_JOB) == ["b-2"]
+    assert made_for(session, "b-2", EvictionScope.SAME_JOB) == ["b-1"]
 
 
 def test_a_job_that_runs_finds_nobody_of_its_own_whether_or_not_plugins_say_what_they_read() -> (
     None
 ):
-    snapshot = full(job("b", "1C1G", "1C1G@n1", minimum=0))
+    snapshot = full(job("b", "1C1G@n1", "1C1G", minimum=0))
     session = opened(snapshot, [SILENT])
-    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) is None
-    assert made_for(session, "b-1", EvictionScope.SAME_JOB) == ["b-2"]
+    assert made_for(session, "b-2", EvictionScope.OTHER_JOBS) is None
+    assert made_for(session, "b-2", EvictionScope.SAME_JOB) == ["b-1"]
 
 
 def test_who_is_shielded_from_their_own_job_is_not_shielded_from_others() -> None:
@@ -136,17 +136,17 @@ def test_where_others_were_refused_a_job_with_fewer_candidates_is_not() -> None:
 
 def test_what_one_job_finds_in_itself_is_not_what_another_finds() -> None:
     def not_a(_claimant: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
-        return [Verdict.PROTECTED if c.uid == "a-2" else Verdict.VICTIM for c in candidates]
+        return [Verdict.PROTECTED if c.uid == "a-1" else Verdict.VICTIM for c in candidates]
 
     snapshot = cluster(
         [node("n1", "2C2G")],
-        job("a", "1C1G", "1C1G@n1", minimum=0),
-        job("b", "1C1G", "1C1G@n1", minimum=0),
+        job("a", "1C1G@n1", "1C1G", minimum=0),
+        job("b", "1C1G@n1", "1C1G", minimum=0),
     )
     own = Saying(preemptable=not_a, claimant_key=lambda _: None)
     session = opened(snapshot, [("own", own)])
-    assert made_for(session, "a-1", EvictionScope.SAME_JOB) is None
-    assert made_for(session, "b-1", EvictionScope.SAME_JOB) == ["b-2"]
+    assert made_for(session, "a-2", EvictionScope.SAME_JOB) is None
+    assert made_for(session, "b-2", EvictionScope.SAME_JOB) == ["b-1"]
 
 
 @pytest.mark.parametrize("minimum", [8, 7])
@@ -183,10 +183,10 @@ def test_jobs_that_run_in_part_do_not_ask_for_everything_each_on_its_own(minimum
 
 
 def test_what_another_job_may_give_is_not_what_a_job_finds_in_itself() -> None:
-    snapshot = full(job("a", "1C1G@n1"), job("b", "1C1G", "1C1G@n2", minimum=0), nodes=2)
+    snapshot = full(job("a", "1C1G@n1"), job("b", "1C1G@n2", "1C1G", minimum=0), nodes=2)
     session = opened(snapshot, ["gang"])
-    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) is None
-    assert made_for(session, "b-1", EvictionScope.SAME_JOB) == ["b-2"]
+    assert made_for(session, "b-2", EvictionScope.OTHER_JOBS) is None
+    assert made_for(session, "b-2", EvictionScope.SAME_JOB) == ["b-1"]
 
 
 def test_a_gang_that_has_a_task_more_has_one_to_give_on_nodes_that_did_not_change() -> None:

@@ -78,15 +78,12 @@ def expected_room(
     return best
 
 
-def candidates_among(
-    session: Session, scope: EvictionScope, task: TaskState
-) -> Callable[[TaskState], bool]:
+def candidates_among(scope: EvictionScope, task: TaskState) -> Callable[[TaskState], bool]:
     mine = task.job
     assert mine is not None
     match scope:
         case EvictionScope.SAME_JOB:
-            key = session.plugins.task_order_key
-            return lambda o: o.job is mine and o.status is TaskStatus.RUNNING and key(o) > key(task)
+            return lambda o: o.job is mine and o.status is TaskStatus.RUNNING
         case EvictionScope.OTHER_JOBS:
             return lambda o: o.job is not mine and o.job is not None and o.job.queue is mine.queue
         case EvictionScope.ANY_OTHER_JOB:
@@ -164,7 +161,7 @@ def test_searches_find_what_the_rules_say_whether_or_not_they_remember(
         nodes = (
             list(plain.placement.feasible(task)) if across else list(plain.placement.ranked(task))
         )
-        is_candidate = candidates_among(plain, scope, task)
+        is_candidate = candidates_among(scope, task)
         victims_of = plain.plugins.reclaimable if across else plain.plugins.preemptable
         expected = expected_room(
             plain, task, nodes, is_candidate, victims_of, may_use_idle=may_use_idle

@@ -252,10 +252,8 @@ class Claimant:
 
     def candidates_on(self, node: NodeState, *, with_own_job: bool = False) -> Sequence[TaskState]:
         """Return the tasks on a node that may leave and are within its scope."""
-        running, key = self.session.running_on(node), self.session.plugins.task_order_key
-        return self.scope.candidates(
-            self.task, running, self.judges, key, with_own_job=with_own_job
-        )
+        running = self.session.running_on(node)
+        return self.scope.candidates(self.task, running, self.judges, with_own_job=with_own_job)
 
     def candidates_for(self, node: NodeState, *, refuses: bool) -> Sequence[TaskState]:
         """Return the Running tasks that may be evicted for a place on a node, if plugins agree.
@@ -818,7 +816,7 @@ class RememberedRoom:
         assert job.queue is not None
         self._claimant = claimant
         self._job = job
-        own = task.uid if claimant.scope is EvictionScope.SAME_JOB else None
+        own = job.uid if claimant.scope is EvictionScope.SAME_JOB else None
         reads_priority = claimant.judges.by_priority and (session.binds or claimant.ways)
         above = job.info.priority if reads_priority else None
         self._who = claimant.scope, job.queue.name, own, claimant.recent, above
