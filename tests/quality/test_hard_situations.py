@@ -33,7 +33,7 @@ from batchsched import (
 )
 from batchsched.actions.eviction import make_room
 from batchsched.plugins import proportion
-from batchsched.testing import Cycle, configs, snapshots
+from batchsched.testing import Cycle, configs, snapshots, with_devices
 
 pytestmark = [
     pytest.mark.slow,
@@ -568,7 +568,14 @@ def test_every_reason_why_a_job_is_refused(reason: UnfitReason) -> None:
         within(1000, situation, drawn, st.just(SHARING))
 
 
-OF_NODES = [reason for reason in UnfitReason if reason not in NOT_OF_NODES]
+OF_NODES = [
+    reason for reason in UnfitReason if reason not in {*NOT_OF_NODES, UnfitReason.NO_DOMAIN}
+]
+OF_DEVICES = {
+    UnfitReason.NO_DEVICE: {},
+    UnfitReason.DEVICES_TAKEN: {},
+    UnfitReason.DEVICE_SEARCH_LIMIT: {"tries": 1},
+}
 
 
 @pytest.mark.parametrize("reason", OF_NODES, ids=lambda reason: reason.name)
@@ -584,6 +591,11 @@ def test_every_reason_why_a_node_does_not_fit(reason: UnfitReason) -> None:
         predicates = {"name": "predicates", "arguments": UNDER_PRESSURE[reason]}
         mapping = {"actions": "allocate, backfill", "tiers": [{"plugins": ["gang", predicates]}]}
         drawn = snapshots(max_nodes=1, always=["constraints", "best_effort"])
+        within(2000, situation, drawn, st.just(SchedulerConfig.from_mapping(mapping)))
+    elif reason in OF_DEVICES:
+        plugins = ["gang", "predicates", {"name": "devices", "arguments": OF_DEVICES[reason]}]
+        mapping = {"actions": "allocate", "tiers": [{"plugins": plugins}]}
+        drawn = with_devices(snapshots(max_nodes=2, **EMPTY))
         within(2000, situation, drawn, st.just(SchedulerConfig.from_mapping(mapping)))
     elif reason is UnfitReason.PLANNED:
         drawn = snapshots(max_nodes=2, min_jobs=3, always=["durations", "running"], **EMPTY)

@@ -34,7 +34,6 @@ from batchsched import (
     TopologyRequest,
 )
 from batchsched.live import Cluster
-from batchsched.plugin.arguments import ArgumentValue
 
 GPU = "nvidia.com/gpu"
 RACKS = Topology("net", ["rack"])
@@ -95,7 +94,7 @@ def job(
     )
 
 
-def config(*actions: str, **topology: ArgumentValue) -> SchedulerConfig:
+def config(*actions: str, **topology: str | int) -> SchedulerConfig:
     plugins = [PluginOption(name=name) for name in ("priority", "gang", "predicates", "nodeorder")]
     plugins.append(PluginOption(name="topology", arguments=topology))
     return SchedulerConfig(

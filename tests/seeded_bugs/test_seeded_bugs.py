@@ -29,7 +29,7 @@ def test_they_are_everywhere() -> None:
     assert {f"plugins/{name}.py" for name in plugins} <= paths
     assert {"plugins/nodeorder.py", "plugins/proportion.py"} <= paths
     assert {f"actions/{name}.py" for name in actions} <= paths
-    assert {"state/ledger.py", "session/session.py", "session/plugins.py"} <= paths
+    assert {"state/ledger.py", "session/session.py", "session/orders.py"} <= paths
     assert {"transition/event_rules.py", "transition/decisions.py"} <= paths
     assert any(path.startswith("placement/") for path in paths)
 

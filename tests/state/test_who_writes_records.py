@@ -18,7 +18,7 @@ REMEMBERED = {
     "ends": "actions/profile.py",
     "kind": "placement/kinds.py",
     "order_key": "session/plugins.py",
-    "waits_in": "session/turns.py",
+    "waits_in": "session/orders.py",
 }
 """The fields that readers keep on a record, and who writes them."""
 OTHERS = frozenset({"account", "draft", "use"})
@@ -53,8 +53,8 @@ def modules() -> list[str]:
     assert found.origin is not None
     folder = Path(found.origin).parent
     files = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*.py"))
-    # The simulator has books of its own, and so have the rows of causes.
-    others = ("state/", "testing/", "simulation/", "causes.py")
+    # The simulator has books of its own, and so have the rows of causes and the areas of racks.
+    others = ("state/", "testing/", "simulation/", "causes.py", "plugins/topology/areas.py")
     return [str(folder / file) for file in files if not file.startswith(others)]
 
 

@@ -40,7 +40,7 @@ from batchsched.live import (
     TaskSucceeded,
     TimePassed,
 )
-from batchsched.plugin import NodeState, TaskState
+from batchsched.plugin import NodeSet, NodeState, TaskState
 from tests.support.books import closed
 
 GIB = 1 << 30
@@ -330,9 +330,11 @@ def discarding_leaves_no_trace() -> Iterator[list[int]]:
     counted = [0]
     begin, discard = Session.statement, Statement.discard
 
-    def statement(self: Session, *, is_trial: bool = False) -> Statement:
+    def statement(
+        self: Session, *, is_trial: bool = False, within: NodeSet | None = None
+    ) -> Statement:
         state = state_of(self)
-        opened = begin(self, is_trial=is_trial)
+        opened = begin(self, is_trial=is_trial, within=within)
         before[id(opened)] = state
         return opened
 
