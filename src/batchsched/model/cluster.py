@@ -22,7 +22,6 @@ from batchsched.model.devices import (
     DevicePick,
     kept_counter_sets,
     kept_devices,
-    kept_picks,
 )
 from batchsched.model.immutable import (
     EMPTY,
@@ -360,6 +359,10 @@ def _claims(items: Iterable[DeviceClaim], /) -> tuple[DeviceClaim, ...]:
     return kept_tuple(items, "claims")
 
 
+def _picks(items: Iterable[DevicePick] | None, /) -> tuple[DevicePick, ...] | None:
+    return None if items is None else kept_tuple(items, "devices")
+
+
 def kept_choices(content: Mapping[str, Hashable], /) -> Mapping[str, Hashable]:
     """Return choices as a `FrozenMap`, or unchanged if they are not a mapping."""
     return content if content is EMPTY else kept_map(content)
@@ -426,7 +429,7 @@ class TaskInfo:
     `standings` put such tasks on nodes that they add, or take as empty."""
     claims: tuple[DeviceClaim, ...] = field(default=(), converter=_claims)
     """The devices that it needs. The plugin ``devices`` reads them."""
-    devices: tuple[DevicePick, ...] | None = field(default=None, converter=kept_picks)
+    devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks)
     """The devices that it has on its node, or is promised there. None: unknown."""
     choices: Mapping[str, Hashable] = field(default=EMPTY, converter=kept_choices, repr=False)
     """What other plugins have chosen for it on its node, or where it is promised one, by plugin."""

@@ -303,11 +303,6 @@ def kept_counter_sets(items: Iterable[CounterSet], /) -> tuple[CounterSet, ...]:
     return kept_tuple(items, "counter_sets")
 
 
-def kept_picks(items: Iterable[DevicePick] | None, /) -> tuple[DevicePick, ...] | None:
-    """Return picks as a tuple, or None; see `kept_tuple`."""
-    return None if items is None else kept_tuple(items, "devices")
-
-
 def named_under(name: str, names: Mapping[str, object], driver: str, /) -> str | None:
     """Return the key under which a device of a driver has an attribute or capacity, or None.
 
