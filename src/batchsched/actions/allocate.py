@@ -6,7 +6,7 @@ from functools import partial
 
 from attrs import frozen
 
-from batchsched.actions.eviction.make_room import make_promises_real
+from batchsched.actions.eviction.choosing import make_promises_real
 from batchsched.actions.placing import LADDER, first_node_to_reserve, place, start_reserved_jobs
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments

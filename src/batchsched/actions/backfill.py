@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from attrs import frozen
 
-from batchsched.actions.eviction.make_room import Shortfall, choose_units_for
+from batchsched.actions.eviction.choosing import Shortfall, choose_units_for
 from batchsched.actions.placing import NOW, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best

@@ -298,42 +298,32 @@ def _each(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     return lambda: by_name
 
 
-def _any(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
-    """Return a function that returns whether any plugin says so."""
-    functions = [*chain.from_iterable(tiers)]
+def _decided_by(
+    decisive: bool,
+) -> Callable[[Rule, str, Tiers], Callable[..., bool]]:
+    """Return what combines answers: the first plugin with this one decides, else it is the other.
 
-    def ask(*asked: Any) -> bool:
-        for name, function in functions:
-            try:
-                answer = function(*asked)
-            except Exception as error:
-                raise plugin_error(name, point, error) from error
-            if answer is not True and answer is not False:
-                rule.check(name, point, answer)
-            if answer:
-                return True
-        return False
+    True: whether any plugin says so. False: whether all do.
+    """
 
-    return ask
+    def combine(rule: Rule, point: str, tiers: Tiers) -> Callable[..., bool]:
+        functions = [*chain.from_iterable(tiers)]
 
+        def ask(*asked: Any) -> bool:
+            for name, function in functions:
+                try:
+                    answer = function(*asked)
+                except Exception as error:
+                    raise plugin_error(name, point, error) from error
+                if answer is not True and answer is not False:
+                    rule.check(name, point, answer)
+                if bool(answer) is decisive:
+                    return decisive
+            return not decisive
 
-def _every(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
-    """Return a function that returns whether all plugins say so."""
-    functions = [*chain.from_iterable(tiers)]
+        return ask
 
-    def ask(*asked: Any) -> bool:
-        for name, function in functions:
-            try:
-                answer = function(*asked)
-            except Exception as error:
-                raise plugin_error(name, point, error) from error
-            if answer is not True and answer is not False:
-                rule.check(name, point, answer)
-            if not answer:
-                return False
-        return True
-
-    return ask
+    return combine
 
 
 def _sum(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
@@ -394,6 +384,7 @@ def _functions(_rule: Rule, _point: str, tiers: Tiers) -> Callable[..., Any]:
 
 
 _ORDERED = _must_be("a key that can be ordered", _never)
+_BOOL = _must_be("a bool", lambda answer: answer in (True, False))
 _VOTE = Rule(_votes, _must_be("a Vote or a bool", _never))
 
 RULES: Mapping[str, Rule] = {
@@ -408,9 +399,9 @@ RULES: Mapping[str, Rule] = {
     "job_ready": _VOTE,
     "job_pipelined": _VOTE,
     "job_condition_ready": _VOTE,
-    "may_claim": Rule(_every, _must_be("a bool", lambda answer: answer in (True, False))),
+    "may_claim": Rule(_decided_by(False), _BOOL),
     # Queues
-    "overused": Rule(_any, _must_be("a bool", lambda answer: answer in (True, False))),
+    "overused": Rule(_decided_by(True), _BOOL),
     "allocatable": Rule(_first, _must_be("an Unfit or None", _never), sound=Unfit),
     "most_allocatable": Rule(_first, _must_be("a sequence of numbers, or None", _are_numbers)),
     "queue_share": Rule(_first, _wrong_share),

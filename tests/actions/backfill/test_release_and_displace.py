@@ -8,7 +8,7 @@ from tests.support.clusters import action, bound, cluster, job, node, places, sc
 
 from batchsched import JobInfo, Snapshot, TaskStatus
 from batchsched.actions.backfill import displace as displace_jobs
-from batchsched.actions.eviction.make_room import make_promises_real
+from batchsched.actions.eviction.choosing import make_promises_real
 
 
 def marked(one: JobInfo) -> JobInfo:

@@ -19,7 +19,7 @@ from batchsched import (
     SchedulerConfig,
     Snapshot,
 )
-from batchsched.actions.eviction.make_room import fewest_by_halving, fewest_units
+from batchsched.actions.eviction.choosing import fewest_by_halving, fewest_units
 
 CONFIG = {
     "actions": "allocate, preempt",

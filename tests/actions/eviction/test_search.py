@@ -16,7 +16,7 @@ from tests.support.eviction import (
 
 from batchsched import Scheduler, SchedulerConfig, Session
 from batchsched.action import EvictionScope, make_room
-from batchsched.actions.eviction.make_room import choose_units
+from batchsched.actions.eviction.choosing import choose_units
 from batchsched.plugin import TaskState, Verdict
 
 # By example

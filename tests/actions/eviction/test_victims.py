@@ -21,7 +21,7 @@ from tests.support.eviction import (
 
 from batchsched import Resource, Session, Snapshot, TaskInfo, TaskStatus
 from batchsched.action import EvictionScope, Fit, make_room
-from batchsched.actions.eviction.make_room import (
+from batchsched.actions.eviction.choosing import (
     FreedResources,
     Shortfall,
     choose_units,

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.topology import Topology
+from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
 from batchsched.model.validation.values import shown
 from batchsched.testing.drawing.arguments import Asked, several
 from batchsched.testing.drawing.jobs import (
@@ -49,7 +49,6 @@ from batchsched.testing.drawing.parts import (
 )
 from batchsched.testing.drawing.pools import Features, Switches, now_of, numbered
 from batchsched.testing.drawing.queues import QueueDraft, at_limits, build_queues, leaves
-from batchsched.testing.drawing.topologies import in_racks
 
 SnapshotDraft = tuple[
     list[NodeDraft], list[QueueDraft], list[ShapeDraft], list[JobDraft], list[TaskDraft]
@@ -101,7 +100,7 @@ def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
             others += stranded(before, nodes)
     topologies: Sequence[Topology] = ()
     if features.topologies:
-        nodes, jobs, topologies = in_racks(nodes, node_drafts, jobs, job_drafts)
+        nodes, jobs, topologies = _in_racks(nodes, node_drafts, jobs, job_drafts)
     return Snapshot(
         nodes=nodes,
         queues=queues,
@@ -303,3 +302,50 @@ def same_each_time(max_examples: int, *, shrink: bool) -> settings:
             HealthCheck.too_slow,
         ],
     )
+
+
+_TOPOLOGY_REQUESTS = (
+    TopologyRequest("net", required="rack"),
+    TopologyRequest("net", preferred="rack"),
+    None,
+    TopologyRequest("net", required="block", preferred="rack"),
+    TopologyRequest("net", required="block", segments=[Segment(2, "rack")]),
+    TopologyRequest(required="rack"),
+    TopologyRequest("rails", required="rail"),
+    TopologyRequest("net", preferred="rack", balanced=True, segments=[Segment(2, "rack")]),
+)
+
+
+def _in_racks(
+    nodes: Sequence[NodeInfo],
+    node_drafts: Sequence[NodeDraft],
+    jobs: Sequence[JobInfo],
+    job_drafts: Sequence[JobDraft],
+) -> tuple[list[NodeInfo], list[JobInfo], list[Topology]]:
+    """Return nodes in blocks and racks, and jobs and groups of which some ask for these.
+
+    A few nodes lack a label. The domains of the topology ``rails`` are listed, and overlap.
+    """
+    placed: list[NodeInfo] = []
+    for node, draft in zip(nodes, node_drafts, strict=False):
+        labels = dict(node.labels)
+        if draft[0] % 9 != 8:
+            labels["block"] = f"b{draft[0] % 2}"
+        if draft[-1] % 9 != 8:
+            labels["rack"] = f"r{draft[-1] % 2}"
+        placed.append(evolve(node, labels=labels))
+    asking: list[JobInfo] = []
+    for job, (own, _) in zip(jobs, job_drafts, strict=False):
+        request = _TOPOLOGY_REQUESTS[own[0] % len(_TOPOLOGY_REQUESTS)]
+        if job.groups:
+            tops = [group for group in job.groups if group.parent is None]
+            of_group = _TOPOLOGY_REQUESTS[own[1] % len(_TOPOLOGY_REQUESTS)]
+            asks = evolve(tops[0], topology=of_group)
+            groups = [asks if group is tops[0] else group for group in job.groups]
+            outer = TopologyRequest("net", required="block") if own[0] % 2 else None
+            asking.append(evolve(job, groups=groups, topology=outer))
+        else:
+            asking.append(evolve(job, topology=request))
+    names = [node.name for node in placed]
+    rails = [Domain("rail", "b", names[1:]), Domain("rail", "a", names[:2])]
+    return placed, asking, [Topology("net", ["block", "rack"]), Topology("rails", ["rail"], rails)]
