@@ -11,6 +11,7 @@ import pytest
 from attrs.exceptions import FrozenInstanceError
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clusters import cluster, job, node
 
 from batchsched import (
     Bind,
@@ -29,11 +30,13 @@ from batchsched import (
     Promise,
     QueueOutcome,
     Resource,
+    Scheduler,
     TakenBack,
     TaskOutcome,
     TaskStatus,
     Unfit,
     UnfitReason,
+    UnknownNameError,
     WhyPending,
 )
 
@@ -446,3 +449,18 @@ class TestPrinting:
         lines = str(result).splitlines()
         assert len(lines) == 1 + 3 * 11
         assert lines[-1] == "  left out: ... and 4990 more"
+
+
+def test_a_name_that_is_not_there_is_answered_with_the_one_that_may_be_meant() -> None:
+    small = cluster([node("n1", "4C4G")], job("train", "1C1G"))
+    result = Scheduler().schedule(small)
+    for found, wrong, right in (
+        (result.jobs, "default/trian", "default/train"),
+        (result.tasks, "trian-1", "train-1"),
+    ):
+        with pytest.raises(KeyError) as caught:
+            found[wrong]
+        assert str(caught.value) == f"the mapping has no {wrong!r}; did you mean {right!r}?"
+        assert isinstance(caught.value, UnknownNameError)
+        assert repr(wrong) in str(pickle.loads(pickle.dumps(caught.value)))
+        assert found.get(wrong) is None

@@ -8,11 +8,28 @@ from typing import NoReturn, Protocol, TypeGuard, TypeVar, cast
 
 from attrs import evolve, fields
 
-from batchsched.errors import ArgumentError, FaultsError, shown_problem
+from batchsched.errors import ArgumentError, FaultsError, UnknownNameError, shown_problem
+from batchsched.model.texts import did_you_mean
 
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+class MissingKeyError(UnknownNameError, KeyError):
+    """A key that a mapping does not have. What to write instead is looked for when it is read."""
+
+    def __init__(self, key: object, known: Mapping[object, object] | None = None) -> None:
+        super().__init__(key)
+        self._key, self._known = key, known
+
+    def __str__(self) -> str:
+        if self._known is None:  # it has come from another process
+            return repr(self._key)
+        said = f"the mapping has no {self._key!r}"
+        names = [name for name in self._known if isinstance(name, str)]
+        meant = did_you_mean(self._key, names) if isinstance(self._key, str) else ""
+        return f"{said}; {meant}" if meant else said
 
 
 class FrozenMap(dict[K, V]):
@@ -40,6 +57,9 @@ class FrozenMap(dict[K, V]):
         except AttributeError:
             self._hash = hash(frozenset(self.items()))
             return self._hash
+
+    def __missing__(self, key: K) -> NoReturn:
+        raise MissingKeyError(key, cast("Mapping[object, object]", self))
 
     def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
         raise TypeError("a FrozenMap cannot be changed")
@@ -97,7 +117,7 @@ class LazyMap(Mapping[K, V]):
         if found is None:
             found = self._one(key)
             if found is None:
-                raise KeyError(key)
+                raise MissingKeyError(key, cast("Mapping[object, object]", self))
         return found
 
     def __iter__(self) -> Iterator[K]:
