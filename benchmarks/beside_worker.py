@@ -10,7 +10,10 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from inspect import signature
+from pathlib import Path
+from runpy import run_path
 from time import process_time
 from typing import Any
 
@@ -135,6 +138,14 @@ def living(name: str, scale: float) -> Callable[[], dict[str, Any]]:
     return run
 
 
+def changing(name: str, _scale: float) -> Callable[[], dict[str, Any]]:
+    """Return what measures a row of `changes`, which earlier revisions may lack: it is ours."""
+    measure: Callable[[str], dict[str, Any]] = run_path(
+        str(Path(__file__).with_name("changes.py"))
+    )["measure"]
+    return partial(measure, name)
+
+
 def all_names() -> list[str]:
     """Return what can be measured, but for what is run by hand."""
     from benchmarks.axes import AXES
@@ -158,7 +169,7 @@ def main() -> None:
     if "--numpy" not in sys.argv:
         without_numpy()
     kind, _, rest = name.rpartition(":")
-    run = {"": workload, "axis": axis, "steady": living}[kind](rest, scale)
+    run = {"": workload, "axis": axis, "steady": living, "changes": changing}[kind](rest, scale)
     for _ in sys.stdin:
         print(json.dumps(run()), flush=True)
 

@@ -109,6 +109,7 @@ WORKLOADS = {workload.name: workload for workload in _ALL}
 REPORTS = {
     "validation": "what making a snapshot costs per task, by what its tasks share",
     "steady": "what a cycle costs where little changes, on a living cluster and from scratch",
+    "changes": "what a cycle costs by what changed, where jobs wait that cannot start",
     "axes": "how the time of a cycle grows where there is ever more of something dear",
     "waiting": "what each strategy against waiting costs in utilisation and in waiting",
     "tracing": "what a trace costs, and that nothing of it is called when it is off",

@@ -1,0 +1,229 @@
+"""What a cycle of a living cluster costs by what changed, where jobs wait that cannot start.
+
+    python -m benchmarks.changes [ROW ...]
+    python -m benchmarks.beside REVISION --only changes:borrow-800,changes:kth-1
+
+The rows `borrow-N` have one node of 16 GPUs, three queues that borrow from one another, the
+actions reclaim, allocate and preempt, and no reasons, while N jobs of three shapes wait. Nothing
+changes in `borrow-N-still`; in `borrow-N` one job arrives or one ends; in `borrow-N-mixed` the
+shapes come in any order. In `fifty` nine jobs arrive on 50 nodes, eight end, and one gives up. The
+rows `kth-N` replay the first 2,000 jobs of the log KTH-SP2 on N nodes with the action `plan`, if
+the folder in BATCHSCHED_TRACES has it, else as many made-up jobs; their seconds are those of a job.
+It imports the library alone, in names that earlier commits have, too, so that `beside` can run it
+on both sides.
+"""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from inspect import signature
+from pathlib import Path
+from random import Random
+from time import process_time
+
+from batchsched import (
+    CycleResult,
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    TaskInfo,
+)
+from batchsched.live import Cluster, Event, JobArrived, JobRemoved, TimePassed
+from batchsched.simulation import Scheduled, generate, read_swf, simulate
+
+__all__ = ["ROWS", "main", "measure"]
+
+SHAPES = (2, 4, 8)
+CYCLES = 24
+LOG = "kth_sp2/KTH-SP2-filtered-28481.swf.gz"
+PLAN = {
+    "actions": [{"name": "plan", "arguments": {"keep": False}}],
+    "tiers": [{"plugins": [{"name": "gang"}]}],
+}
+
+
+def resource(size: int) -> Resource:
+    return Resource(
+        milli_cpu=4000 * size, memory=size << 34, scalars={"nvidia.com/gpu": 1000 * size}
+    )
+
+
+class Living:
+    """A living cluster on which jobs of one task come and go."""
+
+    def __init__(
+        self, nodes: int, queues: list[Queue], actions: str, *, seed: int, plain: bool = False
+    ) -> None:
+        self.random = Random(seed)
+        self._queues = queues
+        self._count = 0
+        self.waiting: list[str] = []
+        """The jobs that wait, the first that came first."""
+        self.running: list[str] = []
+        node = resource(16)
+        self.cluster = Cluster(
+            nodes=[
+                NodeInfo(name=f"n{i:02}", allocatable=node, max_tasks=110) for i in range(nodes)
+            ],
+            queues=queues,
+        )
+        config = SchedulerConfig.from_mapping({"actions": actions})
+        self._live = Scheduler(config, plain=plain).attach(self.cluster)
+        self._digest = hashlib.sha256()
+        # Earlier commits know nothing else.
+        is_known = "at_once" in signature(Cluster.carry_out).parameters
+        self._carry_out: Callable[[CycleResult], None] = self.cluster.carry_out
+        if is_known:
+            self._carry_out = partial(self.cluster.carry_out, at_once=True)
+
+    def arrival(self, size: int) -> Event:
+        name, queue = f"j{self._count:05}", self._queues[self._count % len(self._queues)]
+        self._count += 1
+        self.waiting.append(name)
+        task = TaskInfo(uid=name, name=name, resreq=resource(size))
+        return JobArrived(
+            JobInfo(
+                name=name,
+                queue=queue.name,
+                min_available=1,
+                creation_time=self.cluster.now + self._count / 1000,
+                tasks=[task],
+            )
+        )
+
+    def end(self) -> Event:
+        return self._removed(self.running)
+
+    def give_up(self) -> Event:
+        return self._removed(self.waiting)
+
+    def _removed(self, jobs: list[str]) -> Event:
+        return JobRemoved(f"default/{jobs.pop(self.random.randrange(len(jobs)))}")
+
+    def cycle(self, *events: Event) -> float:
+        """Apply events, decide and carry out; return the seconds of processor time."""
+        begin = process_time()
+        self.cluster.apply(*events, TimePassed(self.cluster.now + 1))
+        result = self._live.schedule(reasons=False)
+        self._carry_out(result)
+        spent = process_time() - begin
+        self._note(result)
+        return spent
+
+    def _note(self, result: CycleResult) -> None:
+        moves = [(bind.task_uid, bind.node_name) for bind in result.binds]
+        gone = [eviction.task_uid for eviction in result.evictions]
+        self._digest.update(repr((moves, gone)).encode())
+        for uid, _ in moves:
+            self.waiting.remove(uid)
+            self.running.append(uid)
+        for uid in gone:
+            self.running.remove(uid)
+            self.waiting.append(uid)
+
+    @property
+    def digest(self) -> str:
+        return self._digest.hexdigest()
+
+
+def borrow(
+    waiting: int, *, is_still: bool = False, is_mixed: bool = False, plain: bool = False
+) -> dict[str, object]:
+    """Measure three teams that borrow from one another on one node."""
+    queues = [
+        Queue(name=f"team-{i}", deserved=Resource(scalars={"nvidia.com/gpu": gpus * 1000}))
+        for i, gpus in enumerate((8, 4, 4))
+    ]
+    living = Living(1, queues, "reclaim, allocate, preempt", seed=1, plain=plain)
+    sizes = [SHAPES[number * 3 // waiting] for number in range(waiting)]
+    if is_mixed:
+        living.random.shuffle(sizes)
+    living.cycle(*map(living.arrival, sizes))
+    for _ in range(4):  # until nothing is evicted any more
+        living.cycle()
+    gc.collect()
+    spent: list[float] = []
+    for number in range(CYCLES):
+        events: list[Event] = []
+        if not is_still:
+            size = living.random.choice(SHAPES)
+            events = [living.end() if number % 2 else living.arrival(size)]
+        spent.append(living.cycle(*events))
+    return _found(spent, living.digest)
+
+
+def fifty() -> dict[str, object]:
+    """Measure fifty nodes where nine jobs arrive, eight end and one gives up in each cycle."""
+    queues = [Queue(name=f"team-{i}", weight=i + 1) for i in range(3)]
+    living = Living(50, queues, "allocate, backfill", seed=2)
+    for _ in range(8):
+        living.cycle(*(living.arrival(living.random.choice(SHAPES)) for _ in range(24)))
+    gc.collect()
+    spent: list[float] = []
+    for _ in range(8 * CYCLES):
+        come = [living.arrival(living.random.choice(SHAPES)) for _ in range(9)]
+        spent.append(living.cycle(*come, *(living.end() for _ in range(8)), living.give_up()))
+    return _found(spent, living.digest)
+
+
+def kth(nodes: int, jobs: int = 2000) -> dict[str, object]:
+    """Measure a log on equal nodes of together 100 processors."""
+    path = Path(os.environ.get("BATCHSCHED_TRACES", "")) / LOG
+    if path.exists():
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            log = read_swf(file)[0].first(jobs)
+    else:
+        log = generate(jobs=jobs, nodes=100, seed=1)
+    log = log.on(nodes=nodes, per_node=100 // nodes)
+    gc.collect()
+    begin = process_time()
+    run = simulate(log, Scheduled(config=SchedulerConfig.from_mapping(PLAN)))
+    spent = process_time() - begin
+    return _found([spent / jobs], hashlib.sha256(repr(run.jobs["start"]).encode()).hexdigest())
+
+
+def _found(spent: list[float], digest: str) -> dict[str, object]:
+    """Return what `beside` reads."""
+    spent = sorted(spent)
+    return {
+        "seconds": spent[len(spent) // 2],
+        "p99": spent[min(len(spent) - 1, round(0.99 * len(spent)))],
+        "worst": spent[-1],
+        "digest": digest,
+    }
+
+
+ROWS: dict[str, Callable[[], dict[str, object]]] = {
+    **{f"borrow-{n}-still": partial(borrow, n, is_still=True) for n in (50, 200, 800)},
+    **{f"borrow-{n}": partial(borrow, n) for n in (50, 200, 800)},
+    "borrow-800-mixed": partial(borrow, 800, is_mixed=True),
+    "fifty": fifty,
+    "kth-1": partial(kth, 1),
+    "kth-100": partial(kth, 100),
+}
+"""What is measured, by name."""
+
+
+def measure(name: str) -> dict[str, object]:
+    """Measure a row once: the median of its cycles, and the digest of what they decided."""
+    return ROWS[name]()
+
+
+def main(names: list[str]) -> None:
+    """Print the rows that are named, or all."""
+    for name in names or ROWS:
+        found = measure(name)
+        print(f"{name:18} {1000 * float(str(found['seconds'])):9.3f} ms  {found['digest']}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
