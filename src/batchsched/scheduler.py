@@ -29,8 +29,8 @@ from batchsched.session.cycle import Unchanged, close, open_session
 from batchsched.session.kept import PlacementFactory, PolicyState
 from batchsched.session.points import ConfiguredPlugin
 from batchsched.session.session import Session
-from batchsched.state.doors import ALL_DOORS, Door
 from batchsched.state.ledger import Ledger
+from batchsched.state.shortcuts import ALL_SHORTCUTS, Shortcut
 from batchsched.trace import Teller, Trace
 from batchsched.transition.content import Content
 
@@ -103,9 +103,9 @@ placement, predicates, priority, proportion, sjf, sla, topology, usage
             faults.append(Fault("config", message))
         made = checked(options, tiers, known, names_too=True)
         faults += made.faults
-        doors, problems = _doors_of(plain)
+        shortcuts, problems = _shortcuts_of(plain)
         faults += problems
-        if doors:
+        if shortcuts:
             faults += [
                 Fault("plain", f"expected no {other} with it: it would replace a plain definition")
                 for other, given in (("placement", placement is not None), ("warm", bool(warm)))
@@ -125,9 +125,9 @@ placement, predicates, priority, proportion, sjf, sla, topology, usage
             raise ConfigError(faults)
         self._config = used
         self._trace = trace
-        self._plain = doors
+        self._plain = shortcuts
         self._placement: PlacementFactory = (
-            (LinearScanPlacement if Door.ENGINE in doors else IndexedPlacement)
+            (LinearScanPlacement if Shortcut.ENGINE in shortcuts else IndexedPlacement)
             if placement is None
             else placement
         )
@@ -294,26 +294,26 @@ placement, predicates, priority, proportion, sjf, sla, topology, usage
     @property
     def keeps(self) -> bool:
         """Whether anything is kept between cycles on a live cluster; not if these are plain."""
-        return Door.CYCLES not in self._plain
+        return Shortcut.CYCLES not in self._plain
 
 
-def _doors_of(plain: bool | Collection[str]) -> tuple[frozenset[Door], list[Fault]]:
-    """Return the doors that are to be plain, and what is wrong with what was asked for."""
+def _shortcuts_of(plain: bool | Collection[str]) -> tuple[frozenset[Shortcut], list[Fault]]:
+    """Return the shortcuts that are to be off, and what is wrong with what was asked for."""
     if is_of(plain, bool):
-        return (ALL_DOORS if plain else frozenset()), []
-    known = {door.value: door for door in Door}
+        return (ALL_SHORTCUTS if plain else frozenset()), []
+    known = {shortcut.value: shortcut for shortcut in Shortcut}
     expected = f"expected True, False or some of {', '.join(known)}"
     given: object = plain
     if is_text(given) or not is_of(given, Collection):  # type: ignore[type-abstract]
         return frozenset(), [Fault("plain", f"{expected}, got {shown(given)}")]
-    doors: set[Door] = set()
+    shortcuts: set[Shortcut] = set()
     faults: list[Fault] = []
     for name in items_in(cast("Collection[object]", given)):
         if is_text(name) and name in known:
-            doors.add(known[name])
+            shortcuts.add(known[name])
         else:
             faults.append(Fault("plain", f"{expected}, got {shown(name)}"))
-    return frozenset(doors), faults
+    return frozenset(shortcuts), faults
 
 
 def schedule(

@@ -15,7 +15,7 @@ from batchsched.live import Cluster
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.testing import configs, snapshots
 
-DOORS = ("turns", "attempts", "room", "loans", "engine", "cycles")
+SHORTCUTS = ("turns", "attempts", "room", "loans", "engine", "cycles")
 SCALE = 1 / 50
 SMALLER = 1 / 250
 """For definitions that walk all units of a queue, or all its victims, for each question."""
@@ -23,8 +23,8 @@ some = settings(max_examples=120, deadline=None, suppress_health_check=list(Heal
 few = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def decide(config: SchedulerConfig, snapshot: Snapshot, *doors: str) -> CycleResult:
-    return Scheduler(config, plain=doors).schedule(snapshot)
+def decide(config: SchedulerConfig, snapshot: Snapshot, *shortcuts: str) -> CycleResult:
+    return Scheduler(config, plain=shortcuts).schedule(snapshot)
 
 
 @some
@@ -42,29 +42,32 @@ def test_a_plain_cycle_decides_and_says_the_same(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("door", DOORS)
-def test_each_door_alone_may_be_plain(door: str) -> None:
+@pytest.mark.parametrize("shortcut", SHORTCUTS)
+def test_each_shortcut_alone_may_be_plain(shortcut: str) -> None:
     @few
     @given(snapshots(), configs())
     def law(snapshot: Snapshot, config: SchedulerConfig) -> None:
-        assert decide(config, snapshot, door) == decide(config, snapshot)
+        assert decide(config, snapshot, shortcut) == decide(config, snapshot)
 
     law()
 
 
 @pytest.mark.parametrize(
-    "doors",
-    [DOORS, *(pytest.param((door,), marks=pytest.mark.slow, id=door) for door in DOORS)],
+    "shortcuts",
+    [
+        SHORTCUTS,
+        *(pytest.param((shortcut,), marks=pytest.mark.slow, id=shortcut) for shortcut in SHORTCUTS),
+    ],
     ids=" ".join,
 )
-def test_a_living_cluster_decides_the_same_behind_plain_doors(doors: tuple[str, ...]) -> None:
-    @settings(few, max_examples=30 if len(doors) > 1 else 8)
+def test_a_living_cluster_decides_the_same_without_shortcuts(shortcuts: tuple[str, ...]) -> None:
+    @settings(few, max_examples=30 if len(shortcuts) > 1 else 8)
     @given(st.integers(0, 1 << 32), configs(), st.booleans())
     def law(seed: int, config: SchedulerConfig, is_simple: bool) -> None:
         life = Life(seed, plain=is_simple)
         cluster = Cluster(life.start())
         fast = Scheduler(config).attach(cluster)
-        plain = Scheduler(config, plain=doors).attach(cluster)
+        plain = Scheduler(config, plain=shortcuts).attach(cluster)
         for _ in range(5):
             result = fast.schedule()
             assert plain.schedule() == result
@@ -76,18 +79,18 @@ def test_a_living_cluster_decides_the_same_behind_plain_doors(doors: tuple[str, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
-@pytest.mark.parametrize("door", DOORS[:-1])
-def test_each_door_alone_may_be_plain_in_the_workloads_that_are_measured(
-    name: str, door: str
+@pytest.mark.parametrize("shortcut", SHORTCUTS[:-1])
+def test_each_shortcut_alone_may_be_plain_in_the_workloads_that_are_measured(
+    name: str, shortcut: str
 ) -> None:
-    scale = SMALLER if door == "loans" or (door == "room" and "tree" in name) else SCALE
-    assert decided(name, door, scale) == decided(name, "", scale)
+    scale = SMALLER if shortcut == "loans" or (shortcut == "room" and "tree" in name) else SCALE
+    assert decided(name, shortcut, scale) == decided(name, "", scale)
 
 
 @cache
-def decided(name: str, door: str, scale: float) -> list[CycleResult]:
+def decided(name: str, shortcut: str, scale: float) -> list[CycleResult]:
     scenario = WORKLOADS[name].make(scale)
-    scheduler = Scheduler(scenario.config, plain={door} if door else False)
+    scheduler = Scheduler(scenario.config, plain={shortcut} if shortcut else False)
     advance = None if scenario.advance is None else scenario.advance()
     snapshot = scenario.snapshot
     results: list[CycleResult] = []

@@ -16,7 +16,7 @@ from batchsched.simulation import (
     LeastAttainedService,
     Machine,
     NoCost,
-    Placement,
+    NodeChoice,
     Policy,
     SimulationError,
     Srsf,
@@ -142,7 +142,7 @@ def every_round(workload: Workload, policy: SrtfInRounds) -> list[Any]:
     leaves=st.lists(st.integers(0, 20), max_size=12),
 )
 def test_places_are_free_ones_and_as_many_as_asked_for(
-    placement: Placement, sizes: list[int], leaves: list[int]
+    placement: NodeChoice, sizes: list[int], leaves: list[int]
 ) -> None:
     nodes = placement.begin(Machine(nodes=3, per_node=4))
     used = [0, 0, 0]

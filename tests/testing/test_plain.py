@@ -172,7 +172,7 @@ class KeepsOldCounts(Lying):
 
 
 class RanksByOthers(Lying):
-    """The key of a job depends on other jobs: nothing that could be removed, but a door tells."""
+    """The key of a job depends on other jobs: no declaration to remove, but a shortcut tells."""
 
     def job_order_key(self, job: JobState) -> int:
         others = sum(other.ready_count for other in self.view.jobs.values() if other is not job)
@@ -180,7 +180,7 @@ class RanksByOthers(Lying):
 
 
 @pytest.mark.parametrize(
-    ("kind", "door", "cause"),
+    ("kind", "shortcut", "cause"),
     [
         (PairsNames, "engine", "predicates()[0].signature"),
         (ScoresNames, "engine", "node_scores()[0].signature"),
@@ -198,10 +198,10 @@ class RanksByOthers(Lying):
     ],
 )
 def test_a_lie_is_found_and_named(
-    kind: Callable[[SessionView], object], door: str, cause: str
+    kind: Callable[[SessionView], object], shortcut: str, cause: str
 ) -> None:
     violation = found(kind)
-    assert repr(door) in violation.seen.partition("with these doors plain: ")[2]
+    assert repr(shortcut) in violation.seen.partition("without these shortcuts: ")[2]
     assert cause in violation.seen
 
 

@@ -10,11 +10,11 @@ from batchsched.model.reasons import Unfit
 from batchsched.model.topology import Topology
 from batchsched.plugin.candidates import NodeSet
 from batchsched.state.device_books import DeviceBooks
-from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need, Stage
 from batchsched.state.pod_affinity import PodAffinityIndex
 from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
+from batchsched.state.shortcuts import Shortcut
 from batchsched.state.units import EvictionUnit, units_of
 from batchsched.state.vectors import Dimensions, Vector
 
@@ -88,7 +88,7 @@ class SessionView:
         ledger: Ledger,
         *,
         promises_repel: bool = False,
-        plain: frozenset[Door] = frozenset(),
+        plain: frozenset[Shortcut] = frozenset(),
     ) -> None:
         """Create a view.
 
@@ -100,7 +100,7 @@ class SessionView:
 
         """
         self.plain = plain
-        """The optimisations that are switched off; see `Door`."""
+        """The optimisations that are switched off; see `Shortcut`."""
         self._ledger = ledger
         self.nodes: Sequence[NodeState] = ledger.nodes
         """All nodes, in node order."""
@@ -198,7 +198,7 @@ class SessionView:
     def device_books(self) -> DeviceBooks:
         """What is held of devices on each node, and what claims would get."""
         if self._device_books is None:
-            self._device_books = DeviceBooks(self._ledger, is_plain=Door.ENGINE in self.plain)
+            self._device_books = DeviceBooks(self._ledger, is_plain=Shortcut.ENGINE in self.plain)
         return self._device_books
 
     @property

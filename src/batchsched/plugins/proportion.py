@@ -32,10 +32,10 @@ from batchsched.plugin.extension_points import Changes, Verdict
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.queues import QueueUses, Use, sum_of_requests
 from batchsched.plugin.session_view import SessionView
-from batchsched.state.doors import Door
 from batchsched.state.groups import Counting
 from batchsched.state.needs import Need, needed_tasks
 from batchsched.state.records import JobState, QueueState, SortKey, TaskState
+from batchsched.state.shortcuts import Shortcut
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, dominant_share, fits, is_empty, minus, plus
 
@@ -345,7 +345,7 @@ class _Proportion:
 
     def _coverage(self, name: str) -> _Coverage:
         queue, deserved = self._view.queues[name], self._accounts[name].deserved
-        if Door.LOANS in self._view.plain:
+        if Shortcut.LOANS in self._view.plain:
             return _Coverage(self._view, queue, deserved)
         known = self._coverages.get(name)
         if known is None:
@@ -450,7 +450,7 @@ class _Proportion:
 
     def _find_losses(self, claimant: TaskState) -> None:
         """Check coverage that may have changed, of queues from which a claimant may reclaim."""
-        if Door.LOANS in self._view.plain:
+        if Shortcut.LOANS in self._view.plain:
             self._losses += 1  # nothing is known of earlier coverage
         if not self._recovered:
             return

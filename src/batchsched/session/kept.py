@@ -33,10 +33,10 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.session.known_failures import FailedTurns
 from batchsched.session.plugins import PluginSet
 from batchsched.session.points import ConfiguredPlugin
-from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.shortcuts import Shortcut
 from batchsched.state.vectors import Vector, fits, minus
 from batchsched.trace import Teller
 
@@ -62,7 +62,7 @@ class PolicyState:
         placement: PlacementFactory,
         *,
         promises_repel: bool = False,
-        plain: frozenset[Door] = frozenset(),
+        plain: frozenset[Shortcut] = frozenset(),
         teller: Teller | None = None,
     ) -> None:
         """Open plugins and create an engine.
@@ -73,7 +73,7 @@ class PolicyState:
             placement: creates the engine that finds nodes.
             promises_repel: whether required anti-affinity counts tasks that are promised to a
                 node like running ones.
-            plain: the doors behind which only plain definitions decide.
+            plain: the shortcuts that are switched off.
             teller: is told what happens, if the cycle is traced.
 
         """
@@ -82,7 +82,7 @@ class PolicyState:
         """What is told what happens, if the cycle is traced."""
         self._promises_repel = promises_repel
         self.plain = plain
-        """The doors behind which only plain definitions decide."""
+        """The shortcuts that are switched off."""
         self.view = SessionView(ledger, promises_repel=promises_repel, plain=plain)
         self._configured = plugins
         self._placement = placement
@@ -130,7 +130,7 @@ class PolicyState:
                 kind_of=engine.kind,
                 feasible_for=engine.feasible_for,
                 besides=lambda node, _stage: self.node_room.for_jobs(node),
-                plain=Door.ROOM in self.plain,
+                plain=Shortcut.ROOM in self.plain,
             ),
             evaluator.refusal,
         )
@@ -162,7 +162,7 @@ class PolicyState:
     def _forget_turns(self) -> None:
         """Drop all failed turns, and record new ones only if the plugins allow it."""
         ledger = self.ledger
-        remembers = Door.ATTEMPTS not in self.plain and self.plugins.vote_on_jobs_alone
+        remembers = Shortcut.ATTEMPTS not in self.plain and self.plugins.vote_on_jobs_alone
         if remembers and isinstance(ledger, LiveLedger):
             self.failed_turns = FailedTurns(ledger)
         else:

@@ -10,7 +10,6 @@ from batchsched.causes import UnfitReason
 from batchsched.model.reasons import Unfit
 from batchsched.session.known_failures import FailedTurn
 from batchsched.session.session import Session
-from batchsched.state.doors import Door
 from batchsched.state.groups import Counting
 from batchsched.state.needs import Need, need_of_job, need_of_task, need_of_tasks
 from batchsched.state.records import (
@@ -18,6 +17,7 @@ from batchsched.state.records import (
     QueueState,
     TaskState,
 )
+from batchsched.state.shortcuts import Shortcut
 from batchsched.state.vectors import Vector
 from batchsched.trace import (
     QueueRefused,
@@ -63,7 +63,7 @@ def _most_of(session: Session, queue: QueueState) -> Sequence[float] | None:
     """Return what a queue may have at most; plugins are asked again once a node has changed."""
     now = len(session.log.nodes)
     known = session.most_of.get(queue)
-    if known is None or known[0] != now or Door.TURNS in session.plain:
+    if known is None or known[0] != now or Shortcut.TURNS in session.plain:
         known = session.most_of[queue] = now, session.plugins.most_allocatable(queue)
     return known[1]
 
@@ -123,7 +123,7 @@ def may_take(
     assert job.queue is not None
     refusal = None if need is None else session.plugins.allocatable(job.queue, need)
     if need is None or refusal is None:
-        if Door.ATTEMPTS not in session.plain:
+        if Shortcut.ATTEMPTS not in session.plain:
             session.reports.accepted_tasks.replace(() if need is None else need.tasks)
         return True
     if allowed_together(session, job, tasks, counting) is not None:

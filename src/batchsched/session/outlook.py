@@ -21,9 +21,9 @@ from batchsched.model.reasons import Unfit
 from batchsched.placement.plain_loop import refusal_by
 from batchsched.plugin.node_functions import Predicate, Reads
 from batchsched.session.session import Session, Statement
-from batchsched.state.doors import Door
 from batchsched.state.memory import DependsOn
 from batchsched.state.records import NodeState, TaskState
+from batchsched.state.shortcuts import Shortcut
 
 # As they will be
 
@@ -32,7 +32,7 @@ def looks_ahead(session: Session, task: TaskState) -> bool:
     """Return whether nodes may accept a task otherwise once others have left or come."""
     swayed = session.plugins.swayed
     more = (Reads.ACCOUNTS, *_TASKS)
-    return Door.ROOM in session.plain or (bool(swayed) and _any_reads(swayed, task, more))
+    return Shortcut.ROOM in session.plain or (bool(swayed) and _any_reads(swayed, task, more))
 
 
 _TASKS = (Reads.NODE, Reads.CLUSTER)

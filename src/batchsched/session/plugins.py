@@ -30,9 +30,9 @@ from batchsched.session.points import (
     takes_need,
 )
 from batchsched.session.victims import Judges, RecentStarts, Victims
-from batchsched.state.doors import Door
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
+from batchsched.state.shortcuts import Shortcut
 from batchsched.state.units import EvictionUnit
 from batchsched.trace import Teller
 
@@ -260,7 +260,7 @@ class PluginSet:
                 [*self._kept_queues.judges(point), *has(point)],
                 point,
                 view.unit_of,
-                uses_hints=Door.ROOM not in view.plain,
+                uses_hints=Shortcut.ROOM not in view.plain,
                 by_priority=any(opened.name == PRIORITY for opened in self.opened),
                 teller=self._teller,
             )

@@ -30,7 +30,6 @@ from batchsched.session.orders import LiveQueue, PlainOrder, SharedKeys
 from batchsched.session.reports import CycleReports, Plans
 from batchsched.session.tracing import telling_best, telling_first, telling_jobs, telling_queues
 from batchsched.session.victims import EvictionSearch
-from batchsched.state.doors import Door
 from batchsched.state.ledger import TaskListener, audit
 from batchsched.state.memory import Remembered
 from batchsched.state.needs import Need
@@ -40,6 +39,7 @@ from batchsched.state.records import (
     QueueState,
     TaskState,
 )
+from batchsched.state.shortcuts import Shortcut
 from batchsched.trace import (
     Placed,
     QueuePassedOver,
@@ -61,7 +61,7 @@ class Session:
         self.state = state
         """What is kept between cycles."""
         self.plain = state.plain
-        """The doors behind which only plain definitions decide."""
+        """The shortcuts that are switched off."""
         self.teller = state.teller
         """What is told what happens, if the cycle is traced."""
         if self.teller is not None:
@@ -240,7 +240,7 @@ class Session:
         """Return `jobs` waiting for their turn, in live job order."""
         key = self.plugins.job_order_key
         taken = None if self.teller is None else telling_jobs(self.teller, self.plugins)
-        if Door.TURNS in self.plain:
+        if Shortcut.TURNS in self.plain:
             return PlainOrder(key, jobs, taken=taken)
         return LiveQueue(key, jobs, taken=taken)
 
@@ -248,7 +248,7 @@ class Session:
         """Return `queues` waiting for their turn, in live queue order."""
         key = self.plugins.queue_order_key
         taken = None if self.teller is None else telling_queues(self.teller, self.plugins)
-        if Door.TURNS in self.plain:
+        if Shortcut.TURNS in self.plain:
             return PlainOrder(key, queues, taken=taken)
         return LiveQueue(key, queues, taken=taken)
 

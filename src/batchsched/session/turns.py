@@ -15,7 +15,6 @@ from batchsched.session.limits import need_of
 from batchsched.session.orders import JobsByNeed, PlainOrder, PlainTree, QueueWalk
 from batchsched.session.session import Session
 from batchsched.session.tracing import telling_jobs, telling_queues
-from batchsched.state.doors import Door
 from batchsched.state.needs import (
     Need,
     TasksByGroup,
@@ -23,6 +22,7 @@ from batchsched.state.needs import (
     TasksLeft,
 )
 from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched.state.shortcuts import Shortcut
 
 
 def tasks_to_place(session: Session, job: JobState) -> list[TaskState]:
@@ -131,7 +131,7 @@ class Turns:
         self._left: dict[JobState, TasksLeft] = {}
         self.jobs: Mapping[QueueState, Collection[JobState]] = jobs_by_queue(jobs)
         """The jobs of each queue, in the order given."""
-        self._is_plain = Door.TURNS in session.plain
+        self._is_plain = Shortcut.TURNS in session.plain
         self._ranks_needs = by_need and session.plugins.orders_by_need
         ranks_jobs = by_need and session.plugins.orders_jobs_by_need
         self._waiting = {

@@ -54,14 +54,14 @@ from batchsched.simulation.incidents import (
 )
 from batchsched.simulation.metrics import (
     Jobs,
+    Margin,
     Metrics,
-    Part,
     Percent,
     Seconds,
     Spread,
     TieSensitivity,
 )
-from batchsched.simulation.nodes import Consolidated, FirstFit, Nodes, Placement
+from batchsched.simulation.nodes import Consolidated, FirstFit, NodeChoice, Nodes
 from batchsched.simulation.policies import Conservative, Easy, Fcfs, Policy, ShortestFirst
 from batchsched.simulation.predictors import (
     Corrector,
@@ -126,8 +126,10 @@ __all__ = [
     "LastTwo",
     "LeastAttainedService",
     "Machine",
+    "Margin",
     "Metrics",
     "NoCost",
+    "NodeChoice",
     "NodeDown",
     "NodeDrained",
     "NodeUp",
@@ -137,10 +139,8 @@ __all__ = [
     "NodesOfRun",
     "Outcome",
     "Pair",
-    "Part",
     "Percent",
     "Perfect",
-    "Placement",
     "Policy",
     "PolicyError",
     "Prediction",

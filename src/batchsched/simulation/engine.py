@@ -31,7 +31,7 @@ from batchsched.simulation.incidents import (
     QueueSet,
     faults_of_incidents,
 )
-from batchsched.simulation.nodes import Placement
+from batchsched.simulation.nodes import NodeChoice
 from batchsched.simulation.predictors import Corrector, Prediction, Predictor
 from batchsched.simulation.randomness import RandomNumbers
 from batchsched.simulation.settings import NodesOfRun, Outcome, Passes, Settings
@@ -68,7 +68,7 @@ class Deciding(Protocol):
     def checkpoint(self) -> Checkpoint | None: ...  # noqa: D102
 
     @property
-    def placement(self) -> Placement | None: ...  # noqa: D102
+    def placement(self) -> NodeChoice | None: ...  # noqa: D102
 
     @property
     def is_scheduler(self) -> bool: ...  # noqa: D102

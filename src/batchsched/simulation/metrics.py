@@ -156,7 +156,7 @@ class Seconds:
         _check(self.time, "Seconds.time")
 
 
-Part = Jobs | Percent | Seconds
+Margin = Jobs | Percent | Seconds
 """A part of a run at its beginning or end."""
 
 
@@ -256,8 +256,8 @@ def _about(name: str) -> str:
 def metrics_of(
     run: Record,
     tau: float = 10,
-    warm_up: Part | None = None,
-    cool_down: Part | None = None,
+    warm_up: Margin | None = None,
+    cool_down: Margin | None = None,
     queue: str | None = None,
 ) -> Metrics:
     """Return the metrics of a run, or of the jobs of a queue and of the queues below it."""
@@ -265,7 +265,7 @@ def metrics_of(
     if not is_number(tau, least=0, above=True):
         faults.append(Fault("tau", f"expected a number of seconds above 0, got {shown(tau)}"))
     for name, part in (("warm_up", warm_up), ("cool_down", cool_down)):
-        if part is not None and not any(is_of(part, kind) for kind in get_args(Part)):
+        if part is not None and not any(is_of(part, kind) for kind in get_args(Margin)):
             message = f"expected Jobs(...), Percent(...), Seconds(...) or None, got {shown(part)}"
             faults.append(Fault(name, message))
     if faults:
@@ -404,7 +404,7 @@ def _grouped(
 
 
 def _counted(
-    run: Record, warm_up: Part | None, cool_down: Part | None
+    run: Record, warm_up: Margin | None, cool_down: Margin | None
 ) -> tuple[list[int], tuple[float, float]]:
     """Return the jobs that count, those that have ended, in order; and the window of time."""
     by_end = sorted(
@@ -427,12 +427,12 @@ def _counted(
     return sorted(job for _, job in counted), (start, stop)
 
 
-def _time(part: Part | None) -> float:
+def _time(part: Margin | None) -> float:
     return part.time if isinstance(part, Seconds) else 0
 
 
 def _length(
-    part: Part | None, by_end: Sequence[tuple[float, int]], is_in: Callable[[float], bool]
+    part: Margin | None, by_end: Sequence[tuple[float, int]], is_in: Callable[[float], bool]
 ) -> int:
     if part is None:
         return 0

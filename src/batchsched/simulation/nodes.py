@@ -23,7 +23,7 @@ class Nodes(Protocol):
         """Release the places of a job."""
 
 
-class Placement(Protocol):
+class NodeChoice(Protocol):
     """A strategy to choose nodes."""
 
     def begin(self, machine: Machine) -> Nodes:

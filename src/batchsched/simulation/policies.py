@@ -15,7 +15,7 @@ from batchsched.simulation.books import Pairs
 from batchsched.simulation.checks import JobId, SimulationError, faults_of_count
 from batchsched.simulation.decisions import Decision, Start, WaitingJob, Wake
 from batchsched.simulation.engine import Decides, run_on_nodes
-from batchsched.simulation.nodes import Nodes, Placement, take_open
+from batchsched.simulation.nodes import NodeChoice, Nodes, take_open
 from batchsched.simulation.pool import (
     ConservativeScheduler,
     EasyScheduler,
@@ -65,7 +65,7 @@ class Policy(ABC):
     order: Order | None = None
     """A method `(job, now)`: the key by which waiting jobs are sorted at each pass, equal ones by
     arrival. None: all by arrival."""
-    placement: Placement | None = None
+    placement: NodeChoice | None = None
     """Chooses equal nodes for jobs that are started without places. None: the first that fit."""
     passes: Passes | None = None
     """When it decides, unless `simulate` says so. None: after each event."""
@@ -188,7 +188,7 @@ class Fcfs(_Ordered):
     Cost of a pass: linear in the number of jobs that start.
     """
 
-    placement: Placement | None = None
+    placement: NodeChoice | None = None
     """How nodes are chosen. None: the first that fit."""
     order: Order | None = None
     """The key of a waiting job at a time; jobs with smaller keys come first. None: by arrival."""
@@ -217,7 +217,7 @@ class ShortestFirst(_Ordered):
 
     predictor: Predictor | None = field(factory=Requested)
     """Predicts run times."""
-    placement: Placement | None = None
+    placement: NodeChoice | None = None
     """How nodes are chosen. None: the first that fit."""
 
     order: Order | None = field(init=False, default=_estimate_of, repr=False)

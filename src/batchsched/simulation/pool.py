@@ -15,7 +15,7 @@ from batchsched.errors import Fault
 from batchsched.model.validation.values import shown
 from batchsched.simulation.arrivals import Arrivals
 from batchsched.simulation.checks import PolicyError, SimulationError, faults_of_part
-from batchsched.simulation.nodes import Placement
+from batchsched.simulation.nodes import NodeChoice
 from batchsched.simulation.predictors import Corrector, Prediction, Predictor
 from batchsched.simulation.randomness import RandomNumbers
 from batchsched.simulation.settings import Outcome, Settings
@@ -334,7 +334,7 @@ class InOrder:
     """In order: the first that does not fit blocks the rest."""
 
     def __init__(
-        self, pool: Pool, workload: Workload, placement: Placement | None, *, by_estimate: bool
+        self, pool: Pool, workload: Workload, placement: NodeChoice | None, *, by_estimate: bool
     ) -> None:
         self._pool = pool
         self._by_estimate = by_estimate

@@ -26,7 +26,7 @@ from batchsched.simulation.decisions import (
     Wake,
 )
 from batchsched.simulation.engine import Decides, run_on_nodes
-from batchsched.simulation.nodes import Consolidated, FirstFit, Placement, hold_places, take_open
+from batchsched.simulation.nodes import Consolidated, FirstFit, NodeChoice, hold_places, take_open
 from batchsched.simulation.policies import Policy, why_not_fast
 from batchsched.simulation.predictors import Perfect, Predictor
 from batchsched.simulation.settings import Outcome, Passes, Settings
@@ -51,7 +51,7 @@ class _Preemptive(Policy):
     event_cost: Cost = field(factory=NoCost)
     """The seconds that each pass takes from every running job, at most as many as have passed
     since the pass before (as in the simulator of Muri, SIGCOMM 2022)."""
-    placement: Placement | None = field(factory=FirstFit)
+    placement: NodeChoice | None = field(factory=FirstFit)
     """How nodes are chosen where they are equal. None: the first that fit; in the fast engine
     processors are counted only."""
     stay: bool = False
@@ -132,7 +132,7 @@ class LeastAttainedService(_Preemptive):
     Source: Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019.
     """
 
-    placement: Placement | None = None
+    placement: NodeChoice | None = None
     limits: tuple[float, ...] = field(default=(3250, 7200), converter=_limits)
     """The processor seconds that end each level except the last. (The defaults are those of
     Muri's simulator.)"""
@@ -495,7 +495,7 @@ class SrtfInRounds(Policy):
     """The length of a round, in seconds."""
     preemption_cost: Cost = field(factory=ByDistance)
     """The work that is added to a job when it is stopped."""
-    placement: Placement | None = field(factory=Consolidated)
+    placement: NodeChoice | None = field(factory=Consolidated)
     """How nodes are chosen."""
 
     def __attrs_post_init__(self) -> None:

@@ -18,8 +18,8 @@ from batchsched.simulation.checks import JobId, SimulationError
 from batchsched.simulation.files import swf_lines
 from batchsched.simulation.incidents import Incident, Reservation
 from batchsched.simulation.metrics import (
+    Margin,
     Metrics,
-    Part,
     TieSensitivity,
     metrics_of,
     node_rows,
@@ -101,8 +101,8 @@ class Run(Record):
         self,
         tau: float = 10,
         *,
-        warm_up: Part | None = None,
-        cool_down: Part | None = None,
+        warm_up: Margin | None = None,
+        cool_down: Margin | None = None,
         queue: str | None = None,
     ) -> Metrics:
         """Return the metrics of the run by name: `run.metrics()["bsld"]`.

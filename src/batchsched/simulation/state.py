@@ -19,7 +19,7 @@ from batchsched.simulation.books import Books, Holding, NodeBook, Pairs, Shape
 from batchsched.simulation.checks import JobId, PolicyError
 from batchsched.simulation.decisions import Cause, CauseKind, Places, RunningJob, WaitingJob
 from batchsched.simulation.incidents import QueueSet
-from batchsched.simulation.nodes import Nodes, Placement, take_open
+from batchsched.simulation.nodes import NodeChoice, Nodes, take_open
 from batchsched.simulation.settings import Interval, Piece, Settings
 from batchsched.simulation.tasks import CPU, is_enough
 from batchsched.simulation.work import NEVER_SAVED, Checkpoint, Speed
@@ -253,7 +253,7 @@ class SimulationState:
         runs: Sequence[float],
         settings: Settings,
         books: Books,
-        placement: Placement | None,
+        placement: NodeChoice | None,
         checkpoint: Checkpoint | None,
         *,
         is_scheduler: bool,

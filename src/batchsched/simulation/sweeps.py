@@ -15,7 +15,7 @@ from batchsched.model.cluster import NodeInfo
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_text, shown
 from batchsched.simulation.checks import SimulationError, faults_of_count, is_number
-from batchsched.simulation.metrics import Part, confidence_interval, mean
+from batchsched.simulation.metrics import Margin, confidence_interval, mean
 from batchsched.simulation.policies import Policy
 from batchsched.simulation.run import Run, simulate
 from batchsched.simulation.settings import Passes, Ties
@@ -211,8 +211,8 @@ def sweep(
     ties: Ties | None = None,
     passes: Passes | None = None,
     settings: Mapping[str, object] | None = None,
-    warm_up: Part | None = None,
-    cool_down: Part | None = None,
+    warm_up: Margin | None = None,
+    cool_down: Margin | None = None,
     metrics: Callable[[Run], Mapping[str, float]] | None = None,
     done: Iterable[Row] = (),
     on_row: Callable[[Row], object] | None = None,

@@ -1,7 +1,7 @@
 """Proof of a plugin's declarations and hints: shortcuts decide what plain definitions decide.
 
 `check_plain` lets a scheduler decide drawn snapshots and living histories, with all shortcuts and
-by plain definitions. Where they differ, it decides again with one door plain, and with one
+by plain definitions. Where they differ, it decides again with one shortcut off, and with one
 declaration or hint removed, and so finds out which of them is wrong.
 """
 
@@ -30,7 +30,7 @@ from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads, per_task
 from batchsched.scheduler import Scheduler
 from batchsched.session.kept import PlacementFactory
-from batchsched.state.doors import Door
+from batchsched.state.shortcuts import Shortcut
 from batchsched.testing.drawing.parts import jobs
 from batchsched.testing.drawing.pools import Switches
 from batchsched.testing.drawing.snapshots import given_or_default, same_each_time, snapshots
@@ -54,10 +54,10 @@ _PROMISES = ("resume", "votes_on_jobs_alone")
 _SIGNATURES = ("node_key_signature", "choice_signature")
 """Extension points that declare what others read."""
 _WITHOUT_A_HINT = {
-    Door.TURNS: "a key of a job or queue depends on more than the job or queue",
-    Door.CYCLES: "what it keeps from cycle to cycle is out of date",
+    Shortcut.TURNS: "a key of a job or queue depends on more than the job or queue",
+    Shortcut.CYCLES: "what it keeps from cycle to cycle is out of date",
 }
-"""What else may be wrong, by the door behind which it shows."""
+"""What else may be wrong, by the shortcut with which it shows."""
 
 
 def check_plain(
@@ -111,7 +111,7 @@ def check_plain(
         arriving=arrivals,
         happening=waves,
         engine=_engines(),
-        door=st.sampled_from(list(Door)),
+        shortcut=st.sampled_from(list(Shortcut)),
         judged=st.sampled_from([subject, alone]),
     )
     def decides_plainly(
@@ -119,13 +119,13 @@ def check_plain(
         arriving: tuple[JobInfo, ...],
         happening: _Waves,
         engine: PlacementFactory | None,
-        door: Door,
+        shortcut: Shortcut,
         judged: Subject,
     ) -> None:
         history = _History(snapshot, arriving, happening, engine)
         fast = history.decided(judged)
-        for doors in (True, {door.value}):
-            plain = history.decided(judged, plain=doors)
+        for shortcuts in (True, {shortcut.value}):
+            plain = history.decided(judged, plain=shortcuts)
             if plain != fast:
                 raise _violation(judged, history, fast, plain)
 
@@ -251,11 +251,11 @@ def _violation(
     fast: list[CycleResult],
     plain: list[CycleResult],
 ) -> LawViolation:
-    """Find the doors, declarations and hints that make the difference."""
+    """Find the shortcuts, declarations and hints that make the difference."""
     if history.engine is not None and evolve(history, engine=None).decided(subject) == plain:
-        doors = [Door.ENGINE]  # only that engine goes wrong
+        shortcuts = [Shortcut.ENGINE]  # only that engine goes wrong
     else:
-        doors = [d for d in Door if history.decided(subject, plain={d.value}) == plain]
+        shortcuts = [s for s in Shortcut if history.decided(subject, plain={s.value}) == plain]
     opened = subject.open(history.snapshot).opened
     causes: list[str] = []
     for cause, overrides in _declarations(opened):
@@ -263,12 +263,12 @@ def _violation(
         with suppress(Exception):
             if history.decided(subject, overrides=overrides) == plain:
                 causes.append(cause)
-    behind = " or ".join(f"{door.value!r}" for door in doors) or "several at once"
-    seen = f"{_difference(fast, plain)}\n  it does with these doors plain: {behind}"
+    behind = " or ".join(f"{shortcut.value!r}" for shortcut in shortcuts) or "several at once"
+    seen = f"{_difference(fast, plain)}\n  it does without these shortcuts: {behind}"
     if causes:
         seen += f"; and without {', or without '.join(causes)}"
-    for door, why in _WITHOUT_A_HINT.items():
-        if door in doors and not causes:
+    for shortcut, why in _WITHOUT_A_HINT.items():
+        if shortcut in shortcuts and not causes:
             seen += f"; perhaps {why}"
     point = causes[0] if causes else "open"
     return LawViolation(subject.name, point, _LAW, seen, history.snapshot, check="check_plain")

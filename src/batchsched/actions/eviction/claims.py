@@ -33,10 +33,10 @@ from batchsched.session.outlook import (
 )
 from batchsched.session.session import Session, Statement
 from batchsched.session.victims import WhyNot
-from batchsched.state.doors import Door
 from batchsched.state.memory import DependsOn, forget, reopening
 from batchsched.state.needs import need_of_task
 from batchsched.state.records import NodeState, TaskState
+from batchsched.state.shortcuts import Shortcut
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, minus, plus, total_of
 
@@ -248,7 +248,7 @@ class ClaimSearch:
         self._within = within
         self.task = task
         self.claim = claim
-        self.is_plain = Door.ROOM in session.plain
+        self.is_plain = Shortcut.ROOM in session.plain
         """Whether nothing is foreseen: each node is tried to the end."""
         self.asked = [d for d, wanted in enumerate(task.init_resreq) if wanted >= EPSILON]
         """The dimensions that the task requests."""
@@ -478,7 +478,7 @@ class RoomForAll:
     ) -> None:
         """Begin with tasks that are placed, and the nodes that others leave for them. O(nodes)."""
         self._left_by = left_by
-        self._is_plain = Door.ROOM in session.plain
+        self._is_plain = Shortcut.ROOM in session.plain
         self._count = len(placed)
         requests = [amounts for task in placed for amounts in (task.resreq, task.init_resreq)]
         self._least = tuple(map(min, zip(*requests, strict=True)))

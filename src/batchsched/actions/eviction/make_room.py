@@ -61,9 +61,9 @@ from batchsched.session.victims import (
     WholeJobs,
     giving_way,
 )
-from batchsched.state.doors import Door
 from batchsched.state.memory import DependsOn, Remembered, forget, reopening, running_slots
 from batchsched.state.records import Fit, NodeState, QueueState, TaskState
+from batchsched.state.shortcuts import Shortcut
 from batchsched.state.vectors import Vector, fits, total_of
 
 # Limits
@@ -375,7 +375,7 @@ def make_room(
     ways = _ways(session, task, scope)
     if scope is EvictionScope.SAME_JOB and not (ways or task.job.count(TaskStatus.RUNNING)):
         return False
-    is_plain = Door.ROOM in session.plain
+    is_plain = Shortcut.ROOM in session.plain
     claimant = Claimant(
         session=session,
         task=task,

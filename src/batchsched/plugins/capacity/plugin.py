@@ -41,9 +41,9 @@ from batchsched.plugins.capacity.loans import Loans
 from batchsched.plugins.capacity.ranks import Preemption
 from batchsched.plugins.capacity.remembered_loans import RememberedLoans
 from batchsched.plugins.capacity.supply import RememberedSupply, Supply, WholeDevices
-from batchsched.state.doors import Door
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, QueueState, SortKey, TaskState
+from batchsched.state.shortcuts import Shortcut
 from batchsched.state.vectors import Vector, minus, plus
 
 _Rows = tuple[list[int], ...]
@@ -194,7 +194,7 @@ class _Capacity:
         self._plugin = plugin
         self._dimensions = view.dimensions.names
         self._tree = QueueTree(queue.info for queue in view.queues.values())
-        make = Supply if Door.LOANS in view.plain else RememberedSupply
+        make = Supply if Shortcut.LOANS in view.plain else RememberedSupply
         self._supply = make(view)
         self._devices = WholeDevices(view, self._tree)
         self._uses: QueueUses | None = None
@@ -288,7 +288,7 @@ class _Capacity:
         departure: Departure | None = None
         if need.leaving:  # there may be less room once they have left
             departure = accounts.once_gone(need.leaving)
-        elif Door.LOANS not in self._view.plain and accounts.has_room(
+        elif Shortcut.LOANS not in self._view.plain and accounts.has_room(
             leaf, need.request, need.dimensions
         ):
             return None
@@ -373,7 +373,7 @@ class _Capacity:
         """What is covered and what is on loan now."""
         if self._loans is None:
             view = self._view
-            make = Loans if Door.LOANS in view.plain else RememberedLoans
+            make = Loans if Shortcut.LOANS in view.plain else RememberedLoans
             queues = list(view.queues.values())
             self._loans = make(
                 self.accounts,
@@ -399,7 +399,7 @@ class _Capacity:
         return self._preemption.reasons(claimant, candidates)
 
     def hints(self) -> EvictionHints:
-        if Door.LOANS in self._view.plain:
+        if Shortcut.LOANS in self._view.plain:
             return EvictionHints()
         return EvictionHints(claimant_key=self._preemption.key)
 

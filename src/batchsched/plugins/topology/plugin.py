@@ -18,10 +18,10 @@ from batchsched.plugin.session_view import DomainRooms, SessionView
 from batchsched.plugins.topology.areas import Area, areas_of
 from batchsched.plugins.topology.balanced import balanced
 from batchsched.plugins.topology.splitting import FollowedRooms, Places, Ranked
-from batchsched.state.doors import Door
 from batchsched.state.needs import Need, Stage, need_of_tasks
 from batchsched.state.pod_affinity import meaning_of
 from batchsched.state.records import JobState, NodeState, SortKey, TaskState
+from batchsched.state.shortcuts import Shortcut
 from batchsched.state.vectors import Vector, dominant_share, minus, total_of
 
 
@@ -286,7 +286,7 @@ class _Domains:
 
     def _room_of(self, rooms: DomainRooms, wanted: _Wanted) -> Callable[[Area], int]:
         """Return what counts the tasks that areas hold, by what is kept of them if anything is."""
-        if Door.ROOM in self._view.plain or self._kept.isdisjoint(wanted.root.path()):
+        if Shortcut.ROOM in self._view.plain or self._kept.isdisjoint(wanted.root.path()):
             return rooms.of
         followed = self._followed.get(rooms)
         if followed is None:
@@ -382,7 +382,7 @@ class _Domains:
 
     def _ranked(self, rooms: DomainRooms, wanted: _Wanted, level: int) -> Ranked | None:
         """Return the domains of a level in the order of their room, if that is kept."""
-        if Door.ROOM in self._view.plain or self._kept.isdisjoint(wanted.root.path()):
+        if Shortcut.ROOM in self._view.plain or self._kept.isdisjoint(wanted.root.path()):
             return None
         key = (rooms, wanted.root, level)
         ranked = self._ranks.get(key)

@@ -1,7 +1,7 @@
-"""The doors behind which the shortcuts stand, each with a plain definition behind it.
+"""The shortcuts, each of which can be switched off.
 
-A shortcut answers a question of policy with less work than its definition takes. With a door
-plain, the definition itself is used: the same decisions, more slowly.
+A shortcut answers a question of policy with less work than its plain definition takes. Where it is
+switched off, the definition itself is used: the same decisions, more slowly.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Door(Enum):
+class Shortcut(Enum):
     """A question that has a plain definition and a faster way to the same answer."""
 
-    # That of Enum hashes the name each time; it is asked in loops whether a door is plain.
+    # That of Enum hashes the name each time; it is asked in loops whether a shortcut is off.
     __hash__ = object.__hash__
 
     TURNS = "turns"
@@ -29,4 +29,4 @@ class Door(Enum):
     """What is kept of a living cluster between cycles. Plain: nothing."""
 
 
-ALL_DOORS = frozenset(Door)
+ALL_SHORTCUTS = frozenset(Shortcut)
