@@ -231,6 +231,17 @@ def test_11_a_preferred_host_fills_the_fullest_hosts() -> None:
     assert counts(result) == {"h0": 13, "h1": 12}
 
 
+def test_a_balanced_gang_that_one_host_holds_takes_that_of_the_fuller_rack() -> None:
+    hosts = [
+        node(name, count, rack=rack, host=name)
+        for name, count, rack in (("h0", 4, "r0"), ("h1", 5, "r0"), ("h2", 4, "r1"))
+    ]
+    evenly = TopologyRequest("net", preferred="host", balanced=True)
+    wanted = job("j", tasks("t", 4), evenly)
+    result = cycle(hosts, [wanted], Topology("net", ["rack", "host"]))
+    assert counts(result) == {"h2": 4}
+
+
 def test_12_unlike_tasks_are_tried_where_they_fit_in_sum() -> None:
     def apart(size: int, name: str) -> TaskInfo:
         term = PodAffinityTerm(

@@ -10,12 +10,19 @@ from math import log
 
 from batchsched.plugins.topology.areas import Area
 from batchsched.plugins.topology.splitting import Places
+from batchsched.state.records import SortKey
 
 _DIGITS = 12
 """The digits to which entropies are compared."""
 
 
-def balanced(places: Places, root: Area, preferred: int, wanted: int) -> Mapping[Area, int] | None:
+def balanced(
+    places: Places,
+    root: Area,
+    preferred: int,
+    wanted: int,
+    tightness: Callable[[Area], SortKey],
+) -> Mapping[Area, int] | None:
     """Return how many of `wanted` segments each of some domains gets; None: there is no such split.
 
     Args:
@@ -23,6 +30,7 @@ def balanced(places: Places, root: Area, preferred: int, wanted: int) -> Mapping
         root: the nodes to choose among.
         preferred: the preferred level.
         wanted: how many segments there are.
+        tightness: ranks domains of one level, the tightest first.
 
     """
     is_wider = preferred < places.level
@@ -33,8 +41,7 @@ def balanced(places: Places, root: Area, preferred: int, wanted: int) -> Mapping
         families.append((of_family, below if is_wider else of_family))
     whole = [area for _, low in families for area in low if places.units(area) >= wanted]
     if whole:
-        tightest = min(whole, key=lambda area: (places.units(area), places.room(area), area.place))
-        return {tightest: wanted}
+        return {min(whole, key=tightness): wanted}
     best: tuple[tuple[int, int, int], Sequence[Area], Sequence[Area]] | None = None
     for number, (all_of_family, all_low) in enumerate(families):
         threshold = _threshold([places.units(area) for area in all_low], wanted)

@@ -299,7 +299,13 @@ class _Domains:
         places = Places(rooms.of, wanted.segments, len(wanted.levels))
         if len(tasks) % places.size or wanted.preferred <= wanted.root.level:
             return
-        counts = balanced(places, wanted.root, wanted.preferred, len(tasks) // places.size)
+        counts = balanced(
+            places,
+            wanted.root,
+            wanted.preferred,
+            len(tasks) // places.size,
+            lambda area: self._tight(need, area, places),
+        )
         parts: list[Part] = []
         start = 0
         for area in sorted(counts or (), key=lambda area: area.place):
