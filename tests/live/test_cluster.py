@@ -172,6 +172,15 @@ A_BELOW_B = QueueChanged(Queue(name="a", parent="b", usage_half_life=10))
             ],
         ),
         (
+            [JobArrived(depending("j", "j"))],
+            [
+                (
+                    "events[0]: jobs['default/j'].depends_on: expected dependencies without a "
+                    "cycle, got 'default/j' -> 'default/j'"
+                )
+            ],
+        ),
+        (
             [NodeRemoved("n1")],
             [
                 f"events[0]: task '{uid}' is on node 'n1'; say first that it ended or is gone"

@@ -131,6 +131,8 @@ def test_objects_are_found_by_name_as_they_are_now():
             find("nobody")
         with pytest.raises(UnknownNameError, match=r"the cluster has no .* \[\]"):
             find([])  # type: ignore[arg-type]
+    with pytest.raises(UnknownNameError, match=r"no job 'j'; did you mean 'default/j'\?"):
+        cluster.job("j")
 
 
 def test_a_limit_is_lifted_and_not_only_left_unchanged():

@@ -456,6 +456,7 @@ def test_a_name_that_is_not_there_is_answered_with_the_one_that_may_be_meant() -
     result = Scheduler().schedule(small)
     for found, wrong, right in (
         (result.jobs, "default/trian", "default/train"),
+        (result.jobs, "train", "default/train"),
         (result.tasks, "trian-1", "train-1"),
     ):
         with pytest.raises(KeyError) as caught:
@@ -464,3 +465,12 @@ def test_a_name_that_is_not_there_is_answered_with_the_one_that_may_be_meant() -
         assert isinstance(caught.value, UnknownNameError)
         assert repr(wrong) in str(pickle.loads(pickle.dumps(caught.value)))
         assert found.get(wrong) is None
+    with pytest.raises(UnknownNameError, match="no task 'trian-1'; did you mean"):
+        result.outcome("trian-1")
+
+
+def test_a_name_is_not_compared_with_more_names_than_anyone_would_wait_for() -> None:
+    many = CycleResult(left_out={f"job-{number}": NO_QUEUE for number in range(20_000)})
+    with pytest.raises(KeyError) as caught:
+        many.left_out["jop-1"]
+    assert str(caught.value) == "the mapping has no 'jop-1'"

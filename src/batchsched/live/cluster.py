@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import TypeVar, cast
+from typing import cast
 
-from batchsched.errors import EventError, Fault, SnapshotError, UnknownNameError
+from batchsched.errors import EventError, Fault, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.result import Bind, CycleResult, Eviction
@@ -15,7 +15,7 @@ from batchsched.model.topology import Topology
 from batchsched.model.validation.values import (
     is_collection,
     is_of,
-    is_text,
+    part_named,
     shown,
     truth_problems,
 )
@@ -36,8 +36,6 @@ from batchsched.transition.next_snapshot import (
     take_over,
     tasks_started,
 )
-
-PartT = TypeVar("PartT")
 
 
 class Cluster:
@@ -144,7 +142,7 @@ class Cluster:
             UnknownNameError: there is no such task.
 
         """
-        return self._found("task", self._content.tasks, uid)
+        return part_named("task", self._content.tasks, uid, of="cluster")
 
     def job(self, uid: str, /) -> JobInfo:
         """Return a job as it is now, by UID (``namespace/name``). O(its tasks), if it changed.
@@ -153,7 +151,7 @@ class Cluster:
             UnknownNameError: there is no such job.
 
         """
-        self._found("job", self._content.jobs, uid)
+        part_named("job", self._content.jobs, uid, of="cluster")
         return self._content.job(uid)
 
     def node(self, name: str, /) -> NodeInfo:
@@ -163,7 +161,7 @@ class Cluster:
             UnknownNameError: there is no such node.
 
         """
-        return self._found("node", self._content.nodes, name)
+        return part_named("node", self._content.nodes, name, of="cluster")
 
     def queue(self, name: str, /) -> Queue:
         """Return a queue as it is now. O(1).
@@ -172,13 +170,7 @@ class Cluster:
             UnknownNameError: there is no such queue.
 
         """
-        return self._found("queue", self._content.queues, name)
-
-    @staticmethod
-    def _found(what: str, parts: Mapping[str, PartT], name: str) -> PartT:
-        if not is_text(name) or name not in parts:
-            raise UnknownNameError(f"the cluster has no {what} {shown(name)}")
-        return parts[name]
+        return part_named("queue", self._content.queues, name, of="cluster")
 
     def apply(self, *events: Event) -> None:
         """Apply events in order. O(what they change).

@@ -23,7 +23,7 @@ from batchsched.model.reasons import JobCondition, PendingReason, Unfit
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.texts import html_table, shown_amount
-from batchsched.model.validation.values import is_of, shown
+from batchsched.model.validation.values import is_of, part_named, shown
 
 _NOTHING = Resource()
 
@@ -311,11 +311,7 @@ class CycleResult:
             UnknownNameError: no job in the session has this task.
 
         """
-        try:
-            return self.tasks[task_uid]
-        except Exception:  # no such task, or a UID whose hash or comparison raises anything
-            message = f"expected the UID of a task of a job in the session, got {shown(task_uid)}"
-            raise UnknownNameError(message) from None
+        return part_named("task", self.tasks, task_uid, of="session")
 
     def why(self, task_uid: str, /) -> PendingReason | None:
         """Return why a task is pending; None if it is not.

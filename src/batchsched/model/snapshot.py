@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
 from attrs import field, frozen
 
-from batchsched.errors import SnapshotError, UnknownNameError
+from batchsched.errors import SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.devices import (
     CounterSet,
@@ -20,12 +20,10 @@ from batchsched.model.devices import (
 )
 from batchsched.model.immutable import kept_in_order, kept_tuple
 from batchsched.model.serialisation import Format, JsonValue
-from batchsched.model.texts import did_you_mean, html_table, similar_name
+from batchsched.model.texts import html_table
 from batchsched.model.topology import Topology
 from batchsched.model.validation.snapshot import snapshot_faults
-from batchsched.model.validation.values import is_text, shown
-
-PartT = TypeVar("PartT")
+from batchsched.model.validation.values import part_named
 
 
 class _Index:
@@ -41,32 +39,6 @@ class _Index:
             self.tasks.update((task.uid, task) for task in job.tasks)
         self.nodes = {node.name: node for node in snapshot.nodes}
         self.queues = {queue.name: queue for queue in snapshot.queues}
-
-
-def _found(what: str, parts: Mapping[str, PartT], name: str) -> PartT:
-    """Return the part with this name.
-
-    Raises:
-        UnknownNameError: there is none.
-
-    """
-    try:
-        return parts[name]
-    except Exception:  # no such name, or one whose hash or comparison raises anything
-        hint = _meant(name, parts) if is_text(name) and len(parts) <= _MOST_COMPARED else ""
-        message = f"the snapshot has no {what} {shown(name)}"
-        raise UnknownNameError(f"{message}; {hint}" if hint else message) from None
-
-
-_MOST_COMPARED = 10_000
-"""The most names that are compared with one that is not there; more take seconds."""
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    """Return the question whether the name without its namespace was given, or a similar one."""
-    whole = {each.rpartition("/")[2]: each for each in reversed(list(known))}
-    similar = name if name in whole else similar_name(name, whole)
-    return did_you_mean(name, known) if similar is None else f"did you mean {whole[similar]!r}?"
 
 
 def _nodes(items: Iterable[NodeInfo], /) -> tuple[NodeInfo, ...]:
@@ -167,7 +139,7 @@ class Snapshot:
         'q'
 
         """
-        return _found("job", self._by_name().jobs, uid)
+        return part_named("job", self._by_name().jobs, uid, of="snapshot")
 
     def task(self, uid: str, /) -> TaskInfo:
         """Return a task by UID, with or without a job. O(1) after the first look-up of anything.
@@ -176,7 +148,7 @@ class Snapshot:
             UnknownNameError: there is no such task.
 
         """
-        return _found("task", self._by_name().tasks, uid)
+        return part_named("task", self._by_name().tasks, uid, of="snapshot")
 
     def node(self, name: str, /) -> NodeInfo:
         """Return a node by name. O(1) after the first look-up of anything.
@@ -185,7 +157,7 @@ class Snapshot:
             UnknownNameError: there is no such node.
 
         """
-        return _found("node", self._by_name().nodes, name)
+        return part_named("node", self._by_name().nodes, name, of="snapshot")
 
     def queue(self, name: str, /) -> Queue:
         """Return a queue by name. O(1) after the first look-up of anything.
@@ -194,7 +166,7 @@ class Snapshot:
             UnknownNameError: there is no such queue.
 
         """
-        return _found("queue", self._by_name().queues, name)
+        return part_named("queue", self._by_name().queues, name, of="snapshot")
 
     def _by_name(self) -> _Index:
         if self._index is None:

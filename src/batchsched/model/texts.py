@@ -82,8 +82,14 @@ def _short(number: float) -> str:
     return text
 
 
+_MOST_COMPARED = 10_000
+"""The most names that are compared with one that is not there; more take seconds."""
+
+
 def similar_name(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str | None:
     """Return the known name that is most similar to a name, if one is. O(names x length).
+
+    None is, if there are more than 10,000.
 
     Args:
         name: what was written.
@@ -94,17 +100,29 @@ def similar_name(name: str, known: Iterable[str], *, similarity: float = 0.6) ->
     'unready'
 
     """
-    close = get_close_matches(name, list(known), n=1, cutoff=similarity)
+    names = list(known)
+    if len(names) > _MOST_COMPARED:
+        return None
+    close = get_close_matches(name, names, n=1, cutoff=similarity)
     return close[0] if close else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return the question whether a similar name was meant, or nothing if there is none.
 
+    A name that lacks only what stands before a slash is the most similar one.
+
     >>> did_you_mean("unreddy", ["unready", "evictBackfill"])
     "did you mean 'unready'?"
+    >>> did_you_mean("train", ["default/train", "brain"])
+    "did you mean 'default/train'?"
     """
-    similar = similar_name(name, known)
+    names = list(known)
+    whole = {each.rpartition("/")[2]: each for each in reversed(names)}
+    similar = whole.get(name)
+    if similar is None:
+        short = similar_name(name, whole)
+        similar = similar_name(name, names) if short is None else whole[short]
     return "" if similar is None else f"did you mean {similar!r}?"
 
 

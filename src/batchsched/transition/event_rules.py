@@ -554,7 +554,8 @@ class _Applied:
 
     def _await(self, uid: str) -> None:
         for dependency in self._content.jobs[uid].depends_on:
-            self._awaited.setdefault(dependency.job, {})[uid] = None
+            if dependency.job != uid:  # that is told of the job by itself
+                self._awaited.setdefault(dependency.job, {})[uid] = None
 
     def _take_up(self, uid: str) -> None:
         """Let a job that has arrived be eligible since it was created, or wait for others."""

@@ -13,9 +13,10 @@ from enum import Enum
 from sys import float_info
 from typing import TypeGuard, TypeVar
 
-from batchsched.errors import Fault
+from batchsched.errors import Fault, UnknownNameError
 from batchsched.model.immutable import is_frozen_map
 from batchsched.model.resources import Amount, Resource, exact
+from batchsched.model.texts import did_you_mean
 
 T = TypeVar("T")
 
@@ -70,6 +71,21 @@ def is_of(value: object, kind: type[T], /) -> TypeGuard[T]:
 def is_text(value: object, /) -> TypeGuard[str]:
     """Return whether `value` is a string."""
     return is_of(value, str)
+
+
+def part_named(what: str, parts: Mapping[str, T], name: str, *, of: str) -> T:
+    """Return the part with this name.
+
+    Raises:
+        UnknownNameError: there is none.
+
+    """
+    try:
+        return parts[name]
+    except Exception:  # no such name, or one whose hash or comparison raises anything
+        hint = did_you_mean(name, parts) if is_text(name) else ""
+        message = f"the {of} has no {what} {shown(name)}"
+        raise UnknownNameError(f"{message}; {hint}" if hint else message) from None
 
 
 def is_integer(value: object, /) -> TypeGuard[int]:
