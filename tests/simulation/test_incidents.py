@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchsched import Queue, QueueStatus, SchedulerConfig
+from batchsched import Queue, QueueStatus, Resource, SchedulerConfig
 from batchsched.simulation import (
     ByDistance,
     Checkpoint,
@@ -164,6 +164,31 @@ def test_all_faults_of_incidents_are_told_at_once() -> None:
             "without it this has no effect"
         ),
     ]
+
+
+def test_what_is_wrong_with_queues_is_told_with_its_place() -> None:
+    wrong: Any = Resource(milli_cpu=-1)
+    for queues, message in (
+        ([Queue(name="default", limit=wrong)], "queues['default'].limit: expected a ResourceLimit"),
+        ([Queue(name="a")], "queues: expected the queue 'default', which jobs name, got none"),
+    ):
+        with pytest.raises(SimulationError) as error:
+            run([job(1)], queues=queues)
+        assert str(error.value).startswith(message)
+    late = QueueSet(at=2, queue=Queue(name="b"))
+    early = QueueSet(at=1, queue=Queue(name="a", parent="b"))
+    with pytest.raises(
+        SimulationError, match=r"incidents\[1\]\.queues\['a'\]\.parent: there is no"
+    ):
+        run([job(1)], late, early)
+    with pytest.raises(SimulationError, match=r"incidents\[0\]\.queues\['a'\]\.limit: expected"):
+        run([job(1)], QueueSet(at=1, queue=Queue(name="a", limit=wrong)))
+
+
+@pytest.mark.parametrize("passes", ["event", "instant"])
+def test_a_node_may_come_back_and_fail_again_at_one_instant(passes: Any) -> None:
+    incidents = [NodeDown(at=5, node=0), NodeUp(at=9, node=0), NodeDown(at=9, node=0)]
+    assert run([job(1)], *incidents, passes=passes).jobs["end"] == [105]
 
 
 @settings(max_examples=15)

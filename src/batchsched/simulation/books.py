@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import add, sub
 
 from batchsched.model.cluster import NodeInfo, TaskInfo
+from batchsched.model.devices import DevicePick
 from batchsched.model.resources import Resource
 from batchsched.model.rules import accepts_by_description, out_of_service
 from batchsched.simulation.incidents import Reservation
@@ -98,7 +99,7 @@ def _first(runs: Iterable[tuple[int, int]], count: int) -> Iterator[tuple[int, i
 class Holding:
     """What a job holds."""
 
-    __slots__ = ("counts", "enough", "mapping", "places", "tasks")
+    __slots__ = ("counts", "devices", "enough", "mapping", "places", "tasks")
 
     def __init__(
         self,
@@ -108,6 +109,7 @@ class Holding:
         *,
         enough: bool,
         mapping: Mapping[str, str] | None = None,
+        devices: Mapping[str, tuple[DevicePick, ...]] | None = None,
     ) -> None:
         self.counts = counts
         """The number of tasks by node and kind."""
@@ -117,6 +119,12 @@ class Holding:
         """Whether it is all that the job needs."""
         self.mapping = mapping
         """The node of each task by UID, where unlike tasks were placed one by one."""
+        self.devices = devices or {}
+        """The devices of each task by UID."""
+
+    def holds_the_same(self, other: Holding) -> bool:
+        """Return whether another is the same on each node, and on the same devices."""
+        return self.counts == other.counts and self.devices == other.devices
 
 
 class NodeBook:

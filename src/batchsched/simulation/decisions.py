@@ -8,6 +8,7 @@ from typing import Literal
 from attrs import field, frozen
 
 from batchsched.model.cluster import JobInfo, NodeInfo
+from batchsched.model.devices import DevicePick
 from batchsched.model.resources import Resource
 from batchsched.simulation.books import Pairs
 from batchsched.simulation.checks import JobId
@@ -16,6 +17,8 @@ from batchsched.simulation.work import Speed
 Places = Sequence[tuple[str, int]] | Mapping[str, str]
 """Pairs of a node and a number of tasks, which are counted in order: those that the job needs
 first; or the node of each task by its UID."""
+Devices = Mapping[str, tuple[DevicePick, ...]]
+"""The devices of tasks by UID, where places are given by UID too; `Run.placements` shows them."""
 
 
 @frozen
@@ -31,6 +34,7 @@ class Start:
     cost: float | None = None
     """The seconds that it first takes without working. None: those of its checkpoints, if it was
     stopped before."""
+    devices: Devices = field(factory=dict[str, tuple[DevicePick, ...]], kw_only=True)
 
 
 @frozen
@@ -50,6 +54,7 @@ class Resize:
     cost: float | None = None
     """The seconds that it then takes without working, added to what is left of earlier ones. None:
     those of its checkpoints, or 0 if the places are those that it has."""
+    devices: Devices = field(factory=dict[str, tuple[DevicePick, ...]], kw_only=True)
 
 
 @frozen

@@ -10,6 +10,7 @@ from typing import Final, Protocol, cast
 
 from batchsched.errors import Fault
 from batchsched.model.cluster import JobInfo
+from batchsched.model.validation.topology import has_requests, levels_of, request_problems
 from batchsched.model.validation.values import is_of, is_text, shown
 from batchsched.simulation.arrivals import Arrivals
 from batchsched.simulation.books import Holding, books_of_machine
@@ -34,7 +35,7 @@ from batchsched.simulation.incidents import (
 from batchsched.simulation.nodes import NodeChoice
 from batchsched.simulation.predictors import Corrector, Prediction, Predictor
 from batchsched.simulation.randomness import RandomNumbers
-from batchsched.simulation.settings import NodesOfRun, Outcome, Passes, Settings
+from batchsched.simulation.settings import NodesOfRun, Outcome, Passes, Settings, in_order
 from batchsched.simulation.state import Job, SimulationState, at_or_after, exact
 from batchsched.simulation.view import View
 from batchsched.simulation.work import Checkpoint
@@ -95,6 +96,7 @@ _REPORT_EVERY: Final = 1000
 """The number of jobs that end between two calls of `progress`."""
 _MOST_FAULTS: Final = 20
 """The most faults that a message lists."""
+_NEED: Final = "need the policy Scheduled"
 
 
 def run_on_nodes(
@@ -240,9 +242,16 @@ class _Simulation:
         if info is not None and not policy.is_scheduler:
             if policy.placement is not None:
                 return f"expected processors, which the placement {policy.placement} needs"
-            if any(task.host_ports or task.pod_affinity or task.pod_anti_affinity
-                   for task in info.tasks):  # fmt: skip
-                return "host ports and affinity to other tasks need the policy Scheduled"
+            for task in info.tasks:
+                if task.host_ports or task.pod_affinity or task.pod_anti_affinity or task.claims:
+                    return "host ports, affinity to other tasks and claims of devices " + _NEED
+            if has_requests(info):
+                return "what it asks of topologies " + _NEED
+        if info is not None and has_requests(info):
+            levels = levels_of(self._state.machine.topologies)
+            found = [f"{below}: {message}" for below, message in request_problems(info, levels)]
+            if found:
+                return "; ".join(found)
         shape, speed = state.shape_of(index), state.columns.speeds[index]
         if shape is None:
             return "it needs something that no node offers"
@@ -578,7 +587,7 @@ class _Simulation:
             if isinstance(decision, Stop):
                 self._stop(job)
             elif isinstance(decision, Resize):
-                after = state.holding_of(job, decision.places, who)
+                after = state.holding_of(job, decision.places, who, decision.devices)
                 assert job.holding is not None
                 if after.counts != job.holding.counts:
                     state.give_back(job, job.holding, after)
@@ -633,7 +642,7 @@ class _Simulation:
         if decision.places is None:
             holding = state.usual_places(job, who)
         else:
-            holding = state.holding_of(job, decision.places, who)
+            holding = state.holding_of(job, decision.places, who, decision.devices)
         cost = state.restart_cost(job) if decision.cost is None else exact(decision.cost)
         state.take(job, holding, None, who)
         self._state.unqueue(job)
@@ -645,7 +654,7 @@ class _Simulation:
         state, who = self._state, self._who
         before = job.holding
         assert before is not None
-        is_same = before.counts == after.counts
+        is_same = before.holds_the_same(after)
         began = job.began
         cost = 0 if decision.cost is None else exact(decision.cost)
         if decision.cost is None and began and not is_same:
@@ -692,6 +701,7 @@ class _Simulation:
             stops[job.index] = job.stops
         down = [*self._down, *((node, since, None) for node, since in self._down_since.items())]
         books = state.books
+        order = in_order(state.pieces)
         parents = getattr(self._decider, "queue_parents", dict[str, str])
         return Outcome(
             starts=state.starts,
@@ -712,7 +722,12 @@ class _Simulation:
                 names=tuple(node.info.name for node in books.nodes),
                 dimensions=books.dimensions,
                 capacity=tuple(node.capacity for node in books.nodes),
-                pieces=sorted(state.pieces, key=lambda each: (each[1], each[0], each[3], each[2])),
+                pieces=[state.pieces[number] for number in order],
+                devices={
+                    place: state.devices[number]
+                    for place, number in enumerate(order)
+                    if number in state.devices
+                },
                 down=tuple(sorted(down, key=lambda each: each[:2])),
             ),
             engine="general",

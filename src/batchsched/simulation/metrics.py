@@ -9,6 +9,7 @@ from typing import Literal, cast, final, get_args
 from attrs import evolve, frozen
 
 from batchsched.errors import Fault, UnknownNameError
+from batchsched.model.devices import DevicePick
 from batchsched.model.validation.values import is_of, is_text, shown
 from batchsched.simulation.checks import (
     JobId,
@@ -18,7 +19,7 @@ from batchsched.simulation.checks import (
     is_number,
 )
 from batchsched.simulation.record import Columns, Record
-from batchsched.simulation.settings import Ties
+from batchsched.simulation.settings import Ties, in_order
 from batchsched.simulation.tasks import CPU
 
 # Statistics
@@ -620,7 +621,8 @@ def node_rows(run: Record) -> Columns:
 def placement_rows(run: Record) -> Columns:
     """Return a row for each time that a job was on a node."""
     nodes = run.nodes_of_run
-    pieces = sorted(nodes.pieces, key=lambda each: (each[1], each[0], each[3], each[2]))
+    order = in_order(nodes.pieces)
+    pieces = [nodes.pieces[number] for number in order]
     ids = run.workload.ids
     columns = Columns(
         job=[ids[job] for job, *_ in pieces],
@@ -631,7 +633,18 @@ def placement_rows(run: Record) -> Columns:
     )
     for place, name in enumerate(nodes.dimensions):
         columns[name] = [piece[5][place] for piece in pieces]
+    if nodes.devices:
+        columns["devices"] = [
+            ", ".join(map(_shown_pick, nodes.devices[number])) if number in nodes.devices else None
+            for number in order
+        ]
     return columns
+
+
+def _shown_pick(pick: DevicePick) -> str:
+    shown = "/".join(filter(None, pick.device))
+    parts = " ".join(f"{name}={amount}" for name, amount in sorted((pick.amounts or {}).items()))
+    return f"{shown} ({parts})" if parts else shown
 
 
 # Sensitivity to the order of ties

@@ -161,7 +161,8 @@ class Run(Record):
         """Return a row for each time that a job held the same on a node.
 
         `job`, `start`, `end`, `node`, `tasks`, and what was held of each dimension, such as `cpu`
-        (in thousandths), in order of start, job and node.
+        (in thousandths), in order of start, job and node. `devices`, where tasks had some, names
+        them as driver, pool and name, with the part of each that was taken.
         """
         return placement_rows(self)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Final
 
 from attrs import evolve, field, frozen
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.errors import Fault
+from batchsched.errors import Fault, SnapshotError
 from batchsched.live import (
     Cluster,
     Event,
@@ -23,16 +24,20 @@ from batchsched.live import (
     TaskGone,
     TaskSucceeded,
     TimePassed,
+    TopologiesChanged,
 )
 from batchsched.model.cluster import NodeInfo, Queue
 from batchsched.model.constraints import Taint, TaintEffect
+from batchsched.model.devices import DevicePick
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.topology import without_nodes
 from batchsched.model.validation.values import is_of, shown
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugins.usage import UsagePlugin
 from batchsched.scheduler import Scheduler
-from batchsched.simulation.checks import JobId, PolicyError
+from batchsched.simulation.checks import JobId, PolicyError, is_number
 from batchsched.simulation.decisions import Decision, Resize, Start, Stop, Wake
 from batchsched.simulation.engine import Decides
 from batchsched.simulation.incidents import NodeDrained, QueueSet
@@ -103,6 +108,8 @@ class Scheduled(Policy):
             for number, queue in enumerate(self.queues)
             if not is_of(queue, Queue)
         ]
+        if not faults:
+            faults += self._faults_of_queues(workload, settings)
         yield from faults
         plugins = {option.name for tier in self.config.tiers for option in tier.plugins}
         closing = [
@@ -114,16 +121,31 @@ class Scheduled(Policy):
         for where in closing if "predicates" not in plugins else ():
             message = "without it this has no effect"
             yield Fault(where, f"expected the plugin predicates in the configuration; {message}")
-        if self.queues and not faults:
-            known = {queue.name for queue in self.queues}
-            known |= {
-                each.queue.name
-                for each in settings.incidents
-                if isinstance(each, QueueSet) and is_of(each.queue, Queue)
-            }
-            named = sorted({_queue_of(queue) for queue in workload.queues} - known)
-            for name in named[:_MOST_FAULTS]:
-                yield Fault("queues", f"expected the queue {name!r}, which jobs name, got none")
+
+    def _faults_of_queues(self, workload: Workload, settings: Settings) -> Iterator[Fault]:
+        """Yield what is wrong with the queues, at first and as incidents set them."""
+        listed = self.queues or _usual_queues(workload)
+        changes = [
+            (each.at, number, each.queue)
+            for number, each in enumerate(settings.incidents)
+            if isinstance(each, QueueSet)
+            and is_of(each.queue, Queue)
+            and is_number(each.at, least=0)
+        ]
+        where = ""
+        try:
+            Snapshot(queues=listed)
+            known = {queue.name: queue for queue in listed}
+            for _, number, queue in sorted(changes, key=itemgetter(0, 1)):
+                where = f"incidents[{number}]."
+                Snapshot(queues=[*(known | {queue.name: queue}).values()])
+                known[queue.name] = queue
+        except SnapshotError as error:
+            yield from (Fault(where + fault.path, fault.message) for fault in error.faults)
+            return
+        named = sorted({_queue_of(queue) for queue in workload.queues} - known.keys())
+        for name in named[:_MOST_FAULTS]:
+            yield Fault("queues", f"expected the queue {name!r}, which jobs name, got none")
 
     def __str__(self) -> str:
         return f"scheduler ({', '.join(option.name for option in self.config.actions)})"
@@ -132,6 +154,12 @@ class Scheduled(Policy):
 def _queue_of(queue: object) -> str:
     """Return the queue of a job; `_DEFAULT_QUEUE` if it names none."""
     return _DEFAULT_QUEUE if queue is None else str(queue)
+
+
+def _usual_queues(workload: Workload) -> tuple[Queue, ...]:
+    """Return the queues that jobs name."""
+    names = {_queue_of(queue) for queue in workload.queues} | {_DEFAULT_QUEUE}
+    return tuple(Queue(name=name) for name in sorted(names))
 
 
 def _half_life(config: SchedulerConfig) -> float | None:
@@ -143,24 +171,40 @@ def _half_life(config: SchedulerConfig) -> float | None:
     return None
 
 
+_Bound = dict[str, tuple[str, tuple[DevicePick, ...]]]
+"""The node and the devices of each task that is bound, by UID."""
+
+
+def _places(bound: _Bound) -> dict[str, str]:
+    return {uid: node for uid, (node, _) in bound.items()}
+
+
+def _devices(bound: _Bound) -> dict[str, tuple[DevicePick, ...]]:
+    return {uid: picks for uid, (_, picks) in bound.items() if picks}
+
+
 class _OnCluster:
     """A live cluster with the scheduler, which follows a simulation."""
 
     def __init__(self, policy: Scheduled, workload: Workload) -> None:
         self._policy = policy
         self._half_life = _half_life(policy.config)
-        queues = policy.queues or tuple(
-            Queue(name=name)
-            for name in sorted({_queue_of(queue) for queue in workload.queues} | {_DEFAULT_QUEUE})
+        queues = policy.queues or _usual_queues(workload)
+        machine = workload.machine
+        assert machine is not None
+        self._topologies = machine.topologies
+        self._cluster = Cluster(
+            queues=[self._tracking_usage(queue) for queue in queues],
+            devices=machine.devices,
+            counter_sets=machine.counter_sets,
         )
-        self._cluster = Cluster(queues=[self._tracking_usage(queue) for queue in queues])
         self._live = Scheduler(policy.config, policy.registry).attach(self._cluster)
         self._nodes: dict[str, NodeInfo] = {}
         self._job_of = dict[str, JobId]()
         self._uids = dict[JobId, tuple[str, ...]]()
         self._uid_of = dict[JobId, str]()
-        self._on = dict[JobId, dict[str, str]]()
-        """The node of each task that is bound, by UID, by job."""
+        self._on = dict[JobId, _Bound]()
+        """The tasks that are bound, by job."""
         self._ready = set[JobId]()
         """The jobs that have all that they need."""
 
@@ -177,6 +221,7 @@ class _OnCluster:
         if not self._nodes:
             self._nodes = {node.name: node.info for node in view.nodes}
             self._cluster.apply(*map(NodeAdded, self._nodes.values()))
+            self._group_nodes(view)
         self._cluster.apply(TimePassed(view.now))
         for cause in view.causes:
             match cause.kind:
@@ -189,9 +234,13 @@ class _OnCluster:
                     self._ready.discard(cause.what)
                     self._cluster.apply(*map(TaskGone, placed))
                 case "down":
-                    self._cluster.apply(NodeRemoved(str(cause.what)))
+                    # It may have come and gone since the last pass.
+                    if cause.what in self._cluster.content.nodes:
+                        self._cluster.apply(NodeRemoved(str(cause.what)))
                 case "up" | "drained":
                     self._set_node(view, str(cause.what))
+                    if cause.kind == "up":
+                        self._group_nodes(view)
                 case "reserved" | "unreserved":
                     self._reserve(view, str(cause.what), lasts=cause.kind == "reserved")
                 case "queue":
@@ -228,6 +277,12 @@ class _OnCluster:
         is_there = name in self._cluster.content.nodes
         self._cluster.apply(NodeChanged(info) if is_there else NodeAdded(info))
 
+    def _group_nodes(self, view: View) -> None:
+        """Tell how the nodes that are there are grouped: domains may list those that came back."""
+        if self._topologies:
+            away = [node.name for node in view.nodes if not node.in_service]
+            self._cluster.apply(TopologiesChanged(without_nodes(self._topologies, away)))
+
     def _reserve(self, view: View, name: str, *, lasts: bool) -> None:
         taint = Taint(key=RESERVED, value=name, effect=TaintEffect.NO_SCHEDULE)
         [one] = [each for each in view.reservations if each.name == name]
@@ -253,7 +308,7 @@ class _OnCluster:
     def decide(self, view: View, /) -> Iterator[Decision]:
         """Run cycles until they settle, and return what they bind and evict."""
         self._follow(view)
-        before = dict[JobId, dict[str, str]]()
+        before = dict[JobId, _Bound]()
         broken = set[JobId]()
         for _ in range(_MOST_CYCLES):
             cycle = self._live.schedule(reasons=False)
@@ -271,9 +326,9 @@ class _OnCluster:
             if stops:
                 yield Stop(job)
             if new and (stops or not old):
-                yield Start(job, dict(new))
+                yield Start(job, _places(new), devices=_devices(new))
             elif new != old and not stops:
-                yield Resize(job, dict(new))
+                yield Resize(job, _places(new), devices=_devices(new))
         planned = cycle.next_start
         if planned is not None and planned > view.now:
             yield Wake(planned)
@@ -282,7 +337,7 @@ class _OnCluster:
         self,
         view: View,
         cycle: CycleResult,
-        before: dict[JobId, dict[str, str]],
+        before: dict[JobId, _Bound],
         broken: set[JobId],
     ) -> None:
         """Carry out a cycle on the cluster.
@@ -308,7 +363,7 @@ class _OnCluster:
         for bind in cycle.binds:
             job = self._job_of[bind.task_uid]
             before.setdefault(job, dict(self._on.get(job, {})))
-            self._on.setdefault(job, {})[bind.task_uid] = bind.node_name
+            self._on.setdefault(job, {})[bind.task_uid] = (bind.node_name, bind.devices or ())
             bound[job] = None
         for job in bound:
             if job not in self._ready and view.is_enough(job, self._on[job]):

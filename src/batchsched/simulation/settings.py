@@ -12,6 +12,7 @@ from typing import Final, Literal, Protocol, cast, get_args
 from attrs import field, frozen
 
 from batchsched.errors import Fault
+from batchsched.model.devices import DevicePick
 from batchsched.model.validation.values import is_of, is_text, is_tuple, items_in, shown
 from batchsched.simulation.checks import SimulationError, is_number
 from batchsched.simulation.incidents import Incident, Reservation
@@ -146,6 +147,16 @@ Piece = tuple[int, float, float, int, int, tuple[int, ...]]
 """What a job held on a node: index of the job, start, end, index of the node, tasks, amounts."""
 
 
+def in_order(pieces: Sequence[Piece]) -> list[int]:
+    """Return the numbers of pieces in order of start, job, node and end."""
+
+    def key(number: int) -> tuple[float, int, int, float]:
+        job, start, end, node, _, _ = pieces[number]
+        return start, job, node, end
+
+    return sorted(range(len(pieces)), key=key)
+
+
 @frozen(kw_only=True)
 class NodesOfRun:
     """The nodes of a simulation, and what jobs held there."""
@@ -157,6 +168,10 @@ class NodesOfRun:
     """By node: what it offers in each dimension."""
     pieces: Sequence[Piece] = field(repr=False)
     """What jobs held, in order of start, job and node."""
+    devices: Mapping[int, tuple[DevicePick, ...]] = field(
+        factory=dict[int, tuple[DevicePick, ...]], repr=False
+    )
+    """The number of a piece to the devices that the tasks had there."""
     down: Sequence[tuple[int, float, float | None]] = ()
     """When nodes were out of service: index of the node, start, end (None: for ever)."""
 

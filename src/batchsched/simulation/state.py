@@ -13,11 +13,19 @@ from attrs import evolve
 
 from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus
 from batchsched.model.constraints import Toleration, TolerationOperator
+from batchsched.model.devices import DevicePick
 from batchsched.model.resources import Resource
-from batchsched.model.validation.values import is_mapping, is_of, shown
+from batchsched.model.validation.values import is_mapping, is_of, is_tuple, shown
 from batchsched.simulation.books import Books, Holding, NodeBook, Pairs, Shape
 from batchsched.simulation.checks import JobId, PolicyError
-from batchsched.simulation.decisions import Cause, CauseKind, Places, RunningJob, WaitingJob
+from batchsched.simulation.decisions import (
+    Cause,
+    CauseKind,
+    Devices,
+    Places,
+    RunningJob,
+    WaitingJob,
+)
 from batchsched.simulation.incidents import QueueSet
 from batchsched.simulation.nodes import NodeChoice, Nodes, take_open
 from batchsched.simulation.settings import Interval, Piece, Settings
@@ -282,6 +290,8 @@ class SimulationState:
         self.reservations = settings.reservations
         self.intervals: list[Interval] = []
         self.pieces: list[Piece] = []
+        self.devices = dict[int, tuple[DevicePick, ...]]()
+        """By the number of a piece: the devices of its tasks."""
         count = len(workload)
         self.starts: list[float | None] = [None] * count
         self.resizes = [0] * count
@@ -466,6 +476,7 @@ class SimulationState:
                         status=TaskStatus.PENDING,
                         node_name=None,
                         start_time=None,
+                        devices=None,
                         tolerations=(*task.tolerations, *tolerations),
                     )
                 )
@@ -609,15 +620,21 @@ class SimulationState:
                 wanted -= part
         return found
 
-    def holding_of(self, job: Job, places: Places, who: str) -> Holding:
+    def holding_of(
+        self, job: Job, places: Places, who: str, devices: Devices | None = None
+    ) -> Holding:
         """Return what places mean for a job.
 
         Raises:
             PolicyError: They are no places, name unknown nodes, or give too many tasks.
         """
         given: object = places
+        for uid, picks in (devices or {}).items():
+            if not (is_mapping(given) and uid in given and is_tuple(picks)):
+                message = f"was given {shown(picks)} as the devices of {shown(uid)}; expected"
+                raise self.error(who, job, f"{message} a tuple, and the node of each task by UID")
         if type(given) is not tuple and is_mapping(given):
-            return self._of_mapping(job, cast("Mapping[str, str]", given), who)
+            return self._of_mapping(job, cast("Mapping[str, str]", given), who, devices)
         pairs = self._checked(job, cast("Pairs", places), who)
         if not pairs:
             raise self.error(who, job, "was given no task")
@@ -646,7 +663,9 @@ class SimulationState:
             raise self.error(who, job, message) from cause
         return tuple(listed)
 
-    def _of_mapping(self, job: Job, places: Mapping[str, str], who: str) -> Holding:
+    def _of_mapping(
+        self, job: Job, places: Mapping[str, str], who: str, devices: Devices | None
+    ) -> Holding:
         uids = self.uids_of(job)
         kinds = [kind for kind, count in job.shape.runs for _ in range(count)]
         counts: dict[tuple[int, int], int] = {}
@@ -663,7 +682,9 @@ class SimulationState:
             raise self.error(who, job, "was given no task")
         pairs = tuple(sorted(numbers.items()))
         is_all = self.is_enough(job, places)
-        return Holding(counts, pairs, len(places), enough=is_all, mapping=dict(places))
+        return Holding(
+            counts, pairs, len(places), enough=is_all, mapping=dict(places), devices=devices
+        )
 
     def is_enough(self, job: Job, uids: Collection[str]) -> bool:
         """Return whether these tasks are all that a job needs to run."""
@@ -747,7 +768,14 @@ class SimulationState:
                 more, others = on_node[node]
                 tasks, held = tasks + more, tuple(map(add, held, others))
             on_node[node] = (tasks, held)
+        picks: dict[str, tuple[DevicePick, ...]] = {}
+        for uid, some in holding.devices.items():
+            name = (holding.mapping or {})[uid]
+            picks[name] = (*picks.get(name, ()), *some)
         for node, (tasks, held) in on_node.items():
+            name = self.books.nodes[node].info.name
+            if name in picks:
+                self.devices[len(self.pieces)] = picks[name]
             self.pieces.append((job.index, job.held_since, self.now, node, tasks, held))
 
     def take(self, job: Job, after: Holding, before: Holding | None, who: str) -> None:

@@ -6,14 +6,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import pairwise
 from typing import cast, final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from batchsched.errors import Fault, SnapshotError, UnknownNameError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue
+from batchsched.model.devices import CounterSet, Device, kept_counter_sets, kept_devices
 from batchsched.model.immutable import gone_through, kept_in_order
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.topology import Topology
 from batchsched.model.validation.arguments import asked, checks_arguments
+from batchsched.model.validation.topology import without_requests
 from batchsched.model.validation.values import (
     is_collection,
     is_integer,
@@ -109,7 +112,8 @@ def _faults_of_infos(columns: Mapping[str, Sequence[object]]) -> Iterator[Fault]
             is_new = True
         if is_new:
             try:
-                Snapshot(jobs=[info], queues=[Queue(name=info.queue)])
+                # What it asks of topologies is asked of the machine, before a simulation.
+                Snapshot(jobs=[without_requests(info)], queues=[Queue(name=info.queue)])
             except SnapshotError as error:
                 yield Fault(where, "; ".join(map(str, error.faults)))
                 continue
@@ -236,6 +240,10 @@ def _infos(items: Iterable[NodeInfo], /) -> tuple[NodeInfo, ...]:
     return kept_in_order(items, lambda node: node.name, "infos")
 
 
+def _topologies(items: Iterable[Topology], /) -> tuple[Topology, ...]:
+    return kept_in_order(items, lambda each: each.name, "topologies")
+
+
 @frozen
 class Machine:
     """Equal nodes with the same number of processors each, or nodes as a scheduler sees them.
@@ -252,6 +260,13 @@ class Machine:
     """The number of processors of each node, 1 or more; with `infos`, of the largest."""
     infos: tuple[NodeInfo, ...] = field(default=(), converter=_infos)
     """The nodes in order of name, if they are more than processors; see `Machine.of`."""
+    topologies: tuple[Topology, ...] = field(default=(), converter=_topologies, kw_only=True)
+    """How the nodes are grouped; see `batchsched.Snapshot`, as for the next two."""
+    devices: tuple[Device, ...] = field(default=(), converter=kept_devices, kw_only=True)
+    """Devices that several nodes reach."""
+    counter_sets: tuple[CounterSet, ...] = field(
+        default=(), converter=kept_counter_sets, kw_only=True
+    )
 
     def __attrs_post_init__(self) -> None:
         least = 0 if type(self.infos) is tuple and self.infos else 1
@@ -260,15 +275,27 @@ class Machine:
             *faults_of_count("per_node", self.per_node, least),
         ]
         try:
-            Snapshot(nodes=self.infos)
+            Snapshot(
+                nodes=self.infos,
+                topologies=self.topologies,
+                devices=self.devices,
+                counter_sets=self.counter_sets,
+            )
         except SnapshotError as error:
             faults += error.faults
         if faults:
             raise WorkloadError(faults)
 
     @classmethod
-    def of(cls, nodes: Iterable[NodeInfo]) -> Machine:
-        """Return the machine of these nodes.
+    def of(
+        cls,
+        nodes: Iterable[NodeInfo],
+        *,
+        topologies: Iterable[Topology] = (),
+        devices: Iterable[Device] = (),
+        counter_sets: Iterable[CounterSet] = (),
+    ) -> Machine:
+        """Return the machine of these nodes, and of what a snapshot has besides them.
 
         Raises:
             WorkloadError: The nodes are invalid, or there are none. All faults at once.
@@ -276,9 +303,11 @@ class Machine:
         infos = _infos(nodes)
         if type(infos) is not tuple or not infos:
             raise WorkloadError.at("nodes", f"expected nodes, got {shown(nodes)}")
-        cls(1, infos=infos)  # refuses what cannot be
+        made = cls(
+            1, infos=infos, topologies=topologies, devices=devices, counter_sets=counter_sets
+        )  # refuses what cannot be
         most = max(int(node.allocatable.milli_cpu // CPU) for node in infos)
-        return cls(len(infos), most, infos)
+        return evolve(made, nodes=len(infos), per_node=most)
 
     @property
     def processors(self) -> int:
@@ -672,21 +701,37 @@ class Workload:
 
     # Workloads derived from this one
 
-    def on(self, *, nodes: int | Iterable[NodeInfo], per_node: int = 1) -> Workload:
+    def on(
+        self,
+        *,
+        nodes: int | Iterable[NodeInfo],
+        per_node: int = 1,
+        topologies: Iterable[Topology] = (),
+        devices: Iterable[Device] = (),
+        counter_sets: Iterable[CounterSet] = (),
+    ) -> Workload:
         """Return the same jobs on another machine.
 
         Args:
             nodes: How many equal nodes, or the nodes: jobs of processors are then tasks of one
                 cpu each, and nodes are numbered in order of name.
             per_node: The processors of each, if they are equal.
+            topologies: How the nodes are grouped, as in a `batchsched.Snapshot`.
+            devices: Devices that several of the nodes reach.
+            counter_sets: What devices draw on, these and those of nodes.
 
         Raises:
-            WorkloadError: `nodes` or `per_node` is not a whole number, 1 or more; or the nodes
-                are invalid.
+            WorkloadError: `nodes` or `per_node` is not a whole number, 1 or more; or the nodes,
+                or what comes with them, are invalid.
         """
         changed = Workload.__new__(Workload)
         if is_collection(nodes):
-            changed._machine = Machine.of(cast("Iterable[NodeInfo]", nodes))
+            changed._machine = Machine.of(
+                cast("Iterable[NodeInfo]", nodes),
+                topologies=topologies,
+                devices=devices,
+                counter_sets=counter_sets,
+            )
         else:
             changed._machine = Machine(cast("int", nodes), per_node)
         changed._sizes = self._sizes
