@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from batchsched import CycleResult, Registry, SchedulerConfig, Snapshot
 from batchsched import testing as kit
-from batchsched.testing import Invariant, Rule
+from batchsched.testing import Invariant
 from tests.support.kept_places import promises, starving
 from tests.support.queue_laws import shares, swaps
 from tests.support.true_reasons import outcomes, reasons
@@ -22,7 +22,6 @@ def check_cycle(
     config: SchedulerConfig | None = None,
     *,
     registry: Registry | None = None,
-    rules: Iterable[Rule] = (),
     invariants: Iterable[Invariant | str] = INVARIANTS,
     without: Collection[str] = (),
 ) -> None:
@@ -30,4 +29,4 @@ def check_cycle(
     ours = {law.__name__: law for law in INVARIANTS}
     laws = [ours.get(law, law) if isinstance(law, str) else law for law in invariants]
     laws = [law for law in laws if getattr(law, "__name__", law) not in without]
-    kit.check_cycle(snapshot, result, config, registry=registry, rules=rules, invariants=laws)
+    kit.check_cycle(snapshot, result, config, registry=registry, invariants=laws)

@@ -17,10 +17,10 @@ from batchsched.testing.drawing.snapshots import snapshots
 from batchsched.testing.hashing import HashSeedViolation, check_hash_seeds
 from batchsched.testing.invariants import (
     INVARIANTS,
+    RULES,
     Cycle,
     Invariant,
     InvariantViolation,
-    Rule,
     check_cycle,
     invariant,
 )
@@ -35,6 +35,7 @@ from batchsched.testing.plain import check_plain
 
 __all__ = [
     "INVARIANTS",
+    "RULES",
     "Accounts",
     "ClusterMachine",
     "Cycle",
@@ -44,7 +45,6 @@ __all__ = [
     "LawViolation",
     "PingPong",
     "Place",
-    "Rule",
     "VacuityWarning",
     "as_code",
     "check_cycle",

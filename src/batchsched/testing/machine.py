@@ -19,7 +19,7 @@ from batchsched.scheduler import Scheduler
 from batchsched.testing.code import as_code
 from batchsched.testing.drawing.parts import jobs, nodes
 from batchsched.testing.drawing.snapshots import snapshots
-from batchsched.testing.invariants import INVARIANTS, Invariant, Rule, check_cycle
+from batchsched.testing.invariants import INVARIANTS, Invariant, check_cycle
 from batchsched.testing.ping_pong import Watcher, without_times
 from batchsched.transition.next_snapshot import next_snapshot
 
@@ -68,8 +68,6 @@ class ClusterMachine(RuleBasedStateMachine):
     """The policy."""
     registry: Registry | None = None
     """The registry of the names in `config`; None: the default registry."""
-    cycle_rules: Sequence[Rule] = ()
-    """The rules that your own plugins and actions follow."""
     cycle_invariants: Sequence[Invariant | str] = INVARIANTS
     """The invariants that every cycle is checked for; see `check_cycle`."""
     seconds_per_cycle: float = 10.0
@@ -119,7 +117,6 @@ class ClusterMachine(RuleBasedStateMachine):
             result,
             self.config,
             registry=self.registry,
-            rules=self.cycle_rules,
             invariants=self.cycle_invariants,
         )
         if self.finds_ping_pong:

@@ -15,27 +15,17 @@ from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.testing.invariants import (
-    decisions,
-    domains,
-    evictions,
-    gangs,
-    nodes,
-    placements,
-)
-from batchsched.testing.invariants import (
-    rules as own_rules,
-)
+from batchsched.testing.invariants import decisions, domains, evictions, gangs, nodes, placements
 from batchsched.testing.invariants.cycle import Cycle
 from batchsched.testing.invariants.invariant import Invariant, InvariantViolation, invariant
-from batchsched.testing.invariants.policy import Rule
+from batchsched.testing.invariants.rules import RULES
 
 __all__ = [
     "INVARIANTS",
+    "RULES",
     "Cycle",
     "Invariant",
     "InvariantViolation",
-    "Rule",
     "check_cycle",
     "invariant",
 ]
@@ -52,7 +42,6 @@ INVARIANTS: Sequence[Invariant] = (
     evictions.claims,
     evictions.sparing,
     nodes.reservations,
-    own_rules.rules,
     decisions.permutation,
 )
 """All invariants, in the order in which `check_cycle` checks them."""
@@ -64,7 +53,6 @@ def check_cycle(
     config: SchedulerConfig | None = None,
     *,
     registry: Registry | None = None,
-    rules: Iterable[Rule] = (),
     invariants: Iterable[Invariant | str] = INVARIANTS,
     without: Collection[str] = (),
 ) -> None:
@@ -75,16 +63,15 @@ def check_cycle(
         result: the result of the cycle.
         config: the configuration; None: the default.
         registry: the registry of the configuration's names; None: the default registry.
-        rules: the rules that your own plugins and actions follow; nothing else is assumed of them.
-        invariants: the invariants to check, your own or those of `INVARIANTS` by name; by default
-            all of these.
+        invariants: the invariants to check: your own, or those of `INVARIANTS` and `RULES`, also by
+            name. By default `INVARIANTS`, which assume nothing of your plugins and actions.
         without: names of invariants to leave out.
 
     Raises:
         InvariantViolation: with the first fault.
         SnapshotError: `snapshot` is not a Snapshot.
         ConfigError: `config` is not a SchedulerConfig, or cannot be used.
-        TypeError: `result`, `registry`, or one of `rules` or `invariants` has the wrong type.
+        TypeError: `result`, `registry`, or one of `invariants` has the wrong type.
         ValueError: there is no invariant of a given name.
 
     >>> from batchsched import NodeInfo, Resource, schedule
@@ -94,7 +81,7 @@ def check_cycle(
 
     """
     used = SchedulerConfig() if config is None else config
-    cycle = Cycle(snapshot, result, used, registry, rules)
+    cycle = Cycle(snapshot, result, used, registry)
     left_out = [_named(name) for name in without]
     laws = [_named(law) if isinstance(law, str) else law for law in invariants]
     for law in laws:
@@ -106,13 +93,13 @@ def check_cycle(
         problem = None if law in left_out else next(law.problems(cycle), None)
         if problem is not None:
             raise InvariantViolation(
-                law.__name__, problem, snapshot, result, used, registry, law.__module__, cycle.rules
+                law.__name__, problem, snapshot, result, used, registry, law.__module__
             )
 
 
 def _named(name: str) -> Invariant:
-    for law in INVARIANTS:
+    for law in (*INVARIANTS, *RULES):
         if law.__name__ == name:
             return law
-    names = ", ".join(law.__name__ for law in INVARIANTS)
+    names = ", ".join(law.__name__ for law in (*INVARIANTS, *RULES))
     raise ValueError(f"there is no invariant {name!r}; there are: {names}")

@@ -38,7 +38,7 @@ from batchsched.testing.invariants.amounts import (
     total,
     wanting,
 )
-from batchsched.testing.invariants.policy import Policy, Rule, rules_of
+from batchsched.testing.invariants.policy import Policy
 
 
 def least_tasks(job: JobInfo) -> int:
@@ -203,7 +203,7 @@ class Cycle:
     Raises:
         SnapshotError: `snapshot` is not a Snapshot.
         ConfigError: `config` is not a SchedulerConfig, or cannot be used.
-        TypeError: `result`, `registry` or `rules` has the wrong type.
+        TypeError: `result` or `registry` has the wrong type.
 
     """
 
@@ -213,15 +213,12 @@ class Cycle:
         result: CycleResult,
         config: SchedulerConfig,
         registry: Registry | None = None,
-        rules: Iterable[Rule] = (),
     ) -> None:
         _expect(snapshot, result, config, registry)
         self.snapshot = snapshot
         self.result = result
         self.config = config
         self.registry = registry
-        self.rules = rules_of(rules)
-        """The rules that custom plugins and actions follow."""
         self.policy = Policy(config, registry or default_registry())
 
     @cached_property

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from inspect import getdoc
 from textwrap import indent
 
-from attrs import define, field
+from attrs import define
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
@@ -15,7 +15,6 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
 from batchsched.testing.code import as_code, as_script
 from batchsched.testing.invariants.cycle import Cycle
-from batchsched.testing.invariants.policy import Rule
 
 _OURS = "batchsched.testing"
 
@@ -32,10 +31,6 @@ def are_decided(
         return [scheduler.schedule(snapshot) for snapshot in snapshots] == list(results)
     except Exception:  # plugins may raise anything; the recorded decisions are known
         return False
-
-
-def _in_order(rules: Iterable[Rule], /) -> list[Rule]:
-    return sorted(rules, key=lambda rule: rule.name)
 
 
 @define(eq=False, repr=False)
@@ -57,8 +52,6 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
     """The registry of the names in `config`; None: the default registry."""
     module: str = _OURS
     """The module that the invariant is defined in."""
-    rules: Sequence[Rule] = field(default=(), converter=_in_order)
-    """The rules that custom plugins and actions had to follow."""
 
     def __str__(self) -> str:
         names = ", ".join(action.name for action in self.config.actions)
@@ -70,7 +63,7 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
     def __reduce__(self) -> tuple[type[InvariantViolation], tuple[object, ...]]:
         # By all fields, whatever else an exception carries, such as notes.
         values = (self.invariant, self.problem, self.snapshot, self.result, self.config)
-        return type(self), (*values, self.registry, self.module, tuple(self.rules))
+        return type(self), (*values, self.registry, self.module)
 
     def as_code(self) -> str:
         """Return code that runs the cycle again and checks it for this invariant.
@@ -92,10 +85,6 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
             further.append("# registry: what the names in the configuration come from")
             made_with = "config, registry"
             checked_with += ", registry=registry"
-        if self.rules:
-            further.append(f"from {_OURS} import Rule")
-            names = ", ".join(f"Rule.{rule.name}" for rule in self.rules)
-            checked_with += f", rules=[{names}]"
         again = are_decided([self.snapshot], [self.result], self.config, self.registry)
         result = f"Scheduler({made_with}).schedule(snapshot)" if again else as_code(self.result)
         return as_script(

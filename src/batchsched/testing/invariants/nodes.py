@@ -19,7 +19,6 @@ from batchsched.testing.invariants.amounts import (
 )
 from batchsched.testing.invariants.cycle import HOLDING, Cycle, Place
 from batchsched.testing.invariants.invariant import invariant
-from batchsched.testing.invariants.policy import Rule
 
 
 @invariant
@@ -141,8 +140,12 @@ def reservations(cycle: Cycle) -> Iterator[str]:
             yield from _closed(cycle, name, uids)
 
 
-def on_closed_nodes(cycle: Cycle) -> Iterator[str]:
-    """Yield faults for tasks placed on nodes that were reserved for other jobs all the time."""
+@invariant
+def closed_nodes_stay_closed(cycle: Cycle) -> Iterator[str]:
+    """Nothing is placed on a node that is reserved all the time for a task of another job.
+
+    Checked only where plugin gang decides when jobs are ready.
+    """
     for name, uids in reserved_on(cycle).items():
         stood = [uid for uid in uids if _stood(cycle, uid, name)]
         holders = {cycle.job_of[uid].uid for uid in stood}
@@ -207,8 +210,7 @@ def _stood(cycle: Cycle, uid: str, name: str) -> bool:
     False if it can have been dropped at the opening of the session, or used by a job that started,
     and was made again.
     """
-    starts_whole = cycle.policy.gang_decides_ready or Rule.GANGS_START_WHOLE in cycle.rules
-    if cycle.before(uid) != cycle.after[uid] or not starts_whole:
+    if cycle.before(uid) != cycle.after[uid] or not cycle.policy.gang_decides_ready:
         return False
     asked = total(
         cycle.start_request[task.uid]

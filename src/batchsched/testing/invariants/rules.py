@@ -1,8 +1,8 @@
-"""Checks of the rules that custom plugins and actions follow."""
+"""Invariants that custom plugins and actions may keep: checked where one asks for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
 from batchsched.model.cluster import JobInfo, TaskStatus
 from batchsched.model.result import Eviction
@@ -13,22 +13,9 @@ from batchsched.testing.invariants.evictions import (
     is_promised_its_place,
     spared,
 )
-from batchsched.testing.invariants.invariant import invariant
-from batchsched.testing.invariants.nodes import on_closed_nodes
+from batchsched.testing.invariants.invariant import Invariant, invariant
+from batchsched.testing.invariants.nodes import closed_nodes_stay_closed
 from batchsched.testing.invariants.placements import refusals_ahead
-from batchsched.testing.invariants.policy import Rule
-
-
-@invariant
-def rules(cycle: Cycle) -> Iterator[str]:
-    """Custom plugins and actions follow the given rules.
-
-    Checks nothing without `rules`; see `Rule` for their meaning.
-    """
-    for rule, find in _FINDERS.items():
-        if rule in cycle.rules:
-            for problem in find(cycle):
-                yield f"{rule.name}: {problem}"
 
 
 def _own_evictions(cycle: Cycle) -> Iterator[tuple[str, Eviction, JobInfo, JobInfo]]:
@@ -41,7 +28,9 @@ def _own_evictions(cycle: Cycle) -> Iterator[tuple[str, Eviction, JobInfo, JobIn
             yield f"{what} {eviction.for_task_uid!r}", eviction, theirs, mine
 
 
-def _gangs_start_whole(cycle: Cycle) -> Iterator[str]:
+@invariant
+def gangs_start_whole(cycle: Cycle) -> Iterator[str]:
+    """A task is bound only if its job has `min_available` tasks that run or start."""
     lost = [eviction.task_uid for eviction in cycle.result.evictions]
     bound = {bind.task_uid for bind in cycle.result.binds}
     for job in cycle.snapshot.jobs:
@@ -54,7 +43,9 @@ def _gangs_start_whole(cycle: Cycle) -> Iterator[str]:
             )
 
 
-def _gangs_stay_whole(cycle: Cycle) -> Iterator[str]:
+@invariant
+def gangs_stay_whole(cycle: Cycle) -> Iterator[str]:
+    """A job that lost tasks has at least `min_available` left, or none."""
     # allocate may evict backfill tasks even if that breaks their gang.
     lost = {e.task_uid for e in cycle.result.evictions if e.action != "allocate"}
     for job in cycle.snapshot.jobs:
@@ -71,7 +62,9 @@ def _gangs_stay_whole(cycle: Cycle) -> Iterator[str]:
             )
 
 
-def _claimants_come_whole(cycle: Cycle) -> Iterator[str]:
+@invariant
+def claimants_come_whole(cycle: Cycle) -> Iterator[str]:
+    """Tasks are evicted only for a job that will have `min_available` tasks."""
     for what, _, _, mine in _own_evictions(cycle):
         coming = cycle.ready(mine) + cycle.count(mine, TaskStatus.PIPELINED)
         if coming < mine.min_available:
@@ -79,7 +72,9 @@ def _claimants_come_whole(cycle: Cycle) -> Iterator[str]:
             yield f"{what} of {needs} and will have {coming}"
 
 
-def _places_are_promised(cycle: Cycle) -> Iterator[str]:
+@invariant
+def places_are_promised(cycle: Cycle) -> Iterator[str]:
+    """The claimant of an eviction is Pipelined to the victim's node."""
     for what, eviction, _, _ in _own_evictions(cycle):
         if not is_promised_its_place(cycle, eviction):
             place = cycle.after[eviction.for_task_uid]
@@ -87,14 +82,18 @@ def _places_are_promised(cycle: Cycle) -> Iterator[str]:
             yield f"{what}, which is {place.status.value}{where}"
 
 
-def _promises_can_be_kept(cycle: Cycle) -> Iterator[str]:
+@invariant
+def promises_can_be_kept(cycle: Cycle) -> Iterator[str]:
+    """The node of a claimant accepts it once all that leaves left and all that is promised came."""
     for what, eviction, _, _ in _own_evictions(cycle):
         if cycle.after[eviction.for_task_uid].status is TaskStatus.PIPELINED:
             for problem in refusals_ahead(cycle, eviction.for_task_uid):
                 yield f"{what} in vain: {problem}"
 
 
-def _evictions_are_needed(cycle: Cycle) -> Iterator[str]:
+@invariant
+def evictions_are_needed(cycle: Cycle) -> Iterator[str]:
+    """The claimant of an eviction has a place where it would not fit without the eviction."""
     own = [eviction for _, eviction, _, _ in _own_evictions(cycle)]
     for claimant, of_all in by_claimant(cycle).items():
         positions = [position for position in of_all if cycle.result.evictions[position] in own]
@@ -105,34 +104,44 @@ def _evictions_are_needed(cycle: Cycle) -> Iterator[str]:
             yield f"{gone} evicted for {claimant!r}, which has no place afterwards"
 
 
-def _critical_tasks_stay(cycle: Cycle) -> Iterator[str]:
+@invariant
+def critical_tasks_stay(cycle: Cycle) -> Iterator[str]:
+    """Critical tasks of the system, which plugin conformance protects, are not evicted."""
     for what, eviction, _, _ in _own_evictions(cycle):
         if is_critical(cycle.tasks[eviction.task_uid]):
             yield f"{what}, but it is a critical task of the system"
 
 
-def _higher_priorities_stay(cycle: Cycle) -> Iterator[str]:
+@invariant
+def higher_priorities_stay(cycle: Cycle) -> Iterator[str]:
+    """No task is evicted for a job of lower priority than its own job has."""
     for what, _, theirs, mine in _own_evictions(cycle):
         if theirs.priority > mine.priority:
             its = f"its job has priority {theirs.priority}"
             yield f"{what}; {its}, but the claimant's only {mine.priority}"
 
 
-def _queues_keep_apart(cycle: Cycle) -> Iterator[str]:
+@invariant
+def queues_keep_apart(cycle: Cycle) -> Iterator[str]:
+    """No task is evicted for a job of another queue."""
     for what, _, theirs, mine in _own_evictions(cycle):
         if theirs.queue != mine.queue:
             yield f"{what}; it is of queue {theirs.queue!r}, but the claimant of {mine.queue!r}"
 
 
-_FINDERS: dict[Rule, Callable[[Cycle], Iterator[str]]] = {
-    Rule.GANGS_START_WHOLE: _gangs_start_whole,
-    Rule.GANGS_STAY_WHOLE: _gangs_stay_whole,
-    Rule.CLAIMANTS_COME_WHOLE: _claimants_come_whole,
-    Rule.PLACES_ARE_PROMISED: _places_are_promised,
-    Rule.PROMISES_CAN_BE_KEPT: _promises_can_be_kept,
-    Rule.EVICTIONS_ARE_NEEDED: _evictions_are_needed,
-    Rule.CRITICAL_TASKS_STAY: _critical_tasks_stay,
-    Rule.HIGHER_PRIORITIES_STAY: _higher_priorities_stay,
-    Rule.QUEUES_KEEP_APART: _queues_keep_apart,
-    Rule.CLOSED_NODES_STAY_CLOSED: on_closed_nodes,
-}
+RULES: Sequence[Invariant] = (
+    gangs_start_whole,
+    gangs_stay_whole,
+    claimants_come_whole,
+    places_are_promised,
+    promises_can_be_kept,
+    evictions_are_needed,
+    critical_tasks_stay,
+    higher_priorities_stay,
+    queues_keep_apart,
+    closed_nodes_stay_closed,
+)
+"""Further invariants, which your own plugins and actions may keep; `check_cycle` takes their names.
+
+Those of evictions are about evictions by your actions, those of gangs about all gangs.
+"""
