@@ -7,6 +7,7 @@ such as amounts and names, comes from the place that finds the cause.
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Literal
 
@@ -392,6 +393,7 @@ class UnfitReason(Enum):
 
 
 _OF_ONE = {"lack": "lacks", "have": "has", "are": "is", "do": "does"}
+_VERB = re.compile(rf"(^|, | and )({'|'.join(_OF_ONE)})(?= )")
 
 
 def agreeing(words: str, count: int) -> str:
@@ -399,6 +401,9 @@ def agreeing(words: str, count: int) -> str:
 
     >>> agreeing("lack free cpu", 2), agreeing("lack free cpu", 1)
     ('lack free cpu', 'lacks free cpu')
+    >>> agreeing("are cordoned and lack the label a=b", 1)
+    'is cordoned and lacks the label a=b'
     """
-    verb, _, rest = words.partition(" ")
-    return f"{_OF_ONE.get(verb, verb)} {rest}" if count == 1 else words
+    if count != 1:
+        return words
+    return _VERB.sub(lambda found: found[1] + _OF_ONE[found[2]], words)

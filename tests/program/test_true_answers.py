@@ -437,7 +437,7 @@ def test_pods_that_only_occupy_can_be_ended_and_are_advised():
     assert "--scheduler default-scheduler takes its pods as jobs" in asked.err
 
 
-def test_guarantees_of_others_are_told_where_they_keep_a_queue_out():
+def test_guarantees_of_others_are_told_where_they_keep_a_queue_out(tmp_path):
     guarded = volcano_queue("res", guarantee={"resource": {"cpu": "19"}})
     objects = [volcano_queue(), guarded, volcano_group("j", 1), dumps.node("n1", "20")]
     notes = {"scheduling.k8s.io/group-name": "j"}
@@ -445,6 +445,10 @@ def test_guarantees_of_others_are_told_where_they_keep_a_queue_out():
     assert why(given=objects).lines[0] == (
         "team/j waits, quota: queue default would hold 4 cpu, and others guarantee 19 cpu of 20 cpu"
     )
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": objects}))
+    checked = run("check", "-f", tmp_path / "cluster.json")
+    assert checked.lines[0] == "1 finding in volcano: GuaranteesLeaveTooLittle."
+    assert "of the 20 in service 19 are guaranteed to other queues" in " ".join(checked.out.split())
 
 
 def test_queues_tells_what_is_free_and_who_borrows():

@@ -104,10 +104,10 @@ def test_an_unready_gang_is_told_what_the_nodes_had_to_say() -> None:
     )
 
 
-def test_a_node_that_lacks_several_resources_counts_for_each() -> None:
+def test_a_node_that_lacks_several_resources_is_told_once() -> None:
     result = schedule(cluster([node("n1", "1C1G")], job("j", "2C2G")))
     assert result.pending["j-1"].text == (
-        "0/1 nodes are available: 1 lacks free cpu, 1 lacks free memory; no node is large enough"
+        "0/1 nodes are available: 1 lacks free cpu and memory; no node is large enough"
     )
 
 
@@ -193,7 +193,7 @@ def test_the_held_tasks_of_an_unready_gang_are_not_pending() -> None:
     assert condition is not None
     assert condition.message == (
         "2 of the 3 tasks that must start together are ready; "
-        "0/1 nodes are available: 1 lacks free cpu, 1 lacks free memory"
+        "0/1 nodes are available: 1 lacks free cpu and memory"
     )
 
 

@@ -40,7 +40,7 @@ def test_a_task_behind_room_that_an_unready_gang_holds_names_the_gang() -> None:
     assert held_by(result, "b-1") == ("default/a",)
     assert result.pending["b-1"].text == (
         "the room that it needs is held by job 'default/a', which is not ready; "
-        "0/2 nodes are available: 2 lack free cpu, 2 lack free memory"
+        "0/2 nodes are available: 2 lack free cpu and memory"
     )
 
 

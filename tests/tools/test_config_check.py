@@ -491,6 +491,19 @@ def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
             ),
         ),
         (
+            cluster(
+                Queue(name="a", guarantee=cpus(8)),
+                Queue(name="b"),
+                jobs=(waits("b", 1), waits("b", 1, "more")),
+            ),
+            "GuaranteesLeaveTooLittle",
+            "queues['b']",
+            (
+                "job default/more needs 1 cpu at once, but of the 8 in service 8 are guaranteed "
+                "to other queues (1 more)"
+            ),
+        ),
+        (
             cluster(Queue(name="a", weight=0), Queue(name="b", weight=0), Queue(name="c")),
             "NoShare",
             "queues['a'].weight",
@@ -591,7 +604,8 @@ def test_guarantees_count_against_what_capacity_gives_to_queues() -> None:
 
     assert of_queues(CAPACITY, guaranteed(2)) == []
     assert schedule(guaranteed(2), config=CAPACITY).binds
-    assert of_queues(CAPACITY, guaranteed(3)) == []
+    (too_little,) = of_queues(CAPACITY, guaranteed(3))
+    assert too_little.code == "GuaranteesLeaveTooLittle"
     (finding,) = of_queues(CAPACITY, guaranteed(4))
     assert "guaranteed 4 cpu together, but nodes in service have 3 for" in finding.consequence
     assert not schedule(guaranteed(4), config=CAPACITY).binds

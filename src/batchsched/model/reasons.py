@@ -11,7 +11,7 @@ from batchsched.causes import ConditionReason, HoldKind, UnfitReason, WhyPending
 from batchsched.model.cluster import Hold, QueueStatus
 from batchsched.model.immutable import EMPTY, FrozenMap, kept_map, kept_tuple
 from batchsched.model.resources import Resource
-from batchsched.model.texts import amount_text, amounts_text, counted_amount, shown_amount
+from batchsched.model.texts import amount_text, amounts_text, counted_amount, listed, shown_amount
 
 
 @frozen(kw_only=True)
@@ -99,12 +99,35 @@ def summed_refusals(counts: Mapping[Unfit, int]) -> Mapping[Unfit, int]:
     }
 
 
-def _unfit_text(content: Mapping[Unfit, int]) -> str:
-    counts: Counter[str] = Counter()
+def _unfit_text(content: Mapping[Unfit, int], nodes: int = 0) -> str:
+    """Return the reasons with their numbers; those that `nodes` nodes have together as one."""
+    counts, lacking = Counter[str](), Counter[str]()
     for unfit, count in content.items():
-        counts[unfit.words] += count
+        is_lack = unfit.reason is UnfitReason.INSUFFICIENT_RESOURCE
+        (lacking if is_lack else counts)[unfit.words] += count
+    once = nodes - sum(counts.values())
+    if max(lacking.values(), default=0) <= once < sum(lacking.values()):
+        counts[_together(lacking, once)] = once
+    else:
+        counts += lacking
     ranked = sorted(counts.items(), key=lambda part: (-part[1], part[0]))
     return ", ".join(f"{count} {agreeing(words, count)}" for words, count in ranked)
+
+
+def _together(lacking: Mapping[str, int], nodes: int) -> str:
+    """Return what some nodes lack of which some lack several things."""
+    ranked = sorted(lacking.items(), key=lambda part: (-part[1], part[0]))
+    names = [words.removeprefix(_LACK) for words, _ in ranked]
+    numbers = [count for _, count in ranked]
+    if all(count == nodes for count in numbers):
+        return _LACK + listed(names)
+    if numbers[0] < nodes:
+        return _LACK + listed([f"{n} ({c})" for n, c in zip(names, numbers, strict=True)], "or")
+    more = [f"{c} of them {n} too" for n, c in zip(names[1:], numbers[1:], strict=True)]
+    return f"{_LACK}{names[0]} ({', '.join(more)})"
+
+
+_LACK = "lack free "
 
 
 _NOTHING = Resource()
@@ -353,12 +376,15 @@ def minimum_on_loan(queue: str, plugin: str) -> Unfit:
 class NodeTally:
     """How many nodes could accept a task now, and how many could not, by reason.
 
-    A node with several insufficient resources counts once for each of them;
-    otherwise only the first reason of a node counts.
+    A node with several insufficient resources counts once for each of them, though the text has
+    it once; otherwise only the first reason of a node counts.
 
     >>> short = Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="cpu")
     >>> print(NodeTally(total=4, available=0, unfit={short: 3, Unfit(UnfitReason.RESERVED): 1}))
     0/4 nodes are available: 3 lack free cpu, 1 is reserved for other tasks
+    >>> too = Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="memory")
+    >>> print(NodeTally(total=4, available=1, unfit={short: 3, too: 2}).unfit_text)
+    3 lack free cpu (2 of them memory too)
     """
 
     total: int
@@ -377,7 +403,7 @@ class NodeTally:
     @property
     def unfit_text(self) -> str:
         """What keeps the task from nodes, the most frequent first."""
-        return _unfit_text(self.unfit)
+        return _unfit_text(self.unfit, self.total - self.available)
 
     def __str__(self) -> str:
         return self.text

@@ -107,6 +107,8 @@ def _line(name: str, outcome: QueueOutcome, depth: int) -> str:
         if min(len(dimension), _DIMENSION) + len(with_loan) < _TEXT:
             amounts = with_loan
     text = f"{_shortened(dimension, max(_DIMENSION, _TEXT - len(amounts) - 1))} {amounts}"
+    if not whole:  # it holds and wants nothing, of whatever there is
+        text = "idle"
     return f"{title}{' ' * (_NAME - _width(title))} [{bar}] {text}"
 
 

@@ -163,3 +163,13 @@ def _escaped(given: object) -> str:
 
 def _row(tag: str, cells: Sequence[object]) -> str:
     return "<tr>" + "".join(f"<{tag}>{_escaped(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+
+def listed(names: Sequence[str], word: str = "and", /) -> str:
+    """Return names in a sentence.
+
+    >>> listed(["cpu"]), listed(["cpu", "memory", "GPUs"])
+    ('cpu', 'cpu, memory and GPUs')
+    """
+    *others, last = names
+    return f"{', '.join(others)} {word} {last}" if others else last

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from attrs import Attribute, AttrsInstance, evolve, fields
 
+from batchsched.model.cluster import JobInfo, TaskStatus
 from batchsched.model.resources import Amount, Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import amounts_text
@@ -105,3 +106,20 @@ def with_dimension(resource: Resource, dimension: str, amount: Amount) -> Resour
         return evolve(resource, memory=amount)
     scalars = {**resource.scalars, dimension: amount}
     return evolve(resource, scalars={name: left for name, left in scalars.items() if left})
+
+
+def least_request(job: JobInfo, needed: int) -> Mapping[str, int]:
+    """Return what the tasks of its minimum request together at least, by dimension."""
+    tasks = [task for task in job.tasks if task.status.valid]
+    ended = sum(task.status is TaskStatus.SUCCEEDED for task in tasks)
+    amounts: dict[str, list[int]] = {}
+    left = [task for task in tasks if task.status is not TaskStatus.SUCCEEDED]
+    for task in left:
+        for dimension, amount in task.resreq.dimensions():
+            if amount:
+                amounts.setdefault(dimension, []).append(int(amount))
+    spare = len(left) - max(0, needed - ended)
+    return {
+        dimension: sum(sorted([*each, *[0] * (len(left) - len(each))])[: len(left) - spare])
+        for dimension, each in amounts.items()
+    }

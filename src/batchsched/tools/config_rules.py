@@ -21,7 +21,7 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import counted_amount, shown_amount
 from batchsched.plugin.arguments import ArgumentValue, as_boolean
 from batchsched.plugin.queues import QueueTree
-from batchsched.tools.amounts import raised_limit
+from batchsched.tools.amounts import least_request, raised_limit
 
 Shows = Literal[
     "cannot be built", "has no effect", "decides otherwise", "evicts for ever", "reserves"
@@ -696,6 +696,38 @@ def _guarantees_beyond_cluster(snapshot: Snapshot, tree: QueueTree, mended: Mend
             half = one.guarantee.get(dimension) * there // (2 * together)
             guarantee = _at_most(one.guarantee, dimension, half)
             mended.queues[one.name] = evolve(one, guarantee=guarantee)
+
+
+@_queue_rule(
+    "GuaranteesLeaveTooLittle",
+    "lower the guarantees of other queues, so that they leave what the job needs",
+    needs_capacity=False,
+)
+def _guarantees_leave_too_little(snapshot: Snapshot, tree: QueueTree, mended: Mended) -> _Faults:
+    kept, supply = _kept(tree), _supply(snapshot, tree)
+    for job in snapshot.jobs:
+        leaf = tree.position.get(job.queue)
+        if leaf is None or not any(task.status.to_place for task in job.tasks):
+            continue
+        path, needed = tree.path(leaf), least_request(job, max(1, job.min_available))
+        others = [top for top in tree.tops if top not in path]
+        others += [c for p in path for c in tree.children[p] if c not in path]
+        guaranteed = _sum(kept[other] for other in others)
+        for dimension, asked in needed.items():
+            there, together = supply.get(dimension, 0), guaranteed.get(dimension, 0)
+            if not together or not 0 <= there - together < asked <= there:
+                continue
+            message = (
+                f"job {job.uid} needs {counted_amount(dimension, asked)} at once, but of the "
+                f"{shown_amount(dimension, there)} in service {shown_amount(dimension, together)} "
+                "are guaranteed to other queues"
+            )
+            yield f"queues[{job.queue!r}]", message
+            for one in map(mended.of, tree.queues):
+                if tree.position[one.name] not in path:
+                    less = one.guarantee.get(dimension) * (there - asked) // together
+                    guarantee = _at_most(one.guarantee, dimension, less)
+                    mended.queues[one.name] = evolve(one, guarantee=guarantee)
 
 
 def _supply(snapshot: Snapshot, tree: QueueTree) -> dict[str, Amount]:

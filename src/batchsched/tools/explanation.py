@@ -152,7 +152,7 @@ class Explanation(Report):
     """The number of nodes on which its task could start now, as far as nodes go."""
     unfit: Mapping[str, int] = field(default=EMPTY, converter=_counts)
     """What keeps its task from nodes, as in ``are cordoned``, to the number of these nodes; the
-    most frequent first. A node is counted once for each reason."""
+    most frequent first. A node is counted once."""
     nearest: tuple[NearNode, ...] = ()
     """The three nodes that lack the least, of those that could take the task if others left."""
     would_start: tuple[TriedChange, ...] = ()
@@ -243,7 +243,7 @@ class Explanation(Report):
 
     @property
     def _unfit(self) -> str:
-        """What keeps it from the others: each node is counted under all of its reasons."""
+        """What keeps it from the others: each node is counted once."""
         parts = [f"{count} {agreeing(words, count)}" for words, count in self.unfit.items()]
         if not parts:
             return ""

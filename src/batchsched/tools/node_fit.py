@@ -18,6 +18,7 @@ from batchsched.model.constraints import Operator, untolerated
 from batchsched.model.reasons import Unfit, summed_refusals
 from batchsched.model.resources import EPSILON, Amount, Resource
 from batchsched.model.result import CycleResult
+from batchsched.model.texts import listed
 from batchsched.placement import Fit
 from batchsched.placement.plain_loop import CLOSED, Evaluator, refusal_by
 from batchsched.session.outlook import is_curable
@@ -138,18 +139,19 @@ def placed_of(
 def counted(found: Iterable[NodeFit], task: TaskInfo) -> Mapping[str, int]:
     """Return by what nodes do not take a task, and how many of them; the most frequent first.
 
-    A node counts under each of its reasons. Labels and taints are told by name.
+    A node counts once: under all that refuses it, else under all that it lacks. Labels and taints
+    are told by name.
     """
     counts: Counter[str] = Counter()
     node_fits = list(found)
     choices = Counter(each for fit in node_fits for each in fit.lacking if each.devices is not None)
     counts.update({each.words: count for each, count in summed_refusals(choices).items()})
     for fit in node_fits:
-        texts: dict[str, None] = {}
-        for unfit in fit.refusals:
-            texts.update(dict.fromkeys(_texts(unfit, fit.node, task)))
-        texts.update(dict.fromkeys(u.words for u in fit.lacking if u.devices is None))
-        counts.update(texts.keys())
+        texts = [text for unfit in fit.refusals for text in _texts(unfit, fit.node, task)]
+        texts = texts or [unfit.words for unfit in fit.lacking if unfit.devices is None]
+        if texts:
+            first, *others = dict.fromkeys(texts)
+            counts[listed([first, *(text.removeprefix("lack free ") for text in others)])] += 1
     return dict(sorted(counts.items(), key=lambda part: (-part[1], part[0])))
 
 

@@ -171,6 +171,9 @@ def small_queue_trees() -> Mapping[str, tuple[Snapshot, ...]]:
             _queues("a guarantee=3 deserved=1", "b deserved=3", jobs=one_waits),
         ),
         "GuaranteesBeyondCluster": (_queues("a guarantee=6", "b", jobs=one_waits),),
+        "GuaranteesLeaveTooLittle": (
+            _queues("a guarantee=3", "b", jobs=("j +2 queue=b least=2",)),
+        ),
         "CountsNodesOutOfService": (
             evolve(_queues("a", "b", jobs=two_of_each), nodes=half_cordoned),
         ),

@@ -23,6 +23,7 @@ from batchsched.model.texts import amount_text, amounts_text
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.scheduler import Scheduler
 from batchsched.state.groups import Counting, JobGroups
+from batchsched.tools.amounts import least_request
 from batchsched.tools.changes import who_keeps_out
 from batchsched.tools.node_fit import placed_of
 
@@ -570,7 +571,7 @@ class Standings:
         while name is not None and name in outcomes:
             outcome = outcomes[name]
             if outcome.limit is not None:
-                asked = _least_request(job, counts.needed) if asked is None else asked
+                asked = least_request(job, counts.needed) if asked is None else asked
                 for dimension, most in outcome.limit.dimensions():
                     if asked.get(dimension, 0) > most:
                         needs = amount_text(dimension, asked[dimension])
@@ -664,26 +665,6 @@ def _names(names: Iterable[str]) -> str:
     once = sorted(set(names))
     more = len(once) - _NAMED
     return ", ".join(once[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-# On empty nodes
-
-
-def _least_request(job: JobInfo, needed: int) -> Mapping[str, int]:
-    """Return what the tasks of its minimum request together at least, by dimension."""
-    tasks = [task for task in job.tasks if task.status.valid]
-    ended = sum(task.status is TaskStatus.SUCCEEDED for task in tasks)
-    amounts: dict[str, list[int]] = {}
-    left = [task for task in tasks if task.status is not TaskStatus.SUCCEEDED]
-    for task in left:
-        for dimension, amount in task.resreq.dimensions():
-            if amount:
-                amounts.setdefault(dimension, []).append(int(amount))
-    spare = len(left) - max(0, needed - ended)
-    return {
-        dimension: sum(sorted([*each, *[0] * (len(left) - len(each))])[: len(left) - spare])
-        for dimension, each in amounts.items()
-    }
 
 
 class _AfterCycle:
