@@ -35,7 +35,6 @@ from batchsched import (
 )
 from batchsched.testing import configs
 from batchsched.tools import Finding, not_modelled
-from batchsched.tools.config_rules import QUEUE_RULES
 from batchsched.tools.small_clusters import small_clusters, small_queue_trees
 
 pytestmark = pytest.mark.slow
@@ -418,9 +417,15 @@ def cluster(*queues: Queue, jobs: tuple[JobInfo, ...] = ()) -> Snapshot:
     return Snapshot(nodes=nodes, queues=queues, jobs=jobs)
 
 
+OF_QUEUES = (
+    *("JobOfInnerQueue", "DeservedBeyondLimit", "DeservedBeyondParent", "NoShare"),
+    *("GuaranteeBeyondDeserved", "GuaranteesBeyondCluster", "GuaranteesLeaveTooLittle"),
+)
+
+
 def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
     """What is found because of the queues of a snapshot."""
-    codes = {"QueueFieldNotRead", *(rule.code for rule in QUEUE_RULES)}
+    codes = {"QueueFieldNotRead", *OF_QUEUES}
     return [finding for finding in check_config(checked, snapshot) if finding.code in codes]
 
 
@@ -574,11 +579,11 @@ def test_a_plugin_of_ones_own_may_read_queues() -> None:
 
 
 def test_all_that_is_wrong_with_queues_is_mended_at_once() -> None:
-    for rule in QUEUE_RULES:
-        for small in small_queue_trees()[rule.code]:
-            found = rule.found(small)
-            assert found is not None
-            assert rule.found(found[-1]) is None
+    for code in OF_QUEUES:
+        for small in small_queue_trees()[code]:
+            (found,) = (each for each in of_queues(CAPACITY, small) if each.code == code)
+            assert found.mended is not None
+            assert code not in {each.code for each in of_queues(CAPACITY, found.mended)}
 
 
 def test_guarantees_count_against_what_capacity_gives_to_queues() -> None:

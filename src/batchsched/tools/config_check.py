@@ -7,14 +7,13 @@ for ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from attrs import evolve, frozen
 
-from batchsched.config.options import ENABLE_FLAGS, ActionOption, PluginOption, Tier
-from batchsched.config.reading import without_unknown
+from batchsched.config.options import ActionOption, PluginOption
+from batchsched.config.reading import ConfigReader, without_unknown
 from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ArgumentError, BatchschedError, ConfigError
@@ -22,26 +21,11 @@ from batchsched.model.notice import Notice, NoticeCode, NoticeCollector
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import (
-    is_mapping,
-    is_of,
-    is_text,
-    is_tuple,
-    shown,
-)
+from batchsched.model.validation.values import is_mapping, is_of, is_tuple, items_of, shown
 from batchsched.scheduler import Scheduler
 from batchsched.tools.causes import decisions
-from batchsched.tools.config_rules import (
-    QUEUE_RULES,
-    RULES,
-    Parts,
-    QueueRule,
-    Rule,
-    Shows,
-    Suspected,
-    of_snapshot,
-    remedies_for_loops,
-)
+from batchsched.tools.config_rules import RULES, Parts, Rule, Shows, Suspected
+from batchsched.tools.report import as_dict
 from batchsched.tools.small_clusters import small_clusters, small_queue_trees
 from batchsched.transition.next_snapshot import next_snapshot
 
@@ -78,17 +62,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the finding as dicts, lists, strings and numbers only, ready for JSON."""
-        return {
-            "code": self.code,
-            "place": self.place,
-            "consequence": self.consequence,
-            "advice": self.advice,
-            "shows": self.shows,
-            "snapshot": self.snapshot.to_dict(),
-            "instead": None if self.instead is None else self.instead.to_dict(),
-            "mended": None if self.mended is None else self.mended.to_dict(),
-            "shows_on_yours": self.shows_on_yours,
-        }
+        return as_dict(self)
 
 
 _CYCLES = 8
@@ -144,14 +118,14 @@ def check_config(
         scheduler = Scheduler(read, registry)
     except ConfigError as error:
         return tuple(_what_cannot_be_built(read, error, registry))
-    return tuple(_findings(scheduler.config, registry, scheduler, snapshot))
+    return tuple(_findings(Parts(scheduler, snapshot), registry))
 
 
 class _Trial:
     """A configuration, and what it decides on snapshots; it is asked once about each."""
 
-    def __init__(self, config: SchedulerConfig, registry: Registry | None) -> None:
-        self.scheduler = Scheduler(config, registry)
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
         self._known: list[tuple[Snapshot, CycleResult]] = []
 
     def schedule(self, snapshot: Snapshot) -> CycleResult:
@@ -163,127 +137,57 @@ class _Trial:
         self._known.append((snapshot, result))
         return result
 
-    def differs(self, snapshot: Snapshot, other: _Trial, on: Snapshot | None = None) -> bool:
-        """Return whether another one decides differently, on the same or on another snapshot."""
-        theirs = other.schedule(snapshot if on is None else on)
-        return decisions(theirs) != decisions(self.schedule(snapshot))
 
-
-def _findings(
-    config: SchedulerConfig,
-    registry: Registry | None,
-    scheduler: Scheduler,
-    snapshot: Snapshot | None,
-) -> Iterator[Finding]:
-    yield from _what_was_left_out(config, scheduler)
-    of, trial = Parts(config), _Trial(config, registry)
-    suspects = [(rule, s, small_clusters()) for rule in RULES for s in rule.find(of)]
-    for rule, suspect, clusters in suspects:
-        yield from _shown(rule, suspect, clusters, trial, registry, snapshot)
-    if snapshot is None:
-        return
-    for queue_rule in QUEUE_RULES:
-        if "capacity" in of.plugins or not queue_rule.needs_capacity:
-            yield from _shown_by_queues(queue_rule, trial, snapshot)
-    for name, rule, suspect in of_snapshot(of, snapshot):
-        clusters = small_queue_trees()[name]
-        yield from _shown(rule, suspect, clusters, trial, registry, snapshot)
-    yield from _broken_that_wait(of, scheduler, snapshot)
-
-
-def _broken_that_wait(of: Parts, scheduler: Scheduler, snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield a finding if broken jobs of a snapshot wait for the room of each other."""
-    waits_for: dict[str, set[str]] = {}
-    reasons = scheduler.schedule(snapshot).pending
-    of_task = {task.uid: job.uid for job in snapshot.jobs for task in job.tasks}
-    for uid, reason in reasons.items():
-        if reason.held_on:
-            waits_for.setdefault(of_task[uid], set()).update(reason.held_by)
-    for one, others in sorted(waits_for.items()):
-        for other in sorted(others):
-            if one in waits_for.get(other, ()):
-                yield Finding(
-                    code="BrokenWaitForEachOther",
-                    place=f"jobs[{one!r}]",
-                    consequence=(
-                        f"both it and job {other!r} are incomplete, and each holds the room that "
-                        "the other needs: neither does any work"
-                    ),
-                    advice="let action 'preempt' complete one of them: 'unblock: true'",
-                    shows="decides otherwise",
-                    snapshot=small_queue_trees()["BrokenWaitForEachOther"][0],
-                    instead=of.with_unblock(),
-                    shows_on_yours=True,
-                )
-                return
+def _findings(of: Parts, registry: Registry | None) -> Iterator[Finding]:
+    yield from _what_was_left_out(of)
+    trial = _Trial(of.scheduler)
+    suspects = [(rule, suspect) for rule in RULES for suspect in rule.find(of)]
+    for rule, suspect in suspects:
+        try:
+            yield from _shown(rule, suspect, of, trial, registry)
+        except BatchschedError:
+            if suspect.instead is None:
+                raise
+            # The advised configuration is not valid.
 
 
 def _shown(
-    rule: Rule,
-    suspect: Suspected,
-    clusters: Sequence[Snapshot],
-    trial: _Trial,
-    registry: Registry | None,
-    snapshot: Snapshot | None,
+    rule: Rule, suspect: Suspected, of: Parts, trial: _Trial, registry: Registry | None
 ) -> Iterator[Finding]:
     """Yield a suspected problem as a finding, if any small cluster shows it."""
     instead, advice = suspect.instead, rule.advice.format(**suspect.words)
-    try:
-        match rule.shows:
-            case "reserves":
-                effect = _reserves(trial)
-            case "evicts for ever":
-                effect = partial(evicts_for_ever, trial.scheduler)
-            case _:
-                assert instead is not None
-                effect = partial(trial.differs, other=_Trial(instead, registry))
-        shows_on = next(filter(effect, clusters), None)
-        if shows_on is None:
-            return
-        on_yours = None if snapshot is None else effect(snapshot)
-    except BatchschedError:
-        if rule.shows != "decides otherwise":
-            raise
-        return  # the advised configuration is not valid
-    if rule.shows == "evicts for ever":
-        for remedy, without in remedies_for_loops(Parts(trial.scheduler.config)):
-            other = Scheduler(without, registry)
-            if not any(evicts_for_ever(other, cluster) for cluster in clusters):
-                advice, instead = remedy, without
-                break
+    other = trial if instead is None else _Trial(Scheduler(instead, registry))
+
+    def shows(snapshot: Snapshot) -> bool:
+        if rule.shows == "reserves":
+            return bool(trial.schedule(snapshot).reserved)
+        if rule.shows == "evicts for ever":
+            return evicts_for_ever(of.scheduler, snapshot)
+        mended = other.schedule(suspect.mended(snapshot))
+        return decisions(trial.schedule(snapshot)) != decisions(mended)
+
+    clusters = small_queue_trees().get(suspect.shown_by or rule.code) or small_clusters()
+    snapshot = next(filter(shows, clusters), None)
+    if snapshot is None:
+        return
+    on_yours = None if of.snapshot is None else shows(of.snapshot)
+    for remedy, without in suspect.remedies:
+        without_loop = Scheduler(without, registry)
+        if not any(evicts_for_ever(without_loop, cluster) for cluster in clusters):
+            advice, instead = remedy, without
+            break
+    mended = suspect.mended(snapshot)
     yield Finding(
         code=rule.code,
         place=suspect.place,
         consequence=rule.consequence.format(**suspect.words),
         advice=advice,
         shows=rule.shows,
-        snapshot=shows_on,
+        snapshot=snapshot,
         instead=instead,
+        mended=None if mended is snapshot else mended,
         shows_on_yours=on_yours,
     )
-
-
-def _shown_by_queues(rule: QueueRule, trial: _Trial, snapshot: Snapshot) -> Iterator[Finding]:
-    found = rule.found(snapshot)
-    for small in small_queue_trees()[rule.code] if found is not None else ():
-        without = rule.found(small)
-        if found is not None and without and trial.differs(small, trial, without[-1]):
-            place, consequence, mended = found
-            yield Finding(
-                code=rule.code,
-                place=place,
-                consequence=consequence,
-                advice=rule.advice,
-                shows="decides otherwise",
-                snapshot=small,
-                mended=without[-1],
-                shows_on_yours=trial.differs(snapshot, trial, mended),
-            )
-            return
-
-
-def _reserves(trial: _Trial) -> Callable[[Snapshot], bool]:
-    return lambda snapshot: bool(trial.schedule(snapshot).reserved)
 
 
 def evicts_for_ever(scheduler: Scheduler, snapshot: Snapshot) -> bool:
@@ -315,45 +219,52 @@ def _what_cannot_be_built(
         registry: the plugins and actions that it may name.
 
     """
-    instead, codes = None, dict[str, str]()
-    if config is not None and _is_sound(config):
-        instead, codes = _without_unknown(config, registry)
-    working = None if instead is None else _scheduler(instead, registry)
+    unknown = _Unknown()
+    instead = None
     # Without a working alternative, use the default to show what would be scheduled.
-    shown_by = Scheduler() if working is None else working
-    snapshot = next((c for c in small_clusters() if shown_by.schedule(c).binds), None)
+    working = Scheduler()
+    if is_of(config, SchedulerConfig):
+        assert config is not None
+        try:
+            found = _without_unknown(config, registry, unknown)
+            working = Scheduler(found, registry)
+            instead = found
+        except ConfigError:
+            pass
     for fault in error.faults:
-        code = codes.get(fault.path)
+        code = unknown.codes.get(fault.path)
         yield Finding(
             code="Invalid" if code is None else code,
             place=fault.path,
             consequence=f"the configuration cannot be built: {fault.message}",
             advice="correct it, or leave it out" if code is None else "leave it out",
             shows="cannot be built",
-            snapshot=small_clusters()[0] if snapshot is None else snapshot,
-            instead=None if working is None else instead,
+            snapshot=_where_it_starts_a_task(working),
+            instead=instead,
         )
 
 
-def _what_was_left_out(config: SchedulerConfig, scheduler: Scheduler) -> Iterator[Finding]:
+def _what_was_left_out(of: Parts) -> Iterator[Finding]:
     """Yield a finding for each part that was ignored when a configuration was read.
 
     What other schedulers have is no mistake.
     """
-    unknown = [n for n in config.notices if n.code is not NoticeCode.NOT_MODELLED]
-    if not unknown:
-        return
-    snapshot = next((c for c in small_clusters() if scheduler.schedule(c).binds), None)
-    for notice in unknown:
-        yield Finding(
-            code=notice.code.value,
-            place=", ".join(notice.examples),
-            consequence=f"{notice.kind} {notice.field!r}: {notice.consequence}",
-            advice="leave it out, or correct its name",
-            shows="has no effect",
-            snapshot=small_clusters()[0] if snapshot is None else snapshot,
-            instead=evolve(config, notices=()),
-        )
+    for notice in of.config.notices:
+        if notice.code is not NoticeCode.NOT_MODELLED:
+            yield Finding(
+                code=notice.code.value,
+                place=", ".join(notice.examples),
+                consequence=f"{notice.kind} {notice.field!r}: {notice.consequence}",
+                advice="leave it out, or correct its name",
+                shows="has no effect",
+                snapshot=_where_it_starts_a_task(of.scheduler),
+                instead=evolve(of.config, notices=()),
+            )
+
+
+def _where_it_starts_a_task(scheduler: Scheduler) -> Snapshot:
+    clusters = small_clusters()
+    return next((each for each in clusters if scheduler.schedule(each).binds), clusters[0])
 
 
 def not_modelled(
@@ -403,62 +314,42 @@ class _Unknown(NoticeCollector):
 
 
 def _without_unknown(
-    config: SchedulerConfig, registry: Registry | None
-) -> tuple[SchedulerConfig, dict[str, str]]:
-    """Return the configuration without its unknown parts, and their codes by path."""
-    unknown = _Unknown()
+    config: SchedulerConfig, registry: Registry | None, unknown: _Unknown
+) -> SchedulerConfig:
+    """Return a configuration without its unknown parts.
+
+    Raises:
+        ConfigError: it has parts that cannot be read.
+
+    """
+    tiers = (getattr(tier, "plugins", None) for tier in _items(config.tiers))
+    reader = ConfigReader(notices=unknown)
+    actions, kept = reader.read(
+        {
+            "actions": [_given(action, ActionOption) for action in _items(config.actions)],
+            "tiers": [
+                {"plugins": [_given(plugin, PluginOption) for plugin in _items(plugins)]}
+                for plugins in tiers
+            ],
+        }
+    )
+    if reader.faults:
+        unknown.codes.clear()
+        raise ConfigError(reader.faults)
     known = default_registry() if registry is None else registry
-    paths = (
-        [f"actions[{position}]" for position in range(len(config.actions))],
-        [
-            [f"tiers[{at}].plugins[{position}]" for position in range(len(tier.plugins))]
-            for at, tier in enumerate(config.tiers)
-        ],
-    )
-    tiers = [
-        Tier(plugins=[_without_flags(plugin, path, unknown.codes) for plugin, path in placed])
-        for placed in (
-            zip(tier.plugins, at, strict=True)
-            for tier, at in zip(config.tiers, paths[1], strict=True)
-        )
-    ]
-    actions, kept, _ = without_unknown(config.actions, tuple(tiers), paths, known, unknown)
-    return evolve(config, actions=actions, tiers=kept), unknown.codes
-
-
-def _without_flags(plugin: PluginOption, path: str, codes: dict[str, str]) -> PluginOption:
-    for flag in plugin.flags:
-        if flag not in ENABLE_FLAGS:
-            codes[f"{path}.{flag}"] = NoticeCode.UNKNOWN_FLAG.value
-    flags = {flag: is_on for flag, is_on in plugin.flags.items() if flag in ENABLE_FLAGS}
-    return evolve(plugin, flags=flags)
-
-
-def _is_sound(config: object) -> bool:
-    """Return whether all parts of a configuration have the right types."""
-    if not is_of(config, SchedulerConfig):
-        return False
-    return (
-        all(_is_option(action, ActionOption) for action in _items(config.actions))
-        and all(isinstance(tier, Tier) for tier in _items(config.tiers))
-        and all(
-            _is_option(plugin, PluginOption) and is_mapping(getattr(plugin, "flags", None))
-            for tier in config.tiers
-            for plugin in _items(tier.plugins)
-        )
-    )
+    paths = reader.action_paths, reader.plugin_paths
+    actions, kept, _ = without_unknown(actions, kept, paths, known, unknown)
+    return evolve(config, actions=actions, tiers=kept)
 
 
 def _items(given: object) -> tuple[object, ...]:
     return given if is_tuple(given) else (None,)
 
 
-def _is_option(given: object, kind: type[ActionOption | PluginOption]) -> bool:
-    return isinstance(given, kind) and is_text(given.name) and is_mapping(given.arguments)
-
-
-def _scheduler(config: SchedulerConfig, registry: Registry | None) -> Scheduler | None:
-    try:
-        return Scheduler(config, registry)
-    except ConfigError:
+def _given(option: object, kind: type[ActionOption | PluginOption]) -> object:
+    """Return what the file of a configuration would say of an action or a plugin."""
+    if not isinstance(option, kind):
         return None
+    flags: object = getattr(option, "flags", {})
+    given: dict[object, object] = {"name": option.name, "arguments": option.arguments}
+    return given | dict(items_of(flags)) if is_mapping(flags) else given | {"": flags}

@@ -14,27 +14,29 @@ from attrs import evolve, field, frozen
 
 from batchsched.config.options import ActionOption, PluginOption, Tier
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.model.cluster import JobInfo, Queue
+from batchsched.model.cluster import Queue
 from batchsched.model.resources import Amount, Resource, ResourceLimit
 from batchsched.model.rules import out_of_service
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import counted_amount, shown_amount
 from batchsched.plugin.arguments import ArgumentValue, as_boolean
 from batchsched.plugin.queues import QueueTree
-from batchsched.tools.amounts import least_request, raised_limit
+from batchsched.scheduler import Scheduler
+from batchsched.tools.amounts import least_request, raised_limit, with_dimension
 
 Shows = Literal[
     "cannot be built", "has no effect", "decides otherwise", "evicts for ever", "reserves"
 ]
 
-# Rules for configurations
-
 
 class Parts:
     """The plugins and actions of a configuration with their places, and what it could be."""
 
-    def __init__(self, config: SchedulerConfig) -> None:
-        self.config = config
+    def __init__(self, scheduler: Scheduler, snapshot: Snapshot | None = None) -> None:
+        self.scheduler = scheduler
+        self.config = config = scheduler.config
+        self.snapshot = snapshot
+        """The cluster of the caller; None: none was given."""
         self.placed = [
             (f"tiers[{at}].plugins[{position}]", plugin)
             for at, tier in enumerate(config.tiers)
@@ -61,20 +63,18 @@ class Parts:
         ]
         return evolve(self.config, tiers=tiers)
 
-    def changed(
-        self,
-        name: str,
-        *,
-        flags: Mapping[str, bool] | None = None,
-        arguments: Mapping[str, ArgumentValue] | None = None,
-    ) -> SchedulerConfig:
-        """Give a plugin other flags or arguments wherever it stands."""
+    def with_flags(self, name: str, flags: Mapping[str, bool]) -> SchedulerConfig:
+        """Give a plugin other flags wherever it stands."""
+        return self.replaced(lambda p: (evolve(p, flags=flags) if p.name == name else p,))
 
-        def change(plugin: PluginOption) -> tuple[PluginOption]:
-            changed = plugin if flags is None else evolve(plugin, flags=flags)
-            return (changed if arguments is None else evolve(changed, arguments=arguments),)
-
-        return self.replaced(lambda p: change(p) if p.name == name else (p,))
+    def with_arguments(self, name: str, arguments: Mapping[str, ArgumentValue]) -> SchedulerConfig:
+        """Give a plugin or an action other arguments wherever it stands."""
+        actions = [
+            evolve(each, arguments=arguments) if each.name == name else each
+            for each in self.config.actions
+        ]
+        others = self.replaced(lambda p: (evolve(p, arguments=arguments) if p.name == name else p,))
+        return evolve(others, actions=actions)
 
     def added(self, name: str, *, tier: int = -1) -> SchedulerConfig:
         """Add a plugin to the last tier, or to another one; it leaves where it is."""
@@ -83,20 +83,9 @@ class Parts:
         tiers[tier] = evolve(tiers[tier], plugins=(*tiers[tier].plugins, option))
         return evolve(self.config, tiers=tiers)
 
-    def with_unblock(self) -> SchedulerConfig:
-        """Let preempt complete broken jobs; add it if it is not there."""
-        option = ActionOption(name="preempt", arguments={"unblock": True})
-        if "preempt" not in self.actions:
-            return evolve(self.config, actions=(*self.config.actions, option))
-        return evolve(
-            self.config,
-            actions=[
-                evolve(action, arguments={**action.arguments, "unblock": True})
-                if action.name == "preempt"
-                else action
-                for action in self.config.actions
-            ],
-        )
+    def with_actions(self, *actions: ActionOption) -> SchedulerConfig:
+        """Run other actions."""
+        return evolve(self.config, actions=actions)
 
     def with_capacity(self) -> SchedulerConfig:
         """Add plugin capacity, in place of proportion if that is there."""
@@ -106,38 +95,56 @@ class Parts:
         return self.replaced(lambda p: (capacity if p.name == "proportion" else p,))
 
 
+def _as_it_is(snapshot: Snapshot) -> Snapshot:
+    return snapshot
+
+
 @frozen
 class Suspected:
-    """A place where a problem may be, the words of it, and the configuration to have instead."""
+    """A place where a problem may be, and what would help there."""
 
     place: str
     instead: SchedulerConfig | None = None
+    """The configuration with the advice applied; None: queues or jobs should change."""
     words: Mapping[str, object] = field(factory=dict[str, object])
+    """What stands for the words in braces of the rule."""
+    mended: Callable[[Snapshot], Snapshot] = _as_it_is
+    """Returns a cluster without the problem."""
+    remedies: Iterable[tuple[str, SchedulerConfig]] = ()
+    """What may help where nothing is sure to, the smallest change first, and what there is then."""
+    shown_by: str = ""
+    """The name of the small clusters that show it; empty: that of the rule, or any."""
+
+
+Find = Callable[[Parts], Iterator[Suspected]]
 
 
 @frozen
 class Rule:
-    """A problem that configurations may have."""
+    """A problem that configurations, or queues with them, may have."""
 
     code: str
     consequence: str
     """With the suspect's words in braces, as in `advice`."""
     advice: str
-    find: Callable[[Parts], Iterator[Suspected]]
+    find: Find
     shows: Shows = "decides otherwise"
 
 
 RULES: list[Rule] = []
-"""All rules for configurations, in the order in which their findings are told."""
+"""All rules, in the order in which their findings are told."""
 
 
 def _rule(
     code: str, consequence: str, advice: str, shows: Shows = "decides otherwise"
-) -> Callable[[Callable[[Parts], Iterator[Suspected]]], None]:
+) -> Callable[[Find], None]:
     return lambda find: RULES.append(Rule(code, consequence, advice, find, shows))
 
 
-def _missing(name: str) -> Callable[[Parts], Iterator[Suspected]]:
+# Rules for configurations
+
+
+def _missing(name: str) -> Find:
     return lambda of: iter(() if name in of.plugins else (Suspected("tiers", of.added(name)),))
 
 
@@ -176,7 +183,7 @@ def _switched_off(of: Parts) -> Iterator[Suspected]:
             what = _SWITCHED.get(flag, "it is not used")
             words = {"name": plugin.name, "flag": flag, "what": what}
             flags = {name: on for name, on in plugin.flags.items() if name != flag}
-            yield Suspected(f"{place}.{flag}", of.changed(plugin.name, flags=flags), words)
+            yield Suspected(f"{place}.{flag}", of.with_flags(plugin.name, flags), words)
 
 
 _ALWAYS_ANSWER = {"gang", "conformance"}
@@ -199,15 +206,9 @@ def _shadowed(of: Parts) -> Iterator[Suspected]:
             continue
         for position, plugin in enumerate(tier.plugins):
             if plugin.name in names - _ALWAYS_ANSWER:
-                tiers = list(of.config.tiers)
-                tiers[at] = evolve(tier, plugins=[p for p in tier.plugins if p is not plugin])
-                before = tiers[deciding]
-                tiers[deciding] = evolve(before, plugins=(*before.plugins, plugin))
-                yield Suspected(
-                    f"tiers[{at}].plugins[{position}]",
-                    evolve(of.config, tiers=tiers),
-                    {"name": plugin.name, "deciding": deciding},
-                )
+                words = {"name": plugin.name, "deciding": deciding}
+                instead = of.added(plugin.name, tier=deciding)
+                yield Suspected(f"tiers[{at}].plugins[{position}]", instead, words)
 
 
 @_rule(
@@ -220,8 +221,7 @@ def _drf_beside_capacity(of: Parts) -> Iterator[Suspected]:
     both = "preempt" in of.actions and "capacity" in of.plugins
     if both and of.is_on("drf", "enablePreemptable"):
         place, drf = of.plugins["drf"]
-        flags = {**drf.flags, "enablePreemptable": False}
-        yield Suspected(place, of.changed("drf", flags=flags))
+        yield Suspected(place, of.with_flags("drf", {**drf.flags, "enablePreemptable": False}))
 
 
 @_rule(
@@ -238,7 +238,7 @@ def _preempt_before_reclaim(of: Parts) -> Iterator[Suspected]:
     if first < at:
         actions = list(of.config.actions)
         actions.insert(first, actions.pop(at))
-        yield Suspected(f"actions[{first}]", evolve(of.config, actions=actions))
+        yield Suspected(f"actions[{first}]", of.with_actions(*actions))
 
 
 _ORDERING = ("priority", "sjf", "las", "sla", "drf")
@@ -275,8 +275,8 @@ def _before_fcfs(moved: PluginOption, plugin: PluginOption) -> tuple[PluginOptio
 def _plan_in_strict_order(of: Parts) -> Iterator[Suspected]:
     if "plan" in of.actions and "fcfs" in of.plugins:
         place, fcfs = of.plugins["fcfs"]
-        loose = {**fcfs.arguments, "strict": False}
-        yield Suspected(place, of.changed("fcfs", arguments=loose))
+        loose = of.with_arguments("fcfs", {**fcfs.arguments, "strict": False})
+        yield Suspected(place, loose)
 
 
 @_rule(
@@ -286,8 +286,8 @@ def _plan_in_strict_order(of: Parts) -> Iterator[Suspected]:
 )
 def _nothing_starts(of: Parts) -> Iterator[Suspected]:
     if of.actions.keys() <= {"backfill", "reserve"}:  # other actions may start jobs
-        actions = (ActionOption(name="allocate"), *of.config.actions)
-        yield Suspected("actions", evolve(of.config, actions=actions))
+        instead = of.with_actions(ActionOption(name="allocate"), *of.config.actions)
+        yield Suspected("actions", instead)
 
 
 _KNOWN = (
@@ -310,8 +310,7 @@ def _no_victims(of: Parts) -> Iterator[Suspected]:
         is_on = any(p.flags.get(flag, True) for _, p in of.placed if p.name in able)
         if action in of.actions and not is_on and of.plugins.keys() <= set(_KNOWN):
             name = able[0]
-            is_there = name in of.plugins
-            instead = of.changed(name, flags={}) if is_there else of.added(name)
+            instead = of.with_flags(name, {}) if name in of.plugins else of.added(name)
             yield Suspected(of.actions[action][0], instead, {"action": action, "name": name})
 
 
@@ -326,7 +325,7 @@ def _at_minimum(of: Parts) -> Iterator[Suspected]:
         if action in of.actions and of.is_on("gang", flag):
             place, gang = of.plugins["gang"]
             if gang.arguments.get("atMinimum") != "whole-job":
-                whole = of.changed("gang", arguments={**gang.arguments, "atMinimum": "whole-job"})
+                whole = of.with_arguments("gang", {**gang.arguments, "atMinimum": "whole-job"})
                 yield Suspected(place, whole, {"action": action})
             return
 
@@ -343,18 +342,15 @@ def _release_without_hold(of: Parts) -> Iterator[Suspected]:
     (place, backfill), (_, allocate) = of.actions["backfill"], of.actions["allocate"]
     holds = allocate.arguments.get("unready") == "hold"
     if backfill.arguments.get("strategy") == "release" and not holds:
-        actions = [
-            evolve(a, arguments={**a.arguments, "unready": "hold"}) if a.name == "allocate" else a
-            for a in of.config.actions
-        ]
-        yield Suspected(place, evolve(of.config, actions=actions))
+        hold = {**allocate.arguments, "unready": "hold"}
+        yield Suspected(place, of.with_arguments("allocate", hold))
 
 
-def _without_reclaim(name: str) -> Callable[[Parts], Iterator[Suspected]]:
+def _without_reclaim(name: str) -> Find:
     def find(of: Parts) -> Iterator[Suspected]:
         if name in of.plugins and "allocate" in of.actions and "reclaim" not in of.actions:
-            actions = (ActionOption(name="reclaim"), *of.config.actions)
-            yield Suspected(of.plugins[name][0], evolve(of.config, actions=actions))
+            instead = of.with_actions(ActionOption(name="reclaim"), *of.config.actions)
+            yield Suspected(of.plugins[name][0], instead)
 
     return find
 
@@ -405,7 +401,7 @@ def _zero_weights(of: Parts) -> Iterator[Suspected]:
         given = {"mostrequested.weight": 0, **plugin.arguments}
         weights = (given.get(f"{name}.weight", 1) for name in _WEIGHTS)
         if all(str(weight).strip() in ("0", "0.0") for weight in weights):
-            yield Suspected(f"{place}.arguments", of.changed("nodeorder", arguments={}))
+            yield Suspected(f"{place}.arguments", of.with_arguments("nodeorder", {}))
 
 
 @_rule(
@@ -431,122 +427,84 @@ def _reserves(of: Parts) -> Iterator[Suspected]:
 )
 def _evicts(of: Parts) -> Iterator[Suspected]:
     if of.actions.keys() & {"preempt", "reclaim"}:
-        yield Suspected("actions")
+        yield Suspected("actions", remedies=_remedies_for_loops(of))
 
 
-def remedies_for_loops(of: Parts) -> Iterator[tuple[str, SchedulerConfig]]:
-    """Yield what may end endless evictions, the smallest change first, and what there is then."""
+def _remedies_for_loops(of: Parts) -> Iterator[tuple[str, SchedulerConfig]]:
     if "reclaim" in of.actions and not of.plugins.keys() & {"proportion", "capacity"}:
         advice = "add plugin 'proportion': it lets reclaim evict only from queues above their share"
         yield advice, of.added("proportion")
     if "preempt" in of.actions:
-        by_presence = sorted(("priority", "drf"), key=lambda name: name not in of.plugins)
-        for name in by_presence:
-            how = f"move plugin {name!r}" if name in of.plugins else f"add plugin {name!r}"
-            yield (
-                f"{how} to the first tier: it then orders jobs as it picks victims",
-                of.added(name, tier=0),
-            )
+        for name in sorted(("priority", "drf"), key=lambda name: name not in of.plugins):
+            how = f"{'move' if name in of.plugins else 'add'} plugin {name!r} to the first tier"
+            yield f"{how}: it then orders jobs as it picks victims", of.added(name, tier=0)
     for name in ("preempt", "reclaim"):
         left = [action for action in of.config.actions if action.name != name]
         if left and len(left) < len(of.config.actions):
-            yield f"leave out action {name!r}", evolve(of.config, actions=left)
+            yield f"leave out action {name!r}", of.with_actions(*left)
 
 
 # Rules for the queues of a snapshot
 
-QUEUE_FIELDS = ("parent", "priority", "guarantee", "deserved", "limit")
-"""The fields that plugin capacity reads; proportion reads only limits and guarantees."""
+
+def _leaves(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return a leaf below each inner queue."""
+    tree, leaves = QueueTree(snapshot.queues), dict[str, str]()
+    for position in tree.inner_upward:
+        first = tree.names[tree.children[position][0]]
+        leaves[tree.names[position]] = leaves.get(first, first)
+    return leaves
 
 
-def of_snapshot(of: Parts, snapshot: Snapshot) -> Iterator[tuple[str, Rule, Suspected]]:
-    """Yield what a configuration overlooks in a snapshot, with the name of clusters to show it."""
-    if "proportion" in of.plugins:
-        out = sum(out_of_service(node) is not None for node in snapshot.nodes)
-        if out:
-            place, _ = of.plugins["proportion"]
-            words = {"number": "1 node is" if out == 1 else f"{out} nodes are"}
-            suspected = Suspected(place, of.with_capacity(), words)
-            yield _COUNTS_OUT_OF_SERVICE.code, _COUNTS_OUT_OF_SERVICE, suspected
-    yield from _unread_fields(of, snapshot)
+def _with_leaves_named(snapshot: Snapshot) -> Snapshot:
+    leaves = _leaves(snapshot)
+    jobs = [evolve(job, queue=leaves.get(job.queue, job.queue)) for job in snapshot.jobs]
+    return evolve(snapshot, jobs=jobs)
 
 
-_COUNTS_OUT_OF_SERVICE = Rule(
-    "CountsNodesOutOfService",
-    "shares are parts of nodes that start nothing, too: {number} out of service",
-    "use plugin 'capacity' instead of 'proportion': it counts only nodes in service",
-    lambda _: iter(()),
+@_rule(
+    "JobOfInnerQueue",
+    "{number} left out of every cycle: queue {queue!r} is an inner queue of the tree",
+    "name a queue without queues below it",
 )
-
-
-def _unread_fields(of: Parts, snapshot: Snapshot) -> Iterator[tuple[str, Rule, Suspected]]:
-    """Yield the fields that queues have and no plugin reads, where all plugins are known."""
-    if "capacity" in of.plugins or not of.plugins.keys() <= _SHARELESS | {"proportion"}:
-        return
-    plain, instead = Queue(name="plain"), of.with_capacity()
-    for name in QUEUE_FIELDS:
-        having = [q for q in snapshot.queues if getattr(q, name) != getattr(plain, name)]
-        if having:
-            number = "1 queue has" if len(having) == 1 else f"{len(having)} queues have"
-            words = {"field": name, "number": number}
-            yield name, _UNREAD, Suspected(f"queues[{having[0].name!r}].{name}", instead, words)
-
-
-_UNREAD = Rule(
-    "QueueFieldNotRead",
-    "no plugin reads {field}, which {number}",
-    "use plugin 'capacity' instead of 'proportion'",
-    lambda _: iter(()),
-)
-
-
-class Mended:
-    """Queues and jobs as they should be, by name and UID."""
-
-    def __init__(self) -> None:
-        self.queues: dict[str, Queue] = {}
-        self.jobs: dict[str, JobInfo] = {}
-
-    def of(self, queue: Queue) -> Queue:
-        """Return a queue as it should be."""
-        return self.queues.get(queue.name, queue)
+def _jobs_of_inner_queues(of: Parts) -> Iterator[Suspected]:
+    inner = {} if of.snapshot is None else _leaves(of.snapshot)
+    jobs = [] if of.snapshot is None else [j for j in of.snapshot.jobs if j.queue in inner]
+    if jobs:
+        number = "1 job is" if len(jobs) == 1 else f"{len(jobs)} jobs are"
+        words = {"number": number, "queue": jobs[0].queue}
+        place = f"jobs[{jobs[0].uid!r}].queue"
+        yield Suspected(place, words=words, mended=_with_leaves_named)
 
 
 _Faults = Iterator[tuple[str, str]]
-_FindQueues = Callable[[Snapshot, QueueTree, Mended], _Faults]
+_FindQueues = Callable[[Snapshot, QueueTree, dict[str, Queue]], _Faults]
+"""Yields the place and consequence of each fault, and mends the queues."""
 
 
-@frozen
-class QueueRule:
-    """A problem that queues may have, and the function that yields its faults and mends them."""
-
-    code: str
-    advice: str
-    find: _FindQueues
-    needs_capacity: bool = True
-
-    def found(self, snapshot: Snapshot) -> tuple[str, str, Snapshot] | None:
-        """Return the place and consequence of the first fault, and the snapshot without any."""
-        mended = Mended()
-        faults = list(self.find(snapshot, QueueTree(snapshot.queues), mended))
-        if not faults:
-            return None
-        (place, consequence), *others = faults
-        if others:
-            consequence += f" ({len(others)} more)"
-        queues = [mended.of(queue) for queue in snapshot.queues]
-        jobs = [mended.jobs.get(job.uid, job) for job in snapshot.jobs]
-        return place, consequence, evolve(snapshot, queues=queues, jobs=jobs)
-
-
-QUEUE_RULES: list[QueueRule] = []
-"""All rules for queues, in the order in which their findings are told."""
+def _mended(find: _FindQueues, snapshot: Snapshot) -> tuple[list[tuple[str, str]], Snapshot]:
+    """Return the faults of queues, and the snapshot without any."""
+    mended = {queue.name: queue for queue in snapshot.queues}
+    faults = list(find(snapshot, QueueTree(snapshot.queues), mended))
+    return faults, evolve(snapshot, queues=mended.values())
 
 
 def _queue_rule(
     code: str, advice: str, *, needs_capacity: bool = True
 ) -> Callable[[_FindQueues], None]:
-    return lambda find: QUEUE_RULES.append(QueueRule(code, advice, find, needs_capacity))
+    def register(find_faults: _FindQueues) -> None:
+        def find(of: Parts) -> Iterator[Suspected]:
+            if of.snapshot is None or (needs_capacity and "capacity" not in of.plugins):
+                return
+            faults, _ = _mended(find_faults, of.snapshot)
+            for place, consequence in faults[:1]:
+                more = f" ({len(faults) - 1} more)" if len(faults) > 1 else ""
+                words = {"consequence": f"{consequence}{more}"}
+                yield Suspected(place, None, words, lambda other: _mended(find_faults, other)[1])
+
+        _rule(code, "{consequence}", advice)(find)
+
+    return register
 
 
 def _amounts(resource: Resource | ResourceLimit | None) -> dict[str, Amount]:
@@ -556,17 +514,8 @@ def _amounts(resource: Resource | ResourceLimit | None) -> dict[str, Amount]:
     return {dimension: amount for dimension, amount in resource.dimensions() if amount}
 
 
-def _only(dimension: str, amount: Amount) -> Resource:
-    if dimension == "cpu":
-        return Resource(milli_cpu=amount)
-    if dimension == "memory":
-        return Resource(memory=amount)
-    return Resource(scalars={dimension: amount})
-
-
 def _at_most(resource: Resource, dimension: str, most: Amount) -> Resource:
-    excess = resource.get(dimension) - most
-    return resource - _only(dimension, excess) if excess > 0 else resource
+    return with_dimension(resource, dimension, min(resource.get(dimension), most))
 
 
 def _sum(amounts: Iterable[Mapping[str, Amount]]) -> dict[str, Amount]:
@@ -577,8 +526,10 @@ def _sum(amounts: Iterable[Mapping[str, Amount]]) -> dict[str, Amount]:
     return together
 
 
-def _deserved_below(tree: QueueTree, position: int, mended: Mended) -> dict[str, Amount]:
-    children = (mended.of(tree.queues[child]) for child in tree.children[position])
+def _deserved_below(
+    tree: QueueTree, position: int, mended: Mapping[str, Queue]
+) -> dict[str, Amount]:
+    children = (mended[tree.names[child]] for child in tree.children[position])
     return _sum(_amounts(child.deserved) for child in children)
 
 
@@ -593,24 +544,8 @@ def _kept(tree: QueueTree) -> list[dict[str, Amount]]:
     return kept
 
 
-@_queue_rule("JobOfInnerQueue", "name a queue without queues below it", needs_capacity=False)
-def _jobs_of_inner_queues(snapshot: Snapshot, tree: QueueTree, mended: Mended) -> _Faults:
-    leaves: dict[str, str] = {}
-    for position in reversed(tree.downward):
-        if tree.children[position]:
-            first = tree.names[tree.children[position][0]]
-            leaves[tree.names[position]] = leaves.get(first, first)
-    jobs = [job for job in snapshot.jobs if job.queue in leaves]
-    mended.jobs.update((job.uid, evolve(job, queue=leaves[job.queue])) for job in jobs)
-    if jobs:
-        number = "1 job is" if len(jobs) == 1 else f"{len(jobs)} jobs are"
-        place = f"jobs[{jobs[0].uid!r}].queue"
-        left_out = f"{number} left out of every cycle"
-        yield place, f"{left_out}: queue {jobs[0].queue!r} is an inner queue of the tree"
-
-
 @_queue_rule("DeservedBeyondLimit", "raise the limit, or lower deserved to the limit")
-def _deserved_beyond_limit(_: Snapshot, tree: QueueTree, mended: Mended) -> _Faults:
+def _deserved_beyond_limit(_: Snapshot, tree: QueueTree, mended: dict[str, Queue]) -> _Faults:
     for position, queue in enumerate(tree.queues):
         limit = queue.limit
         below, own = _deserved_below(tree, position, mended), _amounts(queue.deserved)
@@ -625,13 +560,13 @@ def _deserved_beyond_limit(_: Snapshot, tree: QueueTree, mended: Mended) -> _Fau
                     f"{shown_amount(dimension, most)}"
                 )
                 yield f"queues[{queue.name!r}].limit", message
-        mended.queues[queue.name] = evolve(queue, limit=limit)
+        mended[queue.name] = evolve(queue, limit=limit)
 
 
 @_queue_rule(
     "DeservedBeyondParent", "raise its deserved to the sum of those of the queues below it"
 )
-def _deserved_beyond_parent(_: Snapshot, tree: QueueTree, mended: Mended) -> _Faults:
+def _deserved_beyond_parent(_: Snapshot, tree: QueueTree, mended: dict[str, Queue]) -> _Faults:
     for position in reversed(tree.downward):
         queue, above = tree.queues[position], tree.parents[position]
         siblings = tree.tops if above < 0 else tree.children[above]
@@ -641,17 +576,17 @@ def _deserved_beyond_parent(_: Snapshot, tree: QueueTree, mended: Mended) -> _Fa
         for dimension, wanted in _deserved_below(tree, position, mended).items():
             own = deserved.get(dimension)
             if wanted > own:
-                deserved = deserved.max_with(_only(dimension, wanted))
+                deserved = with_dimension(deserved, dimension, wanted)
                 message = (
                     f"queues below it deserve {counted_amount(dimension, wanted)}, but it deserves "
                     f"{shown_amount(dimension, own)}: whether they get the rest depends on weights"
                 )
                 yield f"queues[{queue.name!r}].deserved", message
-        mended.queues[queue.name] = evolve(queue, deserved=deserved)
+        mended[queue.name] = evolve(queue, deserved=deserved)
 
 
 @_queue_rule("GuaranteeBeyondDeserved", "lower the guarantee to what it deserves")
-def _guarantee_beyond_deserved(_: Snapshot, tree: QueueTree, mended: Mended) -> _Faults:
+def _guarantee_beyond_deserved(_: Snapshot, tree: QueueTree, mended: dict[str, Queue]) -> _Faults:
     kept = _kept(tree)
     for position in tree.downward:
         queue = tree.queues[position]
@@ -669,9 +604,9 @@ def _guarantee_beyond_deserved(_: Snapshot, tree: QueueTree, mended: Mended) -> 
             most, within = deserved, [position]
             for below in within:  # which grows
                 within.extend(tree.children[below])
-                one = mended.of(tree.queues[below])
+                one = mended[tree.names[below]]
                 guarantee = _at_most(one.guarantee, dimension, most)
-                mended.queues[one.name] = evolve(one, guarantee=guarantee)
+                mended[one.name] = evolve(one, guarantee=guarantee)
                 most = 0
 
 
@@ -679,7 +614,9 @@ def _guarantee_beyond_deserved(_: Snapshot, tree: QueueTree, mended: Mended) -> 
     "GuaranteesBeyondCluster",
     "lower the guarantees, such as to half of what nodes have: queues share the rest",
 )
-def _guarantees_beyond_cluster(snapshot: Snapshot, tree: QueueTree, mended: Mended) -> _Faults:
+def _guarantees_beyond_cluster(
+    snapshot: Snapshot, tree: QueueTree, mended: dict[str, Queue]
+) -> _Faults:
     kept, supply = _kept(tree), _supply(snapshot, tree)
     for dimension, together in _sum(kept[top] for top in tree.tops).items():
         there = supply.get(dimension, 0)
@@ -692,10 +629,10 @@ def _guarantees_beyond_cluster(snapshot: Snapshot, tree: QueueTree, mended: Mend
             "its guarantee, even if nodes are idle"
         )
         yield f"queues[{first.name!r}].guarantee", message
-        for one in map(mended.of, tree.queues):
+        for one in list(mended.values()):
             half = one.guarantee.get(dimension) * there // (2 * together)
             guarantee = _at_most(one.guarantee, dimension, half)
-            mended.queues[one.name] = evolve(one, guarantee=guarantee)
+            mended[one.name] = evolve(one, guarantee=guarantee)
 
 
 @_queue_rule(
@@ -703,7 +640,9 @@ def _guarantees_beyond_cluster(snapshot: Snapshot, tree: QueueTree, mended: Mend
     "lower the guarantees of other queues, so that they leave what the job needs",
     needs_capacity=False,
 )
-def _guarantees_leave_too_little(snapshot: Snapshot, tree: QueueTree, mended: Mended) -> _Faults:
+def _guarantees_leave_too_little(
+    snapshot: Snapshot, tree: QueueTree, mended: dict[str, Queue]
+) -> _Faults:
     kept, supply = _kept(tree), _supply(snapshot, tree)
     for job in snapshot.jobs:
         leaf = tree.position.get(job.queue)
@@ -723,11 +662,11 @@ def _guarantees_leave_too_little(snapshot: Snapshot, tree: QueueTree, mended: Me
                 "are guaranteed to other queues"
             )
             yield f"queues[{job.queue!r}]", message
-            for one in map(mended.of, tree.queues):
+            for one in list(mended.values()):
                 if tree.position[one.name] not in path:
                     less = one.guarantee.get(dimension) * (there - asked) // together
                     guarantee = _at_most(one.guarantee, dimension, less)
-                    mended.queues[one.name] = evolve(one, guarantee=guarantee)
+                    mended[one.name] = evolve(one, guarantee=guarantee)
 
 
 def _supply(snapshot: Snapshot, tree: QueueTree) -> dict[str, Amount]:
@@ -758,10 +697,72 @@ def _supply(snapshot: Snapshot, tree: QueueTree) -> dict[str, Amount]:
 @_queue_rule(
     "NoShare", "set a weight of 1 or more, unless it should get only what no other queue wants"
 )
-def _no_share(_: Snapshot, tree: QueueTree, mended: Mended) -> _Faults:
+def _no_share(_: Snapshot, tree: QueueTree, mended: dict[str, Queue]) -> _Faults:
     for kept, queue in zip(_kept(tree), tree.queues, strict=True):
         has_any = queue.weight or kept or not isinstance(queue.deserved, Resource)
         if not has_any and not _amounts(queue.deserved):
-            mended.queues[queue.name] = evolve(queue, weight=1)
+            mended[queue.name] = evolve(queue, weight=1)
             message = "it has no share: it can reclaim nothing, and all its tasks may be evicted"
             yield f"queues[{queue.name!r}].weight", message
+
+
+@_rule(
+    "CountsNodesOutOfService",
+    "shares are parts of nodes that start nothing, too: {number} out of service",
+    "use plugin 'capacity' instead of 'proportion': it counts only nodes in service",
+)
+def _counts_nodes_out_of_service(of: Parts) -> Iterator[Suspected]:
+    nodes = () if of.snapshot is None else of.snapshot.nodes
+    out = sum(out_of_service(node) is not None for node in nodes)
+    if out and "proportion" in of.plugins:
+        place, _ = of.plugins["proportion"]
+        words = {"number": "1 node is" if out == 1 else f"{out} nodes are"}
+        yield Suspected(place, of.with_capacity(), words)
+
+
+@_rule(
+    "QueueFieldNotRead",
+    "no plugin reads {field}, which {number}",
+    "use plugin 'capacity' instead of 'proportion'",
+)
+def _unread_fields(of: Parts) -> Iterator[Suspected]:
+    """Yield the fields that queues have and no plugin reads, where all plugins are known."""
+    if "capacity" in of.plugins or not of.plugins.keys() <= _SHARELESS | {"proportion"}:
+        return
+    plain, instead = Queue(name="plain"), of.with_capacity()
+    # Plugin capacity reads all of these; proportion reads only limits and guarantees.
+    for name in ("parent", "priority", "guarantee", "deserved", "limit"):
+        queues = () if of.snapshot is None else of.snapshot.queues
+        having = [q for q in queues if getattr(q, name) != getattr(plain, name)]
+        if having:
+            number = "1 queue has" if len(having) == 1 else f"{len(having)} queues have"
+            words = {"field": name, "number": number}
+            place = f"queues[{having[0].name!r}].{name}"
+            yield Suspected(place, instead, words, shown_by=name)
+
+
+@_rule(
+    "BrokenWaitForEachOther",
+    "both it and job {other!r} are incomplete, and each holds the room that the other needs: "
+    "neither does any work",
+    "let action 'preempt' complete one of them: 'unblock: true'",
+)
+def _broken_that_wait(of: Parts) -> Iterator[Suspected]:
+    if of.snapshot is None:
+        return
+    waits_for: dict[str, set[str]] = {}
+    of_task = {task.uid: job.uid for job in of.snapshot.jobs for task in job.tasks}
+    for uid, reason in of.scheduler.schedule(of.snapshot).pending.items():
+        if reason.held_on:
+            waits_for.setdefault(of_task[uid], set()).update(reason.held_by)
+    pairs = ((one, other) for one, others in waits_for.items() for other in others)
+    for one, other in sorted(pairs):
+        if one in waits_for.get(other, ()):
+            if "preempt" in of.actions:
+                arguments = {**of.actions["preempt"][1].arguments, "unblock": True}
+                instead = of.with_arguments("preempt", arguments)
+            else:
+                unblock = ActionOption(name="preempt", arguments={"unblock": True})
+                instead = of.with_actions(*of.config.actions, unblock)
+            yield Suspected(f"jobs[{one!r}]", instead, {"other": other})
+            return

@@ -10,8 +10,10 @@ from typing import ClassVar, Protocol, cast
 
 from attrs import Attribute, AttrsInstance, field, fields, frozen, has
 
+from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import JsonValue
+from batchsched.model.snapshot import Snapshot
 
 _WIDTH = 100
 _WIDEST_CELL = 64
@@ -232,6 +234,8 @@ def as_json(value: object) -> JsonValue:
         return [as_json(item) for item in cast("tuple[object, ...]", value)]
     if isinstance(value, Enum):
         return str(value.value)
+    if isinstance(value, (Snapshot, SchedulerConfig)):
+        return value.to_dict()
     if has(type(value)):
         return as_dict(value)  # type: ignore[arg-type]  # it is of an attrs class
     return str(value)

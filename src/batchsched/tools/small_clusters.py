@@ -54,16 +54,31 @@ def _job(text: str) -> JobInfo:
     )
 
 
+def _queue(text: str) -> Queue:
+    """Build a queue with amounts in CPUs, such as ``a parent=x limit=2``."""
+    name, *tokens = text.split()
+    given = _fields(tokens)
+    return Queue(
+        name=name,
+        parent=given.get("parent"),
+        weight=int(given.get("weight", 1)),
+        priority=int(given.get("priority", 0)),
+        guarantee=Resource(milli_cpu=1000 * int(given.get("guarantee", 0))),
+        deserved=Resource(milli_cpu=1000 * int(given.get("deserved", 0))),
+        limit=ResourceLimit(milli_cpu=1000 * int(given["limit"])) if "limit" in given else None,
+    )
+
+
 def _cluster(
-    nodes: str, *jobs: str, weights: tuple[int, ...] = (1, 1), taints: tuple[Taint, ...] = ()
+    nodes: str, *jobs: str, queues: tuple[str, ...] = ("q1", "q2"), taints: tuple[Taint, ...] = ()
 ) -> Snapshot:
-    """Build nodes of some CPUs, queues of some weights, and jobs."""
+    """Build nodes of some CPUs, queues, and jobs."""
     return Snapshot(
         nodes=[
             NodeInfo(name=f"n{number}", allocatable=int(cpus) * _CPU, taints=taints)
             for number, cpus in enumerate(nodes.split(), 1)
         ],
-        queues=[Queue(name=f"q{number}", weight=w) for number, w in enumerate(weights, 1)],
+        queues=map(_queue, queues),
         jobs=map(_job, jobs),
         now=_OLD,
     )
@@ -97,50 +112,30 @@ def small_clusters() -> tuple[Snapshot, ...]:
         _cluster("4", "a @n1 @n1 @n1 @n1", "b +1 queue=q2"),
         _cluster("2", "a @n1 @n1 least=2", "b +1 queue=q2"),
         _cluster("4", "a +4", "b +4 queue=q2 created=1"),
-        _cluster("4", "a +4", "b +4 queue=q2", weights=(1, 3)),
+        _cluster("4", "a +4", "b +4 queue=q2", queues=("q1", "q2 weight=3")),
         # The running task is a critical one of the system.
         _cluster("2", "a @n1 least=0 namespace=kube-system priority=-5", "b +2 least=2 priority=9"),
         # A large task has waited for very long; a small one can take its place.
-        _cluster("4 4", "a +1 size=4", "r @n1 @n2", f"s +1 created={_OLD}", weights=(1,)),
+        _cluster("4 4", "a +1 size=4", "r @n1 @n2", f"s +1 created={_OLD}", queues=("q1",)),
         # A best-effort task.
         _cluster("1", "a @n1", "best +1 size=0 created=2"),
         # A job with a running and a waiting task on a full node.
         _cluster("2", "a @n1 +1", "b @n1"),
         # A queue without a share, which also waits for what it holds, and one with a share.
-        _cluster("1", "a @n1", "b +1 priority=9", "c +1 queue=q2", weights=(0, 1)),
+        _cluster("1", "a @n1", "b +1 priority=9", "c +1 queue=q2", queues=("q1 weight=0", "q2")),
         # A wide job waits for one that runs; a short one behind it would end before that.
         _cluster("2", "a @n1 estimate=100", "b +1 size=2 estimate=9", "c +1 created=1 estimate=9"),
     )
 
 
-def _queue(text: str) -> Queue:
-    """Build a queue with amounts in CPUs, such as ``a parent=x limit=2``."""
-    name, *tokens = text.split()
-    given = _fields(tokens)
-    return Queue(
-        name=name,
-        parent=given.get("parent"),
-        weight=int(given.get("weight", 1)),
-        priority=int(given.get("priority", 0)),
-        guarantee=Resource(milli_cpu=1000 * int(given.get("guarantee", 0))),
-        deserved=Resource(milli_cpu=1000 * int(given.get("deserved", 0))),
-        limit=ResourceLimit(milli_cpu=1000 * int(given["limit"])) if "limit" in given else None,
-    )
-
-
-def _queues(*texts: str, jobs: tuple[str, ...] | None = None) -> Snapshot:
+def _queues(*queues: str, jobs: tuple[str, ...] | None = None) -> Snapshot:
     """Build one node of 4 CPUs, and queues of which each leaf wants all of it, or such jobs."""
-    queues = list(map(_queue, texts))
     if jobs is None:
-        inner = {queue.parent for queue in queues}
-        leaves = [(n, q.name) for n, q in enumerate(queues) if q.name not in inner]
+        known = list(map(_queue, queues))
+        inner = {queue.parent for queue in known}
+        leaves = [(n, q.name) for n, q in enumerate(known) if q.name not in inner]
         jobs = tuple(f"j{number} +4 queue={name} created={number}" for number, name in leaves)
-    return Snapshot(
-        nodes=[NodeInfo(name="n1", allocatable=4 * _CPU)],
-        queues=queues,
-        jobs=map(_job, jobs),
-        now=_OLD,
-    )
+    return _cluster("4", *jobs, queues=queues)
 
 
 @lru_cache(maxsize=1)
