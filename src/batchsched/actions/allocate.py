@@ -11,8 +11,8 @@ from batchsched.actions.placing import LADDER, first_node_to_reserve, place, sta
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import SecondTry
-from batchsched.session.attempts import Attempts, Goal
-from batchsched.session.candidates import may_go_anywhere
+from batchsched.session.attempts import Attempts, Goal, Keeps
+from batchsched.session.candidates import Place, may_go_anywhere
 from batchsched.session.limits import may_take, need_of
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, is_starving
@@ -86,34 +86,33 @@ class AllocateAction:
                 or session.plugins.second_try
             ),
         )
+        place_one, keeps = partial(_place_one, session), partial(self._keeps, session)
         for turn in turns:
-            if self._serve(session, attempts, turn):
+            if self._serve(session, attempts, turn, place_one, keeps):
                 turns.put_back(turn)
             if self.evict_backfill and _waits_for_backfill(session, turn.job):
                 make_promises_real(session, turn.job)
 
-    def _serve(self, session: Session, attempts: Attempts, turn: Turn) -> bool:
+    def _serve(
+        self, session: Session, attempts: Attempts, turn: Turn, place_one: Place, keeps: Keeps
+    ) -> bool:
         """Place what a job needs next; return whether it gets another turn."""
-        job, threshold = turn.job, self.starvation_threshold
-
-        def place_one(statement: Statement, task: TaskState, stage: Stage | None) -> bool:
-            ladder = LADDER if stage is None else stage.ladder
-            return place(session, statement, task, ladder, looks_ahead=False)
-
-        def keeps(statement: Statement, goal: Goal) -> bool:
-            if goal.reserved and not goal.keeps_reservations():
-                for task in reversed(goal.reserved):
-                    statement.unallocate(task)
-            holds = goal.may_be_partial and not self.discard_unready
-            return holds or (goal.is_complete and _is_enough(session, job))
-
+        threshold = self.starvation_threshold
         reserve = None if threshold is None else partial(self._reserve, session, threshold)
         again = _second_try(session, turn) if session.plugins.second_try else None
         goal = attempts.serve(turn, place_one, keeps, reserve=reserve)
         is_kept = goal is not None and goal.is_kept
         if not is_kept and again is not None:
             is_kept = _serve_with_undoing(session, turn, *again)
-        return is_kept and bool(turn.left) and session.plugins.job_ready(job)
+        return is_kept and bool(turn.left) and session.plugins.job_ready(turn.job)
+
+    def _keeps(self, session: Session, statement: Statement, goal: Goal) -> bool:
+        """Return whether what was placed for a goal is kept; drop reservations of no use."""
+        if goal.reserved and not goal.keeps_reservations():
+            for task in reversed(goal.reserved):
+                statement.unallocate(task)
+        holds = goal.may_be_partial and not self.discard_unready
+        return holds or (goal.is_complete and _is_enough(session, goal.job))
 
     def _reserve(
         self, session: Session, threshold: float, statement: Statement, task: TaskState
@@ -126,6 +125,12 @@ class AllocateAction:
             return False
         statement.reserve(task, node)
         return True
+
+
+def _place_one(
+    session: Session, statement: Statement, task: TaskState, stage: Stage | None
+) -> bool:
+    return place(session, statement, task, LADDER if stage is None else stage.ladder)
 
 
 def _second_try(session: Session, turn: Turn) -> tuple[str, SecondTry] | None:

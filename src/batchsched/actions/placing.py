@@ -22,10 +22,7 @@ from batchsched.state.vectors import fits, plus
 NOW = (Fit.NOW,)
 """Only where a task can start now."""
 NOW_OR_LATER = (Fit.NOW, Fit.LATER)
-"""Where a task can start now; else on resources that are being released: for those who evict.
-
-Only on nodes that accept it as they will be, too, and with what is promised in place.
-"""
+"""Where a task can start now; else on resources that are being released."""
 LADDER = (Fit.NOW, Fit.LATER, Fit.CONDITIONALLY)
 """The same; else on resources that backfill tasks hold, if the job is not ready without them."""
 
@@ -42,7 +39,7 @@ def place(
     task: TaskState,
     ladder: Sequence[Fit] = LADDER,
     *,
-    looks_ahead: bool | None = None,
+    looks_ahead: bool = False,
 ) -> bool:
     """Place a task on the best node of the first step that has one; return whether there was one.
 
@@ -51,15 +48,14 @@ def place(
         statement: records the placement, in its nodes alone.
         task: the task, Pending.
         ladder: how the task may fit, in order of preference.
-        looks_ahead: whether nodes must accept it as they will be; None: for those who evict.
+        looks_ahead: whether nodes must accept it as they will be, too, and with what is promised
+            in place, as for those who evict.
 
     """
     if not may_take_task(session, task):
         return False
     job = task.job
     assert job is not None
-    if looks_ahead is None:
-        looks_ahead = ladder == NOW_OR_LATER
     ahead = accepting_nodes(session, task) if looks_ahead else None
     is_free = ahead is None and statement.within is None and session.plans.guard is None
     for fit in ladder:

@@ -76,7 +76,7 @@ class PreemptAction:
 
         def place_one(statement: Statement, task: TaskState, stage: Stage | None) -> bool:
             may_use_idle = not session.passes_over(turn.queue)
-            if may_use_idle and place(session, statement, task, NOW_OR_LATER):
+            if may_use_idle and place(session, statement, task, NOW_OR_LATER, looks_ahead=True):
                 return True
             scope = EvictionScope.OTHER_JOBS
             evicts = stage is None or stage is Stage.EVICTING

@@ -100,7 +100,7 @@ class ReclaimAction:
 
         def place_one(statement: Statement, task: TaskState, stage: Stage | None) -> bool:
             if stage is Stage.LATER:
-                return place(session, statement, task, NOW_OR_LATER)
+                return place(session, statement, task, NOW_OR_LATER, looks_ahead=True)
             return self._place(session, statement, task, claim_of(statement))
 
         def keeps(statement: Statement, goal: Goal) -> bool:
@@ -122,7 +122,7 @@ class ReclaimAction:
     def _place(
         self, session: Session, statement: Statement, task: TaskState, by_claim: ClaimTurn | None
     ) -> bool:
-        if place(session, statement, task, NOW_OR_LATER):
+        if place(session, statement, task, NOW_OR_LATER, looks_ahead=True):
             return True
         recent, curable = self.rules.recent(session), self.rules.curable
         scope = EvictionScope.OTHER_QUEUES

@@ -363,7 +363,7 @@ def _picks(items: Iterable[DevicePick] | None, /) -> tuple[DevicePick, ...] | No
     return None if items is None else kept_tuple(items, "devices")
 
 
-def kept_choices(content: Mapping[str, Hashable], /) -> Mapping[str, Hashable]:
+def _choices(content: Mapping[str, Hashable], /) -> Mapping[str, Hashable]:
     """Return choices as a `FrozenMap`, or unchanged if they are not a mapping."""
     return content if content is EMPTY else kept_map(content)
 
@@ -431,7 +431,7 @@ class TaskInfo:
     """The devices that it needs. The plugin ``devices`` reads them."""
     devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks)
     """The devices that it has on its node, or is promised there. None: unknown."""
-    choices: Mapping[str, Hashable] = field(default=EMPTY, converter=kept_choices, repr=False)
+    choices: Mapping[str, Hashable] = field(default=EMPTY, converter=_choices, repr=False)
     """What other plugins have chosen for it on its node, or where it is promised one, by plugin."""
 
     def seconds_held(self, now: float, /) -> float:
@@ -498,9 +498,6 @@ class ChoiceFields(TypedDict):
     devices: tuple[DevicePick, ...] | None
 
 
-NOTHING_CHOSEN = ChoiceFields(choices=EMPTY, devices=None)
-
-
 def choices_of(chosen: HasChoices, /) -> Mapping[str, Hashable]:
     """Return all choices by plugin, including devices. O(choices) with devices, else O(1)."""
     if chosen.devices is None:
@@ -511,7 +508,7 @@ def choices_of(chosen: HasChoices, /) -> Mapping[str, Hashable]:
 def choice_fields(choices: Mapping[str, Hashable], /) -> ChoiceFields:
     """Return the fields that have these choices: the inverse of `choices_of`."""
     if not choices:
-        return NOTHING_CHOSEN
+        return ChoiceFields(choices=EMPTY, devices=None)
     others = {plugin: choice for plugin, choice in choices.items() if plugin != DEVICES}
     devices = cast("tuple[DevicePick, ...] | None", choices.get(DEVICES))
     return ChoiceFields(choices=FrozenMap(others) if others else EMPTY, devices=devices)

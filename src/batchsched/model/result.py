@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 from attrs import evolve, field, frozen
 
 from batchsched.errors import FormatError, UnknownNameError
-from batchsched.model.cluster import JobPhase, Plan, TaskStatus, kept_choices
+from batchsched.model.cluster import JobPhase, Plan, TaskStatus
 from batchsched.model.devices import DevicePick
 from batchsched.model.immutable import (
     EMPTY,
@@ -16,7 +16,6 @@ from batchsched.model.immutable import (
     LazyMap,
     is_frozen_map,
     kept_map,
-    kept_tuple,
 )
 from batchsched.model.notice import Notice
 from batchsched.model.reasons import JobCondition, PendingReason, Unfit
@@ -26,10 +25,6 @@ from batchsched.model.texts import html_table, shown_amount
 from batchsched.model.validation.values import is_of, part_named, shown
 
 _NOTHING = Resource()
-
-
-def _picks(items: Iterable[DevicePick] | None, /) -> tuple[DevicePick, ...] | None:
-    return None if items is None else kept_tuple(items, "devices")
 
 
 @frozen(kw_only=True)
@@ -159,9 +154,9 @@ class Bind:
     node_name: str
     is_backfill: bool = False
     """Whether it runs on resources that other jobs wait for."""
-    devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks, repr=False)
+    devices: tuple[DevicePick, ...] | None = field(default=None, repr=False)
     """The devices that it gets there; None: it claims none, or nobody asked which."""
-    choices: Mapping[str, Hashable] = field(default=EMPTY, converter=kept_choices, repr=False)
+    choices: Mapping[str, Hashable] = field(default=EMPTY, repr=False)
     """What other plugins have chosen for it there, by plugin; see `batchsched.plugin.Choices`."""
 
 
@@ -198,9 +193,9 @@ class Promise:
 
     task_uid: str
     node_name: str
-    devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks, repr=False)
+    devices: tuple[DevicePick, ...] | None = field(default=None, repr=False)
     """The devices that are promised to it there; None: none are."""
-    choices: Mapping[str, Hashable] = field(default=EMPTY, converter=kept_choices, repr=False)
+    choices: Mapping[str, Hashable] = field(default=EMPTY, repr=False)
     """What other plugins have chosen for it there, by plugin; see `batchsched.plugin.Choices`."""
 
 
@@ -223,9 +218,9 @@ class TaskOutcome:
     status: TaskStatus
     node_name: str | None = None
     is_backfill: bool = False
-    devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks, repr=False)
+    devices: tuple[DevicePick, ...] | None = field(default=None, repr=False)
     """The devices that it has there, or is promised; None: none, or they are unknown."""
-    choices: Mapping[str, Hashable] = field(default=EMPTY, converter=kept_choices, repr=False)
+    choices: Mapping[str, Hashable] = field(default=EMPTY, repr=False)
     """What other plugins have chosen for it there, by plugin."""
 
 

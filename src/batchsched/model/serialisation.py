@@ -23,6 +23,7 @@ from typing import (
 from attrs import NOTHING, Attribute, AttrsInstance, fields, has
 
 from batchsched.errors import Fault, FaultsError, SerialisationError
+from batchsched.model.immutable import kept_map
 from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import (
     is_integer,
@@ -513,7 +514,7 @@ class Named:
                 reading.is_complete = False
             else:
                 content[name] = value
-        return content
+        return kept_map(content)  # hashed by records that have it
 
     def is_read_from(self, given: object, /) -> bool:
         """Return whether plain data appears to have this shape."""

@@ -119,7 +119,7 @@ class Goal:
 
     def __init__(self, attempts: Attempts, job: JobState, left: TasksInOrder) -> None:
         self._attempts = attempts
-        self._job = job
+        self.job = job
         self._left = left
         self._order: deque[TaskState] = left
         self._aside: list[TaskState] = []
@@ -156,7 +156,7 @@ class Goal:
         """Record that a task was placed."""
         self.placed.append(task)
         self.nodes.append(task.node)
-        self._is_enough = self._attempts.is_enough(self._job)
+        self._is_enough = self._attempts.is_enough(self.job)
         if self._aside:
             again = self._take_up_again()
             self._order.extendleft(again)
@@ -180,7 +180,7 @@ class Goal:
             reserve: reserves a node for a task in place of those that found none.
 
         """
-        attempts, job = self._attempts, self._job
+        attempts, job = self._attempts, self.job
         attempts.session.record_failure(task)
         self.failed.append(task)
         if reserve is not None and reserve(task):
@@ -199,9 +199,7 @@ class Goal:
     def keeps_reservations(self) -> bool:
         """Return whether reservations that it made are of use."""
         session = self._attempts.session
-        return session.plugins.job_ready(self._job) or session.plugins.job_condition_ready(
-            self._job
-        )
+        return session.plugins.job_ready(self.job) or session.plugins.job_condition_ready(self.job)
 
 
 class GroupGoal(Goal):

@@ -297,16 +297,14 @@ def _outcomes_of_tasks(jobs: Iterable[JobState]) -> dict[str, TaskOutcome]:
         for task in job.tasks:
             status, node = task.status, task.node
             key = (status.index, node, task.is_backfill)
-            outcome = None if task.choices else known.get(key)
+            outcome = known.get(key)
             if outcome is None:
-                outcome = TaskOutcome(
-                    status=status,
-                    node_name=None if node is None else node.name,
-                    is_backfill=task.is_backfill,
-                    **choice_fields(task.choices),
+                name = None if node is None else node.name
+                outcome = known[key] = TaskOutcome(
+                    status=status, node_name=name, is_backfill=task.is_backfill
                 )
-                if not task.choices:
-                    known[key] = outcome
+            if task.choices:
+                outcome = evolve(outcome, **choice_fields(task.choices))
             outcomes[task.uid] = outcome
     return outcomes
 

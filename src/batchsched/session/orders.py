@@ -2,7 +2,7 @@
 
 The definition computes all keys each time and takes the least (`PlainOrder`, `PlainTree`). The
 others (`LiveQueue`, `JobsByNeed`, `QueueWalk`) come to the same, and compute only the keys
-that may have changed: the ledger tells them what has. They keep keys in heaps (`KeyedHeap`).
+that may have changed: the ledger tells them what has. They keep keys in heaps.
 """
 
 from __future__ import annotations
@@ -120,36 +120,24 @@ class PlainTree(PlainOrder[QueueState]):
 # The live orders
 
 
-class KeyedHeap(Generic[ItemT]):
-    """The least of items whose keys change; keys are unique.
+Heap = list[tuple[SortKey, ItemT]]
+"""Keys, which are unique, and their items; entries that are not an item's present key are outdated.
 
-    Items are taken out by removing them from `keys`, which heaps of different items may share.
-    Cost: `put` O(log n), `least` O(log n) amortised.
+An item is taken out by removing its present key, wherever that is kept.
+"""
+
+
+def _least(heap: Heap[ItemT], keys: Mapping[ItemT, SortKey | None]) -> ItemT | None:
+    """Return the item with the least present key, or None; drop the outdated entries before it.
+
+    O(log n) amortised.
     """
-
-    __slots__ = ("_heap", "keys")
-
-    def __init__(self, keys: dict[ItemT, SortKey | None]) -> None:
-        self.keys = keys
-        """The present keys, by item."""
-        self._heap: list[tuple[SortKey, ItemT]] = []
-        """Entries that are not an item's present key are outdated."""
-
-    def put(self, item: ItemT, key: SortKey) -> None:
-        """Set the key of an item."""
-        self.keys[item] = key
-        # Items are never compared, since keys are unique.
-        heappush(self._heap, (key, item))
-
-    def least(self) -> tuple[SortKey, ItemT] | None:
-        """Return the least key and its item, or None; drop the outdated entries before it."""
-        keys, heap = self.keys, self._heap
-        while heap:
-            key, item = heap[0]
-            if keys.get(item) is key:
-                return heap[0]
-            heappop(heap)
-        return None
+    while heap:
+        key, item = heap[0]
+        if keys.get(item) is key:
+            return item
+        heappop(heap)
+    return None
 
 
 class LiveQueue(PlainOrder[WaitingT]):
@@ -171,14 +159,19 @@ class LiveQueue(PlainOrder[WaitingT]):
     ) -> None:
         super().__init__(key, taken=taken)
         self._touched: dict[WaitingT, None] = {}
-        self._heap = KeyedHeap(self._waiting)
+        self._heap: Heap[WaitingT] = []
         for item in items:
-            self.push(item)
+            item.waits_in = self
+            own = self._waiting[item] = key(item)
+            self._heap.append((own, item))
+        # Items are never compared, since keys are unique.
+        self._heap.sort()
 
     def push(self, item: WaitingT, /) -> None:
         """Add an item, which must not be waiting here already."""
         item.waits_in = self
-        self._heap.put(item, self._key(item))
+        key = self._waiting[item] = self._key(item)
+        heappush(self._heap, (key, item))
 
     def touch(self, item: WaitingT, /) -> None:
         """Record that the key of `item` may have changed; ignored if it is not waiting."""
@@ -189,14 +182,14 @@ class LiveQueue(PlainOrder[WaitingT]):
         """Return the item with the smallest present key without removing it, or None."""
         if self._touched:
             self._settle()
-        entry = self._heap.least()
-        return None if entry is None else entry[1]
+        return _least(self._heap, self._waiting)
 
     def _settle(self) -> None:
         for item in self._touched:
             key = self._key(item)
             if key != self._waiting[item]:
-                self._heap.put(item, key)
+                self._waiting[item] = key
+                heappush(self._heap, (key, item))
         self._touched.clear()
 
 
@@ -233,8 +226,10 @@ class JobsByNeed(LiveQueue[JobState]):
         self._need_key = need_key
         self._need_of = need_of
         self._needs: dict[JobState, Need | None] = {}
-        self._by_request: dict[Vector | None, KeyedHeap[JobState]] = {}
-        super().__init__(key, jobs, taken=taken)
+        self._by_request: dict[Vector | None, Heap[JobState]] = {}
+        super().__init__(key, taken=taken)
+        for job in jobs:
+            self.push(job)
 
     def push(self, item: JobState, /) -> None:
         """Add a job, which must not be waiting here already."""
@@ -248,12 +243,11 @@ class JobsByNeed(LiveQueue[JobState]):
         best: tuple[SortKey, SortKey] | None = None
         found: JobState | None = None
         for request, heap in list(self._by_request.items()):
-            entry = heap.least()
-            if entry is None:
+            job = _least(heap, self._waiting)
+            if job is None:
                 del self._by_request[request]
                 continue
-            key, job = entry
-            rank = self._need_key(self._needs[job]), key
+            rank = self._need_key(self._needs[job]), heap[0][0]
             if best is None or rank < best:
                 best, found = rank, job
         return found
@@ -268,9 +262,9 @@ class JobsByNeed(LiveQueue[JobState]):
         self._touched.clear()
 
     def _enter(self, job: JobState, key: SortKey, need: Need | None) -> None:
+        self._waiting[job] = key
         self._needs[job] = need
-        heap = self._by_request.setdefault(_request(need), KeyedHeap(self._waiting))
-        heap.put(job, key)
+        heappush(self._by_request.setdefault(_request(need), []), (key, job))
 
 
 def _request(need: Need | None) -> Vector | None:
@@ -312,13 +306,13 @@ class QueueWalk(PlainOrder[QueueState]):
         self._rank = key
         self._offer = offer
         self._offers: dict[QueueState, Need | None] = {}
-        keys: dict[QueueState, SortKey | None] = {}
+        self._keys: dict[QueueState, SortKey] = {}
         """The keys of waiting leaves and their ancestors."""
-        self._siblings: dict[QueueState | None, KeyedHeap[QueueState]] = {None: KeyedHeap(keys)}
+        self._siblings: dict[QueueState | None, Heap[QueueState]] = {None: []}
         """By parent."""
         for queue in queues:
             if queue.children:
-                self._siblings[queue] = KeyedHeap(keys)
+                self._siblings[queue] = []
             else:
                 queue.waits_in = self
         self._dirty: dict[QueueState, None] = dict.fromkeys(self._waiting)
@@ -348,10 +342,10 @@ class QueueWalk(PlainOrder[QueueState]):
         """Return the leaf whose turn it is without removing it, or None."""
         if self._dirty:
             self._settle()
-        entry = self._siblings[None].least()
-        while entry is not None and entry[1].children:
-            entry = self._siblings[entry[1]].least()
-        return None if entry is None else entry[1]
+        queue = _least(self._siblings[None], self._keys)
+        while queue is not None and queue.children:
+            queue = _least(self._siblings[queue], self._keys)
+        return queue
 
     def pop(self) -> QueueState:
         """Remove and return the leaf whose turn it is.
@@ -392,21 +386,21 @@ class QueueWalk(PlainOrder[QueueState]):
 
     def _refresh(self, queue: QueueState) -> None:
         if queue.children:
-            least = self._siblings[queue].least()
+            least = _least(self._siblings[queue], self._keys)
             is_waiting = least is not None
-            offer = None if least is None else self._offers[least[1]]
+            offer = None if least is None else self._offers[least]
         else:
             is_waiting = queue in self._waiting
             offer = self._offer(queue) if is_waiting else None
-        heap = self._siblings[queue.parent]
         if not is_waiting:
-            heap.keys.pop(queue, None)
+            self._keys.pop(queue, None)
             self._offers.pop(queue, None)
             return
         self._offers[queue] = offer
         key = self._rank(queue, offer)
-        if key != heap.keys.get(queue):
-            heap.put(queue, key)
+        if key != self._keys.get(queue):
+            self._keys[queue] = key
+            heappush(self._siblings[queue.parent], (key, queue))
 
 
 def _top(queue: QueueState) -> QueueState:

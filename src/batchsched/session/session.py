@@ -18,7 +18,7 @@ from typing import Concatenate, ParamSpec, Self
 from attrs import evolve
 
 from batchsched.errors import StatementError, UnknownNameError
-from batchsched.model.cluster import NOTHING_CHOSEN, TaskStatus, choice_fields
+from batchsched.model.cluster import TaskStatus, choice_fields
 from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import QueueShare, Unfit
 from batchsched.model.result import Bind, Eviction, TakenBack
@@ -392,18 +392,14 @@ class Session:
         if len(tasks) > 1:
             tasks.sort(key=attrgetter("uid"))
         for task in tasks:
-            node, chosen = task.node, task.choices
+            node = task.node
             assert node is not None
             self.ledger.bind(task, fulfils=fulfils)
             self.bound_on.add(node.slot)
-            self.binds.append(
-                Bind(
-                    task_uid=task.uid,
-                    node_name=node.name,
-                    is_backfill=task.is_backfill,
-                    **(choice_fields(chosen) if chosen else NOTHING_CHOSEN),
-                )
-            )
+            bind = Bind(task_uid=task.uid, node_name=node.name, is_backfill=task.is_backfill)
+            if task.choices:
+                bind = evolve(bind, **choice_fields(task.choices))
+            self.binds.append(bind)
 
     def decide_eviction(
         self, task: TaskState, node: NodeState, claimant: TaskState, *, was_bound: bool
@@ -498,7 +494,7 @@ class Statement:
             _expect(task, TaskStatus.PENDING, TaskStatus.RESERVED)
         mark, choosers = is_backfill or task.is_backfill, self._session.plugins.choosers
         choices = self._choices(task, node, Fit.NOW, kept) if choosers else EMPTY
-        self._move(task, TaskStatus.ALLOCATED, node, is_backfill=mark, choices=choices)
+        self._move(task, TaskStatus.ALLOCATED, node, mark, choices)
 
     def pipeline(
         self, task: TaskState, node: NodeState, *, kept: Mapping[str, Hashable] = EMPTY
@@ -509,20 +505,18 @@ class Statement:
         """
         _expect(task, TaskStatus.PENDING)
         choices = self._choices(task, node, Fit.LATER, kept)
-        mark = task.is_backfill
-        self._move(task, TaskStatus.PIPELINED, node, is_backfill=mark, choices=choices)
+        self._move(task, TaskStatus.PIPELINED, node, task.is_backfill, choices)
 
     def promise(self, task: TaskState, node: NodeState) -> None:
         """Promise to a Pending task resources of a node that backfill tasks hold (Conditional)."""
         _expect(task, TaskStatus.PENDING)
         choices = self._choices(task, node, Fit.CONDITIONALLY)
-        mark = task.is_backfill
-        self._move(task, TaskStatus.CONDITIONAL, node, is_backfill=mark, choices=choices)
+        self._move(task, TaskStatus.CONDITIONAL, node, task.is_backfill, choices)
 
     def reserve(self, task: TaskState, node: NodeState) -> None:
         """Reserve a node for a Pending task."""
         _expect(task, TaskStatus.PENDING)
-        self._move(task, TaskStatus.RESERVED, node, is_backfill=task.is_backfill)
+        self._move(task, TaskStatus.RESERVED, node, task.is_backfill)
 
     def evict(self, task: TaskState, *, claimant: TaskState) -> None:
         """Evict a Running task to make room for `claimant`, or take back what this cycle bound.
@@ -538,10 +532,9 @@ class Statement:
         assert job is not None
         self._claims.append((task, node, claimant, task.status))
         if task.status is TaskStatus.RUNNING:
-            mark, choices = task.is_backfill, task.choices
-            self._move(task, TaskStatus.RELEASING, node, is_backfill=mark, choices=choices)
+            self._move(task, TaskStatus.RELEASING, node, task.is_backfill, task.choices)
             return
-        self._move(task, TaskStatus.PENDING, None, is_backfill=task.info.is_backfill)
+        self._move(task, TaskStatus.PENDING, None, task.info.is_backfill)
         if task not in session.placed_now:
             session.withdrawn.add(task)
         session.ledger.note_binds(job)
@@ -556,7 +549,7 @@ class Statement:
             TaskStatus.RESERVED,
         )
         # A backfill mark that this session made ends with the placement.
-        self._move(task, TaskStatus.PENDING, None, is_backfill=task.info.is_backfill)
+        self._move(task, TaskStatus.PENDING, None, task.info.is_backfill)
 
     def _choices(
         self, task: TaskState, node: NodeState, fit: Fit, kept: Mapping[str, Hashable] = EMPTY, /
@@ -672,27 +665,21 @@ class Statement:
         task: TaskState,
         status: TaskStatus,
         node: NodeState | None,
-        *,
         is_backfill: bool,
         choices: Mapping[str, Hashable] | None = None,
     ) -> None:
-        if self._session.open_statement is not self:
+        session, before, within = self._session, task.status, self.within
+        if session.open_statement is not self:
             raise StatementError("the statement was already committed or discarded")
-        # Recorded before the move: if a listener raises, the move can still be undone.
-        ledger, within = self._session.ledger, self.within
-        if (
-            within is not None
-            and node is not None
-            and status is not TaskStatus.RELEASING
-            and node.slot not in within.slots
-        ):
-            raise StatementError(f"expected one of {within!r} for {task!r}, got {node!r}")
         if within is not None and node is not None:
+            if status is not TaskStatus.RELEASING and node.slot not in within.slots:
+                raise StatementError(f"expected one of {within!r} for {task!r}, got {node!r}")
             self.within_of[task] = within
-        if task.status is TaskStatus.PENDING:
-            self._session.placed_now.add(task)
-        self._journal.append((task, task.status, task.node, task.is_backfill, task.choices))
-        ledger.move(task, status, node, is_backfill=is_backfill, choices=choices)
+        if before is TaskStatus.PENDING:
+            session.placed_now.add(task)
+        # Recorded before the move: if a listener raises, the move can still be undone.
+        self._journal.append((task, before, task.node, task.is_backfill, task.choices))
+        session.ledger.move(task, status, node, is_backfill=is_backfill, choices=choices)
 
     def _end(self) -> None:
         if self._session.open_statement is not self:

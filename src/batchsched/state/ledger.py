@@ -235,9 +235,8 @@ class Ledger:
                 self.lost_reservations.append((task, info.node_name))
                 task.status = TaskStatus.PENDING
             else:
-                if info.status is not _RESERVED:
-                    # Most tasks have none: this spares a call for each of a full cluster.
-                    task.choices = info.choices if info.devices is None else choices_of(info)
+                if (info.devices is not None or info.choices) and info.status is not _RESERVED:
+                    task.choices = choices_of(info)
                 self._book(task, node, 1)
         if job is not None:
             job.recount(task, None, task.status)

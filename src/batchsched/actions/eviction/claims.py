@@ -123,7 +123,7 @@ class ClaimTurn:
     def _place_again(self, task: TaskState) -> bool:
         """Place a task again in the set of nodes that it was placed in."""
         self.statement.within = self.statement.within_of.get(task)
-        return place(self.session, self.statement, task, NOW_OR_LATER)
+        return place(self.session, self.statement, task, NOW_OR_LATER, looks_ahead=True)
 
     def _evict(self, units: Iterable[TakenUnit]) -> None:
         for each in units:

@@ -160,7 +160,7 @@ def _place(
     later: Sequence[Blocked],
 ) -> bool:
     """Place a task, if need be where others leave, as few as possible."""
-    if place(session, statement, task, NOW_OR_LATER):
+    if place(session, statement, task, NOW_OR_LATER, looks_ahead=True):
         return True
     claimant = _BlockedClaimant(
         session=session,
