@@ -14,8 +14,8 @@ _HELP_WIDTH = 80
 _KUBECTL = (
     "for kind in $(kubectl api-resources --verbs=list -o name |",
     (
-        "grep -E '^(nodes|pods|namespaces|jobs|.*podgroups|workloads|.*queues|cohorts|"
-        ".*priorityclasses|bindrequests)(\\.|$)'); do"
+        "grep -E '^(pods|namespaces|jobs|workloads|cohorts|topologies|bindrequests|resource.*|"
+        ".*(nodes|groups|queues|classes))(\\.|$)'); do"
     ),
     "kubectl get $kind -A -o json; done > cluster.json",
 )

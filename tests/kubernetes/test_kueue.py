@@ -3,7 +3,7 @@
 import pytest
 from tests.support import dumps
 
-from batchsched import HoldKind, NoticeCode, QueueStatus, ResourceLimit, WhyPending, schedule
+from batchsched import HoldKind, NoticeCode, QueueStatus, WhyPending, schedule
 from batchsched.kubernetes import read_dump
 from batchsched.model.topology import Segment, TopologyRequest
 from batchsched.tools import JobStatus, Released, explain, standings, what_if
@@ -408,7 +408,9 @@ def test_two_workloads_of_a_job_that_grows_are_one_job():
     )
     assert "the job grows" in dump.facts[job.uid].caveats[0].consequence
     # The quota is reserved for the old size only.
-    assert dump.snapshot.queues[0].limit == ResourceLimit(milli_cpu=6000)
+    limit = dump.snapshot.queues[0].limit
+    assert limit is not None
+    assert limit.milli_cpu == 6000
     assert started(read_dump(growing(), admission="ours")) == ["more-0"]
     # Kueue removes the gate as it admits; nobody is advised to do so.
     answer = explain(dump.snapshot, result, job.uid, facts=dump.facts)

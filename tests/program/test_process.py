@@ -91,7 +91,12 @@ def test_the_line_that_makes_a_dump_takes_all_kinds_that_are_read(tmp_path):
     read += [f"podgroups.scheduling.{group}" for group in ("k8s.io", "volcano.sh", "run.ai")]
     read += ["compositepodgroups.scheduling.k8s.io", "priorityclasses.scheduling.k8s.io"]
     read += ["queues.scheduling.volcano.sh", "bindrequests.scheduling.run.ai"]
+    read += ["hypernodes.topology.volcano.sh", "topologies.kai.scheduler"]
+    of_devices = ("slices", "claims", "claimtemplates")
+    read += [f"resource{kind}.resource.k8s.io" for kind in of_devices]
+    read += ["deviceclasses.resource.k8s.io"]
     kinds = ("workloads", "localqueues", "clusterqueues", "cohorts", "workloadpriorityclasses")
+    kinds += ("resourceflavors", "topologies")
     read += [f"{kind}.kueue.x-k8s.io" for kind in kinds]
     others = ["secrets", "configmaps", "podmonitors.monitoring.coreos.com", "cronjobs.batch"]
     kubectl = tmp_path / "kubectl"

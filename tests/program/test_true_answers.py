@@ -548,3 +548,79 @@ def test_parts_of_gpus_whose_memory_no_node_tells_never_start():
     told = {"nvidia.com/gpu.memory": "8000"}
     ended = why(given=[pod, dumps.node("n1", gpu=8, labels=told), dumps.node("n2", gpu=8)])
     assert ended.lines[0].startswith("team/x starts now: 1 task on n1")
+
+
+# What a scheduler does not see
+
+
+def in_pool(pool, given):
+    given["metadata"]["labels"]["kai.scheduler/node-pool"] = pool
+    return given
+
+
+def test_what_the_scheduler_of_a_node_pool_does_not_see_does_not_start():
+    group, queue, pod, node = kai_refuses("", time=dumps.EARLIER)
+    group["status"] = {}
+    ended = why(given=[in_pool("a", group), in_pool("a", queue), pod, in_pool("a", node)])
+    assert ended.lines[0].startswith("team/pg starts now: 1 task on n1")
+    group, queue, pod, node = kai_refuses("", time=dumps.EARLIER)
+    other = why(given=[in_pool("a", group), queue, pod, in_pool("a", node)])
+    assert other.lines[0] == (
+        "team/pg waits, no queue: the scheduler of node pool a does not see queue burst, which is "
+        "of none"
+    )
+    group, queue, pod, node = kai_refuses("", time=dumps.EARLIER)
+    unlabelled = why(given=[group, queue, pod, in_pool("a", node)])
+    assert unlabelled.lines[0].startswith("team/pg waits, never fits: none of these nodes could")
+    said = "  1 of 1 node has a label kai.scheduler/node-pool that it does not accept"
+    assert said in unlabelled.lines
+
+
+def test_a_queue_that_takes_no_jobs_of_a_namespace_admits_none():
+    queue, job = dumps.cluster_queue(), dumps.kueue_job("work")
+    given = [job, dumps.workload("work", job), dumps.local_queue(), queue, dumps.node("n1")]
+    queue["spec"]["namespaceSelector"] = {"matchLabels": {"team": "research"}}
+    labelled = dumps.thing("v1", "Namespace", "team", namespace="", labels={"team": "research"})
+    assert "it would start if Kueue decides as here" in why(given=[*given, labelled]).out
+    unlabelled = dumps.thing("v1", "Namespace", "team", namespace="")
+    for of_queue in (given, [*given, unlabelled]):
+        if of_queue is given:
+            del queue["spec"]["namespaceSelector"]  # which selects no namespace
+        ended = why(given=of_queue)
+        assert ended.lines[0].startswith(
+            "team/work waits, no queue: ClusterQueue research takes no jobs of namespace team"
+        )
+        assert "decides as here" not in ended.out
+        queue["spec"]["namespaceSelector"] = {"matchLabels": {"team": "research"}}
+
+
+def test_flavors_decide_whether_kueue_could_ever_admit_a_job_and_where_it_starts():
+    queue, job = dumps.cluster_queue(), dumps.kueue_job("work")
+    given = [job, dumps.workload("work", job), dumps.local_queue(), queue]
+    given += [dumps.node("n1"), dumps.node("n2", labels={"pool": "spot"})]
+    (group,) = queue["spec"]["resourceGroups"]
+    spot = dumps.thing(
+        "kueue.x-k8s.io/v1beta2",
+        "ResourceFlavor",
+        "default",
+        namespace="",
+        spec={"nodeLabels": {"pool": "spot"}},
+    )
+    assert "it would start if Kueue decides as here: 2 tasks on n2" in why(given=[*given, spot]).out
+    taint = {"key": "spot", "value": "yes", "effect": "NoSchedule"}
+    spot["spec"]["nodeTaints"] = [taint]
+    tainted = why(given=[*given, spot])
+    assert tainted.lines[0] == (
+        "team/work waits, never fits: research can never admit it: flavor default has the taint "
+        "spot that it does not tolerate"
+    )
+    group["flavors"][0]["resources"][0]["nominalQuota"] = "3"
+    assert why(given=given).lines[0] == (
+        "team/work waits, never fits: research can never admit it: flavor default has 3 cpu, and "
+        "it needs 4 cpu"
+    )
+    group["coveredResources"] = ["cpu"]
+    assert why(given=given).lines[0] == (
+        "team/work waits, never fits: research can never admit it: none of its flavors covers "
+        "memory; flavor default has 3 cpu, and it needs 4 cpu"
+    )

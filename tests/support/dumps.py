@@ -443,14 +443,16 @@ def local_queue(name="user-queue", cluster="research", stop="None"):
 
 
 def cluster_queue(name="research", cpu="8", stop="None"):
-    flavor = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpu}]}
+    quotas = {"cpu": cpu, "memory": "64Gi"}
+    resources = [{"name": name, "nominalQuota": most} for name, most in quotas.items()]
+    flavor = {"name": "default", "resources": resources}
     return thing(
         "kueue.x-k8s.io/v1beta2",
         "ClusterQueue",
         name,
         namespace="",
         spec={
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}],
+            "resourceGroups": [{"coveredResources": list(quotas), "flavors": [flavor]}],
             "namespaceSelector": {},
             "queueingStrategy": "BestEffortFIFO",
             "stopPolicy": stop,

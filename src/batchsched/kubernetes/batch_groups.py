@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attrs import define, field
+from attrs import define, evolve, field, frozen
 
 from batchsched.causes import HoldKind
 from batchsched.kubernetes.annotations import GROUP_NAMES
@@ -20,7 +20,8 @@ from batchsched.kubernetes.job_drafts import JobDraft, Template
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.pods import Pod, PriorityClasses
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import Hold, TaskGroup
+from batchsched.model.cluster import Hold, NodeInfo, TaskGroup
+from batchsched.model.constraints import NodeAffinity, NodeSelectorTerm, Operator, Requirement
 from batchsched.model.notice import NoticeCode
 
 KAI_GROUP = "pod-group-name"
@@ -28,6 +29,8 @@ KAI_GROUP = "pod-group-name"
 KAI_QUEUE = "kai.scheduler/queue"
 KAI_DEFAULT_QUEUE = "default-queue"
 KAI_DEFAULT_PRIORITY = 50
+NODE_POOL = "kai.scheduler/node-pool"
+"""The label of nodes, queues, groups and pods that only one scheduler of KAI sees."""
 _NON_PREEMPTIBLE = 100
 """The least priority of groups that are not preemptible if they do not say what they are."""
 _MAY_BE_EVICTED = (
@@ -293,6 +296,60 @@ def _kai_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobDraft
     if missing is not None:
         draft.holds.append(missing)
     return draft
+
+
+@frozen
+class NodePools:
+    """What the schedulers of KAI see: each the nodes, queues and groups of one pool of nodes."""
+
+    labels: frozenset[str]
+    """The pools that nodes are in, without the empty one."""
+    queues: Mapping[str, str]
+    """The pool of each queue; empty: none."""
+
+    @classmethod
+    def read(cls, objects: DumpObjects, nodes: Iterable[NodeInfo]) -> NodePools:
+        """Return the pools of nodes and queues. O(nodes + queues)."""
+        labels = frozenset(node.labels.get(NODE_POOL, "") for node in nodes) - {""}
+        return cls(labels, {queue.name: _pool_of(queue) for queue in objects.of(KAI, "Queue")})
+
+    def let_see(self, drafts: Iterable[JobDraft]) -> None:
+        """Let KAI's jobs start only on nodes of their pools, and hold those of others' queues."""
+        for draft in drafts:
+            if draft.system == "kai":
+                self._let_see(draft)
+
+    def _let_see(self, draft: JobDraft) -> None:
+        pools = [_pool_of(given) for given in draft.objects]
+        pools += [pod.task.labels.get(NODE_POOL, "") for pod, _ in draft.pods]
+        pool = next(filter(None, pools), "")
+        of_queue = self.queues.get(draft.queue, pool)
+        if of_queue != pool:
+            who = f"the scheduler of node pool {pool}" if pool else "the scheduler of no node pool"
+            message = f"{who} does not see queue {draft.queue}, which is "
+            message += f"of node pool {of_queue}" if of_queue else "of none"
+            draft.holds.append(Hold(HoldKind.NO_QUEUE, draft.queue, message))
+        if pool or self.labels:
+            draft.pods = [(_only_in(pool, pod), role) for pod, role in draft.pods]
+
+
+def _pool_of(given: KubernetesObject) -> str:
+    return given.metadata.text_map("labels").get(NODE_POOL, "")
+
+
+def _only_in(pool: str, pod: Pod) -> Pod:
+    """Return a pod that may start only on nodes of a pool; empty: on those of none."""
+    task = pod.task
+    if pool:
+        return evolve(pod, task=evolve(task, node_selector={**task.node_selector, NODE_POOL: pool}))
+    in_none = Requirement(key=NODE_POOL, operator=Operator.DOES_NOT_EXIST)
+    affinity = NodeAffinity() if task.node_affinity is None else task.node_affinity
+    required = [
+        evolve(term, match_expressions=[*term.match_expressions, in_none])
+        for term in affinity.required or [NodeSelectorTerm()]
+        if affinity.required is None or not term.is_empty()
+    ]
+    return evolve(pod, task=evolve(task, node_affinity=evolve(affinity, required=required)))
 
 
 def _least_groups(spec: Reader, groups: Sequence[TaskGroup]) -> int | None:

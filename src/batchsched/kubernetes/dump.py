@@ -19,6 +19,7 @@ from batchsched.kubernetes.batch_groups import (
     KAI_GROUP,
     KAI_QUEUE,
     BatchGroups,
+    NodePools,
     coscheduling_key,
     note_dependents,
     phase_of,
@@ -40,6 +41,7 @@ from batchsched.kubernetes.dump_objects import (
     sorted_objects,
 )
 from batchsched.kubernetes.facts import Dump, JobFacts, Told
+from batchsched.kubernetes.flavors import Flavors
 from batchsched.kubernetes.job_drafts import (
     JobDraft,
     Template,
@@ -121,7 +123,6 @@ _GATES_OF_ADMISSION = (
 )
 _WITH_QUEUES = ("volcano", "kube-batch", "kai")
 """The systems whose groups name queues."""
-_NODE_POOL = "kai.scheduler/node-pool"
 _SYSTEM_CLASSES = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
@@ -250,7 +251,6 @@ class ObjectsReader:
         factory=dict[tuple[str, str, str], JobDraft]
     )
     """The jobs of groups that are not there, by system, namespace and name."""
-    several_pools: bool = False
     kai_names: dict[str, str] = field(factory=dict[str, str])
     """The names in the snapshot of KAI's queues whose names were taken."""
     changes: list[tuple[float, KubernetesObject]] = field(
@@ -278,7 +278,6 @@ class ObjectsReader:
         if self.submits:
             self._submit_now(present_time(reading, now))
         self.nodes = frozenset(node.name for node in nodes)
-        self.several_pools = len({node.labels.get(_NODE_POOL) for node in nodes}) > 1
         queues, queue_objects, renamed = self._queues()
         pod_objects = objects.of("", "Pod")
         general, of_kai, of_workloads = self._priority_classes(pod_objects)
@@ -302,11 +301,12 @@ class ObjectsReader:
         self.drafts += self._jobs_alone(pods, kueue, general)
         self.drafts.sort(key=_naming_order)
         give_names(self.drafts)
+        NodePools.read(objects, nodes).let_see(self.drafts)
         for draft in self.drafts:
             self._hold_if_suspended(draft, kueue)
             self._make_tasks(draft, namespaces, general)
-        topologies = Topologies.read(objects, nodes)
-        jobs = self._jobs(kueue, queues, topologies)
+        topologies, flavors = Topologies.read(objects, nodes), Flavors.read(objects, renamed)
+        jobs = self._jobs(kueue, queues, topologies, flavors)
         if self.theirs:
             queues = self._with_room_for_admitted(queues, jobs, nodes, queue_objects)
         tasks = [task for job in jobs for task in job.tasks] + self.others
@@ -635,12 +635,6 @@ class ObjectsReader:
         if pod.task.uid in self.unread_claims:
             message = "ignored: pods may be placed on nodes without the devices that they claim"
             pod.object.note(NoticeCode.FIELD_IGNORED, "spec.resourceClaims", message)
-        if self.several_pools and _NODE_POOL in task.labels:
-            pod.object.note(
-                NoticeCode.FIELD_IGNORED,
-                f"metadata.labels[{_NODE_POOL!r}]",
-                "ignored: pods may be placed on nodes of all pools",
-            )
         if pod.has_unknown_class(priorities):
             priorities.of(pod.object, task.priority_class_name, task.priority)
         if task.status in WAITING:
@@ -783,7 +777,9 @@ class ObjectsReader:
             draft.templates = list(volcano_templates(draft, self.objects))
         draft.make_tasks(namespaces, priorities)
 
-    def _jobs(self, kueue: Kueue, queues: list[Queue], topologies: Topologies) -> list[JobInfo]:
+    def _jobs(
+        self, kueue: Kueue, queues: list[Queue], topologies: Topologies, flavors: Flavors
+    ) -> list[JobInfo]:
         """Return the jobs, and add queues that must be there, such as the default one. O(tasks)."""
         names = {queue.name for queue in queues}
         jobs: list[JobInfo] = []
@@ -793,6 +789,8 @@ class ObjectsReader:
         queues[:] = [evolve(q, state=QueueStatus.OPEN) if q.name in held else q for q in queues]
         for draft in self.drafts:
             queue = self._queue_of(draft, kueue)
+            if queue is not None and self.only is None:
+                flavors.let_in(draft, queue)
             if queue is None:
                 queue = self.default_queue
                 if queue not in names:

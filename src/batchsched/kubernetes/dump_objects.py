@@ -58,6 +58,7 @@ _KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     (KUEUE, "LocalQueue"): ("localqueues.kueue.x-k8s.io", True),
     (KUEUE, "ClusterQueue"): ("clusterqueues.kueue.x-k8s.io", False),
     (KUEUE, "Cohort"): ("cohorts.kueue.x-k8s.io", False),
+    (KUEUE, "ResourceFlavor"): ("resourceflavors.kueue.x-k8s.io", False),
     (KUEUE, "WorkloadPriorityClass"): ("workloadpriorityclasses.kueue.x-k8s.io", False),
     (KUEUE, "Topology"): ("topologies.kueue.x-k8s.io", False),
     (KAI_TOPOLOGIES, "Topology"): ("topologies.kai.scheduler", False),

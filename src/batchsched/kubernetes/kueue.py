@@ -16,7 +16,7 @@ from batchsched.kubernetes.objects import (
     mappings_in,
     whole_number,
 )
-from batchsched.kubernetes.pods import Pod, PriorityClasses
+from batchsched.kubernetes.pods import Pod, PriorityClasses, label_selector
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold
 from batchsched.model.notice import NoticeCode
@@ -34,6 +34,8 @@ _MOST_NAMED = 3
 _GROWS = "the job grows: of the pods that it is to have, those that exist are told"
 _NOT_YET = "its quota is reserved, but Kueue has not admitted it yet"
 _NOT_TRIED = "Kueue has not tried it yet"
+_NAMESPACE = "kubernetes.io/metadata.name"
+"""The label that the API server gives each namespace, its name."""
 _OTHER_NAMESPACE = "namespace doesn't match ClusterQueue selector"
 """What Kueue says of a Workload whose namespace may not use the queue."""
 
@@ -54,6 +56,8 @@ class Kueue:
     _local: dict[str, KubernetesObject] = field(factory=dict[str, KubernetesObject])
     _cluster: dict[str, KubernetesObject] = field(factory=dict[str, KubernetesObject])
     _renamed: Mapping[str, str] = field(factory=dict[str, str])
+    _namespaces: dict[str, Mapping[str, str]] = field(factory=dict[str, "Mapping[str, str]"])
+    """The labels of namespaces, as far as they were given."""
 
     @classmethod
     def read(
@@ -79,6 +83,10 @@ class Kueue:
         found._renamed = renamed
         found._local = {one.full_name: one for one in objects.of(KUEUE, "LocalQueue")}
         found._cluster = {one.name: one for one in objects.of(KUEUE, "ClusterQueue")}
+        found._namespaces = {
+            one.name: {_NAMESPACE: one.name, **one.metadata.text_map("labels")}
+            for one in objects.of("", "Namespace")
+        }
         drafts: list[JobDraft] = []
         for given in objects.of(KUEUE, "Workload"):
             draft = found._draft(given, priorities, of_workloads, theirs=theirs)
@@ -353,7 +361,8 @@ class Kueue:
             status = given.reader.child("status")
             told, inactive = _message(status.content, "QuotaReserved"), _inactive(cluster)
             told = inactive if inactive.startswith(told) else told  # of the two, what says more
-            if _OTHER_NAMESPACE in told:
+            is_elsewhere = not told and not self._takes(cluster, given.namespace)
+            if is_elsewhere or _OTHER_NAMESPACE in told:
                 message = f"ClusterQueue {name} takes no jobs of namespace {given.namespace}: "
                 message += "its namespaceSelector does not select it"
                 holds.append(Hold(HoldKind.NO_QUEUE, name, message))
@@ -361,6 +370,16 @@ class Kueue:
             kind = HoldKind.NEVER_ADMITTED if _is_impossible(told) else HoldKind.NOT_ADMITTED
             holds.append(Hold(kind, name or queue, told or not_tried, until))
         return holds
+
+    def _takes(self, cluster: KubernetesObject | None, namespace: str) -> bool:
+        """Return whether a queue takes jobs of a namespace; without a selector it takes none."""
+        if cluster is None:
+            return True
+        selector = cluster.reader.child("spec").optional_child("namespaceSelector")
+        if selector is None:
+            return False
+        labels = self._namespaces.get(namespace)
+        return labels is None or label_selector(selector).matches(labels)
 
 
 _IMPOSSIBLE = (
@@ -417,6 +436,11 @@ def _inactive(cluster: KubernetesObject | None) -> str:
 
 def _status(status: object, condition: str) -> object:
     return look_up(_condition(status, condition), "status")
+
+
+def message_of(given: KubernetesObject, condition: str) -> str:
+    """Return the message of a condition of an object; empty: it has none."""
+    return _message(given.reader.get("status"), condition)
 
 
 def _message(status: object, condition: str) -> str:

@@ -589,18 +589,19 @@ def read_node(node: KubernetesObject, /) -> NodeInfo:
         allocatable=allocatable,
         max_tasks=max_tasks,
         labels=node.metadata.text_map("labels"),
-        taints=tuple(_taints(spec)),
+        taints=tuple(taints_of(spec)),
         unschedulable=spec.truth("unschedulable"),
         conditions=FrozenMap(_conditions(status)),
     )
 
 
-def _taints(spec: Reader) -> Iterator[Taint]:
-    for taint in spec.children("taints"):
-        key, value = taint.text("key", required=True), taint.text("value")
+def taints_of(spec: Reader, key: str = "taints") -> Iterator[Taint]:
+    """Yield the taints in a mapping."""
+    for taint in spec.children(key):
+        name, value = taint.text("key", required=True), taint.text("value")
         effect = taint.member("effect", TaintEffect, required=True)
         if effect is not None:
-            yield Taint(key=key, value=value, effect=effect)
+            yield Taint(key=name, value=value, effect=effect)
 
 
 def _conditions(status: Reader) -> Iterator[tuple[str, str]]:

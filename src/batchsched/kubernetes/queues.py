@@ -596,14 +596,14 @@ def _read_member(given: KubernetesObject) -> _Member:
         unit = amount_unit(name)
         if not name or unit is None:
             continue
-        quota = _flavor_amount(resource, "nominalQuota", unit=unit) or 0
+        quota = flavor_amount(resource, "nominalQuota", unit=unit) or 0
         counts[name] = counts.get(name, 0) + 1
         member.quota[name] = member.quota.get(name, 0) + quota
-        borrowing = _flavor_amount(resource, "borrowingLimit", unit=unit)
+        borrowing = flavor_amount(resource, "borrowingLimit", unit=unit)
         if borrowing is not None:
             limited[name] = limited.get(name, 0) + 1
             member.borrowing[name] = member.borrowing.get(name, 0) + borrowing
-        lending = _flavor_amount(resource, "lendingLimit", unit=unit)
+        lending = flavor_amount(resource, "lendingLimit", unit=unit)
         if lending is None:
             member.lends_all.add(name)
             lending = quota
@@ -619,7 +619,8 @@ def _read_member(given: KubernetesObject) -> _Member:
     return member
 
 
-def _flavor_amount(resource: Reader, key: str, *, unit: bool) -> int | None:
+def flavor_amount(resource: Reader, key: str, *, unit: bool) -> int | None:
+    """Return an amount of a flavor's resource, if it is given and can be read."""
     given = resource.get(key)
     if given is None:
         return None
@@ -699,5 +700,5 @@ def _member_weight(member: _Member) -> Fraction:
     if member.object is None:
         return Fraction(1)
     sharing = member.object.reader.child("spec").child("fairSharing")
-    thousandths = _flavor_amount(sharing, "weight", unit=True)
+    thousandths = flavor_amount(sharing, "weight", unit=True)
     return Fraction(1) if thousandths is None else Fraction(thousandths, 1000)
