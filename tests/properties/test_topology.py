@@ -51,6 +51,21 @@ def gpus(count: int) -> Resource:
     return Resource(scalars={GPU: 1000 * count})
 
 
+def option(name: str, **arguments: str | float) -> ActionOption:
+    return ActionOption(name=name, arguments=arguments)
+
+
+RESERVE = option("reserve", starvingJobTimeThreshold=0, reservedNodePercent=100)
+EVICT = [option("preempt"), option("reclaim")]
+ACTIONS = (
+    [option("allocate"), option("backfill"), *EVICT],
+    [option("allocate"), option("backfill"), RESERVE],
+    [option("allocate", starvationThreshold=0), *EVICT],
+    [option("allocate", unready="hold"), option("backfill", strategy="release"), *EVICT],
+    [option("allocate", unready="hold", starvationThreshold=0), option("backfill")],
+)
+
+
 @st.composite
 def nodes(draw: st.DrawFn) -> list[NodeInfo]:
     made: list[NodeInfo] = []
@@ -342,11 +357,10 @@ def test_domains_that_overlap_are_tried_as_listed() -> None:
 
 
 @settings(max_examples=40)
-@given(snapshots(topologies=True, always=["topologies"], max_nodes=5))
+@given(snapshots(topologies=True, always=["topologies"], max_nodes=5), st.sampled_from(ACTIONS))
 def test_drawn_clusters_with_racks_keep_all_invariants_and_are_decided_the_same_plainly(
-    world: Snapshot,
+    world: Snapshot, actions: Sequence[ActionOption]
 ) -> None:
-    actions = [ActionOption(name=name) for name in ("allocate", "backfill", "preempt", "reclaim")]
     config = evolve(CONFIG, actions=actions)
     result = Scheduler(config).schedule(world)
     check_cycle(world, result, config)

@@ -32,10 +32,13 @@ from batchsched import (
     Tier,
     Topology,
     TopologyRequest,
+    next_snapshot,
 )
 from batchsched.live import Cluster
+from batchsched.testing import check_cycle
 
 GPU = "nvidia.com/gpu"
+NOW = 100.0
 RACKS = Topology("net", ["rack"])
 ZONES = Topology("net", ["zone", "rack"])
 
@@ -94,11 +97,20 @@ def job(
     )
 
 
-def config(*actions: str, **topology: str | int) -> SchedulerConfig:
+Action = str | ActionOption
+
+
+def option(name: str, **arguments: str | float) -> ActionOption:
+    return ActionOption(name=name, arguments=arguments)
+
+
+def config(*actions: Action, **topology: str | int) -> SchedulerConfig:
     plugins = [PluginOption(name=name) for name in ("priority", "gang", "predicates", "nodeorder")]
     plugins.append(PluginOption(name="topology", arguments=topology))
     return SchedulerConfig(
-        actions=[ActionOption(name=name) for name in actions or ("allocate",)],
+        actions=[
+            option(each) if isinstance(each, str) else each for each in actions or ("allocate",)
+        ],
         tiers=[Tier(plugins=plugins)],
     )
 
@@ -107,19 +119,25 @@ def cycle(
     nodes: Iterable[NodeInfo],
     jobs: Iterable[JobInfo],
     topology: Topology = RACKS,
-    *actions: str,
+    *actions: Action,
 ) -> CycleResult:
-    snapshot = Snapshot(nodes=nodes, jobs=jobs, queues=[Queue(name="q")], topologies=[topology])
+    snapshot = Snapshot(
+        nodes=nodes, jobs=jobs, queues=[Queue(name="q")], topologies=[topology], now=NOW
+    )
+    return decided(snapshot, *actions)
+
+
+def decided(snapshot: Snapshot, *actions: Action) -> CycleResult:
+    """The decisions, which must be the same plainly and on a living cluster."""
     result = Scheduler(config(*actions)).schedule(snapshot)
     plainly = Scheduler(config(*actions), plain=True).schedule(snapshot)
-    assert (plainly.binds, plainly.evictions, plainly.pipelined) == (
-        result.binds,
-        result.evictions,
-        result.pipelined,
-    )
-    assert plainly.jobs == result.jobs
+    assert evolve(plainly, pending={}) == evolve(result, pending={})
+    assert dict(plainly.pending) == dict(result.pending)
     living = Scheduler(config(*actions)).attach(Cluster(snapshot)).schedule()
     assert living.binds == result.binds
+    assert living.reserved == result.reserved
+    assert living.evictions == result.evictions
+    check_cycle(snapshot, result, config(*actions))
     return result
 
 
@@ -394,3 +412,112 @@ def test_unlike_tasks_follow_their_segment_too() -> None:
     assert placed(result) == {}
     roomy = cycle(in_racks(4, 3), [job("j", [first, large, third], request, 1)])
     assert counts(roomy) == {"n1": 2}
+
+
+# Reservations, promises, evictions
+
+
+RESERVE = option("reserve", starvingJobTimeThreshold=0, reservedNodePercent=100)
+STARVES = option("allocate", starvationThreshold=0)
+
+
+def busy(**on: int) -> list[JobInfo]:
+    """Jobs that run one task each, of so many GPUs on a node."""
+    return [
+        job(f"busy-{name}", tasks(f"{name}-", 1, size, on={0: name}), None)
+        for name, size in on.items()
+    ]
+
+
+def test_nodes_are_reserved_in_the_one_rack_that_could_hold_the_gang() -> None:
+    nodes = [node("n1", 4, rack="r1"), node("n2", 4, rack="r1"), node("n3", 5, rack="r2")]
+    gang = job("j", tasks("t", 6), RACK)
+    for action in (("allocate", RESERVE), (STARVES,)):
+        result = cycle(nodes, [*busy(n1=3, n2=3), gang], RACKS, *action)
+        places = {uid: each for uid, each in result.tasks.items() if uid.startswith("t")}
+        assert {each.node_name for each in places.values()} == {"n1", "n2"}
+        assert {each.status for each in places.values()} <= {
+            TaskStatus.ALLOCATED,
+            TaskStatus.RESERVED,
+        }
+
+
+def test_of_two_racks_that_could_hold_the_gang_the_one_with_most_room_is_reserved() -> None:
+    nodes = in_racks(4, 4, 4)
+    gang = job("j", tasks("t", 4), RACK)
+    result = cycle(nodes, [*busy(n1=3, n2=2, n3=3), gang], RACKS, "allocate", RESERVE)
+    assert {each.node_name for each in result.reserved} == {"n2"}
+
+
+def test_reservations_end_if_a_node_has_left_the_rack() -> None:
+    nodes = [node("n1", 4, rack="r1"), node("n2", 4, rack="r1"), node("n3", 3, rack="r2")]
+    gang = job("j", tasks("t", 6), RACK)
+    first = Snapshot(
+        nodes=nodes,
+        jobs=[*busy(n1=3, n2=3), gang],
+        queues=[Queue(name="q")],
+        topologies=[RACKS],
+        now=NOW,
+    )
+    after = next_snapshot(first, decided(first, STARVES), now=NOW + 1)
+    assert decided(after, STARVES).dropped_reservations == ()
+    apart = evolve(after, nodes=[evolve(nodes[0], labels={"rack": "r3"}), *nodes[1:]])
+    result = decided(apart, STARVES)
+    assert {each.task_uid for each in result.dropped_reservations} == {f"t0{n}" for n in range(6)}
+
+
+def test_what_is_held_of_a_gang_is_held_in_one_rack() -> None:
+    nodes = [node("n1", 4, rack="r1"), node("n2", 4, rack="r1"), node("n3", 5, rack="r2")]
+    gang = job("j", tasks("t", 6), RACK)
+    held = option("allocate", unready="hold")
+    result = cycle(nodes, [*busy(n1=3, n2=3), gang], RACKS, held)
+    assert {
+        u: t.node_name for u, t in result.tasks.items() if t.status is TaskStatus.ALLOCATED
+    } == {
+        "t00": "n1",
+        "t01": "n2",
+    }
+
+
+def test_a_promise_outside_the_rack_of_the_job_ends() -> None:
+    nodes = [node("n1", 4, rack="r1"), node("n2", 4, rack="r2"), node("n3", 4, rack="r2")]
+    runs, near, far = tasks("t", 3, on={0: "n1"})
+    promised = [
+        runs,
+        evolve(near, status=TaskStatus.PIPELINED, node_name="n1"),
+        evolve(far, status=TaskStatus.PIPELINED, node_name="n2"),
+    ]
+    leaving = [
+        evolve(task, status=TaskStatus.RELEASING)
+        for task in tasks("l", 2, 3, on={0: "n1", 1: "n2"})
+    ]
+    result = cycle(
+        nodes, [job("left", leaving, None, 0), job("j", promised, RACK, 1)], RACKS, "allocate"
+    )
+    assert {p.task_uid: p.node_name for p in result.pipelined} == {"t01": "n1", "t02": "n1"}
+    (ended,) = result.dropped_promises
+    assert (ended.task_uid, ended.node_name) == ("t02", "n2")
+    assert ended.reason is not None
+    assert ended.reason.no_domain is not None
+    assert ended.reason.no_domain.text == "its tasks are in 2 racks"
+
+
+def test_the_rest_of_a_job_starts_in_the_rack_where_its_promises_are_free() -> None:
+    nodes = in_racks(3, 9)
+    runs, *promised = tasks("t", 3, on={0: "n1"})
+    waiting = [evolve(t, status=TaskStatus.PIPELINED, node_name="n1") for t in promised]
+    result = cycle(nodes, [job("j", [runs, *waiting], RACK, 3)], RACKS, "allocate")
+    assert counts(result) == {"n1": 2}
+
+
+def test_segments_evict_where_the_fewest_must_leave() -> None:
+    nodes = in_racks(4, 4, 4)
+    low = [
+        job(f"low-{task.uid}", [task], None, 0)
+        for task in tasks("v", 9, on=dict(enumerate(["n1"] * 4 + ["n2"] * 3 + ["n3"] * 2)))
+    ]
+    claimant = job("j", tasks("t", 4), segments((2, "rack")), priority=10)
+    result = cycle(nodes, [*low, claimant], RACKS, "allocate", "preempt")
+    assert sorted(each.node_name for each in result.evictions) == ["n2"]
+    claiming = [result.tasks[task.uid].node_name for task in claimant.tasks]
+    assert sorted(map(str, claiming)) == ["n2", "n2", "n3", "n3"]

@@ -120,7 +120,9 @@ class AllocateAction:
         """Reserve a node for a task if its job is starving; return whether there was one."""
         if task.job is None or not is_starving(session, task.job, threshold):
             return False
-        node = first_node_to_reserve(session, task, beside_its_job=self.discard_unready)
+        node = first_node_to_reserve(
+            session, task, statement.within, beside_its_job=self.discard_unready
+        )
         if node is None:
             return False
         statement.reserve(task, node)

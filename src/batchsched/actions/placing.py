@@ -9,13 +9,18 @@ from collections.abc import Iterable, Sequence
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit
+from batchsched.plugin.candidates import NodeSet
 from batchsched.session.attempts import tasks_needed, try_in_order
-from batchsched.session.candidates import may_go_anywhere, sets_in_turn, try_in
+from batchsched.session.candidates import (
+    may_go_anywhere,
+    refusal_beside_its_job,
+    try_in_turn,
+)
 from batchsched.session.limits import may_take_task
 from batchsched.session.outlook import accepting_nodes
 from batchsched.session.session import Session, Statement
 from batchsched.session.tracing import tell_best
-from batchsched.state.needs import Stage, need_of_job
+from batchsched.state.needs import need_of_job
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 
@@ -174,9 +179,14 @@ def _start(
             and session.fits(task, node, Fit.NOW)
             and may_take_task(session, task)
         )
-        if starts and node is not None:
-            statement.allocate(task, node)
-        return starts
+        if not starts or node is None:
+            return False
+        before = len(statement)
+        statement.allocate(task, node)
+        if refusal_beside_its_job(session, task) is None:
+            return True
+        statement.rollback(before)
+        return False
 
     try_in_order(nodes, starts_there)
     rest = tasks_needed(session, job)
@@ -189,11 +199,8 @@ def _start(
         )
         return
     need = None if session.plugins.job_ready(job) else need_of_job(job, rest)
-    begin = len(statement)
-    for trial in () if need is None else sets_in_turn(session, need, (), (Stage.NOW,)):
-        if try_in(session, statement, trial, lambda on, task, _: place(session, on, task, NOW)):
-            return
-        statement.rollback(begin)
+    if need is not None:
+        try_in_turn(session, statement, need, lambda on, task: place(session, on, task, NOW))
 
 
 def can_hold_reservation(session: Session, task: TaskState, node: NodeState) -> bool:
@@ -231,16 +238,22 @@ def _can_hold_beside_its_job(session: Session, task: TaskState, node: NodeState)
 
 
 def first_node_to_reserve(
-    session: Session, task: TaskState, *, beside_its_job: bool
+    session: Session, task: TaskState, within: NodeSet | None, *, beside_its_job: bool
 ) -> NodeState | None:
     """Return the first node that may be reserved for a starving task, in node order.
 
-    `beside_its_job`: whether the room must not include what its job is Allocated there.
+    Args:
+        session: the session.
+        task: the task.
+        within: the only nodes that count; None: all.
+        beside_its_job: whether the room must not include what its job is Allocated there.
+
     """
     can_hold = _can_hold_beside_its_job if beside_its_job else can_hold_reservation
     for node in session.nodes:
         if (
-            can_hold(session, task, node)
+            (within is None or node.slot in within.slots)
+            and can_hold(session, task, node)
             and not promised_to_others(task, node)
             and session.placement.refusal(task, node) is None
         ):

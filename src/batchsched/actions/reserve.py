@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from functools import partial
 from math import ceil
 
 from attrs import frozen
@@ -22,13 +23,15 @@ from batchsched.actions.placing import (
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.candidates import NodeSet
 from batchsched.session.attempts import tasks_needed
-from batchsched.session.candidates import may_go_anywhere
+from batchsched.session.candidates import first_set, may_go_anywhere, try_in, try_in_turn
 from batchsched.session.limits import need_of, record_limit
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import has_task_to_place, is_starving, tasks_to_place
 from batchsched.state.groups import Counting
 from batchsched.state.memory import DependsOn, Remembered
+from batchsched.state.needs import Stage
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 
@@ -74,8 +77,7 @@ class ReserveAction:
         waiting = session.live_jobs(
             job
             for job in session.jobs_having(TaskStatus.PENDING, TaskStatus.RESERVED)
-            if (job.count(TaskStatus.RESERVED) or has_task_to_place(job))
-            and may_go_anywhere(session, job)
+            if job.count(TaskStatus.RESERVED) or has_task_to_place(job)
         )
         reservable = ReservableNodes(session)
         while waiting:
@@ -108,12 +110,15 @@ class ReserveAction:
         """Move reservations from nodes where tasks do not fit now to nodes where they do.
 
         Only if that does not increase the number of reserved nodes. Other reservations stay: the
-        longer a node has been reserved, the sooner it is free.
+        longer a node has been reserved, the sooner it is free. So do those of jobs that plugins
+        bind to sets of nodes.
 
         Returns:
             The tasks whose reservations were moved, with the nodes where they were.
 
         """
+        if not may_go_anywhere(session, job):
+            return {}
         better = self._better_nodes(session, job, reservable)
         if not better:
             return {}
@@ -194,19 +199,13 @@ class ReserveAction:
         reservable = self._of_turn(session, reservable)
         if not _is_enough(session, job) and _is_limited(session, job):
             return False
+        reserve = partial(_reserve_or_start, session, limit, reservable)
+        if not may_go_anywhere(session, job):
+            return _is_enough(session, job) or _reserve_in_set(session, statement, job, reserve)
         for task in tasks_needed(session, job, Counting.RESERVED):
             if _is_enough(session, job):
                 break
-            node = reservable.most_room_now(task)
-            if node is not None:
-                statement.allocate(task, node)
-                continue
-            is_full = len(session.reserved_nodes) >= limit
-            node = reservable.most_room(task, only_reserved=is_full)
-            if node is not None:
-                statement.reserve(task, node)
-            else:
-                session.record_failure(task)
+            reserve(statement, task)
         return _is_enough(session, job)
 
     def _of_turn(self, session: Session, reservable: ReservableNodes) -> ReservableNodes:
@@ -215,6 +214,52 @@ class ReserveAction:
             return reservable
         # Which nodes can be kept for one job alone differs from job to job.
         return ReservableNodes(session, can_keep_for_one_job)
+
+
+def _reserve_or_start(
+    session: Session, limit: int, reservable: ReservableNodes, statement: Statement, task: TaskState
+) -> bool:
+    """Start a task where it fits now, or reserve a node; return whether there was one."""
+    node = reservable.most_room_now(task, statement.within)
+    if node is not None:
+        statement.allocate(task, node)
+        return True
+    is_full = len(session.reserved_nodes) >= limit
+    node = reservable.most_room(task, statement.within, only_reserved=is_full)
+    if node is None:
+        session.record_failure(task)
+        return False
+    statement.reserve(task, node)
+    return True
+
+
+def _reserve_in_set(
+    session: Session,
+    statement: Statement,
+    job: JobState,
+    reserve: Callable[[Statement, TaskState], bool],
+) -> bool:
+    """Reserve nodes in the first set that plugins offer for a job; return whether it is enough.
+
+    If not, what is reserved for it already is given up for another set.
+    """
+    begin = len(statement)
+    for is_anew in (False, True):
+        if is_anew:
+            before = job.having(TaskStatus.RESERVED)
+            if not before:
+                return False
+            for task in before:
+                statement.unallocate(task)
+        need = need_of(session, job, tasks_to_place(session, job), Counting.RESERVED)
+        trial = None if need is None else first_set(session, need, Stage.EMPTY)
+        if trial is not None:
+            is_done = try_in(session, statement, trial, lambda on, task, _: reserve(on, task))
+            statement.within = None
+            if is_done and _is_enough(session, job):
+                return True
+        statement.rollback(begin)
+    return False
 
 
 def _move(session: Session, reservations: Mapping[TaskState, NodeState]) -> None:
@@ -261,6 +306,13 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
     if any(task.uid in session.reports.unplaced for task in tasks):
         return False
     with session.statement(is_trial=True) as statement:
+        if not may_go_anywhere(session, job):
+            need = need_of(session, job, tasks)
+            return need is not None and bool(
+                try_in_turn(
+                    session, statement, need, lambda on, task: place(session, on, task, NOW)
+                )
+            )
         if job.groups is not None:
             need = need_of(session, job, tasks)
             return need is not None and all(
@@ -357,22 +409,36 @@ class ReservableNodes:
         """Whether a node may hold a reservation; depends on the node and the kind of task only."""
         self._remembered = Remembered(session.log, most=MOST_KINDS)
 
-    def most_room_now(self, task: TaskState) -> NodeState | None:
-        """Return the best node without reservations where the task fits now."""
-        return self._best(task, [_Group.OPEN])
+    def most_room_now(self, task: TaskState, within: NodeSet | None = None) -> NodeState | None:
+        """Return the best node without reservations where the task fits now, of a set if given."""
+        return self._best(task, within, [_Group.OPEN])
 
-    def most_room(self, task: TaskState, *, only_reserved: bool) -> NodeState | None:
+    def most_room(
+        self, task: TaskState, within: NodeSet | None = None, *, only_reserved: bool
+    ) -> NodeState | None:
         """Return the best node; if `only_reserved`, of the nodes that have reservations."""
-        return self._best(task, [_Group.RESERVED] if only_reserved else list(_Group))
+        return self._best(task, within, [_Group.RESERVED] if only_reserved else list(_Group))
 
-    def _best(self, task: TaskState, groups: Iterable[_Group]) -> NodeState | None:
-        """Return the node of some groups that has the most room and may hold the reservation."""
+    def _best(
+        self, task: TaskState, within: NodeSet | None, groups: Iterable[_Group]
+    ) -> NodeState | None:
+        """Return the node of some groups that has the most room and may hold the reservation.
+
+        O(log nodes); O(nodes) within a set.
+        """
         ranked, nodes = self._ranked_for(task), self._session.slots
         found: list[Entry] = []
         for group in groups:
-            found += ranked.entries[group][:1]
+            entries = ranked.entries[group]
+            if within is None:
+                found += entries[:1]
+            else:
+                first = next((entry for entry in entries if entry[1] in within.slots), None)
+                found += [] if first is None else [first]
             for slot, entry in ranked.with_promises[group].items():
-                if not promised_to_others(task, nodes[slot]):
+                if (within is None or slot in within.slots) and not promised_to_others(
+                    task, nodes[slot]
+                ):
                     found.append(entry)
         return nodes[min(found)[1]] if found else None
 

@@ -162,7 +162,7 @@ class Rooms:
             return None
         known = self._of_kind.get((key, stage))
         if known is None:
-            is_kept = not self._plain and stage in _FITS
+            is_kept = not self._plain and stage is not Stage.EVICTING  # that depends on who asks
             changes = ChangedNodes(self._ledger.log.nodes, ()) if is_kept else None
             known = KeptRooms(
                 self._counting(need.tasks[0], stage),
@@ -207,9 +207,12 @@ class Rooms:
         return key
 
     def _counting(self, task: TaskState, stage: Stage) -> Callable[[NodeState], int]:
-        is_feasible = self._feasible_for(task)
         besides, fit = self.besides, _FITS.get(stage)
         is_empty = stage is Stage.EMPTY
+        is_feasible = self._feasible_for(task)
+        if is_empty:  # what is reserved there closes no node for those who reserve more
+            refusal = self._judgement.refusal
+            is_feasible = lambda node: refusal(task, node) is None  # noqa: E731
         asked = [
             (dimension, wanted, held)
             for dimension, (wanted, held) in enumerate(
@@ -233,6 +236,11 @@ class Rooms:
             return least if least > 0 and is_feasible(node) else 0
 
         return room_on
+
+    def has(self, node: NodeState, stage: Stage) -> Vector:
+        """Return the most that a request may ask of a node to fit there in a stage."""
+        fit = _FITS.get(stage)
+        return self.besides(node, stage) if fit is None else node.room(fit)
 
     def free(self, domain: NodeSet) -> Vector:
         """Return the sum of what is idle in a set, where it is not negative."""

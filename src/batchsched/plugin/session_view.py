@@ -54,8 +54,12 @@ class KnowsRooms(Protocol):
         """Return what is idle in a set."""
         ...
 
+    def has(self, node: NodeState, stage: Stage, /) -> Vector:
+        """Return the most that a request may ask of a node in a stage."""
+        ...
 
-def _too_early(_asked: object) -> Never:
+
+def _too_early(*_asked: object) -> Never:
     raise RuntimeError("expected all plugins to be open before they are asked about tasks")
 
 
@@ -80,7 +84,7 @@ class SessionView:
             "plain",
             "slots",
         ),
-        *("protects_any", "queues", "slots", "task_order_key", "tasks"),
+        *("protects_any", "queues", "room_score", "slots", "task_order_key", "tasks"),
     )
 
     def __init__(
@@ -138,6 +142,8 @@ class SessionView:
 
         What gang protects does not count: that is for the other tasks of the job.
         """
+        self.room_score: Callable[[TaskState, NodeState], float] = _too_early
+        """Returns what plugins say of the room for a task on a node (`NodeOrderOnResource`)."""
         self._surplus: Callable[[Sequence[QueueState], int], Sequence[int]] | None = None
         self.knows_past = False
         """Whether a plugin corrects weights by past use."""
@@ -163,6 +169,10 @@ class SessionView:
     def free(self, domain: NodeSet, /) -> Vector:
         """Return the sum of what is idle on the nodes of a set, where that is not negative."""
         return self._known_rooms().free(domain)
+
+    def has(self, node: NodeState, stage: Stage, /) -> Vector:
+        """Return the most that a request may ask of a node to fit there in a stage."""
+        return self._known_rooms().has(node, stage)
 
     def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:
         """Return why the predicates reject a node for a task, or None."""
@@ -230,11 +240,13 @@ class SessionView:
         surplus_weights: Callable[[Sequence[QueueState], int], Sequence[int]] | None,
         past_use_key: Callable[[QueueState, Need | None], float] | None,
         protects_any: Callable[[Sequence[TaskState]], bool],
+        room_score: Callable[[TaskState, NodeState], float],
         /,
     ) -> None:
         """Answer what needs all plugins to be open, from now on. The session calls this."""
         self.task_order_key = task_key
         self.protects_any = protects_any
+        self.room_score = room_score
         self._surplus = surplus_weights
         self.knows_past = surplus_weights is not None
         self.past_use_key = past_use_key or _no_past

@@ -28,9 +28,11 @@ from functools import partial
 
 from attrs import define, field
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.session.candidates import (
     Place,
     count_beside,
+    first_set,
     need_in_sets,
     record_no_set,
     sets_in_turn,
@@ -414,7 +416,46 @@ class Attempts:
                         goal.is_kept = True
                         left.take_out(trial.need.tasks)
                         return goal
-        record_no_set(session, need)
+        if (self.holds_part or reserve is not None) and not session.plugins.job_ready(job):
+            goal = self._serve_in_part(turn, need, place, keeps, reserve) or goal
+        if not goal.is_kept:
+            record_no_set(session, need)
+        return goal
+
+    def _serve_in_part(
+        self,
+        turn: Turn,
+        need: Need,
+        place: Place,
+        keeps: Keeps,
+        reserve: Callable[[Statement, TaskState], bool] | None,
+    ) -> Goal | None:
+        """Place of a need what can be in the set where nodes would be reserved, and reserve nodes.
+
+        Without reservations, what finds no place is left out if what was placed may be held.
+        """
+        session = self.session
+        trial = first_set(session, need, Stage.EMPTY)
+        if trial is None:
+            return None
+        goal = Goal(self, turn.job, TasksInOrder())
+
+        def place_or_reserve(on: Statement, task: TaskState, _stage: Stage | None) -> bool:
+            if place(on, task, None):
+                return True
+            session.record_failure(task)
+            return (reserve is not None and reserve(on, task)) or self.holds_part
+
+        with session.statement(within=trial.nodes) as statement:
+            if try_in(session, statement, trial, place_or_reserve):
+                there = statement.placed()
+                goal.placed = [t for t in there if t.status is not TaskStatus.RESERVED]
+                goal.reserved = [t for t in there if t.status is TaskStatus.RESERVED]
+                goal.is_complete = len(there) == len(need.tasks)
+                if keeps(statement, goal):
+                    statement.commit()
+                    goal.is_kept = True
+                    turn.left.take_out(need.tasks)
         return goal
 
     def goals(self, turn: Turn) -> Iterable[Goal]:

@@ -76,6 +76,54 @@ def may_go_anywhere(session: Session, job: JobState) -> bool:
     return _sets_of(session, need.at(Stage.EVICTING), whole_cluster(session)) is None
 
 
+def refusal_beside_its_job(session: Session, task: TaskState) -> Unfit | None:
+    """Return why a task may not be where it is, beside the others of its job that have places.
+
+    That is so where a plugin offers an `Unfit` in place of sets for the task, or for a group around
+    it. It is asked for the stage `EMPTY`: neither room nor who holds it may matter.
+    """
+    job = task.job
+    if not session.plugins.candidate_nodes or job is None:
+        return None
+    around: list[GroupState | None] = [None]
+    if job.groups is not None and job.info.groups:
+        around += [g for g in job.groups.leaf_of(task).path() if g is not job.groups.root]
+    need = need_of_task(task)
+    for group in around:
+        asked = evolve(need, group=group, stage=Stage.EMPTY)
+        refusal = _sets_of(session, asked, whole_cluster(session))
+        if isinstance(refusal, Unfit):
+            return refusal
+    return None
+
+
+def first_set(session: Session, need: Need, stage: Stage) -> Trial | None:
+    """Return the first set in which a need is to be tried in a stage; None: there is none."""
+    return next(_sets_for(session, need.at(stage)), None)
+
+
+def try_in_turn(
+    session: Session,
+    statement: Statement,
+    need: Need,
+    place: Callable[[Statement, TaskState], bool],
+    stages: Iterable[Stage] = (Stage.NOW,),
+    left: Collection[TaskState] = (),
+) -> Trial | None:
+    """Place all tasks of a need in the first set where that is possible; return that, or None.
+
+    If there is none, the statement is as it was. See `sets_in_turn`.
+    """
+    begin = len(statement)
+    for trial in sets_in_turn(session, need, left, stages):
+        is_done = try_in(session, statement, trial, lambda on, task, _: place(on, task))
+        statement.within = None
+        if is_done:
+            return trial
+        statement.rollback(begin)
+    return None
+
+
 def sets_in_turn(
     session: Session, need: Need, left: Collection[TaskState], stages: Iterable[Stage]
 ) -> Iterator[Trial]:
@@ -122,7 +170,7 @@ def count_beside(session: Session, claimant: TaskState, scope: EvictionScope) ->
 
     def has(node: NodeState, stage: Stage) -> Vector:
         if stage is Stage.EMPTY:
-            return session.state.node_room.for_jobs(node)
+            return session.state.node_room.to_reserve(node)
         others = scope.candidates(claimant, session.running_on(node), judges)
         return plus(node.room(Fit.LATER), total_of([other.resreq for other in others], zero))
 

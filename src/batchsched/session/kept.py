@@ -129,7 +129,7 @@ class PolicyState:
                 [each for _, each in plugins.domains()],
                 kind_of=engine.kind,
                 feasible_for=engine.feasible_for,
-                besides=lambda node, _stage: self.node_room.for_jobs(node),
+                besides=lambda node, _stage: self.node_room.to_reserve(node),
                 plain=Shortcut.ROOM in self.plain,
             ),
             evaluator.refusal,
@@ -265,6 +265,11 @@ class NodeRoom:
                 if on is not None and task.status.holds and task.status is not TaskStatus.RELEASING:
                     known[on.name] = minus(known.get(on.name, on.allocatable), task.resreq)
         return known.get(node.name, node.allocatable)
+
+    def to_reserve(self, node: NodeState) -> Vector:
+        """Return what could still be reserved on a node, whoever holds it now."""
+        has = self.for_jobs(node)
+        return minus(has, node.reserved) if node.reserved_tasks else has
 
     def large_enough(self, request: Vector) -> frozenset[int]:
         """Return the slots of the nodes where `request` fits if they are empty.

@@ -252,6 +252,7 @@ class PluginSet:
             asking("surplus_weights") if has("surplus_weights") else None,
             asking("past_use_key") if has("past_use_key") else None,
             self.protects_any,
+            self.node_order_on_resource,
         )
         # Evictions
         self._kept_queues = UnreclaimableQueues(view.queues.values())

@@ -15,9 +15,15 @@ from batchsched.model.reasons import (
 from batchsched.model.rules import out_of_service
 from batchsched.placement import Fit
 from batchsched.session.attempts import try_in_order
+from batchsched.session.candidates import (
+    may_go_anywhere,
+    refusal_beside_its_job,
+    try_in_turn,
+)
 from batchsched.session.limits import limit_on
 from batchsched.session.outlook import refusal_ahead
 from batchsched.session.session import Session, Statement
+from batchsched.state.needs import need_of_task
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import fits
 
@@ -28,7 +34,10 @@ _uid = attrgetter("uid")
 
 
 def drop_stale_reservations(session: Session) -> None:
-    """Drop reservations on nodes that cannot hold them, and of jobs that need none."""
+    """Drop reservations on nodes that cannot hold them, and of jobs that need none.
+
+    All of a job are dropped if plugins do not let one of them be beside the others.
+    """
     ledger = session.ledger
     for _, node in sorted(ledger.reserved_nodes.items()):
         tasks = sorted(node.reserved_tasks.values(), key=_uid)
@@ -39,7 +48,11 @@ def drop_stale_reservations(session: Session) -> None:
                 _end(session, task)
     reserving = ledger.jobs_having[TaskStatus.RESERVED.index]
     for _, job in sorted(reserving.items()):
-        if not job.in_session or session.plugins.job_ready(job):
+        if (
+            not job.in_session
+            or session.plugins.job_ready(job)
+            or any(map(partial(refusal_beside_its_job, session), job.having(TaskStatus.RESERVED)))
+        ):
             drop_reservations(session, job)
 
 
@@ -62,8 +75,9 @@ def _is_out_of_service(session: Session, task: TaskState, node: NodeState) -> bo
 def keep_promises(session: Session) -> None:
     """Restore the promises of the last cycle, job by job in live job order.
 
-    A promise is restored if its node exists and is in service, and the task still fits the future
-    idle amount. If these are not enough for a job, all of its promises end.
+    A promise is restored if its node exists and is in service, the task still fits the future
+    idle amount, and plugins let it be beside the others of its job. If these are not enough for a
+    job, all of its promises end.
     """
     promised: dict[JobState, dict[TaskState, NodeState]] = {}
     for task, node_name in session.ledger.initial_promises:
@@ -79,10 +93,16 @@ def keep_promises(session: Session) -> None:
                 if job.groups is not None and not job.groups.may_take(task):
                     continue
                 kept = choices_of(task.info)
-                if not _is_out_of_service(session, task, node) and session.fits(
+                if _is_out_of_service(session, task, node) or not session.fits(
                     task, node, Fit.LATER, kept=kept
                 ):
-                    statement.pipeline(task, node, kept=kept)
+                    continue
+                before = len(statement)
+                statement.pipeline(task, node, kept=kept)
+                refusal = refusal_beside_its_job(session, task)
+                if refusal is not None:
+                    session.reports.broken_promises[task.uid] = refusal
+                    statement.rollback(before)
             if session.plugins.job_pipelined(job):
                 statement.commit()
 
@@ -140,16 +160,36 @@ def _starts_as_promised(session: Session, statement: Statement, task: TaskState)
 
 def _starts_anywhere(session: Session, statement: Statement, task: TaskState) -> bool:
     """Start a task on its promised node, or else where it fits now; return whether it does."""
+    job = task.job
+    assert job is not None
     if _starts_as_promised(session, statement, task):
         return True
     before = len(statement)
     statement.unallocate(task)
+    if not may_go_anywhere(session, job):
+        return _starts_in_sets(session, statement, task, before)
     node = session.best_node(task, Fit.NOW) if limit_on(session, task) is None else None
     if node is None:
         statement.rollback(before)
         return False
     statement.allocate(task, node)
     return True
+
+
+def _starts_in_sets(session: Session, statement: Statement, task: TaskState, before: int) -> bool:
+    def place(on: Statement, one: TaskState) -> bool:
+        within = None if on.within is None else on.within.slots
+        node = session.placement.best(one, Fit.NOW, within)
+        if node is not None:
+            on.allocate(one, node)
+        return node is not None
+
+    if limit_on(session, task) is None and try_in_turn(
+        session, statement, need_of_task(task), place
+    ):
+        return True
+    statement.rollback(before)
+    return False
 
 
 def end_promises(session: Session) -> None:

@@ -311,7 +311,8 @@ class Stage(Enum):
 _IS_HOME = frozenset(
     status
     for status in TaskStatus
-    if status.occupies or status in (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
+    if status.occupies
+    or status in (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL, TaskStatus.RESERVED)
 )
 
 
@@ -347,8 +348,11 @@ class Need:
 
     @property
     def home(self) -> Sequence[TaskState]:
-        """The tasks of the job or group that occupy nodes or are promised to one. O(tasks)."""
-        if not (self.job.counted[Counting.HOPED] and self._may_be_home()):
+        """The tasks of the job or group that are on nodes, promised to one, or have one reserved.
+
+        O(tasks).
+        """
+        if not (self.job.counted[Counting.RESERVED] and self._may_be_home()):
             return ()
         return [t for t in self._members() if t.node is not None and t.status in _IS_HOME]
 
@@ -396,7 +400,8 @@ def need_of_job(
     if job.groups is not None:
         needed = needed_tasks(job.groups, tasks, counting)
         return _need(job, needed) if needed else None
-    lacks = max(1, job.lacks(Counting.PROMISED))
+    is_reserving = counting is Counting.RESERVED
+    lacks = max(1, job.lacks(counting if is_reserving else Counting.PROMISED))
     request = job.info.topology
     if request is not None and request.segments:
         return _need(job, _whole_segments(job, tasks, request.segments[0].size, lacks))

@@ -9,6 +9,7 @@ from attrs import frozen
 
 from batchsched.causes import UnfitReason
 from batchsched.model.cluster import JobInfo, TaskGroup, TaskStatus
+from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import NoDomain, Unfit
 from batchsched.model.topology import Topology, TopologyRequest
 from batchsched.plugin.arguments import Arguments
@@ -238,13 +239,14 @@ class _Domains:
         bound = self._bound_by_home(need, wanted)
         if isinstance(bound, Unfit):
             return bound
+        fixed = self._homes_of_segments(need, wanted)
+        if isinstance(fixed, Unfit):
+            return fixed
         if need.stage is None:
             return self._why_none(need, wanted, bound)
-        if need.stage is Stage.EVICTING:
-            if wanted.required < 0:  # segments must be kept together, and none is evicted for
-                return () if wanted.segments else None
-            return self._to_evict_in(need, wanted, bound)
-        return self._in_stage(need, need.stage, wanted, bound)
+        if need.stage in _OF_REQUIRED and wanted.required < 0 and not wanted.segments:
+            return [self._again(wanted.root)] if self._asks_in_groups(need) else None
+        return self._in_stage(need, need.stage, wanted, bound, fixed)
 
     def _bound_by_home(self, need: Need, wanted: _Wanted) -> Sequence[Area] | Unfit | None:
         """Return the domains that have all of home, if any binds the need; None: none does."""
@@ -253,36 +255,50 @@ class _Domains:
             return None
         domains = wanted.root.at(wanted.required)
         bound = [each for each in domains if all(node.slot in each.slots for node in home)]
-        if bound:
-            return bound
-        return self._scattered(need, wanted, domains, home)
+        return bound or self._scattered(need, wanted, wanted.required, home)
 
     def _in_stage(
-        self, need: Need, stage: Stage, wanted: _Wanted, bound: Sequence[Area] | None
+        self,
+        need: Need,
+        stage: Stage,
+        wanted: _Wanted,
+        bound: Sequence[Area] | None,
+        fixed: Mapping[Area, Sequence[TaskState]],
     ) -> Iterator[NodeSet]:
         rooms = self._view.rooms(need, stage)
         as_segments = self._groups_as_segments(need, wanted)
-        root = wanted.root.level
+        root, widest = wanted.root.level, max(wanted.required, wanted.root.level)
+        if stage in _OF_REQUIRED:
+            domains = _within(wanted.root.at(widest), bound)
+            if rooms is None:
+                yield from self._of_unlike(need, stage, wanted, domains, fixed)
+            else:
+                places = Places(rooms.of, wanted.segments, len(wanted.levels))
+                yield from self._of_like(need, stage, wanted, domains, places, fixed)
+            return
         if wanted.balanced and rooms is not None and not (need.home or as_segments):
             yield from self._balanced(need, wanted, rooms)
-        for level in range(max(wanted.preferred, root), max(wanted.required, root) - 1, -1):
+        for level in range(max(wanted.preferred, root), widest - 1, -1):
             domains = _within(wanted.root.at(level), bound)
             if rooms is None:
-                yield from self._of_unlike(need, stage, wanted, domains)
-            else:
-                segments = as_segments or wanted.segments
-                is_plain = bool(segments) or bound is not None or bool(need.home)
-                ranked = None if is_plain else self._ranked(rooms, wanted, level)
-                room = rooms.of if ranked is not None else self._room_of(rooms, wanted)
-                places = Places(room, segments, len(wanted.levels))
-                yield from self._of_like(
-                    need,
-                    wanted,
-                    domains,
-                    places,
-                    as_segments=bool(as_segments),
-                    ranked=ranked,
-                )
+                yield from self._of_unlike(need, stage, wanted, domains, fixed)
+                continue
+            segments = as_segments or wanted.segments
+            is_plain = bool(segments) or bound is not None or bool(need.home)
+            ranked = None if is_plain else self._ranked(rooms, wanted, level)
+            room = rooms.of if ranked is not None else self._room_of(rooms, wanted)
+            places = Places(room, segments, len(wanted.levels))
+            asks_groups = not as_segments and self._asks_in_groups(need)
+            yield from self._of_like(
+                need,
+                stage,
+                wanted,
+                domains,
+                places,
+                fixed,
+                ranked=ranked,
+                is_whole=asks_groups,
+            )
 
     def _room_of(self, rooms: DomainRooms, wanted: _Wanted) -> Callable[[Area], int]:
         """Return what counts the tasks that areas hold, by what is kept of them if anything is."""
@@ -322,36 +338,55 @@ class _Domains:
     def _of_like(
         self,
         need: Need,
+        stage: Stage,
         wanted: _Wanted,
         domains: Iterable[Area],
         places: Places,
+        fixed: Mapping[Area, Sequence[TaskState]],
         *,
-        as_segments: bool,
-        ranked: Ranked | None,
+        ranked: Ranked | None = None,
+        is_whole: bool = False,
     ) -> Iterator[NodeSet]:
-        """Yield domains that hold all tasks, each with how they are split over it."""
+        """Yield domains that hold all tasks, each with how they are split over it.
+
+        `is_whole`: whether they are not split, as groups in them ask for themselves. `fixed`: what
+        must be with others of its segments.
+        """
         tasks = self._numbered(need)
-        fixed = self._homes_of_segments(need, wanted)
-        if fixed is None:
-            return
         for area, there in fixed.items():
             if places.room(area) < len(there):
                 return
             places.take(area, len(there))
-        free = [task for task in tasks if not any(task in there for there in fixed.values())]
-        together = len(tasks) + len(need.more)
+        begun = {task.uid for there in fixed.values() for task in there}
+        free = [task for task in tasks if task.uid not in begun]
         if ranked is not None:
+            together = len(tasks) + len(need.more)
             holding = ranked.first(len(free), together, lambda a: self._tie(need, a, places))
         else:
-            holding = iter(self._by_definition(need, domains, places, len(free), together, fixed))
-        asks_groups = not as_segments and self._asks_in_groups(need)
+            key = self._order(need, stage, places)
+            holding = iter(
+                sorted(
+                    (
+                        area
+                        for area in domains
+                        if places.holds(area, len(free))
+                        and all(each.slots <= area.slots for each in fixed)
+                    ),
+                    key=key,
+                )
+            )
+        is_whole = is_whole or (stage in _OF_REQUIRED and not wanted.segments)
         for number, area in enumerate(islice(holding, self._tries)):
-            if asks_groups:
+            if is_whole:
                 yield area
                 continue
-            if number and ranked is None:
+            if number:
                 places.refresh()
-            split = places.split(area, free) if free else []
+            split: list[tuple[Area, Sequence[TaskState]]] | None = []
+            if free and stage is Stage.EVICTING:
+                split = places.split_by_shortage(area, free, self._rooms_later(need).of)
+            elif free:
+                split = places.split(area, free)
             if split is None:
                 continue
             parts = [*fixed.items(), *split]
@@ -360,31 +395,65 @@ class _Domains:
             else:
                 yield area.with_parts([Part(tuple(some), each) for each, some in parts])
 
-    def _by_definition(
-        self,
-        need: Need,
-        domains: Iterable[Area],
-        places: Places,
-        count: int,
-        together: int,
-        fixed: Iterable[Area],
-    ) -> list[Area]:
-        """Return the domains that hold so many tasks: where most are already, then the tightest.
+    def _order(self, need: Need, stage: Stage, places: Places) -> Callable[[Area], SortKey]:
+        """Return what ranks the domains of a level that hold a need.
 
-        Those come first that hold `together`, or most of these. `fixed` must lie in them.
+        Those come first where most of it is already, then those that hold it with all that may
+        follow, or most of that, then the tightest. Where others must leave, those where least of
+        it lacks room; where nodes are reserved, those with most room, but first that of its plan.
         """
-        home = need.home
+        if stage is Stage.EMPTY:
+            return self._most_room(need)
+        if stage is Stage.EVICTING:
+            count, later = len(need.tasks), self._rooms_later(need)
+            return lambda area: (count - later.of(area), places.room(area), area.place)
+        home, together = need.home, len(need.tasks) + len(need.more)
 
         def key(area: Area) -> SortKey:
             at_home = sum(task.node is not None and task.node.slot in area.slots for task in home)
             return -at_home, -min(places.room(area), together), self._tight(need, area, places)
 
-        holding = [
-            area
-            for area in domains
-            if places.holds(area, count) and all(each.slots <= area.slots for each in fixed)
+        return key
+
+    def _rooms_later(self, need: Need) -> DomainRooms:
+        rooms = self._view.rooms(need, Stage.LATER)
+        assert rooms is not None  # in one stage tasks are alike as in another
+        return rooms
+
+    def _most_room(self, need: Need) -> Callable[[Area], SortKey]:
+        """Return what ranks domains by the scores of the best places for the tasks of a need.
+
+        A node counts once for each task that fits there once all jobs have left.
+        O(nodes log nodes) for each kind of task.
+        """
+        view, plan = self._view, need.job.info.plan
+        planned = set() if plan is None else set(plan.nodes.values())
+        kinds = [
+            (tasks, view.rooms(need_of_tasks(need.job, tasks), Stage.EMPTY))
+            for tasks in self._kinds(need)
         ]
-        return sorted(holding, key=key)
+
+        def places_on(task: TaskState, rooms: DomainRooms | None, node: NodeState) -> int:
+            if rooms is not None:
+                return rooms.on(node)
+            has = view.has(node, Stage.EMPTY)
+            return min((h // r for r, h in zip(task.init_resreq, has, strict=True) if r), default=1)
+
+        def key(area: Area) -> SortKey:
+            score = 0.0
+            for tasks, rooms in kinds:
+                left, task = len(tasks), tasks[0]
+                scored = ((-view.room_score(task, n), n.index, n) for n in area.nodes)
+                for worse, _, node in sorted(scored):
+                    taken = min(left, places_on(task, rooms, node))
+                    left -= taken
+                    score -= taken * worse
+                    if not left:
+                        break
+            there = sum(node.name in planned for node in area.nodes) if planned else 0
+            return -there, -score, area.place
+
+        return key
 
     def _ranked(self, rooms: DomainRooms, wanted: _Wanted, level: int) -> Ranked | None:
         """Return the domains of a level in the order of their room, if that is kept."""
@@ -451,8 +520,8 @@ class _Domains:
 
     def _homes_of_segments(
         self, need: Need, wanted: _Wanted
-    ) -> Mapping[Area, Sequence[TaskState]] | None:
-        """Return the tasks whose segments have begun, by where these are; None: in no one place."""
+    ) -> Mapping[Area, Sequence[TaskState]] | Unfit:
+        """Return the tasks whose segments have begun, by where these are, if that is one place."""
         if not (need.home and wanted.segments):
             return {}
         numbers = self._numbers(need)
@@ -469,7 +538,7 @@ class _Domains:
                     domains = wanted.root.at(level)
                     there = [d for d in domains if all(node.slot in d.slots for node in others)]
                     if not there:
-                        return None
+                        return self._scattered(need, wanted, level, others)
                     fixed.setdefault(there[0], []).append(task)
                     break
         return fixed
@@ -508,22 +577,38 @@ class _Domains:
     # Tasks that are not alike
 
     def _of_unlike(
-        self, need: Need, stage: Stage, wanted: _Wanted, domains: Iterable[Area]
+        self,
+        need: Need,
+        stage: Stage,
+        wanted: _Wanted,
+        domains: Iterable[Area],
+        fixed: Mapping[Area, Sequence[TaskState]],
     ) -> Iterator[NodeSet]:
         """Yield domains that have enough in sum, the fullest first."""
         request = total_of([task.init_resreq for task in need.tasks], self._view.dimensions.zero)
+        asked = [(d, amount) for d, amount in enumerate(request) if amount]
+        most_room = self._most_room(need) if stage is Stage.EMPTY else None
         ranked: list[tuple[SortKey, Area]] = []
         for area in domains:
             free = self._free(area, stage)
-            if all(asked <= has for asked, has in zip(request, free, strict=True) if asked):
+            if any(amount > free[d] for d, amount in asked):
+                continue
+            if most_room is not None:
+                key = most_room(area)
+            elif stage is Stage.EVICTING:
+                later = self._free(area, Stage.LATER)
+                lacking = max(((amount - later[d]) / amount for d, amount in asked), default=0)
+                key = lacking, area.place
+            else:
                 at_home = sum(t.node is not None and t.node.slot in area.slots for t in need.home)
-                fill = max((asked / free[d] for d, asked in enumerate(request) if asked), default=0)
-                ranked.append(((-at_home, -fill, -self._used(need, area), area.place), area))
+                fill = max((amount / free[d] for d, amount in asked), default=0)
+                key = -at_home, -fill, -self._used(need, area), area.place
+            ranked.append((key, area))
         ranked.sort(key=lambda each: each[0])
         candidates = (area for _, area in ranked if self._each_fits(need, stage, area))
         for area in islice(candidates, self._tries):
             if wanted.segments:
-                parts = list(self._assigned(need, stage, wanted, area))
+                parts = list(self._assigned(need, stage, wanted, area, fixed))
                 if parts:
                     yield area.with_parts(parts)
                 continue
@@ -537,18 +622,10 @@ class _Domains:
     def _free(self, area: Area, stage: Stage) -> Vector:
         if stage is Stage.NOW:
             return self._view.free(area)
-        fits = [
-            tuple(
-                map(
-                    min,
-                    node.eventual,
-                    node.future_idle if stage is Stage.LATER else node.accessible,
-                )
-            )
-            for node in area.nodes
-        ]
+        amounts = [self._view.has(node, stage) for node in area.nodes]
         return total_of(
-            [tuple([max(0, a) for a in each]) for each in fits], self._view.dimensions.zero
+            [tuple([max(0, amount) for amount in each]) for each in amounts],
+            self._view.dimensions.zero,
         )
 
     def _kinds(self, need: Need) -> Sequence[tuple[TaskState, ...]]:
@@ -573,7 +650,14 @@ class _Domains:
                 return False
         return True
 
-    def _assigned(self, need: Need, stage: Stage, wanted: _Wanted, area: Area) -> Iterator[Part]:
+    def _assigned(
+        self,
+        need: Need,
+        stage: Stage,
+        wanted: _Wanted,
+        area: Area,
+        fixed: Mapping[Area, Sequence[TaskState]],
+    ) -> Iterator[Part]:
         """Yield a domain for each segment of unlike tasks, the fullest that has enough in sum."""
         left: dict[Area, Vector] = {}
 
@@ -605,8 +689,7 @@ class _Domains:
                 yield from assign(some, chosen, depth + 1)
 
         zero = self._view.dimensions.zero
-        fixed = self._homes_of_segments(need, wanted)
-        if fixed is None or not all(each.slots <= area.slots for each in fixed):
+        if not all(each.slots <= area.slots for each in fixed):
             return
         begun = {task.uid for tasks in fixed.values() for task in tasks}
         free = [task for task in self._numbered(need) if task.uid not in begun]
@@ -617,55 +700,15 @@ class _Domains:
             parts.append(part)
         yield from parts
 
-    # Evictions
-
-    def _to_evict_in(
-        self, need: Need, wanted: _Wanted, bound: Sequence[Area] | None
-    ) -> Iterator[NodeSet]:
-        """Yield domains where all tasks would fit after evictions, the smallest shortage first."""
-        domains = _within(wanted.root.at(wanted.required), bound)
-        evicting = self._view.rooms(need, Stage.EVICTING)
-        later = self._view.rooms(need, Stage.LATER)
-        if evicting is None or later is None:
-            request = need.request
-
-            def shortage(area: Area) -> SortKey:
-                free = self._view.free(area)
-                lacking = [(r - free[d]) / r for d, r in enumerate(request) if r]
-                return max(lacking, default=0), area.place
-
-            yield from sorted(domains, key=shortage)[: self._tries]
-            return
-        places = Places(evicting.of, wanted.segments, len(wanted.levels))
-        tasks = self._numbered(need)
-        holding = [area for area in domains if places.holds(area, len(tasks))]
-        holding.sort(key=lambda a: (len(tasks) - later.of(a), places.room(a), a.place))
-        for area in holding[: self._tries]:
-            split = places.split(area, tasks) if wanted.segments else None
-            if split is None:
-                yield area
-            else:
-                yield area.with_parts([Part(tuple(some), each) for each, some in split])
-
     # Reasons
 
     def _scattered(
-        self, need: Need, wanted: _Wanted, domains: Sequence[Area], home: Sequence[NodeState]
+        self, need: Need, wanted: _Wanted, level: int, nodes: Iterable[NodeState]
     ) -> Unfit:
-        slots = {node.slot for node in home}
-        having = [area for area in domains if not slots.isdisjoint(area.slots)]
-        return Unfit(
-            UnfitReason.NO_DOMAIN,
-            "topology",
-            no_domain=NoDomain(
-                topology=wanted.topology,
-                level=wanted.levels[wanted.required],
-                domains=0,
-                best=0,
-                needed=len(need.tasks),
-                home=len(having),
-            ),
-        )
+        """Return that nodes which must be in one domain of a level are in several, or in none."""
+        slots = {node.slot for node in nodes}
+        having = [area for area in wanted.root.at(level) if not slots.isdisjoint(area.slots)]
+        return _no_domain(need, wanted, level, home=len(having))
 
     def _why_none(self, need: Need, wanted: _Wanted, bound: Sequence[Area] | None) -> Unfit | None:
         if wanted.required < 0:
@@ -680,18 +723,8 @@ class _Domains:
             best = max(best, held)
             cause = self._cause(need, area)
             causes[cause] = causes.get(cause, 0) + 1
-        return Unfit(
-            UnfitReason.NO_DOMAIN,
-            "topology",
-            no_domain=NoDomain(
-                topology=wanted.topology,
-                level=wanted.levels[wanted.required],
-                domains=len(domains),
-                best=best,
-                needed=count,
-                causes=causes,
-            ),
-        )
+        count = len(domains)
+        return _no_domain(need, wanted, wanted.required, domains=count, best=best, causes=causes)
 
     def _most_of_unlike(self, need: Need, area: Area) -> int:
         free, held = self._view.free(area), 0
@@ -711,6 +744,32 @@ class _Domains:
         names = self._view.dimensions.names
         short = [(free[d] / r, names[d]) for d, r in enumerate(request) if r and free[d] < r]
         return f"too little {min(short)[1].rpartition('/')[2]}" if short else "fragmented"
+
+
+_OF_REQUIRED = (Stage.EVICTING, Stage.EMPTY)
+"""The stages in which domains of the required level alone count."""
+
+
+def _no_domain(
+    need: Need,
+    wanted: _Wanted,
+    level: int,
+    *,
+    domains: int = 0,
+    best: int = 0,
+    causes: Mapping[str, int] = EMPTY,
+    home: int | None = None,
+) -> Unfit:
+    no_domain = NoDomain(
+        topology=wanted.topology,
+        level=wanted.levels[level],
+        domains=domains,
+        best=best,
+        needed=len(need.tasks),
+        causes=causes,
+        home=home,
+    )
+    return Unfit(UnfitReason.NO_DOMAIN, "topology", no_domain=no_domain)
 
 
 def _requests_of(job: JobInfo) -> Iterator[TopologyRequest]:

@@ -120,6 +120,32 @@ class Places:
             return None
         return self.give_out(counts, last, tasks)
 
+    def split_by_shortage(
+        self, area: Area, tasks: Sequence[T], later: Callable[[Area], int]
+    ) -> list[tuple[Area, Sequence[T]]] | None:
+        """Split tasks by whole segments, each where the fewest others must leave for it.
+
+        `later`: how many tasks an area holds although nobody leaves. O(segments x domains).
+        """
+        whole, short = divmod(len(tasks), self.size)
+        counts: dict[Area, int] = {}
+        last: Area | None = None
+        for size in [self.size] * whole + [short] * (short > 0):
+            fitting: list[tuple[int, int, int, Area]] = []
+            for each in area.at(self.level):
+                left, taken = self.room(each) - counts.get(each, 0), counts.get(each, 0)
+                if left >= size:
+                    lacking = max(0, size - max(0, later(each) - taken))
+                    fitting.append((lacking, left, each.place, each))
+            if not fitting:
+                return None
+            chosen = min(fitting)[3]
+            if size < self.size:
+                last = chosen
+            else:
+                counts[chosen] = counts.get(chosen, 0) + size
+        return self.give_out(counts, last, tasks)
+
     def give_out(
         self, counts: Mapping[Area, int], last: Area | None, tasks: Sequence[T]
     ) -> list[tuple[Area, Sequence[T]]] | None:

@@ -9,7 +9,12 @@ from batchsched.model.topology import TopologyRequest
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
 from batchsched.testing.invariants.invariant import invariant
 
-_HAS_A_PLACE = (*OCCUPYING, TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
+_HAS_A_PLACE = (
+    *OCCUPYING,
+    TaskStatus.PIPELINED,
+    TaskStatus.CONDITIONAL,
+    TaskStatus.RESERVED,
+)
 
 
 @invariant
