@@ -34,15 +34,15 @@ from batchsched.model.reasons import DevicesRefused
 from batchsched.model.selectors import read_selector
 from batchsched.model.validation.devices import (
     MOST_DEVICES,
-    claim_problems,
-    counter_set_problems,
-    device_problems,
+    check_claims,
+    check_closed_pools,
+    check_counter_sets,
+    check_devices,
+    check_picks,
     least_devices,
     offer_problems,
-    pick_problems,
-    pool_problems,
 )
-from batchsched.model.validation.values import each_problems, is_integer, shown
+from batchsched.model.validation.values import is_integer, shown
 
 __all__ = [
     "CapacityPolicy",
@@ -634,26 +634,23 @@ def allocate(
     (('', '', 'gpu-1'), {'milli': 500})
 
     """
-    parts = {
-        "claims": (kept_tuple(claims, "claims"), claim_problems, "DeviceClaim"),
-        "devices": (kept_tuple(devices, "devices"), device_problems, "Device"),
-        "counter_sets": (kept_tuple(counter_sets), counter_set_problems, "CounterSet"),
-        "held": (kept_tuple(held, "held"), pick_problems, "DevicePick"),
-        "closed_pools": (kept_tuple(closed_pools), pool_problems, "pairs of driver and pool"),
-        "everywhere": (kept_tuple(everywhere, "everywhere"), device_problems, "Device"),
-    }
-    faults: list[Fault] = []
-    for name, (items, problems, kind) in parts.items():
-        faults += (Fault(*problem) for problem in each_problems(name, items, kind, problems))
+    asked, of_node = kept_tuple(claims, "claims"), kept_tuple(devices, "devices")
+    counters, picks = kept_tuple(counter_sets), kept_tuple(held, "held")
+    closed, elsewhere = kept_tuple(closed_pools), kept_tuple(everywhere, "everywhere")
+    problems = (
+        *check_claims("claims", asked),
+        *check_devices("devices", of_node),
+        *check_counter_sets("counter_sets", counters),
+        *check_picks("held", picks),
+        *check_closed_pools("closed_pools", closed),
+        *check_devices("everywhere", elsewhere),
+    )
+    faults = [Fault(*problem) for problem in problems]
     if not is_integer(tries) or tries < 1:
         faults.append(Fault("tries", f"expected an integer, 1 or more, got {shown(tries)}"))
     if type(order) is not str or order not in ("listed", "tight", "spread"):
         message = f"expected 'listed', 'tight' or 'spread', got {shown(order)}"
         faults.append(Fault("order", message))
-    of_node = cast("tuple[Device, ...]", parts["devices"][0])
-    elsewhere = cast("tuple[Device, ...]", parts["everywhere"][0])
-    counters = cast("tuple[CounterSet, ...]", parts["counter_sets"][0])
-    asked = cast("tuple[DeviceClaim, ...]", parts["claims"][0])
     if not faults:
         faults += (Fault(*each) for each in offer_problems((*of_node, *elsewhere), counters))
         names = [claim.name for claim in asked]
@@ -662,9 +659,9 @@ def allocate(
     if faults:
         raise ArgumentError(faults)
     view = Holdings({device.key: device for device in (*of_node, *elsewhere)})
-    for pick in cast("tuple[DevicePick, ...]", parts["held"][0]):
+    for pick in picks:
         view.hold(pick)
-    offer = Offer(of_node, counters, cast("tuple[tuple[str, str], ...]", parts["closed_pools"][0]))
+    offer = Offer(of_node, counters, closed)
     try:
         return DeviceSearch(asked, offer, [view], tries=tries, order=order).first()
     except TooManyTries:

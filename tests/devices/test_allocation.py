@@ -285,6 +285,12 @@ def test_a_selector_that_raises_is_named():
         allocate([asked], gpus(1))
 
 
+def test_an_attribute_has_one_name() -> None:
+    twice = Device(name="g", driver="d", attributes={"x": 1, "d/x": 2})
+    with pytest.raises(ArgumentError, match=r"devices\[0\].attributes: has both 'x' and 'd/x'"):
+        allocate([], [twice])
+
+
 def test_all_faults_are_told_at_once():
     wrong = Device(
         name="g",
@@ -308,7 +314,7 @@ def test_all_faults_are_told_at_once():
     for path in (
         *("claims[0].requests[0].count", "claims[0].requests[1].capacity", "tries", "order"),
         *("claims[0].requests[0].select[0]", "claims[0].constraints[0]"),
-        *("devices[0].attributes['d/x']", "devices[0].attributes", "devices[0].capacity['m']"),
+        *("devices[0].attributes['d/x']", "devices[0].capacity['m']"),
         *("devices[0].policies['m'].step", "devices[0].policies['n'].min"),
         *("devices[0].policies['n'].values", "devices[0].policies['n'].default"),
     ):

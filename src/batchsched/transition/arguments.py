@@ -9,19 +9,16 @@ from batchsched.errors import Fault, SnapshotError, shown_problem
 from batchsched.model.cluster import NodeInfo, Plan, TaskInfo, TaskStatus
 from batchsched.model.result import Bind, CycleResult, Eviction, Promise, TaskOutcome
 from batchsched.model.snapshot import Snapshot, common_of
+from batchsched.model.validation.fields import FieldChecks, any_text, optional
 from batchsched.model.validation.tasks import plan_problems
 from batchsched.model.validation.values import (
-    Problems,
     is_collection,
     is_mapping,
     is_of,
     is_text,
     join_path,
-    member_problems,
     shown,
-    text_problems,
     time_problems,
-    truth_problems,
 )
 
 T = TypeVar("T")
@@ -197,18 +194,22 @@ def _bind_problems(bind: Bind) -> Iterable[tuple[str, str]]:
     # A fast test first: a cycle may bind all tasks of a cluster.
     if type(bind.task_uid) is type(bind.node_name) is str and type(bind.is_backfill) is bool:
         return _NOTHING
-    return [*_promise_problems(bind), *truth_problems("is_backfill", bind.is_backfill)]
+    return _all_bind_problems(bind)
 
 
-def _eviction_problems(eviction: Eviction) -> Problems:
-    yield from _promise_problems(eviction)
-    yield from text_problems("action", eviction.action, may_be_empty=True)
-    yield from text_problems("for_task_uid", eviction.for_task_uid, may_be_empty=True)
-
-
-def _promise_problems(promise: Bind | Eviction | Promise) -> Problems:
-    yield from text_problems("task_uid", promise.task_uid, may_be_empty=True)
-    yield from text_problems("node_name", promise.node_name, may_be_empty=True)
+_NAMES = {"task_uid": any_text, "node_name": any_text}
+_all_bind_problems = FieldChecks(Bind, only=(*_NAMES, "is_backfill"), **_NAMES)
+_promise_problems = FieldChecks(Promise, only=_NAMES, **_NAMES)
+_eviction_problems = FieldChecks(
+    Eviction,
+    only=(*_NAMES, "action", "for_task_uid"),
+    action=any_text,
+    for_task_uid=any_text,
+    **_NAMES,
+)
+_all_outcome_problems = FieldChecks(
+    TaskOutcome, only=("status", "node_name"), node_name=optional(any_text)
+)
 
 
 def _sound_outcomes(given: ArgumentReader, result: CycleResult) -> Mapping[str, TaskOutcome]:
@@ -235,15 +236,6 @@ def _outcome_problems(outcome: object) -> Iterable[tuple[str, str]]:
         if node_name is None or type(node_name) is str:
             return _NOTHING
     return _all_outcome_problems(outcome)
-
-
-def _all_outcome_problems(outcome: object) -> Problems:
-    if not is_of(outcome, TaskOutcome):
-        yield "", f"expected a TaskOutcome, got {shown(outcome)}"
-        return
-    yield from member_problems("status", outcome.status, TaskStatus)
-    if outcome.node_name is not None:
-        yield from text_problems("node_name", outcome.node_name, may_be_empty=True)
 
 
 _UNTOUCHED = frozenset(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from batchsched.errors import ArgumentError
@@ -20,6 +20,16 @@ from batchsched.model.devices import (
     Version,
 )
 from batchsched.model.selectors import read_selector
+from batchsched.model.validation.fields import (
+    FieldChecks,
+    any_text,
+    check_of,
+    integer,
+    mapping_of,
+    optional,
+    part,
+    tuple_of,
+)
 from batchsched.model.validation.tasks import (
     node_term_problems,
     taint_problems,
@@ -27,17 +37,13 @@ from batchsched.model.validation.tasks import (
 )
 from batchsched.model.validation.values import (
     Problems,
-    each_problems,
     integer_problems,
     is_integer,
-    is_mapping,
     is_of,
     is_text,
     is_tuple,
-    items_of,
     shown,
     text_problems,
-    truth_problems,
     under,
 )
 
@@ -45,20 +51,8 @@ MOST_DEVICES = 32
 """The most devices that serve one claim, as in Kubernetes."""
 
 
-def _map_problems(path: str, content: object, of: Callable[[object], Problems]) -> Problems:
-    """Yield the problems of a mapping from names, given a function for those of a value."""
-    if not is_mapping(content):
-        yield path, f"expected a mapping such as a dict, got {shown(content)}"
-        return
-    for name, value in items_of(content):
-        place = f"{path}[{shown(name)}]"
-        if not is_text(name) or not name:
-            yield place, f"expected a name, got {shown(name)}"
-        yield from under(place, of(value))
-
-
-def _amount_problems(amount: object) -> Problems:
-    yield from integer_problems("", amount, "an integer, 0 or more", least=0)
+_AMOUNT = integer("an integer, 0 or more")
+_SOME_AMOUNT = optional(_AMOUNT)
 
 
 def _repeated(path: str, kind: str, names: Iterable[object]) -> Problems:
@@ -67,21 +61,14 @@ def _repeated(path: str, kind: str, names: Iterable[object]) -> Problems:
             yield path, f"{times} {kind} are called {shown(name)}; expected one of each name"
 
 
-def _attribute_problems(value: object) -> Problems:
+def _attribute_problems(path: str, value: object) -> Problems:
     for each in value if is_tuple(value) else (value,):
-        if not (is_integer(each) or is_text(each) or is_of(each, bool) or is_of(each, Version)):
+        if not any(is_of(each, kind) for kind in (int, str, bool, Version)):
             what = "a text, an integer, True, False, a Version or a tuple of these"
-            yield "", f"expected {what}, got {shown(each)}"
+            yield path, f"expected {what}, got {shown(each)}"
 
 
-def _policy_problems(policy: object) -> Problems:
-    if not is_of(policy, CapacityPolicy):
-        yield "", f"expected a CapacityPolicy, got {shown(policy)}"
-        return
-    problems = list(_fields_of_policy_problems(policy))
-    yield from problems
-    if problems:
-        return
+def _between_policy(policy: CapacityPolicy) -> Problems:
     if policy.min is not None and policy.max is not None and policy.min > policy.max:
         yield "min", f"expected at most max, {policy.max}, got {policy.min}"
     if any(one >= other for one, other in pairwise(policy.values)):
@@ -93,57 +80,37 @@ def _policy_problems(policy: object) -> Problems:
         yield "default", "expected an amount for requests that name none, got None"
 
 
-def _fields_of_policy_problems(policy: CapacityPolicy) -> Problems:
-    for name in ("default", "min", "max"):
-        if getattr(policy, name) is not None:
-            yield from under(name, _amount_problems(getattr(policy, name)))
-    if policy.step is not None:
-        yield from integer_problems("step", policy.step, "an integer, 1 or more", least=1)
-    yield from each_problems("values", policy.values, "amounts", _amount_problems)
+def _between_device(device: Device) -> Problems:
+    for name in device.attributes:
+        if f"{device.driver}/{name}" in device.attributes:
+            yield "attributes", f"has both {name!r} and {f'{device.driver}/{name}'!r}"
+    for name in device.policies:
+        if name not in device.capacity:
+            yield f"policies[{shown(name)}]", "the device has no such capacity"
 
 
-def device_problems(device: object, /) -> Problems:
-    """Yield the problems of a device by itself: path below it, and message."""
-    if not is_of(device, Device):
-        yield "", f"expected a Device, got {shown(device)}"
-        return
-    yield from text_problems("name", device.name)
-    yield from text_problems("driver", device.driver, may_be_empty=True)
-    yield from text_problems("pool", device.pool, may_be_empty=True)
-    yield from _map_problems("attributes", device.attributes, _attribute_problems)
-    yield from _map_problems("capacity", device.capacity, _amount_problems)
-    yield from _map_problems("policies", device.policies, _policy_problems)
-    yield from truth_problems("shared", device.shared)
-    yield from _map_problems(
-        "counters", device.counters, lambda each: _map_problems("", each, _amount_problems)
-    )
-    yield from each_problems("taints", device.taints, "Taint", taint_problems)
-    yield from each_problems("conditions", device.conditions, "texts", _name_problems)
-    if device.nodes is not None:
-        yield from each_problems("nodes", device.nodes, "NodeSelectorTerm", node_term_problems)
-    if is_mapping(device.attributes) and is_text(device.driver):
-        for name in device.attributes:
-            if is_text(name) and f"{device.driver}/{name}" in device.attributes:
-                yield "attributes", f"has both {name!r} and {f'{device.driver}/{name}'!r}"
-    if is_mapping(device.policies) and is_mapping(device.capacity):
-        for name in device.policies:
-            if name not in device.capacity:
-                yield f"policies[{shown(name)}]", "the device has no such capacity"
-
-
-def _name_problems(name: object) -> Problems:
-    yield from text_problems("", name)
-
-
-def counter_set_problems(counters: object, /) -> Problems:
-    """Yield the problems of a counter set by itself."""
-    if not is_of(counters, CounterSet):
-        yield "", f"expected a CounterSet, got {shown(counters)}"
-        return
-    yield from text_problems("name", counters.name)
-    yield from text_problems("driver", counters.driver, may_be_empty=True)
-    yield from text_problems("pool", counters.pool, may_be_empty=True)
-    yield from _map_problems("counters", counters.counters, _amount_problems)
+FieldChecks(
+    CapacityPolicy,
+    _between_policy,
+    default=_SOME_AMOUNT,
+    min=_SOME_AMOUNT,
+    max=_SOME_AMOUNT,
+    step=optional(integer("an integer, 1 or more", 1)),
+    values=tuple_of(_AMOUNT, "amounts"),
+)
+FieldChecks(
+    Device,
+    _between_device,
+    driver=any_text,
+    pool=any_text,
+    attributes=mapping_of(_attribute_problems),
+    capacity=mapping_of(_AMOUNT),
+    policies=mapping_of(check_of(CapacityPolicy)),
+    counters=mapping_of(mapping_of(_AMOUNT)),
+    taints=tuple_of(part(taint_problems), "Taint"),
+    nodes=optional(tuple_of(part(node_term_problems), "NodeSelectorTerm")),
+)
+FieldChecks(CounterSet, driver=any_text, pool=any_text, counters=mapping_of(_AMOUNT))
 
 
 def offer_problems(devices: Sequence[Device], counter_sets: Sequence[CounterSet], /) -> Problems:
@@ -166,10 +133,17 @@ def offer_problems(devices: Sequence[Device], counter_sets: Sequence[CounterSet]
                     yield f"{place}[{counter!r}]", "its counter set has no such counter"
 
 
-def pool_problems(pool: object, /) -> Problems:
-    """Yield the problems of a pair of driver and pool."""
+def _pool_problems(path: str, pool: object) -> Problems:
     if not (is_tuple(pool) and [is_text(each) for each in pool] == [True, True]):
-        yield "", f"expected driver and pool, got {shown(pool)}"
+        yield path, f"expected driver and pool, got {shown(pool)}"
+
+
+check_devices = check_of(tuple[Device, ...])
+check_counter_sets = check_of(tuple[CounterSet, ...])
+check_closed_pools = tuple_of(_pool_problems, "pairs of driver and pool")
+_offers = FieldChecks(
+    NodeInfo, only=("devices", "counter_sets", "closed_pools"), closed_pools=check_closed_pools
+)
 
 
 def common_problems(
@@ -177,11 +151,11 @@ def common_problems(
 ) -> Problems:
     """Yield the problems of what several nodes reach."""
     problems = [
-        *each_problems("devices", devices, "Device", device_problems),
-        *each_problems("counter_sets", counter_sets, "CounterSet", counter_set_problems),
+        *check_devices("devices", devices),
+        *check_counter_sets("counter_sets", counter_sets),
     ]
     yield from problems
-    yield from each_problems("held", held, "DevicePick", pick_problems)
+    yield from check_picks("held", held)
     if not problems:
         yield from offer_problems(devices, counter_sets)
 
@@ -190,14 +164,8 @@ def devices_of_node_problems(
     node: NodeInfo, common: tuple[Sequence[Device], Sequence[CounterSet]] | None, /
 ) -> Problems:
     """Yield the problems of a node's devices, given what several nodes reach, if that is sound."""
-    problems = [
-        *each_problems("devices", node.devices, "Device", device_problems),
-        *each_problems("counter_sets", node.counter_sets, "CounterSet", counter_set_problems),
-    ]
+    problems = list(_offers(node))
     yield from problems
-    yield from each_problems(
-        "closed_pools", node.closed_pools, "pairs of driver and pool", pool_problems
-    )
     if problems or common is None:
         return
     devices, counter_sets = common
@@ -213,71 +181,67 @@ def devices_of_task_problems(
     claims: Sequence[DeviceClaim], picks: Sequence[DevicePick] | None, /
 ) -> Problems:
     """Yield the problems of a task's claims and of the devices that it has."""
-    problems = [*each_problems("claims", claims, "DeviceClaim", claim_problems)]
+    problems = [*check_claims("claims", claims)]
     if not problems:
         problems = [*_repeated("claims", "claims", [each.name for each in claims])]
     if picks is not None:
-        problems += each_problems("devices", picks, "DevicePick", pick_problems)
+        problems += check_picks("devices", picks)
         if not problems:
             problems += under("devices", picks_of_claims_problems(claims, picks))
     yield from problems
 
 
-def _asked_problems(amount: object) -> Problems:
+def _asked_problems(path: str, amount: object) -> Problems:
     if is_of(amount, Milli):
         what = "a number of thousandths, 0 or more"
-        yield from integer_problems("thousandths", amount.thousandths, what, least=0)
+        yield from integer_problems(f"{path}.thousandths", amount.thousandths, what, least=0)
     else:
-        yield from integer_problems("", amount, "an integer, 0 or more, or Milli", least=0)
+        yield from integer_problems(path, amount, "an integer, 0 or more, or Milli", least=0)
 
 
-def _selector_problems(selector: object) -> Problems:
+def _selector_problems(path: str, selector: object) -> Problems:
     if is_text(selector):
         try:
             read_selector(selector)
         except ArgumentError as error:
-            yield "", str(error)
+            yield path, str(error)
     elif not callable(selector):
-        yield "", f"expected an expression or a function of a Device, got {shown(selector)}"
+        yield path, f"expected an expression or a function of a Device, got {shown(selector)}"
 
 
-def _request_problems(request: object, *, is_alternative: bool = False) -> Problems:
-    if not is_of(request, DeviceRequest):
-        yield "", f"expected a DeviceRequest, got {shown(request)}"
-        return
-    problems = list(_fields_of_request_problems(request))
-    yield from problems
-    if problems:
-        return
+def _request_name_problems(path: str, name: object) -> Problems:
+    yield from text_problems(path, name)
+    if is_text(name) and "/" in name:
+        yield path, f"expected a name without '/', got {name!r}"
+
+
+def _count_problems(path: str, count: object) -> Problems:
+    is_all = is_text(count) and count == "all"
+    if not is_all and not (is_integer(count) and count >= 1):
+        yield path, f"expected an integer, 1 or more, or 'all', got {shown(count)}"
+
+
+def _between_request(request: DeviceRequest) -> Problems:
     if request.admin and request.capacity:
         yield "capacity", "expected nothing for an admin request, which holds nothing"
     if not request.alternatives:
         return
-    if is_alternative:
-        yield "alternatives", "expected none: alternatives are not nested"
-        return
+    if any(alternative.alternatives for alternative in request.alternatives):
+        yield "alternatives", "expected none in these: alternatives are not nested"
     if request != DeviceRequest(name=request.name, alternatives=request.alternatives):
         yield "alternatives", "expected only a name beside them: each says what it asks for"
     yield from _repeated("alternatives", "alternatives", [a.name for a in request.alternatives])
 
 
-def _fields_of_request_problems(request: DeviceRequest) -> Problems:
-    yield from text_problems("name", request.name)
-    if is_text(request.name) and "/" in request.name:
-        yield "name", f"expected a name without '/', got {request.name!r}"
-    is_all = is_text(request.count) and request.count == "all"
-    if not is_all and not (is_integer(request.count) and request.count >= 1):
-        yield "count", f"expected an integer, 1 or more, or 'all', got {shown(request.count)}"
-    yield from each_problems("select", request.select, "selectors", _selector_problems)
-    yield from _map_problems("capacity", request.capacity, _asked_problems)
-    yield from each_problems("tolerations", request.tolerations, "Toleration", toleration_problems)
-    yield from truth_problems("admin", request.admin)
-    yield from each_problems(
-        "alternatives",
-        request.alternatives,
-        "DeviceRequest",
-        lambda each: _request_problems(each, is_alternative=True),
-    )
+FieldChecks(
+    DeviceRequest,
+    _between_request,
+    name=_request_name_problems,
+    count=_count_problems,
+    select=tuple_of(_selector_problems, "selectors"),
+    capacity=mapping_of(_asked_problems),
+    tolerations=tuple_of(part(toleration_problems), "Toleration"),
+)
 
 
 def least_devices(request: DeviceRequest, /) -> int:
@@ -292,19 +256,7 @@ def names_of(request: DeviceRequest, /) -> tuple[str, ...]:
     return request.name, *(f"{request.name}/{each.name}" for each in request.alternatives)
 
 
-def claim_problems(claim: object, /) -> Problems:
-    """Yield the problems of a claim: path below it, and message."""
-    if not is_of(claim, DeviceClaim):
-        yield "", f"expected a DeviceClaim, got {shown(claim)}"
-        return
-    yield from text_problems("name", claim.name)
-    problems = [
-        *each_problems("requests", claim.requests, "DeviceRequest", _request_problems),
-        *each_problems("constraints", claim.constraints, "DeviceConstraint", _constraint_problems),
-    ]
-    yield from problems
-    if problems:
-        return
+def _between_claim(claim: DeviceClaim) -> Problems:
     if not claim.requests:
         yield "requests", "expected at least one request, got none"
     yield from _repeated("requests", "requests", [each.name for each in claim.requests])
@@ -319,30 +271,27 @@ def claim_problems(claim: object, /) -> Problems:
                 yield f"constraints[{place}].requests", message + ", ".join(sorted(names))
 
 
-def _constraint_problems(constraint: object) -> Problems:
-    if not is_of(constraint, DeviceConstraint):
-        yield "", f"expected a DeviceConstraint, got {shown(constraint)}"
-        return
+def _between_constraint(constraint: DeviceConstraint) -> Problems:
     given = [each for each in (constraint.same, constraint.distinct) if each is not None]
     if len(given) != 1:
         yield "", f"expected either same or distinct, got {'both' if given else 'neither'}"
-    for name in given:
-        yield from text_problems("same" if constraint.same is name else "distinct", name)
-    yield from each_problems("requests", constraint.requests, "names", _name_problems)
 
 
-def pick_problems(pick: object, /) -> Problems:
-    """Yield the problems of a pick by itself."""
-    if not is_of(pick, DevicePick):
-        yield "", f"expected a DevicePick, got {shown(pick)}"
-        return
-    yield from text_problems("claim", pick.claim, may_be_empty=True)
-    yield from text_problems("request", pick.request, may_be_empty=True)
-    if not (is_tuple(pick.device) and [is_text(each) for each in pick.device] == [True] * 3):
-        yield "device", f"expected driver, pool and name, got {shown(pick.device)}"
-    if pick.amounts is not None:
-        yield from _map_problems("amounts", pick.amounts, _amount_problems)
-    yield from truth_problems("admin", pick.admin)
+def _key_problems(path: str, device: object) -> Problems:
+    if not (is_tuple(device) and [is_text(each) for each in device] == [True] * 3):
+        yield path, f"expected driver, pool and name, got {shown(device)}"
+
+
+FieldChecks(DeviceConstraint, _between_constraint)
+FieldChecks(DeviceClaim, _between_claim)
+FieldChecks(
+    DevicePick,
+    claim=any_text,
+    request=any_text,
+    device=_key_problems,
+    amounts=optional(mapping_of(_AMOUNT)),
+)
+check_claims, check_picks = check_of(tuple[DeviceClaim, ...]), check_of(tuple[DevicePick, ...])
 
 
 def picks_of_claims_problems(

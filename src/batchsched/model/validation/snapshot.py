@@ -16,7 +16,6 @@ from batchsched.model.cluster import (
     JobInfo,
     NodeInfo,
     Queue,
-    QueueStatus,
     ScoringRequest,
     TaskInfo,
     TaskStatus,
@@ -31,16 +30,16 @@ from batchsched.model.validation.devices import (
     devices_of_node_problems,
     devices_of_task_problems,
 )
+from batchsched.model.validation.fields import FieldChecks, integer, optional, part, tuple_of
 from batchsched.model.validation.tasks import (
     choice_problems,
     constraint_problems,
     dependency_cycle_faults,
     group_problems,
     has_sound_times,
-    hold_problems,
-    job_timing_problems,
+    own_job_problems,
+    own_task_problems,
     taint_problems,
-    task_time_problems,
 )
 from batchsched.model.validation.topology import topology_faults
 from batchsched.model.validation.values import (
@@ -49,7 +48,7 @@ from batchsched.model.validation.values import (
     amount_map_problems,
     amount_problems,
     cycles_of_parents,
-    each_problems,
+    duration_problems,
     integer_problems,
     is_mapping,
     is_of,
@@ -75,74 +74,71 @@ _CPU, _MEMORY = "milli_cpu", "memory"
 
 def queue_problems(queue: Queue, /) -> Problems:
     """Yield the problems of a queue by itself."""
-    yield from text_problems("name", queue.name)
-    what = "a weight (an integer, 0 or more)"
-    yield from integer_problems("weight", queue.weight, what, least=0)
-    yield from time_problems("creation_time", queue.creation_time)
-    if queue.parent is not None:
-        yield from text_problems("parent", queue.parent)
-    yield from integer_problems("priority", queue.priority, "a priority (an integer)", least=None)
-    guarantee = list(resource_problems(queue.guarantee))
-    yield from under("guarantee", iter(guarantee))
-    deserved: object = queue.deserved
-    if isinstance(deserved, ResourceLimit):
-        yield from under("deserved", _limit_problems(deserved))
-    elif isinstance(deserved, Resource):
-        yield from under("deserved", resource_problems(deserved))
-    elif deserved is not None:
-        yield "deserved", f"expected a Resource, a ResourceLimit or None, got {shown(deserved)}"
-    limit = list(_limit_problems(queue.limit))
-    yield from under("limit", iter(limit))
-    if not guarantee and not limit and queue.limit is not None:
+    yield from _own_queue_problems(queue)
+    if (
+        is_sound_resource(queue.guarantee)
+        and queue.limit is not None
+        and next(_limit_problems("", queue.limit), None) is None
+    ):
         for dimension, most in queue.limit.dimensions():
             kept = queue.guarantee.get(dimension)
             if exact(kept) > exact(most):
                 message = f"expected at most its limit, {most}, got {kept}"
                 yield f"guarantee.{_field(dimension)}", message
-    yield from member_problems("state", queue.state, QueueStatus)
-    yield from truth_problems("reclaimable", queue.reclaimable)
-    yield from under("usage", resource_problems(queue.usage, is_whole=False))
-    yield from _user_problems(queue.usage_by_user)
-    half_life = queue.usage_half_life
-    if half_life is not None and not _is_half_life(half_life):
-        message = "expected a finite number of seconds, more than 0, or None"
-        yield "usage_half_life", f"{message}, got {shown(half_life)}"
 
 
-def _user_problems(usage: object) -> Problems:
+def _deserved_problems(path: str, deserved: object) -> Problems:
+    if isinstance(deserved, Resource):
+        yield from under(path, resource_problems(deserved))
+    elif isinstance(deserved, ResourceLimit):
+        yield from _limit_problems(path, deserved)
+    else:
+        yield path, f"expected a Resource, a ResourceLimit or None, got {shown(deserved)}"
+
+
+def _use_problems(path: str, used: object) -> Problems:
+    return under(path, resource_problems(used, is_whole=False))
+
+
+def _user_problems(path: str, usage: object) -> Problems:
     if not is_mapping(usage):
-        yield "usage_by_user", f"expected Resources by user, got {shown(usage)}"
+        yield path, f"expected Resources by user, got {shown(usage)}"
         return
     for user, used in usage.items():
-        path = f"usage_by_user[{shown(user)}]"
+        of_user = f"{path}[{shown(user)}]"
         if not is_text(user):
-            yield path, f"expected a string as the name of a user, got {shown(user)}"
-        yield from under(path, resource_problems(used, is_whole=False))
+            yield of_user, f"expected a string as the name of a user, got {shown(user)}"
+        yield from _use_problems(of_user, used)
 
 
-def _is_half_life(seconds: object) -> bool:
-    return (
-        (is_of(seconds, int) or is_of(seconds, float))
-        and not isinstance(seconds, bool)
-        and 0 < seconds <= LARGEST
-    )
+def _half_life_problems(path: str, seconds: object) -> Problems:
+    if any(duration_problems(path, seconds)) or seconds == 0:
+        message = "expected a finite number of seconds, more than 0, or None"
+        yield path, f"{message}, got {shown(seconds)}"
 
 
-def _limit_problems(limit: object) -> Problems:
-    if limit is None:
-        return
-    if isinstance(limit, Resource):
-        message = "in a Resource, dimensions that are not named would be 0"
-        yield "", f"expected a ResourceLimit, got {shown(limit)}; {message}"
-        return
+def _limit_problems(path: str, limit: object) -> Problems:
     if not isinstance(limit, ResourceLimit):
-        yield "", f"expected a ResourceLimit, got {shown(limit)}"
+        hint = "; in a Resource, dimensions that are not named would be 0"
+        hint = hint if isinstance(limit, Resource) else ""
+        yield path, f"expected a ResourceLimit, got {shown(limit)}{hint}"
         return
-    if limit.milli_cpu is not None:
-        yield from amount_problems(_CPU, limit.milli_cpu)
-    if limit.memory is not None:
-        yield from amount_problems(_MEMORY, limit.memory)
-    yield from amount_map_problems("scalars", limit.scalars)
+    for name, amount in ((_CPU, limit.milli_cpu), (_MEMORY, limit.memory)):
+        if amount is not None:
+            yield from under(path, amount_problems(name, amount))
+    yield from under(path, amount_map_problems("scalars", limit.scalars))
+
+
+_own_queue_problems = FieldChecks(
+    Queue,
+    weight=integer("a weight (an integer, 0 or more)"),
+    priority=integer("a priority (an integer)", None),
+    deserved=optional(_deserved_problems),
+    limit=optional(_limit_problems),
+    usage=_use_problems,
+    usage_by_user=_user_problems,
+    usage_half_life=optional(_half_life_problems),
+)
 
 
 def _field(dimension: str) -> str:
@@ -207,7 +203,7 @@ def _guarantee_faults(named: Mapping[str, Queue]) -> Iterator[Fault]:
         if (
             together
             and queue.limit is not None
-            and next(_limit_problems(queue.limit), None) is None
+            and next(_limit_problems("", queue.limit), None) is None
         ):
             for dimension, most in queue.limit.dimensions():
                 if together.get(dimension, 0) > exact(most):
@@ -222,6 +218,7 @@ def _guarantee_faults(named: Mapping[str, Queue]) -> Iterator[Fault]:
 
 T = TypeVar("T")
 
+_check_taints = tuple_of(part(taint_problems), "Taint")
 _NUMBERS = (int, float)
 _NODELESS = (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _NODE_NEEDED = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
@@ -263,7 +260,7 @@ def snapshot_faults(
     jobs = check.only(JobInfo, jobs, "jobs")
     for job in jobs:
         path = f"jobs[{job.uid!r}]"
-        check.report(path, _job_problems(job))
+        check.report(path, own_job_problems(job))
         check.found_groups = False
         tasks += check.tasks(job.tasks, f"{path}.tasks")
         if (
@@ -394,7 +391,7 @@ class _Check:
             if not _are_sound_labels(texts):
                 yield from text_map_problems(name, texts)
         yield from truth_problems("unschedulable", node.unschedulable)
-        yield from each_problems("taints", node.taints, "Taint", taint_problems)
+        yield from _check_taints("taints", node.taints)
         if not (
             _is_empty(node.devices)
             and _is_empty(node.counter_sets)
@@ -572,54 +569,14 @@ def _are_sound_tolerations(tolerations: tuple[Toleration, ...]) -> bool:
     return True
 
 
-def _job_problems(job: JobInfo) -> Problems:
-    yield from text_problems("name", job.name)
-    yield from text_problems("namespace", job.namespace)
-    yield from text_problems("queue", job.queue)
-    what = "a number of tasks (an integer, 0 or more)"
-    yield from integer_problems("min_available", job.min_available, what, least=0)
-    yield from _priority_problems(job.priority)
-    yield from time_problems("creation_time", job.creation_time)
-    yield from job_timing_problems(job)
-    yield from hold_problems(job.holds)
-
-
-def _priority_problems(priority: object) -> Problems:
-    what = "a priority (an integer)"
-    return integer_problems("priority", priority, what, least=None)
-
-
 def task_problems(task: TaskInfo, nodes: Container[str], /) -> Problems:
     """Yield the problems of a task, given the names of the snapshot's nodes."""
-    yield from text_problems("uid", task.uid)
-    yield from text_problems("name", task.name)
-    yield from text_problems("namespace", task.namespace)
-    yield from text_problems("priority_class_name", task.priority_class_name, may_be_empty=True)
-    yield from _priority_problems(task.priority)
-    yield from truth_problems("is_backfill", task.is_backfill)
-    yield from truth_problems("is_on_each_node", task.is_on_each_node)
-    yield from time_problems("creation_time", task.creation_time)
+    yield from own_task_problems(task)
     yield from _place_problems(task.status, task.node_name, nodes)
     yield from request_problems(task.resreq, task.init_resreq)
-    if task.scoring_request is not None:
-        yield from under("scoring_request", _scoring_problems(task.scoring_request))
-    yield from task_time_problems(task)
     yield from constraint_problems(task)
-    yield from hold_problems(task.holds)
-    if task.index is not None:
-        what = "a number in the group (an integer, 0 or more, or None)"
-        yield from integer_problems("index", task.index, what, least=0)
     yield from devices_of_task_problems(task.claims, task.devices)
     yield from choice_problems(task.choices)
-
-
-def _scoring_problems(scoring: object) -> Problems:
-    if not is_of(scoring, ScoringRequest):
-        yield "", f"expected a ScoringRequest, got {shown(scoring)}"
-        return
-    what = "a scoring amount (an integer, 0 or more)"
-    yield from integer_problems("milli_cpu", scoring.milli_cpu, what, least=0)
-    yield from integer_problems("memory", scoring.memory, what, least=0)
 
 
 def _place_problems(status: object, node_name: object, nodes: Container[str]) -> Problems:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
-from batchsched.causes import HoldKind
 from batchsched.errors import Fault
 from batchsched.model.cluster import (
     DEVICES,
     Dependency,
     Hold,
-    JobEvent,
     JobInfo,
     Plan,
+    ScoringRequest,
     TaskGroup,
     TaskInfo,
     least_tasks,
@@ -28,18 +27,24 @@ from batchsched.model.constraints import (
     PreferredNodeTerm,
     Requirement,
     Taint,
-    TaintEffect,
     Toleration,
     TolerationOperator,
     WeightedPodTerm,
     integer_of,
+)
+from batchsched.model.validation.fields import (
+    Check,
+    FieldChecks,
+    any_text,
+    integer,
+    optional,
+    tuple_of,
 )
 from batchsched.model.validation.values import (
     LARGEST,
     Problems,
     cycles_of_parents,
     duration_problems,
-    each_problems,
     integer_problems,
     is_integer,
     is_mapping,
@@ -47,12 +52,8 @@ from batchsched.model.validation.values import (
     is_text,
     is_tuple,
     items_of,
-    member_problems,
     shown,
-    text_map_problems,
     text_problems,
-    time_problems,
-    truth_problems,
     tuple_problems,
     under,
 )
@@ -62,208 +63,105 @@ _LARGEST_PORT = 65535
 _LARGEST_WEIGHT = 100
 
 
-def constraint_problems(task: TaskInfo, /) -> Problems:
-    """Yield the problems of a task's labels and constraints: path below the task, and message."""
-    yield from text_map_problems("labels", task.labels)
-    yield from text_map_problems("node_selector", task.node_selector)
-    if task.node_affinity is not None:
-        yield from under("node_affinity", _node_affinity_problems(task.node_affinity))
-    yield from each_problems("tolerations", task.tolerations, "Toleration", toleration_problems)
-    yield from each_problems("host_ports", task.host_ports, "HostPort", _port_problems)
-    if task.pod_affinity is not None:
-        yield from under("pod_affinity", _pod_affinity_problems(task.pod_affinity))
-    if task.pod_anti_affinity is not None:
-        yield from under("pod_anti_affinity", _pod_affinity_problems(task.pod_anti_affinity))
-
-
-def taint_problems(taint: object, /) -> Problems:
-    """Yield the problems of a taint: path below the taint, and message."""
-    if not isinstance(taint, Taint):
-        yield "", f"expected a Taint, got {shown(taint)}"
-        return
-    yield from text_problems("key", taint.key)
-    yield from text_problems("value", taint.value, may_be_empty=True)
-    yield from member_problems("effect", taint.effect, TaintEffect)
-
-
-def toleration_problems(toleration: object, /) -> Problems:
-    """Yield the problems of a toleration: path below it, and message."""
-    if not isinstance(toleration, Toleration):
-        yield "", f"expected a Toleration, got {shown(toleration)}"
-        return
-    yield from text_problems("key", toleration.key, may_be_empty=True)
-    yield from member_problems("operator", toleration.operator, TolerationOperator)
-    yield from text_problems("value", toleration.value, may_be_empty=True)
-    if toleration.effect is not None:
-        yield from member_problems("effect", toleration.effect, TaintEffect)
-    is_equal = toleration.operator is TolerationOperator.EQUAL
-    if is_equal and is_text(toleration.key) and not toleration.key:
-        yield "key", "is empty; use operator Exists without a key to tolerate everything"
-    is_exists = toleration.operator is TolerationOperator.EXISTS
-    if is_exists and is_text(toleration.value) and toleration.value:
+def _between_toleration(toleration: Toleration) -> Problems:
+    if toleration.operator is TolerationOperator.EXISTS and toleration.value:
         yield "value", f"expected no value for operator Exists, got {shown(toleration.value)}"
+    if toleration.operator is TolerationOperator.EQUAL and not toleration.key:
+        yield "key", "is empty; use operator Exists without a key to tolerate everything"
 
 
-def _port_problems(port: object) -> Problems:
-    if not isinstance(port, HostPort):
-        yield "", f"expected a HostPort, got {shown(port)}"
-        return
-    if not is_integer(port.port) or not 1 <= port.port <= _LARGEST_PORT:
-        yield (
-            "port",
-            (f"expected a port (an integer in 1..{_LARGEST_PORT}), got {shown(port.port)}"),
-        )
-    if not is_text(port.protocol) or port.protocol not in _PROTOCOLS:
-        message = f"expected a protocol ({', '.join(_PROTOCOLS)}), got {shown(port.protocol)}"
-        yield "protocol", message
-    if not is_text(port.address) or not port.address:
-        yield (
-            "address",
-            (f"expected an address, got {shown(port.address)}; 0.0.0.0 means all addresses"),
-        )
+taint_problems = FieldChecks(Taint, value=any_text)
+"""Yields the problems of a taint."""
+toleration_problems = FieldChecks(Toleration, _between_toleration, key=any_text, value=any_text)
+"""Yields the problems of a toleration."""
 
 
-def _weight_problems(weight: object) -> Problems:
-    if not is_integer(weight) or not 1 <= weight <= _LARGEST_WEIGHT:
-        message = f"expected a weight (an integer in 1..{_LARGEST_WEIGHT}), got {shown(weight)}"
-        yield "weight", message
+def _one_of(what: str, is_right: Callable[[object], bool], but: str = "") -> Check:
+    def check(path: str, value: object) -> Problems:
+        if not is_right(value):
+            yield path, f"expected {what}, got {shown(value)}{but}"
+
+    return check
 
 
-def _requirement_problems(requirement: object) -> Problems:
-    if not isinstance(requirement, Requirement):
-        yield "", f"expected a Requirement, got {shown(requirement)}"
-        return
-    yield from text_problems("key", requirement.key)
-    problems = [
-        *member_problems("operator", requirement.operator, Operator),
-        *each_problems("values", requirement.values, "strings", _label_value_problems),
-    ]
-    yield from problems
-    if not problems:
-        yield from _values_problems(requirement)
+def _up_to(largest: int, what: str) -> Check:
+    return _one_of(
+        f"{what} (an integer in 1..{largest})",
+        lambda value: is_integer(value) and 1 <= value <= largest,
+    )
 
 
-def _values_problems(requirement: Requirement) -> Problems:
-    values = requirement.values
+def _is_name(value: object) -> bool:
+    return is_text(value) and bool(value)
+
+
+FieldChecks(
+    HostPort,
+    port=_up_to(_LARGEST_PORT, "a port"),
+    protocol=_one_of(
+        f"a protocol ({', '.join(_PROTOCOLS)})",
+        lambda value: is_text(value) and value in _PROTOCOLS,
+    ),
+    address=_one_of("an address", _is_name, "; 0.0.0.0 means all addresses"),
+)
+
+
+def _between_requirement(requirement: Requirement) -> Problems:
+    values, name = requirement.values, requirement.operator.value
     match requirement.operator:
         case Operator.IN | Operator.NOT_IN:
             if not values:
-                name = requirement.operator.value
                 yield "values", f"expected at least one value for operator {name}, got none"
         case Operator.EXISTS | Operator.DOES_NOT_EXIST:
             if values:
-                name = requirement.operator.value
                 yield "values", f"expected no values for operator {name}, got {shown(values)}"
         case Operator.GT | Operator.LT:
             if len(values) != 1 or integer_of(values[0]) is None:
-                name = requirement.operator.value
                 yield "values", f"expected one integer for operator {name}, got {shown(values)}"
 
 
-def _label_value_problems(value: object) -> Problems:
-    return text_problems("", value, may_be_empty=True)
+_requirement_problems = FieldChecks(
+    Requirement, _between_requirement, values=tuple_of(any_text, "strings")
+)
 
 
-def _on_field_problems(requirement: object) -> Problems:
-    yield from _requirement_problems(requirement)
-    if not isinstance(requirement, Requirement) or not is_text(requirement.key):
-        return
-    if requirement.key and requirement.key != "metadata.name":
-        yield (
-            "key",
-            (
-                "expected metadata.name, the only supported field of nodes, got "
-                f"{shown(requirement.key)}"
-            ),
-        )
+def _on_field(path: str, requirement: object) -> Problems:
+    yield from under(path, _requirement_problems(requirement))
+    key: object = requirement.key if is_of(requirement, Requirement) else ""
+    if is_text(key) and key not in ("", "metadata.name"):
+        message = f"expected metadata.name, the only supported field of nodes, got {shown(key)}"
+        yield f"{path}.key", message
 
 
-def _on_task_problems(requirement: object) -> Problems:
-    yield from _requirement_problems(requirement)
-    if not isinstance(requirement, Requirement):
-        return
-    if requirement.operator is Operator.GT or requirement.operator is Operator.LT:
-        name = requirement.operator.value
+def _on_task(path: str, requirement: object) -> Problems:
+    yield from under(path, _requirement_problems(requirement))
+    operator = requirement.operator if is_of(requirement, Requirement) else None
+    if operator is Operator.GT or operator is Operator.LT:
         known = "In, NotIn, Exists or DoesNotExist"
-        yield "operator", f"expected {known} in a label selector, got {name}"
-
-
-def node_term_problems(term: object, /) -> Problems:
-    """Yield the problems of a term that selects nodes: path below it, and message."""
-    if not isinstance(term, NodeSelectorTerm):
-        yield "", f"expected a NodeSelectorTerm, got {shown(term)}"
-        return
-    yield from each_problems(
-        "match_expressions", term.match_expressions, "Requirement", _requirement_problems
-    )
-    yield from each_problems("match_fields", term.match_fields, "Requirement", _on_field_problems)
-
-
-def _preferred_node_problems(preferred: object) -> Problems:
-    if not isinstance(preferred, PreferredNodeTerm):
-        yield "", f"expected a PreferredNodeTerm, got {shown(preferred)}"
-        return
-    yield from _weight_problems(preferred.weight)
-    yield from under("term", node_term_problems(preferred.term))
-
-
-def _node_affinity_problems(affinity: object) -> Problems:
-    if not isinstance(affinity, NodeAffinity):
-        yield "", f"expected a NodeAffinity, got {shown(affinity)}"
-        return
-    if affinity.required is not None:
-        yield from each_problems(
-            "required", affinity.required, "NodeSelectorTerm", node_term_problems
+        yield (
+            f"{path}.operator",
+            f"expected {known} in a label selector, got {operator.value}",
         )
-    yield from each_problems(
-        "preferred", affinity.preferred, "PreferredNodeTerm", _preferred_node_problems
-    )
 
 
-def _selector_problems(selector: object) -> Problems:
-    if not isinstance(selector, LabelSelector):
-        yield "", f"expected a LabelSelector, got {shown(selector)}"
-        return
-    yield from text_map_problems("match_labels", selector.match_labels)
-    yield from each_problems(
-        "match_expressions", selector.match_expressions, "Requirement", _on_task_problems
-    )
-
-
-def _namespace_problems(namespace: object) -> Problems:
-    return text_problems("", namespace)
-
-
-def _pod_term_problems(term: object) -> Problems:
-    if not isinstance(term, PodAffinityTerm):
-        yield "", f"expected a PodAffinityTerm, got {shown(term)}"
-        return
-    if not is_text(term.topology_key) or not term.topology_key:
-        message = (
-            f"expected a topology key (a node label such as zone), got {shown(term.topology_key)}"
-        )
-        yield "topology_key", message
-    yield from each_problems("namespaces", term.namespaces, "strings", _namespace_problems)
-    if term.selector is not None:
-        yield from under("selector", _selector_problems(term.selector))
-
-
-def _preferred_pod_problems(preferred: object) -> Problems:
-    if not isinstance(preferred, WeightedPodTerm):
-        yield "", f"expected a WeightedPodTerm, got {shown(preferred)}"
-        return
-    yield from _weight_problems(preferred.weight)
-    yield from under("term", _pod_term_problems(preferred.term))
-
-
-def _pod_affinity_problems(affinity: object) -> Problems:
-    if not isinstance(affinity, PodAffinity):
-        yield "", f"expected a PodAffinity, got {shown(affinity)}"
-        return
-    yield from each_problems("required", affinity.required, "PodAffinityTerm", _pod_term_problems)
-    yield from each_problems(
-        "preferred", affinity.preferred, "WeightedPodTerm", _preferred_pod_problems
-    )
+node_term_problems = FieldChecks(NodeSelectorTerm, match_fields=tuple_of(_on_field, "Requirement"))
+"""Yields the problems of a term that selects nodes."""
+FieldChecks(PreferredNodeTerm, weight=_up_to(_LARGEST_WEIGHT, "a weight"))
+FieldChecks(WeightedPodTerm, weight=_up_to(_LARGEST_WEIGHT, "a weight"))
+FieldChecks(NodeAffinity)
+FieldChecks(LabelSelector, match_expressions=tuple_of(_on_task, "Requirement"))
+FieldChecks(
+    PodAffinityTerm, topology_key=_one_of("a topology key (a node label such as zone)", _is_name)
+)
+FieldChecks(PodAffinity)
+constraint_problems = FieldChecks(
+    TaskInfo,
+    only=(
+        *("labels", "node_selector", "node_affinity", "tolerations", "host_ports"),
+        *("pod_affinity", "pod_anti_affinity"),
+    ),
+)
+"""Yields the problems of a task's labels and constraints."""
 
 
 _NUMBERS = (int, float)
@@ -278,15 +176,6 @@ def has_sound_times(task: TaskInfo) -> bool:
         and type(attained) in _NUMBERS
         and 0 <= attained <= LARGEST
     )
-
-
-def task_time_problems(task: TaskInfo) -> Problems:
-    """Yield the problems of the times of a task."""
-    if task.start_time is not None:
-        yield from time_problems("start_time", task.start_time)
-    if task.estimate is not None:
-        yield from duration_problems("estimate", task.estimate)
-    yield from duration_problems("attained_service", task.attained_service)
 
 
 def choice_problems(choices: object) -> Problems:
@@ -307,35 +196,44 @@ def choice_problems(choices: object) -> Problems:
                 yield path, f"expected something that can be hashed, got {shown(choice)}"
 
 
-def hold_problems(holds: object) -> Problems:
-    """Yield the problems of the holds of a task or a job."""
-    yield from each_problems("holds", holds, "Hold", _hold_problems)
-
-
-def _hold_problems(hold: object) -> Problems:
-    if not isinstance(hold, Hold):
-        yield "", f"expected a Hold, got {shown(hold)}"
-        return
-    yield from member_problems("kind", hold.kind, HoldKind)
-    yield from text_problems("name", hold.name, may_be_empty=True)
-    yield from text_problems("detail", hold.detail, may_be_empty=True)
-    if hold.until is not None:
-        yield from time_problems("until", hold.until)
-
-
-def job_timing_problems(job: JobInfo) -> Problems:
-    """Yield the problems of a job's labels, user, times, dependencies and plan."""
-    yield from text_map_problems("labels", job.labels)
-    yield from text_problems("user", job.user, may_be_empty=True)
-    for path, duration in (("estimate", job.estimate), ("max_wait", job.max_wait)):
-        if duration is not None:
-            yield from duration_problems(path, duration)
-    for path, time in (("deadline", job.deadline), ("eligible_time", job.eligible_time)):
-        if time is not None:
-            yield from time_problems(path, time)
-    yield from each_problems("depends_on", job.depends_on, "Dependency", _dependency_problems)
-    if job.plan is not None:
-        yield from under("plan", plan_problems(job.plan))
+FieldChecks(Hold, name=any_text, detail=any_text)
+FieldChecks(Dependency)
+_DURATION = optional(duration_problems)
+_PRIORITY = integer("a priority (an integer)", None)
+_SCORING = integer("a scoring amount (an integer, 0 or more)")
+_TASKS = "a number of tasks (an integer, 0 or more)"
+_GROUPS = "a number of groups (an integer, 0 or more)"
+FieldChecks(ScoringRequest, milli_cpu=_SCORING, memory=_SCORING)
+own_task_problems = FieldChecks(
+    TaskInfo,
+    only=(
+        *("uid", "name", "namespace", "priority_class_name", "priority", "is_backfill"),
+        *("is_on_each_node", "creation_time", "scoring_request", "start_time", "estimate"),
+        *("attained_service", "holds", "index"),
+    ),
+    priority_class_name=any_text,
+    priority=_PRIORITY,
+    estimate=_DURATION,
+    attained_service=duration_problems,
+    index=optional(integer("a number in the group (an integer, 0 or more, or None)")),
+)
+"""Yields the problems of a task apart from place, requests, constraints and choices."""
+own_job_problems = FieldChecks(
+    JobInfo,
+    only=(
+        *("name", "namespace", "queue", "min_available", "priority", "creation_time", "labels"),
+        *("user", "estimate", "deadline", "max_wait", "depends_on", "eligible_time", "plan"),
+        "holds",
+    ),
+    min_available=integer(_TASKS),
+    priority=_PRIORITY,
+    user=any_text,
+    estimate=_DURATION,
+    max_wait=_DURATION,
+)
+"""Yields the problems of a job apart from its tasks, groups, maxima and topology."""
+plan_problems = FieldChecks(Plan)
+"""Yields the problems of a plan."""
 
 
 def dependency_cycle_faults(jobs: Sequence[JobInfo]) -> Iterator[Fault]:
@@ -392,26 +290,6 @@ def _cycles_from(
     return cycles
 
 
-def _dependency_problems(dependency: object) -> Problems:
-    if not isinstance(dependency, Dependency):
-        yield "", f"expected a Dependency, got {shown(dependency)}"
-        return
-    yield from text_problems("job", dependency.job)
-    yield from member_problems("on", dependency.on, JobEvent)
-    yield from truth_problems("satisfied_if_missing", dependency.satisfied_if_missing)
-
-
-def plan_problems(plan: object) -> Problems:
-    """Yield the problems of a plan."""
-    if not isinstance(plan, Plan):
-        yield "", f"expected a Plan or None, got {shown(plan)}"
-        return
-    yield from time_problems("start", plan.start)
-    yield from text_map_problems("nodes", plan.nodes)
-
-
-_TASKS = "a number of tasks (an integer, 0 or more)"
-_GROUPS = "a number of groups (an integer, 0 or more)"
 _MOST_LEVELS = 100
 """How deep groups may be nested; what a job needs next is found recursively."""
 

@@ -8,7 +8,7 @@ message.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from sys import float_info
 from typing import TypeGuard, TypeVar
@@ -259,16 +259,6 @@ def tuple_problems(path: str, items: object, kind: str, /) -> Problems:
     """Yield the problem of a value that is not a tuple."""
     if not is_tuple(items):
         yield path, f"expected a collection of {kind}, got {shown(items)}; use a tuple or a list"
-
-
-def each_problems(
-    path: str, items: object, kind: str, problems: Callable[[object], Problems], /
-) -> Problems:
-    """Yield the problems of a tuple, given a function for those of one item."""
-    yield from tuple_problems(path, items, kind)
-    if is_tuple(items):
-        for position, item in enumerate(items):
-            yield from under(f"{path}[{position}]", problems(item))
 
 
 _NO_SCALARS = ("", "cpu", "memory")

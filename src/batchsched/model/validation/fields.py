@@ -1,0 +1,184 @@
+"""Checks of the fields of a class, by the types that it declares.
+
+A `Check` yields the problems of a value at a path. `FieldChecks` finds one for each field of an
+attrs class: most types need no word about them, and fields that ask for more than their types say
+have a check of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from enum import Enum
+from functools import partial
+from types import NoneType, UnionType
+from typing import Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from attrs import fields
+
+from batchsched.model.resources import Resource
+from batchsched.model.validation.values import (
+    Problems,
+    integer_problems,
+    is_mapping,
+    is_of,
+    is_text,
+    is_tuple,
+    items_of,
+    member_problems,
+    resource_problems,
+    shown,
+    text_map_problems,
+    text_problems,
+    time_problems,
+    truth_problems,
+    tuple_problems,
+    under,
+)
+
+Check = Callable[[str, object], Problems]
+"""Yields the problems of a value: their paths, below the one that is given, and messages."""
+T = TypeVar("T")
+
+
+def any_text(path: str, value: object) -> Problems:
+    """Check a string that may be empty."""
+    return text_problems(path, value, may_be_empty=True)
+
+
+def integer(what: str, least: int | None = 0) -> Check:
+    """Return the check of an integer of at least `least`; `what` says what it is."""
+    return lambda path, value: integer_problems(path, value, what, least=least)
+
+
+def optional(check: Check) -> Check:
+    """Return the check of a value that may be None."""
+    return lambda path, value: iter(()) if value is None else check(path, value)
+
+
+def tuple_of(check: Check, kind: str) -> Check:
+    """Return the check of a tuple, by that of its items, which are called `kind`."""
+
+    def check_all(path: str, items: object) -> Problems:
+        yield from tuple_problems(path, items, kind)
+        for position, item in enumerate(items if is_tuple(items) else ()):
+            yield from check(f"{path}[{position}]", item)
+
+    return check_all
+
+
+def mapping_of(check: Check) -> Check:
+    """Return the check of a mapping from names, by that of its values."""
+
+    def check_all(path: str, content: object) -> Problems:
+        if not is_mapping(content):
+            yield path, f"expected a mapping such as a dict, got {shown(content)}"
+            return
+        for name, value in items_of(content):
+            place = f"{path}[{shown(name)}]"
+            if not is_text(name) or not name:
+                yield place, f"expected a name, got {shown(name)}"
+            yield from check(place, value)
+
+    return check_all
+
+
+def part(problems: Callable[[object], Problems]) -> Check:
+    """Return the check of a value whose problems a function yields without its path."""
+    return lambda path, value: under(path, problems(value))
+
+
+class FieldChecks(Generic[T]):
+    """The checks of the fields of a class: those of their types, but for some of their own.
+
+    Called with a value that should be an instance, it yields the problems, each with its path
+    below the value.
+    """
+
+    def __init__(
+        self,
+        kind: type[T],
+        between: Callable[[T], Problems] | None = None,
+        /,
+        *,
+        only: Collection[str] | None = None,
+        **own: Check,
+    ) -> None:
+        """Take the checks of some fields.
+
+        Args:
+            kind: the class. Fields of this type are checked so, unless `only` is given.
+            between: yields what is wrong between fields that are right by themselves.
+            only: the fields that are checked; None: all.
+            own: the checks of fields that ask for more than their types.
+
+        """
+        self._kind, self._between, self._only, self._own = kind, between, only, own
+        self._checks: tuple[tuple[str, Check], ...] | None = None
+        if only is None:
+            _OF_CLASS[kind] = self
+
+    def __call__(self, value: object, /) -> Problems:
+        """Yield the problems of a value."""
+        if not is_of(value, self._kind):
+            article = "an" if self._kind.__name__[0] in "AEIOU" else "a"
+            yield "", f"expected {article} {self._kind.__name__}, got {shown(value)}"
+            return
+        is_right = True
+        for name, check in self._checks or self._found():
+            for problem in check(name, getattr(value, name)):
+                is_right = False
+                yield problem
+        if is_right and self._between is not None:
+            yield from self._between(value)
+
+    def _found(self) -> tuple[tuple[str, Check], ...]:
+        hints = get_type_hints(self._kind)
+        names = [field.name for field in fields(self._kind)]  # type: ignore[arg-type]
+        self._checks = tuple(
+            (name, self._own.get(name) or check_of(hints[name]))
+            for name in names
+            if self._only is None or name in self._only
+        )
+        return self._checks
+
+
+_OF_CLASS: dict[type, Callable[[object], Problems]] = {}
+_SIMPLE: Mapping[object, tuple[Check, str]] = {
+    str: (text_problems, "strings"),
+    bool: (truth_problems, "booleans"),
+    int: (integer("an integer", None), "integers"),
+    float: (time_problems, "times"),
+    Resource: (part(resource_problems), "Resource"),
+    Mapping[str, str]: (text_map_problems, "mappings"),
+}
+
+
+def check_of(annotation: object) -> Check:
+    """Return the check of values of a type. A string must not be empty, a number is a time.
+
+    Raises:
+        TypeError: a value of this type needs a check of its own.
+
+    """
+    return _check_and_kind(annotation)[0]
+
+
+def _check_and_kind(annotation: object) -> tuple[Check, str]:
+    if annotation in _SIMPLE:
+        return _SIMPLE[annotation]
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        (one,) = [kind for kind in arguments if kind is not NoneType]
+        check, kind = _check_and_kind(one)
+        return optional(check), kind
+    if origin is tuple:
+        return tuple_of(*_check_and_kind(arguments[0])), "tuples"
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return partial(_member, annotation), annotation.__name__
+    if isinstance(annotation, type) and annotation in _OF_CLASS:
+        return part(_OF_CLASS[annotation]), annotation.__name__
+    raise TypeError(f"values of type {annotation} need a check of their own")
+
+
+def _member(kind: type[Enum], path: str, value: object) -> Problems:
+    return member_problems(path, value, kind)
