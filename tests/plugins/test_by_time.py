@@ -149,3 +149,26 @@ def test_sla_does_not_call_late_what_may_start_just_now() -> None:
     due = evolve(job("b", "1C1G"), deadline=100)
     assert order("sla", job("a", "1C1G"), due, now=100) == ["b", "a"]
     assert order("sla", job("a", "1C1G"), due, now=101) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("victim", "now", "evicts"),
+    [
+        ({}, 30, False),  # it must start within 20 s, which is not less than `urgent`
+        ({}, 31, True),
+        ({"max_wait": 1000.0}, 31, False),
+        ({"priority": 1}, 31, False),
+        ({"priority": -1}, 0, True),
+    ],
+)
+def test_sla_lets_urgent_jobs_preempt_those_that_may_start_at_any_time(
+    victim: dict[str, Any], now: float, evicts: bool
+) -> None:
+    sla = {"name": "sla", "arguments": {"claims": True, "urgent": 20}}
+    preempting = SchedulerConfig.from_mapping(
+        {"actions": ["preempt"], "tiers": [{"plugins": [sla, "predicates"]}]}
+    )
+    running = evolve(job("v", "1C1G@n1"), creation_time=1, **victim)
+    due = evolve(job("m", "1C1G"), creation_time=0, max_wait=50.0)
+    result = schedule(cluster([node("n1", "1C1G")], running, due, now=now), config=preempting)
+    assert [eviction.task_uid for eviction in result.evictions] == ["v-1"] * evicts

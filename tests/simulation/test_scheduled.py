@@ -326,23 +326,31 @@ def test_a_queue_of_which_nobody_is_has_no_figures(ask: Callable[..., object]) -
         ask(of_a_tree(), queue="speach")
 
 
-def test_a_queue_that_is_set_remembers_the_use_by_its_users() -> None:
+@pytest.mark.parametrize("queues", [{}, {"b": "r"}], ids=["users", "queues"])
+def test_a_queue_that_is_set_remembers_its_use(queues: dict[str, str]) -> None:
     # a used all until 100; while c runs, the queue is set; then b goes before a, who came first.
-    usage = {"name": "usage", "arguments": {"scope": "users", "halfLife": 1000}}
+    scope = "queues" if queues else "users"
+    usage = {"name": "usage", "arguments": {"scope": scope, "halfLife": 1000}}
     config = SchedulerConfig.from_mapping(
         {"actions": "allocate", "tiers": [{"plugins": [usage, "gang", "predicates"]}]}
     )
     jobs = [
-        Job(id=number, submit=submit, run=run, processors=1, user=user, queue="q")
+        Job(
+            id=number,
+            submit=submit,
+            run=run,
+            processors=1,
+            user=user,
+            queue=queues.get(user, "q"),
+        )
         for number, (user, submit, run) in enumerate(
             [("a", 0, 100), ("c", 50, 10), ("a", 101, 10), ("b", 102, 10)]
         )
     ]
-    queue = Queue(name="q")
     run = simulate(
         Workload(jobs).on(nodes=1),
-        Scheduled(config=config, queues=[queue]),
-        incidents=[QueueSet(at=105, queue=queue)],
+        Scheduled(config=config, queues=[Queue(name="q"), Queue(name="r")]),
+        incidents=[QueueSet(at=105, queue=Queue(name="q"))],
     )
     starts = run.starts_by_id()
     assert starts[3] < starts[2]

@@ -25,9 +25,12 @@ from batchsched import (
     Scheduler,
     SchedulerConfig,
     Snapshot,
+    Taint,
+    TaintEffect,
     TaskInfo,
     TaskStatus,
     Tier,
+    Toleration,
     WhyPending,
     next_snapshot,
 )
@@ -348,6 +351,17 @@ def test_plans_of_a_queue_that_is_overused_end() -> None:
     b = evolve(j("b", 1, 50), queue="r", creation_time=1)
     given = evolve(snapshot(R, a, b, count=2), queues=queues)
     assert starts(scheduler(shares=("proportion",)).schedule(given)) == {"b": 10}
+
+
+def test_an_old_plan_that_its_nodes_refuse_leaves_its_places_to_others() -> None:
+    a = evolve(j("a", 1, 5), plan=Plan(start=0, nodes={"a0": "n1"}))
+    b = j("b", 1, 5)
+    b = evolve(b, tasks=[evolve(task, tolerations=[Toleration(key="k")]) for task in b.tasks])
+    closed = evolve(nodes(1)[0], taints=[Taint(key="k", effect=TaintEffect.NO_SCHEDULE)])
+    given = Snapshot(nodes=[closed], queues=[Queue(name="q")], jobs=[a, b])
+    result = scheduler().schedule(given)
+    assert [bind.task_uid for bind in result.binds] == ["b0"]
+    assert not result.planned
 
 
 # Priorities
