@@ -511,14 +511,14 @@ def test_what_cannot_be_simulated_is_refused(jobs: list[Job], given: Any, said: 
 
 
 def test_followers_of_a_job_that_is_cancelled_before_it_comes() -> None:
-
     jobs = [
         job(1, 1, 10, 50),
         job(2, 1, 10, after=1, think=5),
         job(3, 1, 1, after=(After(1, "succeeded"),)),
+        job(4, 1, 1, after=(After(1, "started", think=20),)),
     ]
     run = simulate(Workload(jobs).on(nodes=1), Easy(), incidents=[JobCancelled(at=20, job=1)])
-    assert starts(run) == [None, 25, None]
+    assert starts(run) == [None, 25, None, 40]
     assert run.unfinished == {
         1: "it was cancelled before it started",
         3: "it depends on job 1, which has ended and will never have succeeded",
