@@ -67,6 +67,19 @@ plugin: Plugin = Mine()
 Registry().{registered}
 """
 
+POLICY = """\
+from collections.abc import Iterable
+
+from batchsched.simulation import Decision, Policy, View, WaitingJob
+
+
+class WidestFirst(Policy):
+    def order(self, job: WaitingJob, now: float) -> int:
+        return -job.processors
+
+    def decide(self, view: View, /) -> Iterable[Decision]:
+        return ()
+"""
 POINTS = "job_order_key=length"
 REGISTERED = 'register_plugin("mine", Mine)'
 
@@ -144,7 +157,9 @@ def main() -> int:
         for points, registered in plugins
     ]
     problems: list[str] = []
-    for checker, found in complaints(sources).items():
+    for checker, found in complaints([*sources, POLICY]).items():
+        if len(sources) in found:
+            problems.append(f"{checker} complains about a policy with an order")
         for number, (points, registered) in enumerate(right):
             if number in found:
                 problems.append(f"{checker} complains about {points}, {registered}")

@@ -60,7 +60,7 @@ class Deciding(Protocol):
     def corrector(self) -> Corrector | None: ...  # noqa: D102
 
     @property
-    def order(self) -> Callable[[WaitingJob, float], object] | None: ...  # noqa: D102
+    def order(self) -> object: ...  # noqa: D102
 
     @property
     def passes(self) -> Passes | None: ...  # noqa: D102
@@ -167,6 +167,7 @@ class _Simulation:
             self._node_of |= {name: at, at: at}
         self._check(faults)
         self._who = str(policy)
+        self._order = cast("Callable[[WaitingJob, float], object] | None", policy.order)
         self._reserve()
         count = len(workload)
         self._ends: list[float | None] = [None] * count
@@ -554,7 +555,7 @@ class _Simulation:
     def _decide(self) -> None:
         state = self._state
         causes, state.causes = tuple(state.causes), []
-        view = View(state, self._who, self._policy.order, causes)
+        view = View(state, self._who, self._order, causes)
         given = self._decider.decide(view)
         try:
             decisions = list(given)

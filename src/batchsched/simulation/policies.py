@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf, nextafter
-from typing import Literal
+from typing import Literal, Never
 
 from attrs import field, frozen
 
@@ -62,7 +62,8 @@ class Policy(ABC):
     """Predicts run times, if the policy uses predictions."""
     corrector: Corrector | None = None
     """Corrects the predictions of jobs that run longer. (No pass follows a correction.)"""
-    order: Order | None = None
+    # Pyright takes a method that overrides an attribute for a function of three arguments.
+    order: Order | Callable[[Never, WaitingJob, float], object] | None = None
     """A method `(job, now)`: the key by which waiting jobs are sorted at each pass, equal ones by
     arrival. None: all by arrival."""
     placement: NodeChoice | None = None
@@ -190,7 +191,7 @@ class Fcfs(_Ordered):
 
     placement: NodeChoice | None = None
     """How nodes are chosen. None: the first that fit."""
-    order: Order | None = None
+    order: Order | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     """The key of a waiting job at a time; jobs with smaller keys come first. None: by arrival."""
 
     def fast_scheduler(self, workload: Workload) -> Callable[[Pool], PoolScheduler] | None:
@@ -220,7 +221,9 @@ class ShortestFirst(_Ordered):
     placement: NodeChoice | None = None
     """How nodes are chosen. None: the first that fit."""
 
-    order: Order | None = field(init=False, default=_estimate_of, repr=False)
+    order: Order | None = field(  # pyright: ignore[reportIncompatibleVariableOverride]
+        init=False, default=_estimate_of, repr=False
+    )
 
     def fast_scheduler(self, workload: Workload) -> Callable[[Pool], PoolScheduler]:
         """Return what makes the policy's scheduler of the fast engine."""
@@ -263,7 +266,7 @@ class Easy(Policy):
     on_arrival: Literal["always", "if-it-fits"] = "always"
     """Whether a pass follows every arrival, or only if the new job fits. Both give the same result
     unless predictions were corrected since the last pass."""
-    order: Order | None = None
+    order: Order | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     """The key of a waiting job at a time; jobs with smaller keys come first. None: by arrival."""
     depth: int = 1
     """How many jobs that do not fit are promised a start."""
@@ -402,7 +405,7 @@ class Conservative(Policy):
     corrector: Corrector | None = None
     """Corrects the predictions of jobs that run longer; None: they are assumed to end at once."""
 
-    order: Order | None = None
+    order: Order | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     """The key of a waiting job at a time; jobs with smaller keys come first. None: by arrival."""
 
     def fast_scheduler(self, workload: Workload) -> Callable[[Pool], PoolScheduler] | None:  # noqa: ARG002
