@@ -10,6 +10,8 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from tests.support.books import factory_of
+from tests.support.clusters import cluster as of_jobs
+from tests.support.clusters import job, node
 
 from batchsched import (
     ActionOption,
@@ -284,6 +286,26 @@ def test_what_is_advised_against_endless_evictions_ends_them(
     assert finding.instead is not None
     instead = Scheduler(finding.instead)
     assert not any(evicts_for_ever(instead, cluster) for cluster in small_clusters())
+
+
+def test_evictions_that_never_end_on_ones_own_cluster_alone_are_found() -> None:
+    """No small cluster shows those of equal tasks of one job that drf calls victims."""
+    checked = config(
+        "allocate, preempt",
+        ["priority", "gang", "conformance"],
+        ["drf", "predicates", "proportion", "nodeorder"],
+    )
+    assert "EvictsForEver" not in {finding.code for finding in check_config(checked)}
+    yours = of_jobs(
+        [node("n1", "4C1G")],
+        job("a", "0C1G@n1", "1C0G@n1", "1C0G", minimum=0),
+        job("system", "3C0G@n1", namespace="kube-system"),
+    )
+    (finding,) = (f for f in check_config(checked, yours) if f.code == "EvictsForEver")
+    assert finding.shows_on_yours
+    assert finding.snapshot is yours
+    assert finding.instead is not None
+    assert not evicts_for_ever(Scheduler(finding.instead), yours)
 
 
 MISSPELT = {

@@ -78,11 +78,12 @@ def check_config(
     """Find the problems of a configuration, each with a small cluster that shows it.
 
     No finding is a guess: each comes with a cluster of at most three jobs on which the
-    configuration decides differently from the advised one, or evicts in every cycle. Unknown
-    names and other parts that cannot be built, or were ignored when the configuration was read,
-    are found too, but for what Volcano or KAI Scheduler has: `batchsched.tools.not_modelled` tells
-    that apart. Costs some tens of small cycles for each finding; with `snapshot` two more cycles on
-    it, and some for the checks of its queues.
+    configuration decides differently from the advised one, or evicts for ever; the latter is found
+    on your own cluster, too. Unknown names and other parts that cannot be built, or were ignored
+    when the configuration was read, are found too, but for what Volcano or KAI Scheduler has:
+    `batchsched.tools.not_modelled` tells that apart. Costs some tens of small cycles for each
+    finding; with `snapshot` two more cycles on it, eight where evictions may never end, and some
+    for the checks of its queues.
 
     Args:
         config: the configuration to check, or the parsed content of a configuration file.
@@ -168,9 +169,13 @@ def _shown(
 
     clusters = small_queue_trees().get(suspect.shown_by or rule.code) or small_clusters()
     snapshot = next(filter(shows, clusters), None)
+    yours, on_yours = of.snapshot, None
+    if yours is not None and (snapshot is not None or rule.shows == "evicts for ever"):
+        on_yours = shows(yours)
+        if on_yours:
+            clusters, snapshot = (*clusters, yours), snapshot or yours
     if snapshot is None:
         return
-    on_yours = None if of.snapshot is None else shows(of.snapshot)
     for remedy, without in suspect.remedies:
         without_loop = Scheduler(without, registry)
         if not any(evicts_for_ever(without_loop, cluster) for cluster in clusters):
@@ -191,18 +196,21 @@ def _shown(
 
 
 def evicts_for_ever(scheduler: Scheduler, snapshot: Snapshot) -> bool:
-    """Return whether tasks are still evicted in late cycles although nothing else happens.
+    """Return whether tasks are evicted again for the same others, though nothing else happens.
 
     Runs eight cycles, in which evicted tasks come back as Pending and bound tasks start.
     """
-    late = 0
+    before = set[tuple[str, str]]()
     for cycle in range(_CYCLES):
         result = scheduler.schedule(snapshot, reasons=False)
         if not result.evictions and not result.binds and not result.pipelined:
             return False
-        late += cycle >= _SETTLED and bool(result.evictions)
+        pairs = {(each.task_uid, each.for_task_uid) for each in result.evictions}
+        if cycle >= _SETTLED and pairs & before:
+            return True
+        before |= pairs
         snapshot = next_snapshot(snapshot, result, now=snapshot.now + 1)
-    return late >= (_CYCLES - _SETTLED) // 2
+    return False
 
 
 # Unknown parts, and parts that cannot be built
