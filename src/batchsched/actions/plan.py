@@ -19,7 +19,7 @@ from batchsched.actions.profile import (
     expected_end,
     profile_of,
 )
-from batchsched.model.cluster import Plan
+from batchsched.model.cluster import Plan, TaskStatus
 from batchsched.model.reasons import PendingReason, PlannedWait, waits_by_plan
 from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
@@ -30,6 +30,7 @@ from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, tasks_to_place
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.shortcuts import Shortcut
 
 
 @frozen(kw_only=True)
@@ -82,12 +83,19 @@ class _Planner:
         self._planned: dict[str, Places] = {}
         """The plans made in this cycle, by UID of the job."""
         self._considered: set[str] = set()
+        self._tries_what_fits = Shortcut.ATTEMPTS not in session.plain and session.teller is None
+        """Whether a need is tried only if all nodes together have that much free.
+
+        With 100 nodes of one processor a job of the log KTH-SP2 costs 1.6 times less
+        (`changes:kth-100`).
+        """
 
     def run(self) -> None:
         session = self._session
         if self._action.keep:
             self._hold_old_plans()
-        jobs = [job for job in session.jobs.values() if may_go_anywhere(session, job)]
+        waiting = session.jobs_having(TaskStatus.PENDING)
+        jobs = [job for job in waiting if may_go_anywhere(session, job)]
         turns = Turns(session, jobs, closed=self._is_closed)
         for turn in turns:
             if self._take_turn(turn):
@@ -202,6 +210,8 @@ class _Planner:
 
     def _start_now(self, job: JobState, need: Need) -> bool:
         session, search = self._session, self._search
+        if self._tries_what_fits and not self._profile.may_fit_now(need):
+            return False
         with session.statement(is_trial=True) as statement:
             places = search.start_now(statement, need.tasks)
             before = self._before.get(job.uid)

@@ -15,8 +15,9 @@ from math import inf, nextafter
 from typing import NamedTuple
 
 from batchsched.model.cluster import TaskStatus
+from batchsched.state.needs import Need
 from batchsched.state.records import NodeState, TaskState
-from batchsched.state.vectors import Vector, fits, minus, plus
+from batchsched.state.vectors import Vector, fits, minus, plus, total_of
 
 NOW = -inf
 """The time of the cycle, before anything that is leaving has left."""
@@ -211,6 +212,24 @@ class ClusterProfile:
         """The profile of each node, by the index of the node."""
         self.limited: set[int] = set()
         """The indices of the nodes where plans take resources."""
+        self._free_now: Vector | None = None
+        """What is free now on all nodes together; None: not known."""
+
+    def may_fit_now(self, need: Need) -> bool:
+        """Return whether a need is no more than what is free now on all nodes together.
+
+        If it is more, no search finds places for it now. O(nodes) after something was taken now.
+        """
+        free = self._free_now
+        if free is None:
+            on_nodes = [node.free[0] for node in self.of_node]
+            # A node may lack what others have to spare.
+            free = self._free_now = total_of(
+                [each if min(each) >= 0 else tuple(max(0, n) for n in each) for each in on_nodes],
+                need.request,
+            )
+        request = need.request
+        return all(request[d] <= free[d] for d in need.dimensions)
 
     def end_of(self, task: TaskState, start: float) -> float:
         """Return the expected end of a task that starts at a time of the profile."""
@@ -234,12 +253,16 @@ class ClusterProfile:
     def take(self, task: TaskState, node: NodeState, start: float) -> None:
         """Take what a task holds from a node's profile, from `start` until its expected end."""
         profile = self.of_node[node.index]
+        if start == NOW:
+            self._free_now = None
         profile.take(task.resreq, start, self.end_of(task, start))
         self._changed(profile, node)
 
     def put_back(self, task: TaskState, node: NodeState, start: float) -> None:
         """Undo `take`."""
         profile = self.of_node[node.index]
+        if start == NOW:
+            self._free_now = None
         profile.put_back(task.resreq, start, self.end_of(task, start))
         self._changed(profile, node)
 

@@ -433,3 +433,11 @@ def test_what_can_never_start_moves_no_plan() -> None:
     jobs = [running("r", ["n1"], 10), old("old", 10), j("new", 2, 100, priority=1000)]
     snapshot = Snapshot(nodes=nodes(1), queues=[Queue(name="q")], jobs=jobs, now=5)
     assert by_priority(depth=1).schedule(snapshot).planned["default/old"].start == 10
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_what_one_node_lacks_is_not_taken_from_what_others_have_free(plain: bool) -> None:
+    # Two tasks share the only processor of n1, so that it lacks as much as n2 has free.
+    jobs = [running("r", ["n1", "n1"], None), j("a", 1, 5), j("b", 2, 5)]
+    made = Scheduler(scheduler().config, plain=plain)
+    assert started(made.schedule(snapshot(*jobs, count=2))) == {"a0": "n2"}
