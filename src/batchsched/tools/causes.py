@@ -9,16 +9,16 @@ told as the cause.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, zip_longest
 
-from attrs import define, frozen
+from attrs import evolve, frozen
 
 from batchsched.causes import UnfitReason, WhyPending
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.model.cluster import TaskStatus
+from batchsched.model.cluster import JobInfo, TaskStatus
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
@@ -106,11 +106,8 @@ class Side:
         self.config = self._scheduler.config
         self.events: list[TraceEvent] = []
         self.result = self._scheduler.schedule_traced(snapshot, self.events.append)
-
-    @cached_property
-    def actions(self) -> list[str]:
+        self.actions = [action.name for action in self.config.actions]
         """The names of its actions, in order."""
-        return [action.name for action in self.config.actions]
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -118,44 +115,49 @@ class Side:
         of_jobs = (task for job in self.snapshot.jobs for task in job.tasks)
         return {task.uid: task.display_name for task in (*of_jobs, *self.snapshot.other_tasks)}
 
+    @cached_property
+    def jobs(self) -> Mapping[str, JobInfo]:
+        """The jobs by UID."""
+        return {job.uid: job for job in self.snapshot.jobs}
+
     def with_rivals(self, position: int) -> TraceEvent:
         """Return an event, with the alternatives that there were. Runs the cycle once more."""
         events: list[TraceEvent] = []
         self._scheduler.schedule_traced(self.snapshot, events.append, rivals_at=position)
         return events[position]
 
-    def queue_of(self, job: str) -> str:
-        """Return the queue of a job."""
-        return next((each.queue for each in self.snapshot.jobs if each.uid == job), "")
-
     def has_plugin(self, name: str) -> bool:
         """Return whether a plugin is configured."""
         return any(plugin.name == name for tier in self.config.tiers for plugin in tier.plugins)
 
-    def why_waits(self, job: str) -> tuple[str, str]:
-        """Return why a job waits at the end of the cycle, and the plugin that says so, if any."""
-        outcome = self.result.jobs.get(job)
+    def why_waits(self, uid: str) -> _Reason:
+        """Return the plugin for which a job waits, if one says so, and why it waits."""
+        outcome = self.result.jobs.get(uid)
         condition = None if outcome is None else outcome.condition
-        for each in self.snapshot.jobs:
-            if each.uid != job:
-                continue
-            for task in each.tasks:
-                reason = self.result.pending.get(task.uid)
-                if reason is not None:
-                    plugin = "" if reason.refusal is None else reason.refusal.plugin
-                    if not plugin and reason.tally is not None:
-                        refused = {unfit.plugin for unfit in reason.tally.unfit} - {""}
-                        plugin = min(refused) if len(refused) == 1 else ""
-                    if not plugin and reason.why is WhyPending.QUEUE_OVERUSED:
-                        plugin = "proportion" if self.has_plugin("proportion") else ""
-                    elif not plugin and condition is not None:
-                        plugin = condition.plugin
-                    return reason.text, plugin
-        return ("" if condition is None else condition.message), ""
+        reasons = (self.result.pending.get(task.uid) for task in self.jobs[uid].tasks)
+        reason = next(filter(None, reasons), None)
+        if reason is None:
+            return "", "" if condition is None else condition.message
+        plugin = "" if reason.refusal is None else reason.refusal.plugin
+        if not plugin and reason.tally is not None:
+            refused = {unfit.plugin for unfit in reason.tally.unfit} - {""}
+            plugin = min(refused) if len(refused) == 1 else ""
+        if not plugin and reason.why is WhyPending.QUEUE_OVERUSED:
+            plugin = "proportion" if self.has_plugin("proportion") else ""
+        elif not plugin and condition is not None:
+            plugin = condition.plugin
+        return plugin, reason.text
+
+    def why_not_taken(self, uid: str) -> _Reason | None:
+        """Return the plugin for which a job was not taken, and what it says."""
+        plugin, text = self.why_waits(uid)
+        return (plugin, f"job {uid!r} waits: {text}") if text and plugin else None
 
 
 _Reason = tuple[str, str]
 """A plugin, and what it says."""
+_Step = tuple[str, str, str]
+"""What was decided: task, node and status."""
 
 
 @frozen
@@ -168,65 +170,50 @@ class _Turn:
     """The position of its first event."""
     end: int
     """The position behind its last event."""
-    steps: frozenset[tuple[str, str, str]]
-    """What was decided: task, node and status."""
+    steps: frozenset[_Step] = frozenset()
 
 
-@define
-class _Window:
-    """What a cycle did from a state of the cluster on, until that changed."""
+def _turns_by_state(
+    events: Sequence[TraceEvent], numbers: dict[_Step, int], *, by_node: bool
+) -> dict[int, list[_Turn]]:
+    """Return the turns of a trace by the state in which they began, in order.
 
-    turns: list[_Turn]
-    passed_over: set[tuple[str, str]]
-    """Actions and the queues that they skipped."""
-
-    @property
-    def decided(self) -> _Turn | None:
-        """The turn that changed the state; None: nothing more was decided."""
-        return self.turns[-1] if self.turns and self.turns[-1].steps else None
-
-
-def _windows(
-    events: Sequence[TraceEvent], numbers: dict[tuple[str, str, str], int], *, by_node: bool
-) -> dict[int, _Window]:
-    """Return the windows of a trace by the state in which they begin, in order.
-
-    A state is the set of all decisions so far, as bits; with the nodes only if `by_node`.
+    A state is the set of all decisions so far, as bits; with the nodes only if `by_node`. The last
+    turn in a state is that which changes it, unless nothing more was decided.
     """
-    state = 0
-    window = _Window([], set())
-    found = {state: window}
-    action, job, first = "", "", 0
+    state = first = 0
+    action = job = ""
+    found: dict[int, list[_Turn]] = {state: []}
     for position, event in enumerate(events):
         if isinstance(event, VerdictsGiven):
             continue
-        steps: frozenset[tuple[str, str, str]] = frozenset()
         begins = isinstance(event, (QueueTaken, JobTaken, QueuePassedOver))
         if begins or event.action != action:
             if first < position and (job or not begins):
-                window.turns.append(_Turn(action, job, first, position, steps))
+                found[state].append(_Turn(action, job, first, position))
             action, first = event.action, position
             job = event.job if isinstance(event, JobTaken) else ""
-        if isinstance(event, QueuePassedOver):
-            window.passed_over.add((event.action, event.queue))
-        if isinstance(event, QueueRefused):
-            job = job or event.job
-        if not isinstance(event, StatementEnded):
-            continue
-        job = job or event.job or ""
-        if event.committed and event.steps:
-            steps = frozenset(
-                (step.task, step.node if by_node else "", step.status) for step in event.steps
-            )
-            window.turns.append(_Turn(action, job, first, position + 1, steps))
+        if isinstance(event, (QueueRefused, StatementEnded)):
+            job = job or event.job or ""
+        if isinstance(event, StatementEnded) and event.committed and event.steps:
+            steps = frozenset(_steps(event, by_node=by_node))
+            found[state].append(_Turn(action, job, first, position + 1, steps))
             first = position + 1
             for step in sorted(steps):
                 state |= 1 << numbers.setdefault(step, len(numbers))
-            window = _Window([], set())
-            found[state] = window
+            found[state] = []
     if first < len(events) and job:
-        window.turns.append(_Turn(action, job, first, len(events), frozenset()))
+        found[state].append(_Turn(action, job, first, len(events)))
     return found
+
+
+def _steps(event: StatementEnded, *, by_node: bool) -> list[_Step]:
+    return [(step.task, step.node if by_node else "", step.status) for step in event.steps]
+
+
+def _decided(turns: Sequence[_Turn]) -> _Turn | None:
+    """Return the turn that changed the state; None: nothing more was decided."""
+    return turns[-1] if turns and turns[-1].steps else None
 
 
 def _pairs(ones: Iterable[_Turn], others: Iterable[_Turn]) -> Iterator[tuple[_Turn, _Turn]]:
@@ -269,14 +256,7 @@ def find_cause(
     # What makes no difference should not be told.
     nearest = after if config == after.config else Side("after", config, snapshot, registry)
     cause = _Cause(before, nearest).find()
-    return Parting(
-        cause.before,
-        cause.after,
-        cause.why or (NOT_FOUND,),
-        cause.plugins,
-        cause.actions,
-        tuple(difference.text for difference in kept),
-    )
+    return evolve(cause, differences=tuple(difference.text for difference in kept))
 
 
 class _Cause:
@@ -289,41 +269,35 @@ class _Cause:
         """The names of actions and plugins on which the configurations differ."""
 
     def find(self) -> Parting:
-        """Return where the cycles part."""
+        """Return where the cycles part: in what they do with a job, or with which they go on."""
         for by_node in (False, True):
-            numbers: dict[tuple[str, str, str], int] = {}
-            windows = [_windows(side.events, numbers, by_node=by_node) for side in self._sides]
-            ones, others = windows
+            numbers: dict[_Step, int] = {}
+            ones, others = (
+                _turns_by_state(side.events, numbers, by_node=by_node) for side in self._sides
+            )
             if by_node or [*ones][-1] != [*others][-1]:
                 break
         state = [state for state in ones if state in others][-1]
-        one, other = ones[state], others[state]
-        for turn, match in chain(_pairs(one.turns, other.turns), self._refused(*windows)):
-            if match.steps != turn.steps:
-                found = self._in_turns(turn, match, by_node=by_node)
+        everywhere = _pairs(*(chain(*each.values()) for each in (ones, others)))
+        refused = (pair for pair in everywhere if self._is_refused_once(pair))
+        for pair in chain(_pairs(ones[state], others[state]), refused):
+            if pair[0].steps != pair[1].steps:
+                found = self._in_turns(pair, by_node=by_node)
                 if found.why != (NOT_FOUND,):
                     return found
-        left, right = one.decided, other.decided
-        if left is not None and right is not None and left.action == right.action:
-            return self._in_order(left, right)
-        return self._in_actions(left, right)
+        return self._in_order(_decided(ones[state]), _decided(others[state]))
 
-    def _refused(
-        self, before: Mapping[int, _Window], after: Mapping[int, _Window]
-    ) -> Iterator[tuple[_Turn, _Turn]]:
-        """Yield the turns of jobs that only one cycle places because a queue refuses them there."""
-        ones, others = ([t for w in each.values() for t in w.turns] for each in (before, after))
-        for pair in _pairs(ones, others):
-            refusing = (
-                event.refusal.reason
-                for side, each in zip(self._sides, pair, strict=True)
-                for event in side.events[each.first : each.end]
-                if isinstance(event, QueueRefused) and not each.steps
-            )
-            reason = next(refusing, UnfitReason.INSUFFICIENT_RESOURCE)
-            is_one = bool(pair[0].steps) != bool(pair[1].steps)
-            if is_one and reason is not UnfitReason.INSUFFICIENT_RESOURCE:
-                yield pair
+    def _is_refused_once(self, pair: tuple[_Turn, _Turn]) -> bool:
+        """Return whether only one cycle places a job, because a queue refuses it in the other."""
+        refusing = (
+            event.refusal.reason
+            for side, each in zip(self._sides, pair, strict=True)
+            for event in side.events[each.first : each.end]
+            if isinstance(event, QueueRefused) and not each.steps
+        )
+        reason = next(refusing, UnfitReason.INSUFFICIENT_RESOURCE)
+        is_one = bool(pair[0].steps) != bool(pair[1].steps)
+        return is_one and reason is not UnfitReason.INSUFFICIENT_RESOURCE
 
     def _told(
         self, said: Sequence[str], reasons: Sequence[_Reason], actions: Sequence[str] = ()
@@ -333,51 +307,41 @@ class _Cause:
         plugins = tuple(dict.fromkeys(plugin for plugin, _ in reasons if plugin))
         if not self._differing & {*plugins, *actions}:
             return Parting(before, after, (NOT_FOUND,))
-        why = tuple(text for _, text in reasons)
-        return Parting(before, after, why, plugins, tuple(actions))
+        return Parting(before, after, tuple(text for _, text in reasons), plugins, tuple(actions))
 
-    def _on_both(self, tell: Callable[[int], _Reason | None]) -> list[_Reason]:
+    def _by_side(self, reasons: Iterable[_Reason | None]) -> list[_Reason]:
         """Return what is told of each side, with its word."""
-        told = [(side.word, tell(position)) for position, side in enumerate(self._sides)]
-        return [(reason[0], f"{word}: {reason[1]}") for word, reason in told if reason is not None]
+        told = zip(self._sides, reasons, strict=True)
+        return [(reason[0], f"{side.word}: {reason[1]}") for side, reason in told if reason]
 
-    # The same job in the same state
-
-    def _in_turns(self, left: _Turn, right: _Turn, *, by_node: bool) -> Parting:
-        turns = left, right
+    def _in_turns(self, turns: tuple[_Turn, _Turn], *, by_node: bool) -> Parting:
+        """Tell why the cycles do different things with a job in the same state."""
+        sides = [*zip(self._sides, turns, strict=True)]
+        events = [side.events[turn.first : turn.end] for side, turn in sides]
         choices = [
             [
                 (position, event)
-                for position, event in enumerate(side.events[turn.first : turn.end], turn.first)
+                for position, event in enumerate(of_turn, turn.first)
                 if not isinstance(event, (VerdictsGiven, QueueTaken))
             ]
-            for side, turn in zip(self._sides, turns, strict=True)
+            for of_turn, turn in zip(events, turns, strict=True)
         ]
-        at = 0
-        for (_, one), (_, other) in zip(*choices, strict=False):
-            if _what(one, by_node=by_node) != _what(other, by_node=by_node):
-                break
-            at += 1
-        found = [each[at] if at < len(each) else None for each in choices]
+        pairs = zip_longest(*choices)
+        found = next(pair for pair in pairs if not _is_same(*pair, by_node=by_node))
         said = [
             f"{turn.action} leaves job {turn.job!r} waiting"
             if each is None
             else _described(each[1], side.names)
-            for side, turn, each in zip(self._sides, turns, found, strict=True)
+            for (side, turn), each in zip(sides, found, strict=True)
         ]
-
-        def tell(position: int) -> _Reason | None:
-            mine, rival = found[position], found[1 - position]
-            side, turn = self._sides[position], turns[position]
-            return None if mine is None else _reason(side, turn, mine, rival and rival[1])
-
-        reasons = self._on_both(tell)
+        reasons = self._by_side(
+            _reason(side, turn, mine, rival)
+            for (side, turn), mine, rival in zip(sides, found, found[::-1], strict=True)
+        )
         if not self._differing & {plugin for plugin, _ in reasons}:
-            before, after = (
-                _verdicts(side.events[turn.first : turn.end])
-                for side, turn in zip(self._sides, turns, strict=True)
+            changed = _changed_verdicts(
+                _verdicts(events[0]), _verdicts(events[1]), self._sides[0].names
             )
-            changed = _changed_verdicts(before, after, self._sides[0].names)
             reasons += [
                 (plugin, f"verdict of {plugin} on {what}")
                 for plugin, what in changed.items()
@@ -385,42 +349,22 @@ class _Cause:
             ]
         return self._told(said, reasons)
 
-    # Another job in the same state
-
-    def _in_order(self, left: _Turn, right: _Turn) -> Parting:
-        """Tell why an action takes one job before, and another one after."""
-        turns = left, right
-        said = [f"{turn.action} takes job {turn.job!r}" for turn in turns]
-        queues = [self._sides[0].queue_of(turn.job) for turn in turns]
-        if queues[0] != queues[1]:
-            said = [f"{text} of queue {queue!r}" for text, queue in zip(said, queues, strict=True)]
-        return self._told(
-            said,
-            self._on_both(lambda at: self._order_reason(self._sides[at], turns[at], turns[1 - at])),
-        )
-
-    def _order_reason(self, side: Side, mine: _Turn, rival: _Turn) -> _Reason | None:
-        queue, other = side.queue_of(mine.job), side.queue_of(rival.job)
-        kind = JobTaken if queue == other else QueueTaken
-        at = mine.first
-        while at >= 0 and not isinstance(side.events[at], kind):
-            at -= 1
-        if at < 0:
-            return None
-        event = side.with_rivals(at)
-        if isinstance(event, JobTaken):
-            reason = _key_reason(event.job, event.key, rival.job, event.rivals)
-        else:
-            assert isinstance(event, QueueTaken)
-            reason = _key_reason(event.queue, event.key, other, event.rivals)
-        return reason or self._why_not_taken(side, rival)
-
-    # Another action in the same state, or none
-
-    def _in_actions(self, left: _Turn | None, right: _Turn | None) -> Parting:
-        """Tell why only one cycle goes on in an action."""
-        turns = left, right
-        said = [_decided(side, turn) for side, turn in zip(self._sides, turns, strict=True)]
+    def _in_order(self, *turns: _Turn | None) -> Parting:
+        """Tell why the cycles go on with different jobs in the same state, or only one does."""
+        left, right = turns
+        if left is not None and right is not None and left.action == right.action:
+            queues = [self._sides[0].jobs[turn.job].queue for turn in (left, right)]
+            of_queue = ["" if queues[0] == queues[1] else f" of queue {each!r}" for each in queues]
+            said = [
+                f"{turn.action} takes job {turn.job!r}{where}"
+                for turn, where in zip((left, right), of_queue, strict=True)
+            ]
+            before, after = self._sides
+            return self._told(
+                said,
+                self._by_side([_why_first(before, left, right), _why_first(after, right, left)]),
+            )
+        said = [_last_steps(side, turn) for side, turn in zip(self._sides, turns, strict=True)]
         lists = [side.actions for side in self._sides]
         for position, turn in enumerate(turns):
             if turn is not None and turn.action not in lists[1 - position]:
@@ -435,39 +379,65 @@ class _Cause:
         # Both run the same actions: one of them left a job waiting that the other took.
         ranks = [len(lists[0]) if t is None else lists[0].index(t.action) for t in turns]
         goes_on = ranks.index(min(ranks))
-        turn, side = turns[goes_on], self._sides[1 - goes_on]
-        reason = None if turn is None else self._why_not_taken(side, turn)
+        turn, there, waits = turns[goes_on], self._sides[goes_on], self._sides[1 - goes_on]
+        reason = None if turn is None else waits.why_not_taken(turn.job)
         if reason is None:
             return self._told(said, ())
         plugin, text = reason
-        reasons = [(plugin, f"{side.word}: {text}")]
-        there = self._sides[goes_on]
+        reasons = [(plugin, f"{waits.word}: {text}")]
         if not there.has_plugin(plugin):
             reasons.append((plugin, f"{there.word}: plugin {plugin!r} is not configured"))
         return self._told(said, reasons)
 
-    def _why_not_taken(self, side: Side, turn: _Turn) -> _Reason | None:
-        """Return the plugin for which a job was not taken, and what it says."""
-        text, plugin = side.why_waits(turn.job)
-        return (plugin, f"job {turn.job!r} waits: {text}") if text and plugin else None
+
+_Found = tuple[int, TraceEvent] | None
+"""An event and its position in the trace."""
 
 
-def _reason(
-    side: Side, turn: _Turn, found: tuple[int, TraceEvent], rival: TraceEvent | None
-) -> _Reason | None:
+def _is_same(one: _Found, other: _Found, *, by_node: bool) -> bool:
+    """Return whether two events are the same decision, whatever the keys and scores behind it."""
+    if one is None or other is None:
+        return one is other
+    return _decision(one[1], by_node=by_node) == _decision(other[1], by_node=by_node)
+
+
+def _why_first(side: Side, mine: _Turn, rival: _Turn) -> _Reason | None:
+    """Return the plugin for which a side takes a job, or its queue, before another one."""
+    queue, other = side.jobs[mine.job].queue, side.jobs[rival.job].queue
+    kind = JobTaken if queue == other else QueueTaken
+    at = mine.first
+    while at >= 0 and not isinstance(side.events[at], kind):
+        at -= 1
+    if at < 0:
+        return None
+    event = side.with_rivals(at)
+    assert isinstance(event, (JobTaken, QueueTaken))
+    taken = event.job if isinstance(event, JobTaken) else event.queue
+    theirs = event.rivals.get(rival.job if isinstance(event, JobTaken) else other, event.key)
+    for plugin, value in event.key.items():
+        if theirs[plugin] != value:
+            first = f"{_value_text(value)} before {_value_text(theirs[plugin])}"
+            return plugin, f"{plugin} puts {taken!r} first: {first}"
+    return side.why_not_taken(rival.job)
+
+
+def _reason(side: Side, turn: _Turn, found: _Found, other: _Found) -> _Reason | None:
     """Return the plugin behind a decision about a job, and what it says."""
+    if found is None:
+        return None
     position, event = found
+    rival = None if other is None else other[1]
     if isinstance(event, QueueRefused):
         return event.refusal.plugin, f"{event.refusal.plugin} refuses it: {event.refusal.text}"
     if isinstance(rival, QueueRefused):
-        other = rival.refusal.plugin
-        if not side.has_plugin(other):
-            return other, f"plugin {other!r}, which refuses it, is not configured"
-        return other, f"{other} does not refuse it"
+        plugin = rival.refusal.plugin
+        if not side.has_plugin(plugin):
+            return plugin, f"plugin {plugin!r}, which refuses it, is not configured"
+        return plugin, f"{plugin} does not refuse it"
     if not isinstance(event, NodeSought) or not isinstance(rival, NodeSought):
         return None
     if event.node is None:
-        text, plugin = side.why_waits(turn.job)
+        plugin, text = side.why_waits(turn.job)
         return (plugin, f"{turn.job!r} waits: {text}") if text else None
     if rival.node is None or event.task != rival.task:
         return None
@@ -487,29 +457,25 @@ _STEPS = {
 }
 
 
-def _steps_text(
-    action: str, steps: Sequence[tuple[str, str, str]], names: Mapping[str, str]
-) -> str:
-    """Return what an action does with tasks: task, node and new status of each."""
+def _steps_text(event: StatementEnded, names: Mapping[str, str]) -> str:
+    """Return what an action does with tasks."""
     told = [
-        _STEPS.get(status, "places {} on {}").format(names[task], node)
-        for task, node, status in steps
+        _STEPS.get(step.status, "places {} on {}").format(names[step.task], step.node)
+        for step in event.steps
     ]
     more = f" and {len(told) - _MOST_STEPS} more" if len(told) > _MOST_STEPS else ""
-    return f"{action} {', '.join(told[:_MOST_STEPS]) or 'does nothing'}{more}"
+    return f"{event.action} {', '.join(told[:_MOST_STEPS]) or 'does nothing'}{more}"
 
 
-def _decided(side: Side, turn: _Turn | None) -> str:
+def _last_steps(side: Side, turn: _Turn | None) -> str:
     if turn is None:
         return "nothing more is decided"
     event = side.events[turn.end - 1]
     assert isinstance(event, StatementEnded)
-    steps = [(step.task, step.node, step.status) for step in event.steps]
-    return _steps_text(turn.action, steps, side.names)
+    return _steps_text(event, side.names)
 
 
-def _what(event: TraceEvent, *, by_node: bool) -> tuple[object, ...]:
-    """Return the decision of an event, without the keys and scores behind it."""
+def _decision(event: TraceEvent, *, by_node: bool) -> tuple[object, ...]:
     match event:
         case QueueTaken() | QueuePassedOver():
             return type(event), event.action, event.queue
@@ -521,8 +487,7 @@ def _what(event: TraceEvent, *, by_node: bool) -> tuple[object, ...]:
             found = event.node if by_node else event.node is not None
             return type(event), event.action, event.task, event.fit, found
         case StatementEnded():
-            steps = [(each.task, each.node if by_node else "", each.status) for each in event.steps]
-            return type(event), event.action, event.committed, steps
+            return type(event), event.action, event.committed, _steps(event, by_node=by_node)
         case VerdictsGiven():
             return (type(event),)
 
@@ -542,24 +507,10 @@ def _described(event: TraceEvent, names: Mapping[str, str]) -> str:
             fit = "" if event.fit == "now" else f" ({event.fit})"
             return f"{event.action} finds {chosen} for task {names[event.task]!r}{fit}"
         case StatementEnded():
-            steps = [(step.task, step.node, step.status) for step in event.steps]
             undone = "" if event.committed else ", and undoes it"
-            return f"{_steps_text(event.action, steps, names)}{undone}: {event.why}"
+            return f"{_steps_text(event, names)}{undone}: {event.why}"
         case VerdictsGiven():
             return f"{event.plugin} judges the victims of {names[event.claimant]!r}"
-
-
-def _key_reason(
-    taken: str, key: Mapping[str, object], other: str, rivals: Mapping[str, Mapping[str, object]]
-) -> _Reason | None:
-    """Return the plugin whose key puts something first; None: another rule decides."""
-    for plugin, value in key.items() if other in rivals else ():
-        theirs = rivals[other][plugin]
-        if theirs != value:
-            return plugin, (
-                f"{plugin} puts {taken!r} first: {_value_text(value)} before {_value_text(theirs)}"
-            )
-    return None
 
 
 def _score_reason(event: NodeSought, rival: str) -> _Reason:
