@@ -333,7 +333,7 @@ def _cluster(snapshot: Snapshot) -> Iterator[Block]:
     nodes = [
         (
             node.name,
-            amounts_text(node.allocatable.dimensions()) or "nothing",
+            amounts_text(node.allocatable.dimensions()),
             "cordoned" if node.unschedulable else "",
         )
         for node in snapshot.nodes
@@ -346,7 +346,7 @@ def _cluster(snapshot: Snapshot) -> Iterator[Block]:
             job.queue,
             str(job.min_available),
             task.name,
-            amounts_text(task.resreq.dimensions()) or "nothing",
+            amounts_text(task.resreq.dimensions()),
             task.status.value if task.node_name is None else f"on {task.node_name}",
         )
         for job in snapshot.jobs

@@ -15,7 +15,7 @@ from batchsched import (
     sum_resources,
 )
 from batchsched.kubernetes import Dump
-from batchsched.tools import JobStanding, JobStatus, duration, explain, standings
+from batchsched.tools import JobStanding, JobStatus, duration, explain, standings, time_text
 from batchsched_cli.arguments import UsageError, did_you_mean
 from batchsched_cli.reading import Question
 from batchsched_cli.text import (
@@ -28,7 +28,6 @@ from batchsched_cli.text import (
     amount_text,
     blocks_of,
     counted,
-    time_text,
     unknown,
 )
 

@@ -21,6 +21,7 @@ from batchsched import (
     what_if,
 )
 from batchsched.kubernetes import parse_quantity
+from batchsched.tools import shown_amount
 from batchsched_cli.cluster_answers import ShownJobs
 from batchsched_cli.reading import Question
 from batchsched_cli.text import (
@@ -36,8 +37,6 @@ from batchsched_cli.text import (
     amount_text,
     amounts_text,
     counted,
-    number_text,
-    unit_of,
     unknown,
 )
 
@@ -115,7 +114,7 @@ def queues(question: Question) -> Answer:
         reserved = account.reserved.get(dimension)
 
         def told(amount: float | None) -> str:
-            return "" if not amount else number_text(dimension, amount)
+            return "" if not amount else shown_amount(dimension, amount)
 
         rows.append(
             (
@@ -123,11 +122,11 @@ def queues(question: Question) -> Answer:
                 _state(queue, named),
                 str(account.running or ""),
                 str(account.waiting or ""),
-                number_text(dimension, held) if held or share else "",
-                "" if share is None else number_text(dimension, share),
+                shown_amount(dimension, held) if held or share else "",
+                "" if share is None else shown_amount(dimension, share),
                 told(guarantee),
-                "" if limit is None else number_text(dimension, limit),
-                number_text(dimension, left[name]),
+                "" if limit is None else shown_amount(dimension, limit),
+                shown_amount(dimension, left[name]),
                 told(loan),
                 told(reserved),
                 _bar(held, total if whole is None else whole),
@@ -373,7 +372,7 @@ def _queues_sentence(snapshot: Snapshot, shown: ShownJobs, dimension: str) -> st
     total = sum_resources(node.allocatable for node in snapshot.nodes).get(dimension)
     tasks = [task for job in snapshot.jobs for task in job.tasks]
     held = sum_resources(t.resreq for t in [*tasks, *snapshot.other_tasks] if t.status.holds)
-    used = f"{number_text(dimension, held.get(dimension))} of {amount_text(dimension, total)}"
+    used = f"{shown_amount(dimension, held.get(dimension))} of {amount_text(dimension, total)}"
     waiting = sum(shown.standing(job.uid).waits for job in snapshot.jobs)
     who = "1 job waits" if waiting == 1 else f"{waiting or 'no'} jobs wait"
     return f"{counted(len(snapshot.queues), 'queue')}: {used} in use, {who}."
@@ -478,7 +477,7 @@ def _topologies(snapshot: Snapshot, drawn: Sequence[_Drawn]) -> Iterator[Section
             dimension = Counter(each.dimension for each in members if each.total).most_common(1)
             for resource, _ in dimension:
                 of_it = [each for each in members if each.dimension == resource]
-                free = number_text(resource, sum(each.free for each in of_it))
+                free = shown_amount(resource, sum(each.free for each in of_it))
                 total = amount_text(resource, sum(each.total for each in of_it))
                 lines.append(f"{'  ' * depth}{name}: {free} of {total} free")
 
@@ -674,7 +673,7 @@ def _device_text(name: str, holders: Mapping[str, str], letters: Mapping[str, st
 
 
 def _beside(each: _Drawn) -> str:
-    used = number_text(each.dimension, each.used)
+    used = shown_amount(each.dimension, each.used)
     text = f"{used} of {amount_text(each.dimension, each.total)} used"
     return f"{text}, {each.trouble}" if each.trouble else text
 
@@ -700,7 +699,7 @@ def _nodes_sentence(drawn: Sequence[_Drawn]) -> str:
         of_it = [each for each in drawn if each.dimension == name]
         free = sum(each.free for each in of_it)
         total = sum(each.total for each in of_it)
-        parts.append(f"{number_text(name, free)} of {amount_text(name, total)} free")
+        parts.append(f"{shown_amount(name, free)} of {amount_text(name, total)} free")
     text = f"{counted(len(drawn), 'node')}: {', '.join(parts) or 'nothing on them'}"
     out = Counter(each.trouble for each in drawn if each.trouble)
     told = "".join(f"; {count} {trouble}" for trouble, count in sorted(out.items()))
@@ -714,14 +713,15 @@ def _histograms(drawn: Sequence[_Drawn], label: str) -> Table:
         groups.setdefault((each.group, each.dimension), []).append(each)
     rows: list[tuple[str, ...]] = []
     for (group, dimension), members in sorted(groups.items()):
-        used = number_text(dimension, sum(each.used for each in members))
+        used = shown_amount(dimension, sum(each.used for each in members))
         total = amount_text(dimension, sum(each.total for each in members))
+        unit = "GPUs" if dimension.rpartition("/")[2] == "gpu" else dimension
         row = (
             group or ("without this label" if label else "all nodes"),
             str(len(members)),
             f"{used} of {total}",
             str(sum(bool(each.trouble) for each in members) or ""),
-            f"{unit_of(dimension)} free: {_histogram(dimension, members)}",
+            f"{unit} free: {_histogram(dimension, members)}",
         )
         rows.append(row)
     columns = (
@@ -738,7 +738,7 @@ def _histogram(dimension: str, members: Sequence[_Drawn]) -> str:
     size = 1000 if dimension != "memory" else 1 << 30
 
     def told(number: int) -> str:
-        return number_text(dimension, number * size)
+        return shown_amount(dimension, number * size)
 
     counts = Counter(int(each.free // size) for each in members)
     amounts = {free: told(free) for free in counts}

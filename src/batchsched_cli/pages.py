@@ -4,63 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from html import escape
+from pathlib import Path
 
 from batchsched_cli.text import Answer, Bar, Block, Line, Picture, Section, Table, printable
 
-_STYLE = """
-:root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --quiet: #57606a; --line: #d0d7de;
-  --waits: #9a6700; --starts: #1a7f37; --runs: #0969da; --wrong: #cf222e; --free: #eef1f4; }
-@media (prefers-color-scheme: dark) { :root { --back: #14171b; --text: #e6e9ed; --quiet: #9aa4af;
-  --line: #3a424c; --waits: #e3b341; --starts: #56d364; --runs: #79c0ff; --wrong: #ff8f86;
-  --free: #262c33; } }
-* { box-sizing: border-box; }
-body { background: var(--back); color: var(--text); font: 16px/1.5 system-ui, sans-serif;
-  margin: 0 auto; max-width: 75rem; padding: 1rem; overflow-wrap: break-word; }
-h1 { font-size: 1.3rem; line-height: 1.35; margin: .2rem 0 1rem; }
-h2 { font-size: 1.05rem; margin: 1.4rem 0 .4rem; }
-p { margin: .3rem 0; }
-p.item { padding-left: 1rem; }
-table { border-collapse: collapse; margin: .8rem 0; width: 100%; }
-th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem; text-align: left;
-  vertical-align: top; }
-th { color: var(--quiet); font-size: .8rem; }
-td.number, th.number { text-align: right; }
-td.number, td.whole { white-space: nowrap; }
-td.name { white-space: pre-wrap; }
-.wide { overflow-x: auto; }
-tr.waits td:first-child { color: var(--waits); }
-tr.starts td:first-child { color: var(--starts); }
-tr.runs td:first-child { color: var(--runs); }
-tr.wrong td:first-child { color: var(--wrong); }
-tr.quiet { color: var(--quiet); }
-svg { display: block; height: auto; max-width: 100%; }
-td svg { margin-top: .3rem; }
-svg text { fill: #111; font: 12px ui-monospace, monospace; text-anchor: middle; }
-svg .c0 { fill: #e69f00; } svg .c1 { fill: #56b4e9; } svg .c2 { fill: #2fb58a; }
-svg .c3 { fill: #f0e442; } svg .c4 { fill: #8fa8ff; } svg .c5 { fill: #ff8a5c; }
-svg .c6 { fill: #d98fc0; } svg .c7, svg .other { fill: #b5b5b5; }
-svg .free { fill: var(--free); stroke: var(--line); }
-svg .out { fill: none; stroke: var(--wrong); }
-svg .kept { fill: none; stroke: var(--runs); stroke-dasharray: 3 2; }
-svg text.plain { fill: var(--text); }
-svg .held { fill: #2fb58a; } svg .loan { fill: #e69f00; }
-.bars { display: grid; gap: .35rem .8rem; grid-template-columns: max-content auto 1fr;
-  align-items: center; }
-.bars .beside { color: var(--quiet); }
-ul.legend { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; list-style: none; padding: 0; }
-ul.legend li { align-items: center; display: flex; gap: .4rem; }
-@media (max-width: 54rem) {
-  .bars { grid-template-columns: 1fr; gap: 0; }
-  .bars .beside { margin-bottom: .6rem; }
-  thead { display: none; }
-  tr { border-bottom: 1px solid var(--line); display: block; padding: .5rem 0; }
-  td, td.number { border: 0; display: flex; gap: .6rem; padding: .1rem 0; text-align: left;
-    overflow-wrap: anywhere; white-space: normal; }
-  td::before { color: var(--quiet); content: attr(data-label); flex: 0 0 6.5rem;
-    font-size: .8rem; }
-  td:empty { display: none; }
-}
-"""
+_STYLE = Path(__file__).with_name("page.css")
 _SIZE, _STEP = 16, 18
 """Sides of a square, and from one to the next."""
 _COLOURS = 8
@@ -79,11 +27,12 @@ def page_of(answer: Answer, title: str) -> str:
         if isinstance(block, Picture)
         for letter, meaning in block.legend.items()
     }
+    style = _STYLE.read_text(encoding="utf-8")
     body = "\n".join(part for block in _blocks(answer) for part in _parts(block, meanings))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_told(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{_told(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         f"<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
 

@@ -6,9 +6,11 @@ An answer is a few blocks. The same blocks become a page (`pages.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TextIO
+from typing import NamedTuple, TextIO
 from unicodedata import east_asian_width
 
+from batchsched.tools import Section as ReportSection
+from batchsched.tools import amounts_text as all_amounts_text
 from batchsched_cli.arguments import Arguments, UsageError, did_you_mean
 
 ELLIPSIS = "…"
@@ -105,40 +107,6 @@ class Answer(NamedTuple):
     """What a person reads, the answer itself first: a full sentence."""
     data: Mapping[str, object]
     """The same as plain data, for ``--json``."""
-
-
-class ReportSection(Protocol):
-    """A section of a report of the library."""
-
-    @property
-    def title(self) -> str:
-        """Its heading."""
-        ...
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """Its lines."""
-        ...
-
-    @property
-    def in_full(self) -> bool:
-        """Whether no line of it may be left out."""
-        ...
-
-    @property
-    def is_detail(self) -> bool:
-        """Whether the answer is complete without it."""
-        ...
-
-    @property
-    def head(self) -> tuple[str, ...]:
-        """The titles of the columns of its table."""
-        ...
-
-    @property
-    def rows(self) -> Any:
-        """The rows of its table: tuples of texts; type checkers do not see through a converter."""
-        ...
 
 
 def blocks_of(sections: Iterable[ReportSection], *, details: bool = True) -> Iterator[Block]:
@@ -559,93 +527,24 @@ def _flowed(items: Sequence[str], width: int) -> Iterator[str]:
         yield line
 
 
-# Amounts and times
-
-_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_STEP = 1024
-_DAY = 86_400
+# Amounts and names
 
 
 def amount_text(dimension: str, amount: float) -> str:
-    """Return an amount of a dimension in the unit that a person uses.
+    """Return an amount of a dimension, in the library's unit, in that which a person uses.
 
-    The amount is in the library's unit: bytes of memory, else thousandths.
-
-    >>> amount_text("nvidia.com/gpu", 6000), amount_text("cpu", 250), amount_text("cpu", 3500)
-    ('6 GPUs', '250m cpu', '3.5 cpu')
-    >>> amount_text("memory", 3 << 39), amount_text("nvidia.com/gpu", 1000)
-    ('1.5 TiB', '1 GPU')
+    >>> amount_text("nvidia.com/gpu", 6000), amount_text("memory", 3 << 39)
+    ('6 GPUs', '1.5 TiB')
     """
-    if dimension == "memory":
-        return _bytes_text(amount)
-    if dimension == "ephemeral-storage" or dimension.startswith("hugepages-"):
-        return f"{_bytes_text(amount / 1000)} {dimension}"
-    if dimension == "cpu" and 0 < amount < 1000:  # noqa: PLR2004 - less than one cpu
-        return f"{_short(amount)}m cpu"
-    number = _short(amount / 1000)
-    return f"{number} {unit_of(dimension, is_one=number == '1')}"
-
-
-def number_text(dimension: str, amount: float) -> str:
-    """Return an amount without its dimension: ``6``, ``1.5 TiB``."""
-    if dimension == "memory":
-        return _bytes_text(amount)
-    if dimension == "ephemeral-storage" or dimension.startswith("hugepages-"):
-        return _bytes_text(amount / 1000)
-    return _short(amount / 1000)
-
-
-def unit_of(dimension: str, *, is_one: bool = False) -> str:
-    """Return what a person calls a dimension: ``GPUs`` for those that end so."""
-    if dimension.rpartition("/")[2] == "gpu":
-        return "GPU" if is_one else "GPUs"
-    return dimension
+    return all_amounts_text([(dimension, amount)], with_zeros=True)
 
 
 def amounts_text(amounts: Iterable[tuple[str, float]]) -> str:
-    """Return amounts by dimension in one line, without those that are 0; empty if all are.
+    """Return amounts by dimension in one line, without those that are 0.
 
     Devices come first, since they are what most is short of.
     """
-    told = [(name, amount) for name, amount in amounts if amount]
-    told.sort(key=lambda item: item[0] in ("cpu", "memory"))
-    return ", ".join(amount_text(name, amount) for name, amount in told)
-
-
-def _bytes_text(amount: float) -> str:
-    units, power = float(amount), 0
-    while abs(units) >= _STEP and power < len(_BINARY) - 1:
-        units /= _STEP
-        power += 1
-    return f"{_short(units)} {_BINARY[power]}"
-
-
-def _short(number: float) -> str:
-    """Return a number with three digits after the point at most, two of them significant."""
-    if abs(number) >= 1e15:  # noqa: PLR2004 - no unit helps
-        return f"{number:.3g}"
-    text = f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}"  # noqa: PLR2004
-    text = text.rstrip("0").rstrip(".")
-    if text in ("0", "-0"):
-        return "<0.001" if number > 0 else "0"
-    return text
-
-
-def time_text(seconds: float) -> str:
-    """Return a time as RFC 3339 in UTC; what is no date of our era as the number it is.
-
-    >>> time_text(1795168800)
-    '2026-11-20T10:00:00Z'
-    """
-    from datetime import UTC, datetime  # noqa: PLC0415 - not for --help
-
-    try:
-        found = datetime.fromtimestamp(int(seconds), UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"{seconds:g} s"
-    if seconds < _DAY * 366:
-        return f"{seconds:g} s"  # a clock of its own, such as a simulation's
-    return found.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return all_amounts_text(sorted(amounts, key=lambda item: item[0] in ("cpu", "memory")))
 
 
 def counted(count: int, what: str) -> str:

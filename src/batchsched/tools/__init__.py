@@ -3,13 +3,22 @@
 from typing import TYPE_CHECKING
 
 from batchsched.causes import About, JobStatus, Remedy
+from batchsched.model.texts import amounts_text, shown_amount
 from batchsched.tools.causes import Parting
-from batchsched.tools.changes import CycleRun, Released, describe_changes, duration, node_like
+from batchsched.tools.changes import (
+    CycleRun,
+    Released,
+    describe_changes,
+    duration,
+    node_like,
+    time_text,
+)
 from batchsched.tools.comparison import CycleComparison, TaskChange, compare
 from batchsched.tools.config_check import Finding, check_config, not_modelled
 from batchsched.tools.explainer import explain
 from batchsched.tools.explanation import Explanation
 from batchsched.tools.record import EventLog, Record, RecordedCycle, Recorder, Replay, replay
+from batchsched.tools.report import Section
 from batchsched.tools.shrinking import Shrunk, shrink
 from batchsched.tools.standings import Blocker, JobStanding, standings
 from batchsched.tools.trials import (
@@ -55,9 +64,11 @@ __all__ = [
     "Remedy",
     "Replay",
     "RunComparison",
+    "Section",
     "Shrunk",
     "TaskChange",
     "WhatIf",
+    "amounts_text",
     "cheapest",
     "check_config",
     "compare",
@@ -67,8 +78,10 @@ __all__ = [
     "node_like",
     "not_modelled",
     "replay",
+    "shown_amount",
     "shrink",
     "standings",
     "starts",
+    "time_text",
     "what_if",
 ]

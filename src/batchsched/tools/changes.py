@@ -11,6 +11,7 @@ from attrs import AttrsInstance, evolve, frozen
 from batchsched.causes import HoldKind
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ArgumentError, Fault
+from batchsched.kubernetes.objects import time_text as date_text
 from batchsched.live import (
     BindRefused,
     DevicesChanged,
@@ -451,6 +452,18 @@ def duration(seconds: float, /) -> str:
             rest = int(seconds % size // part)
             return f"{int(seconds // size)} {name}" + (f" {rest} {smaller}" if rest else "")
     return f"{seconds:g} s"
+
+
+_YEAR = 365 * 86_400
+
+
+def time_text(seconds: float, /) -> str:
+    """Return a time as RFC 3339 in UTC, or as the number it is if its clock started at 0. O(1).
+
+    >>> time_text(1795168800), time_text(90.0)
+    ('2026-11-20T10:00:00Z', '90 s')
+    """
+    return f"{seconds:g} s" if seconds < _YEAR else date_text(seconds)
 
 
 # Differences of one object

@@ -9,7 +9,6 @@ from attrs import evolve, field, frozen
 
 from batchsched.causes import About, JobStatus, WhyPending, agreeing
 from batchsched.kubernetes.facts import Told
-from batchsched.kubernetes.objects import time_text
 from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.reasons import MemberCount, PendingReason
@@ -17,12 +16,11 @@ from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.texts import amount_text
 from batchsched.tools.amounts import limit_text, resource_text
-from batchsched.tools.changes import Change, duration
+from batchsched.tools.changes import Change, duration, time_text
 from batchsched.tools.node_fit import Holder, NearNode
 from batchsched.tools.report import Report, Section, as_dict
 from batchsched.tools.standings import JobStanding
 
-_YEAR = 365 * 86_400
 _WRAPPED = 96
 """The width of a line of reasons."""
 _SHOWN = 5
@@ -367,14 +365,9 @@ def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _moment(seconds: float) -> str:
-    """Return a time: of our era as a date, of a clock that starts at 0 as the number it is."""
-    return f"{seconds:g}" if seconds < _YEAR else time_text(seconds)
-
-
 def _held(holders: tuple[Holder, ...]) -> str:
     shown = [
-        f"{h.job or h.name} {h.how}{'' if h.until is None else f' until {_moment(h.until)}'}"
+        f"{h.job or h.name} {h.how}{'' if h.until is None else f' until {time_text(h.until)}'}"
         for h in holders[:2]
     ]
     return "; ".join(shown) + (f"; {len(holders) - 2} more" if len(holders) > 2 else "")  # noqa: PLR2004
