@@ -8,8 +8,10 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.doctoring import evicted
 
 from batchsched import (
+    CycleResult,
     JobInfo,
     NodeInfo,
     Queue,
@@ -20,7 +22,7 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.devices import Device, DeviceClaim, DevicePick, DeviceRequest
+from batchsched.devices import Device, DeviceClaim, DevicePick, DeviceRequest, allocate
 from batchsched.live import Cluster
 from batchsched.testing import InvariantViolation, check_cycle, snapshots, with_devices
 
@@ -78,6 +80,127 @@ def test_decisions_about_devices_keep_the_invariants(
 ) -> None:
     result = Scheduler(given_config).schedule(snapshot)
     check_cycle(snapshot, result, given_config)
+
+
+_KINDS = (
+    Device(name="g", attributes={"m": 0}),
+    Device(name="g", attributes={"m": 1}),
+    Device(name="g", attributes={"m": 1}, **PARTS),
+)
+_CLAIMED = (
+    DeviceRequest(name="r"),
+    DeviceRequest(name="r", count=2),
+    DeviceRequest(name="r", select=['device.attributes[""].m == 1']),
+    DeviceRequest(name="r", capacity={"milli": 400}),
+)
+
+
+@st.composite
+def full(draw: st.DrawFn) -> Snapshot:
+    """Draw nodes whose devices are all taken, by jobs of low priority, and jobs of a higher one."""
+    nodes: list[NodeInfo] = []
+    jobs: list[JobInfo] = []
+
+    def one(uid: str, priority: int, request: DeviceRequest | None, **more: Any) -> JobInfo:
+        claims = [] if request is None else [DeviceClaim(name="c", requests=[request])]
+        task = TaskInfo(uid=uid, name=uid, resreq=CPU, priority=priority, claims=claims, **more)
+        return JobInfo(name=uid, queue="q", priority=priority, min_available=1, tasks=[task])
+
+    for name in ("m", "n"):
+        kinds = draw(st.lists(st.sampled_from(_KINDS), min_size=1, max_size=3))
+        devices = [evolve(kind, name=f"g{place}") for place, kind in enumerate(kinds)]
+        cpus = draw(st.sampled_from([3, 50]))
+        nodes.append(NodeInfo(name=name, allocatable=cpus * CPU, devices=devices))
+        held: list[DevicePick] = []
+        for number in range(cpus if cpus == 3 else 6):
+            request = draw(st.sampled_from([*_CLAIMED, None]))
+            claims = [] if request is None else [DeviceClaim(name="c", requests=[request])]
+            picks = allocate(claims, devices, held=held)
+            if picks is None:
+                continue
+            held += picks
+            on: dict[str, Any] = {"status": TaskStatus.RUNNING, "node_name": name}
+            priority = draw(st.sampled_from([0, 0, 1, 9]))
+            jobs.append(one(f"r{name}{number}", priority, request, devices=picks, **on))
+    jobs += [
+        one(f"w{number}", draw(st.integers(1, 2)), draw(st.sampled_from(_CLAIMED)))
+        for number in range(draw(st.integers(1, 3)))
+    ]
+    return Snapshot(nodes=nodes, queues=[Queue(name="q")], jobs=jobs)
+
+
+EVICTING = SchedulerConfig.from_mapping(
+    {"actions": "allocate, preempt", "tiers": [{"plugins": ["priority", "predicates", "devices"]}]}
+)
+
+
+@given(full())
+@settings(max_examples=60, deadline=None)
+def test_what_is_evicted_for_devices_is_enough_and_none_of_it_could_have_been_spared(
+    snapshot: Snapshot,
+) -> None:
+    result = Scheduler(EVICTING).schedule(snapshot)
+    check_cycle(snapshot, result, EVICTING)
+    claimants = {each.for_task_uid for each in result.evictions}
+    for uid in claimants:
+        assert fits(snapshot, result, uid)
+        # What is left of others by then is only known where nobody else got anything there.
+        if len(claimants) == 1 and not result.binds and len(result.pipelined) == 1:
+            victims = [each.task_uid for each in result.evictions]
+            assert not any(fits(snapshot, result, uid, kept=victim) for victim in victims)
+
+
+def fits(snapshot: Snapshot, result: CycleResult, uid: str, kept: str = "") -> bool:
+    """Return whether a promised task has room and devices, also if one that was evicted stays."""
+    [node] = [snapshot.node(each.node_name) for each in result.pipelined if each.task_uid == uid]
+    gone = {each.task_uid for each in result.evictions} - {kept}
+    stay = [
+        task
+        for job in snapshot.jobs
+        for task in job.tasks
+        if task.node_name == node.name and task.uid not in gone
+    ]
+    placed = [
+        each
+        for each in (*result.pipelined, *result.binds)
+        if each.node_name == node.name and each.task_uid != uid
+    ]
+    held = [pick for each in (*stay, *placed) for pick in each.devices or ()]
+    room = len(stay) + len(placed) < node.allocatable.milli_cpu // 100
+    return room and allocate(snapshot.task(uid).claims, node.devices, held=held) is not None
+
+
+def test_an_eviction_that_left_a_device_free_is_found() -> None:
+    picks = {
+        uid: DevicePick(claim="c", request="r", device=("", "", device))
+        for uid, device in (("low", "g0"), ("lower", "g1"))
+    }
+    claim = DeviceClaim(name="c", requests=[DeviceRequest(name="r")])
+    running = [
+        TaskInfo(
+            uid=uid, name=uid, resreq=CPU, claims=[claim], devices=[pick],
+            status=TaskStatus.RUNNING, node_name="n",
+        )
+        for uid, pick in picks.items()
+    ]  # fmt: skip
+    waiting = TaskInfo(uid="high", name="high", resreq=CPU, claims=[claim])
+    devices = [Device(name=f"g{number}") for number in range(2)]
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n", allocatable=9 * CPU, devices=devices)],
+        queues=[Queue(name="q")],
+        jobs=[
+            *(JobInfo(name=task.uid, queue="q", tasks=[task]) for task in running),
+            JobInfo(name="high", queue="q", tasks=[waiting], priority=1),
+        ],
+    )
+    result = Scheduler(EVICTING).schedule(snapshot)
+    [eviction] = result.evictions
+    check_cycle(snapshot, result, EVICTING)
+    other = ({"low", "lower"} - {eviction.task_uid}).pop()
+    both = evicted(result, other, "high")
+    said = "is evicted from 'n' by preempt for 'high', which would have fitted there without that"
+    with pytest.raises(InvariantViolation, match=said):
+        check_cycle(snapshot, both, EVICTING)
 
 
 @pytest.mark.parametrize(

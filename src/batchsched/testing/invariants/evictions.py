@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from batchsched.causes import WhyPending
+from batchsched.devices import allocate
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.result import Eviction, TakenBack
 from batchsched.testing.invariants.amounts import (
@@ -226,7 +227,7 @@ def sparing(cycle: Cycle) -> Iterator[str]:
     capacity in a tree, where a unit may go so that a queue above stays within its share. Where
     allocate evicts a whole job, its surplus would not have been enough. With `curable` a victim may
     also be in the way because of the number of tasks, a host port or anti-affinity, and with
-    devices because of those that it had, if the claimant claims any.
+    devices because of those that it had: with these, too, no allocation was left for the claimant.
     """
     if not cycle.policy.knows_actions:
         return  # custom actions may have changed anything in between
@@ -301,7 +302,7 @@ def spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[st
             and fits(request, sub(future, share))
             and fits(request, sub(eventual, for_good))
             and (_may_grow(cycle, victim, before) or fits(request, others))
-            and not _may_have_its_devices(cycle, claimant, unit)
+            and not _may_need_the_devices(cycle, claimant, [*unit, *later])
             and not (
                 cycle.policy.cures
                 and _may_stand_in_the_way(
@@ -341,12 +342,42 @@ def _may_stand_in_the_way(
     )
 
 
-def _may_have_its_devices(cycle: Cycle, claimant: str, unit: Sequence[str]) -> bool:
-    """Return whether tasks that were evicted may have had devices that a claimant needs."""
+def _may_need_the_devices(cycle: Cycle, claimant: str, there: Sequence[str]) -> bool:
+    """Return whether a claimant may have lacked devices, if tasks that were evicted had stayed.
+
+    Not if it gets some beside all that is held in the end, and by these. Unknown, and taken to be
+    so, where tasks had unknown devices, or others of a node's pools may draw on its counters.
+    """
+    task, node = cycle.tasks[claimant], cycle.nodes[cycle.after[claimant].node_name or ""]
+    if "devices" not in cycle.policy.plugins or not task.claims:
+        return False
+    common = [
+        each
+        for each in cycle.snapshot.devices
+        if each.nodes is None or any(term.matches(node.labels, node.name) for term in each.nodes)
+    ]
+    pools = {(each.driver, each.pool) for each in (*node.devices, *common) if each.counters}
+    elsewhere = [other for other in cycle.nodes.values() if other is not node]
+    if any((each.driver, each.pool) in pools for other in elsewhere for each in other.devices):
+        return True
+    own = {each.key for each in node.devices}
+    holders = dict.fromkeys([*there, *_may_have_been_there(cycle, node.name, but=claimant)], node)
+    for uid, place in cycle.after.items():
+        if place.status in (*OCCUPYING, TaskStatus.UNKNOWN, *PLACED):
+            holders.setdefault(uid, cycle.nodes.get(place.node_name or "", node))
+    held = [*cycle.snapshot.held]
+    for uid, where in holders.items():
+        if uid == claimant or not cycle.tasks[uid].claims or (where is not node and not common):
+            continue
+        outcome = None if uid in there else cycle.result.tasks.get(uid)
+        picks = cycle.tasks[uid].devices if outcome is None else outcome.devices
+        if picks is None:
+            return True
+        held += [pick for pick in picks if where is node or pick.device not in own]
+    counters = (*node.counter_sets, *cycle.snapshot.counter_sets)
+    offered = (*node.devices, *common)
     return (
-        "devices" in cycle.policy.plugins
-        and bool(cycle.tasks[claimant].claims)
-        and any(cycle.tasks[uid].claims for uid in unit)
+        allocate(task.claims, offered, counters, held=held, closed_pools=node.closed_pools) is None
     )
 
 
