@@ -200,6 +200,8 @@ class _OnCluster:
         )
         self._live = Scheduler(policy.config, policy.registry).attach(self._cluster)
         self._nodes: dict[str, NodeInfo] = {}
+        self._events = list[Event]()
+        """What has happened and the cluster does not know of yet."""
         self._job_of = dict[str, JobId]()
         self._uids = dict[JobId, tuple[str, ...]]()
         self._uid_of = dict[JobId, str]()
@@ -222,7 +224,7 @@ class _OnCluster:
             self._nodes = {node.name: node.info for node in view.nodes}
             self._cluster.apply(*map(NodeAdded, self._nodes.values()))
             self._group_nodes(view)
-        self._cluster.apply(TimePassed(view.now))
+        self._events.append(TimePassed(view.now))
         for cause in view.causes:
             match cause.kind:
                 case "arrival":
@@ -247,27 +249,33 @@ class _OnCluster:
                     self._set_queue(view.queues[str(cause.what)])
                 case _:
                     pass
+        self._apply()
+
+    def _apply(self) -> None:
+        """Let the cluster know of the events so far."""
+        self._cluster.apply(*self._events)
+        self._events.clear()
 
     def _arrive(self, view: View, job: JobId) -> None:
         info = view.info(job)
         self._uids[job] = tuple(task.uid for task in info.tasks)
         self._uid_of[job] = info.uid
         self._job_of.update(dict.fromkeys(self._uids[job], job))
-        self._cluster.apply(JobArrived(info))
+        self._events.append(JobArrived(info))
 
     def _leave(self, job: JobId, *, succeeded: bool) -> None:
         if job not in self._uids:  # it came and went before this pass
             return
-        events: list[Event] = []
         if succeeded:
-            events = [TaskSucceeded(uid) for uid in self._on.get(job, ())]
-        self._cluster.apply(*events, JobRemoved(self._uid_of.pop(job)))
+            self._events += [TaskSucceeded(uid) for uid in self._on.get(job, ())]
+        self._events.append(JobRemoved(self._uid_of.pop(job)))
         for uid in self._uids.pop(job):
             del self._job_of[uid]
         self._on.pop(job, None)
         self._ready.discard(job)
 
     def _set_node(self, view: View, name: str) -> None:
+        self._apply()
         [node] = [node for node in view.nodes if node.name == name]
         if not node.in_service:
             return
@@ -275,7 +283,7 @@ class _OnCluster:
         if node.drained:
             info = evolve(info, unschedulable=True)
         is_there = name in self._cluster.content.nodes
-        self._cluster.apply(NodeChanged(info) if is_there else NodeAdded(info))
+        self._events.append(NodeChanged(info) if is_there else NodeAdded(info))
 
     def _group_nodes(self, view: View) -> None:
         """Tell how the nodes that are there are grouped: domains may list those that came back."""
@@ -296,12 +304,13 @@ class _OnCluster:
 
     def _set_queue(self, queue: Queue) -> None:
         queue = self._tracking_usage(queue)
+        self._apply()
         before = self._cluster.content.queues.get(queue.name)
         if before is None:
-            self._cluster.apply(QueueAdded(queue))
+            self._events.append(QueueAdded(queue))
         else:
             queue = evolve(queue, usage=before.usage, usage_by_user=before.usage_by_user)
-            self._cluster.apply(QueueChanged(queue))
+            self._events.append(QueueChanged(queue))
 
     # Decisions
 

@@ -17,6 +17,7 @@ from batchsched.model.immutable import FrozenMap, LazyMap, is_frozen_map
 from batchsched.model.result import Bind, CycleResult, TaskOutcome
 from batchsched.model.snapshot import Snapshot, common_of, keep_tables, take_tables
 from batchsched.model.topology import Topology, without_nodes
+from batchsched.model.validation.tasks import plan_problems
 from batchsched.model.validation.values import (
     is_collection,
     is_mapping,
@@ -347,7 +348,7 @@ def tasks_started(cycle: CycleResult, content: Content) -> dict[str, TaskInfo] |
         or type(cycle.binds) is not tuple
         or (*decided, *kept) != _NOTHING_ELSE
         or not is_frozen_map(cycle.planned)
-        or len(cycle.planned)
+        or any(type(uid) is not str or any(plan_problems(p)) for uid, p in cycle.planned.items())
         or type(cycle.tasks) not in (LazyMap, FrozenMap)
     ):
         return None

@@ -37,6 +37,7 @@ from batchsched.model.validation.tasks import (
     dependency_cycle_faults,
     group_problems,
     has_sound_times,
+    is_usual_duration,
     own_job_problems,
     own_task_problems,
     taint_problems,
@@ -303,7 +304,8 @@ def is_sound_job(job: JobInfo, node_names: Container[str]) -> bool:
         and type(job.creation_time) in _NUMBERS
         and -LARGEST <= job.creation_time <= LARGEST
         and _are_sound_labels(job.labels)
-        and job.estimate is job.deadline is job.max_wait is job.eligible_time is None
+        and (job.estimate is None or is_usual_duration(job.estimate))
+        and job.deadline is job.max_wait is job.eligible_time is None
         and job.plan is None
         and job.topology is None
         and job.max_available is job.min_groups is None

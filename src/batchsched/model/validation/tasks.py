@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import cast
 
 from batchsched.errors import Fault
 from batchsched.model.cluster import (
@@ -167,14 +168,18 @@ constraint_problems = FieldChecks(
 _NUMBERS = (int, float)
 
 
+def is_usual_duration(seconds: object) -> bool:
+    """Return True only if a duration is valid and of a usual type. A fast test."""
+    return type(seconds) in _NUMBERS and 0 <= cast("float", seconds) <= LARGEST
+
+
 def has_sound_times(task: TaskInfo) -> bool:
     """Return True only if the times of a task are valid and of the usual types. A fast test."""
-    start_time, estimate, attained = task.start_time, task.estimate, task.attained_service
+    start_time, estimate = task.start_time, task.estimate
     return (
         (start_time is None or (type(start_time) in _NUMBERS and -LARGEST <= start_time <= LARGEST))
-        and (estimate is None or (type(estimate) in _NUMBERS and 0 <= estimate <= LARGEST))
-        and type(attained) in _NUMBERS
-        and 0 <= attained <= LARGEST
+        and (estimate is None or is_usual_duration(estimate))
+        and is_usual_duration(task.attained_service)
     )
 
 
