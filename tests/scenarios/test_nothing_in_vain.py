@@ -236,6 +236,22 @@ def test_v12_a_gang_apart_takes_the_idle_place_or_none(
     assert sorted(evicted(first)) == ["lo1-1", "lo1-2", "lo3-1"]
 
 
+@each_way
+def test_a_claim_does_not_take_what_its_own_first_promise_stands_beside(
+    action: str, named: bool, plain: bool
+) -> None:
+    nodes = in_zones("a", "2C0G")
+    others = [
+        labelled(job(name, "1C0G@n1", priority=1, creation_time=at), name)
+        for name, at in (("s", 1), ("x", 2))
+    ]
+    first, second = gang(CPU, CPU).tasks
+    g = evolve(gang(), min_available=2, tasks=[evolve(first, pod_affinity=terms("s")), second])
+    start = world(nodes, *others, g, action=action)
+    gone, _ = lived(scheduler(action, named=named, plain=plain), start)
+    assert gone == []
+
+
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("named", [False, True])
 def test_a_later_claim_does_not_take_what_an_earlier_one_stands_beside(
