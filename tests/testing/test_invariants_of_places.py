@@ -404,6 +404,37 @@ class TestGangs:
         said = "job 'default/j': expected at most 1, got 2 (0 before)"
         expect("gangs", room(4, [one]), policy("allocate"), doctor, said)
 
+    @pytest.mark.parametrize(
+        ("groups", "who", "said"),
+        [
+            ([TaskGroup("x", min=0, max=1)], ["j-x-0", "j-x-1"], "group 'x'"),
+            (
+                [
+                    TaskGroup("all", min=1, max=1),
+                    TaskGroup("x", min=0, parent="all"),
+                    TaskGroup("y", min=0, parent="all"),
+                ],
+                ["j-x-0", "j-y-0"],
+                "group 'all'",
+            ),
+        ],
+    )
+    def test_more_than_the_maximum_of_a_group(
+        self, groups: list[TaskGroup], who: list[str], said: str
+    ) -> None:
+        tasks = {"x": "PP", "y": "P"} if len(groups) > 1 else {"x": "PP"}
+        one = elastic("j", tasks, min_available=0, groups=groups)
+
+        def doctor(result: CycleResult) -> CycleResult:
+            for task in result.tasks:
+                result = placed(result, task, S.PENDING)
+            for task in who:
+                result = placed(result, task, S.BINDING, "n")
+            return result
+
+        said += " of job 'default/j': expected at most 1, got 2 (0 before)"
+        expect("gangs", room(4, [one]), policy("allocate"), doctor, said)
+
     def test_enough_tasks_in_the_wrong_groups(self) -> None:
         groups = [TaskGroup("x", min=1), TaskGroup("y", min=1)]
         one = elastic("j", {"x": "PP", "y": "P"}, groups=groups, min_available=2)
