@@ -31,6 +31,7 @@ NOW_OR_LATER = (Fit.NOW, Fit.LATER)
 LADDER = (Fit.NOW, Fit.LATER, Fit.CONDITIONALLY)
 """The same; else on resources that backfill tasks hold, if the job is not ready without them."""
 
+_CONDITIONALLY = Fit.CONDITIONALLY
 _STEP = {
     Fit.NOW: Statement.allocate,
     Fit.LATER: Statement.pipeline,
@@ -63,12 +64,11 @@ def place(
     assert job is not None
     ahead = accepting_nodes(session, task) if looks_ahead else None
     is_free = ahead is None and statement.within is None and session.plans.guard is None
+    best = session.best_node
     for fit in ladder:
-        if fit is Fit.CONDITIONALLY and (job.backfilling or session.plugins.job_ready(job)):
+        if fit is _CONDITIONALLY and (job.backfilling or session.plugins.job_ready(job)):
             continue
-        node = (
-            session.best_node(task, fit) if is_free else _best(session, statement, task, fit, ahead)
-        )
+        node = best(task, fit) if is_free else _best(session, statement, task, fit, ahead)
         if node is not None:
             _STEP[fit](statement, task, node)
             return True

@@ -53,6 +53,7 @@ class IndexedPlacement:
         self._ledger = ledger
         self._nodes: Sequence[NodeState] = ledger.slots
         self._judgement = evaluator
+        self._has_key = evaluator.node_key is not None
         self._plain = LinearScanPlacement(ledger, evaluator)
         self._kinds = Kinds(ledger, evaluator)
         self._table = _table_of(ledger, arrays)
@@ -93,7 +94,7 @@ class IndexedPlacement:
             ]
             return self._judgement.best(task, nodes) if nodes else None
         if not (kind.is_watched and kind.is_exact) or (
-            self._judgement.node_key and (kind.normalised or among is not None)
+            self._has_key and (kind.normalised or among is not None)
         ):
             return self._plain.best(task, fit, among)
         if among is not None:
@@ -118,14 +119,13 @@ class IndexedPlacement:
 
     def _best_now(self, task: TaskState, kind: Kind) -> int | None:
         only, nodes = kind.only_slots, self._nodes
-        has_key = self._judgement.node_key is not None
-        if only is not None and len(only) <= FEW and not (kind.normalised or has_key):
+        if only is not None and len(only) <= FEW and not (kind.normalised or self._has_key):
             # Keeping a ranking of so few nodes would cost more than it saves.
             slots = [slot for slot in only if kind.takes_now(nodes[slot])]
             return max(slots, key=lambda slot: kind.score_one(nodes[slot]), default=None)
         ranking = self._now.use(kind.number)
         if ranking is None:
-            is_plain = not has_key and kind.no_choice is None
+            is_plain = not self._has_key and kind.no_choice is None
             in_arrays = self._table.ranking(kind, task) if is_plain else None
             ranking = in_arrays or self._rank_now(kind, task)
             self._now.keep(kind.number, ranking)

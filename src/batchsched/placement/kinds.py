@@ -150,9 +150,7 @@ class Kind:
             and (self.no_choice is None or self.no_choice(node, Fit.NOW) is None)
         )
 
-    def with_choice(
-        self, slots: Sequence[int], nodes: Sequence[NodeState], fit: Fit
-    ) -> Sequence[int]:
+    def with_choice(self, slots: list[int], nodes: Sequence[NodeState], fit: Fit) -> list[int]:
         """Return those of some slots where plugins have a choice for a task that fits so."""
         no_choice = self.no_choice
         if no_choice is None:

@@ -138,7 +138,7 @@ class Table:
 
         They are in order, or in the order of `among` if only these are to be considered.
         """
-        return list(kind.with_choice(self.having_room(kind, among), self.nodes, Fit.NOW))
+        return kind.with_choice(self.having_room(kind, among), self.nodes, Fit.NOW)
 
     def having_room(self, kind: Kind, among: Iterable[int] | None = None) -> list[int]:
         """Return the same as `fitting_now`, whether or not plugins have a choice there."""
@@ -164,7 +164,7 @@ class Table:
         slots = sorted(diverging) if among is None else [s for s in among if s in diverging]
         nodes = self.nodes
         found = self.feasible(kind, [s for s in slots if nodes[s].fits(kind.task, fit)])
-        return list(kind.with_choice(found, nodes, fit))
+        return kind.with_choice(found, nodes, fit)
 
     def all_feasible(self, kind: Kind, among: Iterable[int] | None = None) -> list[int]:
         """Return the slots of the feasible nodes, in order, or in the order of `among`."""

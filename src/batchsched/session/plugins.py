@@ -194,7 +194,7 @@ class PluginSet:
 
     def having(self, point: str) -> list[OpenedPlugin]:
         """Return the plugins for which an extension point is enabled, in configured order."""
-        return [opened for opened in self.opened if point in opened.points]
+        return self._having.get(point, [])
 
     def _on(self, point: str) -> list[Named[Any]]:
         """Return the enabled functions of an extension point, with their plugins' names."""
@@ -216,6 +216,10 @@ class PluginSet:
         self._keyed.clear()
 
     def _compile(self, view: SessionView) -> None:
+        self._having: dict[str, list[OpenedPlugin]] = {}
+        for opened in self.opened:
+            for point in opened.points:
+                self._having.setdefault(point, []).append(opened)
         asking, has = self._asking, self.having
         for point in _ASKED:
             setattr(self, point, asking(point))
@@ -306,14 +310,6 @@ class PluginSet:
             for name, choose in asking("choose")().items()
         ]
         """Those who choose for tasks on nodes."""
-        self.node_key: Callable[[TaskState, NodeState], tuple[int, ...]] | None = (
-            asking("node_key") if has("node_key") else None
-        )
-        """Returns the key by which a node is ranked before scores, if a plugin has any."""
-        self.node_key_signature: Callable[[TaskState], Hashable] | None = (
-            asking("node_key_signature") if has("node_key_signature") else None
-        )
-        """Returns all that the key reads of the task; None: it may read anything."""
         self.candidate_nodes: list[
             Named[Callable[[Need, NodeSet], Iterable[NodeSet] | Unfit | None]]
         ] = asking("candidate_nodes")() if has("candidate_nodes") else []

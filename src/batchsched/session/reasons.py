@@ -454,10 +454,8 @@ def _holds_of(job: JobState) -> tuple[Hold, ...]:
 def _is_kept_below(job: JobState) -> bool:
     """Return whether a job has tasks for its minimum only with those that are held. O(tasks)."""
     with_all, without = JobState(job.info, None), JobState(job.info, None)
-    for task in job.tasks:
-        with_all.recount(task, None, task.status)
-        if not task.is_held:
-            without.recount(task, None, task.status)
+    with_all.count_new(job.tasks)
+    without.count_new([task for task in job.tasks if not task.is_held])
     return with_all.has_minimum(Counting.VALID) and not without.has_minimum(Counting.VALID)
 
 

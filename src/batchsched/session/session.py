@@ -432,9 +432,9 @@ class Session:
 _Entry = tuple[TaskState, TaskStatus, NodeState | None, bool, Mapping[str, Hashable]]
 """A task, with its previous status, node, backfill mark and choices."""
 
-_BEFORE_EVICTION = (
-    *(TaskStatus.RUNNING, TaskStatus.BINDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED),
-)
+# Members of enums are slow to find, and these are needed for each task that is placed.
+_PENDING, _ALLOCATED = TaskStatus.PENDING, TaskStatus.ALLOCATED
+_BEFORE_EVICTION = (TaskStatus.RUNNING, TaskStatus.BINDING, TaskStatus.PIPELINED, _ALLOCATED)
 """Statuses of tasks that can leave for others."""
 
 
@@ -485,16 +485,11 @@ class Statement:
         `kept`: what plugins have chosen for it there before, and must choose again.
         """
         job = task.job
-        if (
-            task.status is not TaskStatus.PENDING
-            or task.is_held
-            or job is None
-            or not job.in_session
-        ):
+        if task.status is not _PENDING or task.is_held or job is None or not job.in_session:
             _expect(task, TaskStatus.PENDING, TaskStatus.RESERVED)
         mark, choosers = is_backfill or task.is_backfill, self._session.plugins.choosers
         choices = self._choices(task, node, Fit.NOW, kept) if choosers else EMPTY
-        self._move(task, TaskStatus.ALLOCATED, node, mark, choices)
+        self._move(task, _ALLOCATED, node, mark, choices)
 
     def pipeline(
         self, task: TaskState, node: NodeState, *, kept: Mapping[str, Hashable] = EMPTY
@@ -613,7 +608,7 @@ class Statement:
             self._session.decide_eviction(task, node, claimant, was_bound=was_bound)
         jobs: dict[str, JobState] = {}
         for task, *_ in self._journal:
-            if task.status is TaskStatus.ALLOCATED and task.job is not None:
+            if task.status is _ALLOCATED and task.job is not None:
                 jobs[task.job.uid] = task.job
         for job in jobs.values():
             self._session.bind_if_ready(job, fulfils=fulfils)
@@ -675,7 +670,7 @@ class Statement:
             if status is not TaskStatus.RELEASING and node.slot not in within.slots:
                 raise StatementError(f"expected one of {within!r} for {task!r}, got {node!r}")
             self.within_of[task] = within
-        if before is TaskStatus.PENDING:
+        if before is _PENDING:
             session.placed_now.add(task)
         # Recorded before the move: if a listener raises, the move can still be undone.
         self._journal.append((task, before, task.node, task.is_backfill, task.choices))

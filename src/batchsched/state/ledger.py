@@ -91,9 +91,12 @@ def overdrawn(task: TaskState, node: NodeState, origin: Origin) -> str:
 TaskListener = Callable[[TaskState], None]
 """Called after a task was charged or refunded."""
 
+# Members of enums are slow to find.
 _ALLOCATED = TaskStatus.ALLOCATED
 _BINDING = TaskStatus.BINDING
+_PIPELINED = TaskStatus.PIPELINED
 _RESERVED = TaskStatus.RESERVED
+_RUNNING = TaskStatus.RUNNING
 _WITHOUT_HOLDING = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL, TaskStatus.RESERVED)
 """The statuses of tasks that are on a node and hold nothing there."""
 
@@ -106,8 +109,14 @@ class Ledger:
     snapshot is entered as Pending and listed in `initial_promises`.
     """
 
-    on_promise: Callable[[TaskState, NodeState, int], None] | None = None
-    """Called when a task becomes (1) or ceases to be (-1) Pipelined on a node."""
+    # With more than 30 attributes, instances without slots are slow: the names are not shared.
+    __slots__ = (
+        *("_now", "broken", "claiming", "classes_end", "cluster", "common", "dimensions"),
+        *("initial_promises", "jobs", "jobs_having", "jobs_held", "jobs_short", "log"),
+        *("lost_reservations", "node_named", "nodes", "on_charge", "on_occupy", "on_promise"),
+        *("on_refund", "origins", "other_tasks", "queues", "reads_time", "reserved_nodes"),
+        *("slots", "snapshot", "tasks", "topologies", "vacant"),
+    )
 
     def __init__(self, snapshot: Snapshot) -> None:  # noqa: PLR0915 - they are attributes
         self.snapshot = snapshot
@@ -162,9 +171,6 @@ class Ledger:
         self.initial_promises: list[tuple[TaskState, str]] = []
         """Tasks that are Pipelined in the snapshot, with the names of their nodes."""
         self.log = ChangeLog()
-        self._node_changed = self.log.nodes.append
-        self._job_changed = self.log.jobs.append
-        self._job_charged = self.log.charged_jobs.append
         self.broken = ""
         """The violated invariant, if any; all operations then raise an error."""
         self.on_charge: tuple[TaskListener, ...] = ()
@@ -173,6 +179,8 @@ class Ledger:
         """Called when a task is refunded: evicted, or its placement undone."""
         self.on_occupy: Callable[[TaskState, NodeState, int], None] | None = None
         """Called when a task begins (1) or ceases (-1) to occupy a node."""
+        self.on_promise: Callable[[TaskState, NodeState, int], None] | None = None
+        """Called when a task becomes (1) or ceases to be (-1) Pipelined on a node."""
 
         for info in snapshot.jobs:
             job = self._enter_job(info)
@@ -199,6 +207,7 @@ class Ledger:
         job = JobState(info, None if named is None or named.children else named)
         self.jobs[job.uid] = job
         job.tasks += [self._enter(task_info, job) for task_info in info.tasks]
+        job.count_new([task for task in job.tasks if not task.is_held] if job.held else job.tasks)
         for having in compress(self.jobs_having, job.counts):
             having[job.uid] = job
         if job.held:
@@ -216,16 +225,17 @@ class Ledger:
         task = self.tasks[info.uid] = TaskState(info, job, resreq, init_resreq)
         if info.claims:
             self.claiming[info.uid] = task
-        if job is not None and info.status.to_place and job.holds(info):
+        status = info.status
+        if job is not None and status.to_place and job.holds(info):
             if info.node_name is not None:
-                is_promise = info.status is TaskStatus.PIPELINED
+                is_promise = status is _PIPELINED
                 lost = self.initial_promises if is_promise else self.lost_reservations
                 lost.append((task, info.node_name))
             task.status = TaskStatus.PENDING
             job.hold(task)
             job.best_effort_count += task.is_best_effort
             return task
-        if info.status is TaskStatus.PIPELINED:
+        if status is _PIPELINED:
             # The session decides whether the promise still holds.
             self.initial_promises.append((task, info.node_name or ""))
             task.status = TaskStatus.PENDING
@@ -235,11 +245,10 @@ class Ledger:
                 self.lost_reservations.append((task, info.node_name))
                 task.status = TaskStatus.PENDING
             else:
-                if (info.devices is not None or info.choices) and info.status is not _RESERVED:
+                if (info.devices is not None or info.choices) and status is not _RESERVED:
                     task.choices = choices_of(info)
                 self._book(task, node, 1)
         if job is not None:
-            job.recount(task, None, task.status)
             job.best_effort_count += task.is_best_effort
             if task.is_backfill and task.status.holds and task.node is not None:
                 job.backfilling += 1
@@ -316,11 +325,11 @@ class Ledger:
                     self._break(problem)
         if status.charged and not old.charged:
             if job is not None:
-                self._job_charged(job)
+                self.log.charged_jobs.append(job)
             for tell in self.on_charge:
                 tell(task)
         if job is not None:
-            self._job_changed(job)
+            self.log.jobs.append(job)
             if job.waits_in is not None:
                 job.waits_in.touch(job)
             queue = job.queue
@@ -354,7 +363,7 @@ class Ledger:
         tasks = [
             task
             for task in node.tasks.values()
-            if (task.status is TaskStatus.RUNNING or task.may_leave)
+            if (task.status is _RUNNING or task.may_leave)
             and task.job is not None
             and task.job.in_session
         ]
@@ -384,9 +393,9 @@ class Ledger:
         task.fulfils = fulfils
         if node.running is not None:  # it was looked at, since the task was placed there
             node.running = None
-            self._node_changed(node.slot)
+            self.log.nodes.append(node.slot)
         self._advance(job, task, _BINDING)
-        self._job_changed(job)
+        self.log.jobs.append(job)
 
     def note_binds(self, job: JobState) -> None:
         """Note whether a job has binds of this cycle left, as one was taken back or restored."""
@@ -419,12 +428,12 @@ class Ledger:
         if not (status.holds or status in _WITHOUT_HOLDING):
             self._break(f"{task!r} is on {node!r}, where no such task can be")
         node.running = node.ends = None
-        self._node_changed(node.slot)
+        self.log.nodes.append(node.slot)
         node.book(task, sign)
         if status.occupies:
             if self.on_occupy is not None:
                 self.on_occupy(task, node, sign)
-        elif status is TaskStatus.PIPELINED:
+        elif status is _PIPELINED:
             if self.on_promise is not None:
                 self.on_promise(task, node, sign)
         elif status is _RESERVED:
@@ -459,9 +468,8 @@ def counted_job(info: JobInfo) -> JobState:
     """Return a job with its tasks counted, independent of any ledger."""
     job = JobState(info, None)
     for task_info in info.tasks:
-        task = TaskState(task_info, job, (0, 0), (0, 0))
-        job.tasks.append(task)
-        job.recount(task, None, task.status)
+        job.tasks.append(TaskState(task_info, job, (0, 0), (0, 0)))
+    job.count_new(job.tasks)
     return job
 
 
@@ -524,12 +532,11 @@ def _as_described(ledger: Ledger, node: NodeState) -> NodeState:
 def _job_faults(ledger: Ledger) -> Iterator[str]:
     for job in ledger.jobs.values():
         counted = JobState(job.info, job.queue)
+        counted.count_new([task for task in job.tasks if not task.is_held])
         for task in job.tasks:
             if task.is_held:
                 counted.hold(task)
-                continue
-            counted.recount(task, None, task.status)
-            if task.is_backfill and task.status.holds and task.node is not None:
+            elif task.is_backfill and task.status.holds and task.node is not None:
                 counted.backfilling += 1
         counted.tasks = job.tasks
         if job.running_by_node is not None:

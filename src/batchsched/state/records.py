@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from enum import Enum
+from itertools import accumulate
 from operator import add, itemgetter, sub
 from typing import Protocol, TypeVar
 
@@ -52,6 +53,7 @@ class Fit(Enum):
 _ALLOCATED = TaskStatus.ALLOCATED
 _BINDING = TaskStatus.BINDING
 _RESERVED = TaskStatus.RESERVED
+_RUNNING = TaskStatus.RUNNING
 _counts_running = itemgetter(
     *(s.index for s in (TaskStatus.RUNNING, TaskStatus.BINDING, TaskStatus.BOUND))
 )
@@ -178,14 +180,28 @@ class JobState:
         """
         return self.min_available - self.counted[counting]
 
-    def recount(self, task: TaskState, before: TaskStatus | None, after: TaskStatus) -> None:
-        """Count a task that changes from one status to another; None: it is new. O(depth)."""
+    def count_new(self, tasks: Collection[TaskState]) -> None:
+        """Count the tasks of a new job that are not held. O(tasks x depth)."""
+        counts, more = self.counts, [0] * (NEVER + 1)
+        for task in tasks:
+            index = task.status.index
+            counts[index] += 1
+            more[FIRST_COUNTING[index]] += 1
+        if counts[_ALLOCATED.index]:
+            self.allocated = {task.uid: task for task in tasks if task.status is _ALLOCATED}
+        if self.groups is None:
+            self.counted = list(map(add, self.counted, accumulate(more)))
+        else:
+            for task in tasks:
+                self.groups.recount(task, None, task.status)
+        self.ready_count = self.counted[0]
+
+    def recount(self, task: TaskState, before: TaskStatus, after: TaskStatus) -> None:
+        """Count a task that changes from one status to another. O(depth)."""
         counts = self.counts
         counts[after.index] += 1
-        first, now = NEVER, FIRST_COUNTING[after.index]
-        if before is not None:
-            counts[before.index] -= 1
-            first = FIRST_COUNTING[before.index]
+        counts[before.index] -= 1
+        first, now = FIRST_COUNTING[before.index], FIRST_COUNTING[after.index]
         if self.groups is not None:
             self.groups.recount(task, before, after)
         elif now < first:
@@ -213,7 +229,7 @@ class JobState:
         return bool(info.holds or self.info.holds or (queue is not None and queue.closed_by))
 
     def hold(self, task: TaskState, /) -> None:
-        """Enter a new task that is Pending and held, in place of `recount`. O(depth)."""
+        """Enter a new task that is Pending and held, in place of `count_new`. O(depth)."""
         task.is_held = True
         self.held.append(task)
         if self.info.holds or any(hold.kind is HoldKind.GATE for hold in task.info.holds):
@@ -316,10 +332,10 @@ class TaskState:
         self.init_resreq = init_resreq
         """What it needs to start, by dimension."""
         self.is_best_effort = not any(init_resreq)
-        scoring = info.scoring_request
-        if scoring is None and resreq[0] and resreq[1]:
+        milli_cpu, memory = resreq[0], resreq[1]
+        if info.scoring_request is None and milli_cpu and memory:
             # The result of `counts_in_scores` for nearly all tasks, without creating an object.
-            self.scoring_milli_cpu, self.scoring_memory = resreq[0], resreq[1]
+            self.scoring_milli_cpu, self.scoring_memory = milli_cpu, memory
         else:
             scoring = info.counts_in_scores()
             self.scoring_milli_cpu, self.scoring_memory = scoring.milli_cpu, scoring.memory
@@ -337,7 +353,7 @@ class TaskState:
         No caller has seen yet what this cycle has bound, so that can be taken back. Backfill tasks
         stay.
         """
-        return self.status is TaskStatus.RUNNING or (
+        return self.status is _RUNNING or (
             self.status is _BINDING and self.info.status.to_place and not self.is_backfill
         )
 
