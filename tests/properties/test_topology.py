@@ -63,6 +63,8 @@ ACTIONS = (
     [option("allocate", starvationThreshold=0), *EVICT],
     [option("allocate", unready="hold"), option("backfill", strategy="release"), *EVICT],
     [option("allocate", unready="hold", starvationThreshold=0), option("backfill")],
+    [option("allocate", unready="hold"), option("backfill", strategy="displace")],
+    [option("allocate"), option("preempt", unblock="yes", curable="yes")],
 )
 
 

@@ -521,3 +521,35 @@ def test_segments_evict_where_the_fewest_must_leave() -> None:
     assert sorted(each.node_name for each in result.evictions) == ["n2"]
     claiming = [result.tasks[task.uid].node_name for task in claimant.tasks]
     assert sorted(map(str, claiming)) == ["n2", "n2", "n3", "n3"]
+
+
+def test_what_unready_gangs_hold_is_used_in_one_rack() -> None:
+    nodes = [node("n1", 4, rack="r1"), node("n2", 4, rack="r2")]
+    large = job("large", tasks("l", 9), None, priority=5)
+    gang = job("j", tasks("t", 3), RACK)
+    hold = option("allocate", unready="hold")
+    for strategy in ("release", "displace"):
+        result = cycle(nodes, [large, gang], RACKS, hold, option("backfill", strategy=strategy))
+        assert counts(result) == {"n1": 3}
+        assert all(bind.is_backfill is (strategy == "release") for bind in result.binds)
+
+
+def test_a_gang_that_fits_in_no_rack_displaces_nobody() -> None:
+    nodes = [node("n1", 2, rack="r1"), node("n2", 2, rack="r2")]
+    large = job("large", tasks("l", 9), None, priority=5)
+    hold = option("allocate", unready="hold")
+    for strategy in ("release", "displace"):
+        gang = job("j", tasks("t", 3), RACK)
+        result = cycle(nodes, [large, gang], RACKS, hold, option("backfill", strategy=strategy))
+        assert placed(result) == {}
+
+
+def test_a_broken_gang_takes_the_rest_of_its_rack_from_another_broken_one() -> None:
+    nodes = in_racks(3, 3)
+    unblocks = option("preempt", unblock="yes")
+    first = job("a", tasks("a", 3, on={0: "n1", 1: "n1"}), RACK, priority=5)
+    for where, evicted in (("n1", ["n1"]), ("n2", [])):
+        second = job("b", tasks("b", 3, on={0: where}), None)
+        other = job("o", tasks("o", 2, on={0: "n2", 1: "n2"}), None, priority=9)
+        result = cycle(nodes, [first, second, other], RACKS, "allocate", unblocks)
+        assert [each.node_name for each in result.evictions] == evicted

@@ -14,17 +14,22 @@ from typing import NamedTuple
 from attrs import frozen
 
 from batchsched.actions.eviction.choosing import Shortfall, choose_units_for
-from batchsched.actions.placing import NOW, place
+from batchsched.actions.placing import NOW, best_for, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.attempts import tasks_needed
-from batchsched.session.candidates import may_go_anywhere, sets_in_turn, try_in
-from batchsched.session.limits import may_take_task
+from batchsched.session.candidates import (
+    count_as_gone,
+    may_go_anywhere,
+    record_no_set,
+    try_in_turn,
+)
+from batchsched.session.limits import may_take_task, need_of
 from batchsched.session.session import Session, Statement
-from batchsched.session.turns import Turns, has_task_to_place, is_starving
+from batchsched.session.turns import Turns, has_task_to_place, is_starving, tasks_to_place
 from batchsched.state.memory import DependsOn, Remembered, forget
-from batchsched.state.needs import Stage, need_of_tasks
+from batchsched.state.needs import Stage, need_of_task
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 
 
@@ -84,13 +89,11 @@ class BackfillAction:
 
 def _place_in_sets(session: Session, task: TaskState) -> None:
     """Place a task in one of the sets of nodes that plugins offer for it."""
-    assert task.job is not None
-    need = need_of_tasks(task.job, (task,))
-    for trial in sets_in_turn(session, need, (), (Stage.NOW,)):
-        with session.statement(is_trial=True, within=trial.nodes) as statement:
-            if try_in(session, statement, trial, lambda on, one, _: place(session, on, one, NOW)):
-                statement.commit()
-                return
+    need = need_of_task(task)
+    with session.statement(is_trial=True) as statement:
+        if try_in_turn(session, statement, need, lambda on, one: place(session, on, one, NOW)):
+            statement.commit()
+            return
     session.record_failure(task)
 
 
@@ -100,7 +103,6 @@ def release(session: Session, starvation_threshold: float | None) -> None:
         job
         for job in session.jobs_having(TaskStatus.PENDING)
         if job.count(TaskStatus.PENDING) + len(job.held) == len(job.tasks)
-        and may_go_anywhere(session, job)
     ]
     for job in session.jobs_having(TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
         if _releases(session, job, starvation_threshold):
@@ -124,15 +126,30 @@ def _releases(session: Session, job: JobState, threshold: float | None) -> bool:
 
 
 def _start_as_backfill(session: Session, job: JobState) -> None:
+    def start(statement: Statement, task: TaskState) -> bool:
+        node = _best(session, statement, task) if may_take_task(session, task) else None
+        if node is not None:
+            statement.allocate(task, node, is_backfill=True)
+        return node is not None
+
     with session.statement() as statement:
-        for task in tasks_needed(session, job):
-            node = session.best_node(task, Fit.NOW) if may_take_task(session, task) else None
-            if node is None:
-                session.record_failure(task)
-            else:
-                statement.allocate(task, node, is_backfill=True)
+        if may_go_anywhere(session, job):
+            for task in tasks_needed(session, job):
+                if not start(statement, task):
+                    session.record_failure(task)
+        else:
+            need = need_of(session, job, tasks_to_place(session, job))
+            if need is not None and try_in_turn(session, statement, need, start) is None:
+                record_no_set(session, need)
         if session.plugins.job_ready(job):
             statement.commit()
+
+
+def _best(session: Session, statement: Statement, task: TaskState) -> NodeState | None:
+    """Return the best node where a task fits now, of the statement's set if it has one."""
+    if statement.within is None:
+        return session.best_node(task, Fit.NOW)
+    return best_for(session, statement, task, Fit.NOW)
 
 
 MOST_KINDS = 64
@@ -141,11 +158,7 @@ MOST_KINDS = 64
 
 def displace(session: Session) -> None:
     """Start jobs on resources that unready jobs of the same queue hold."""
-    collected = [
-        job
-        for job in session.jobs_having(TaskStatus.PENDING)
-        if has_task_to_place(job) and may_go_anywhere(session, job)
-    ]
+    collected = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
     turns = Turns(session, collected, tasks_return=True)
     displacing = _Displacing(session)
     for _, of_queue in turns.by_queue():
@@ -182,6 +195,8 @@ class _Displacing:
     def take(self, job: JobState) -> bool:
         """Give a job its turn; return whether it gets another turn."""
         session = self._session
+        if not may_go_anywhere(session, job):
+            return self._take_in_sets(job)
         tasks = self._left.pop(job, None)
         if tasks is None or job.groups is not None:
             tasks = deque(tasks_needed(session, job))
@@ -211,6 +226,33 @@ class _Displacing:
         self._record_displaced(job, displaced)
         return placed
 
+    def _take_in_sets(self, job: JobState) -> bool:
+        """Place what a job needs next in one set of nodes that plugins offer, or nothing."""
+        session = self._session
+        need = need_of(session, job, tasks_to_place(session, job))
+        if need is None:
+            return False
+        by_node = self._releasable(need.tasks[0])
+        count_as_gone(session, lambda node: by_node.get(node.slot, ()))
+        tried: dict[TaskState, None] = {}
+
+        def place(on: Statement, task: TaskState) -> bool:
+            victims = self._place(on, task)
+            tried.update(dict.fromkeys(victims or ()))
+            return victims is not None
+
+        with session.statement() as statement:
+            stages = (Stage.NOW, Stage.EVICTING)
+            if try_in_turn(session, statement, need, place, stages) is None:
+                record_no_set(session, need)
+                return False
+            if not session.plugins.job_ready(job):
+                return False
+            statement.commit()
+        displaced = [victim for victim in tried if victim.status is TaskStatus.PENDING]
+        self._record_displaced(job, displaced)
+        return True
+
     def _record_displaced(self, job: JobState, displaced: list[TaskState]) -> None:
         for owner in {victim.job: None for victim in displaced}:
             assert owner is not None
@@ -225,7 +267,7 @@ class _Displacing:
         session = self._session
         if not may_take_task(session, task):
             return None
-        node = session.best_node(task, Fit.NOW)
+        node = _best(session, statement, task)
         if node is not None:
             statement.allocate(task, node)
             return []
@@ -246,8 +288,10 @@ class _Displacing:
         choices: list[tuple[NodeState, list[TaskState]]] = []
         raw: list[tuple[float, ...]] = []
         session = self._session
-        tried = self._tried_for(task)
+        tried, within = self._tried_for(task), statement.within
         for index, releasable in sorted(self._releasable(task).items()):
+            if within is not None and index not in within.slots:
+                continue
             node = session.slots[index]
             trial = tried.get(index)
             if trial is None or trial.releasable != releasable:

@@ -68,7 +68,7 @@ def place(
     for fit in ladder:
         if fit is _CONDITIONALLY and (job.backfilling or session.plugins.job_ready(job)):
             continue
-        node = best(task, fit) if is_free else _best(session, statement, task, fit, ahead)
+        node = best(task, fit) if is_free else best_for(session, statement, task, fit, ahead)
         if node is not None:
             _STEP[fit](statement, task, node)
             return True
@@ -102,12 +102,12 @@ def take_room(
         statement.pipeline(task, node)
 
 
-def _best(
+def best_for(
     session: Session,
     statement: Statement,
     task: TaskState,
     fit: Fit,
-    ahead: Sequence[NodeState] | None,
+    ahead: Sequence[NodeState] | None = None,
 ) -> NodeState | None:
     """Return the best node where a task fits and that no plan closes to it.
 

@@ -166,13 +166,21 @@ def _sets_for(session: Session, need: Need) -> Iterator[Trial]:
 
 def count_beside(session: Session, claimant: TaskState, scope: EvictionScope) -> None:
     """Let rooms count what a claimant may evict, in the stage `EVICTING`, from now on."""
-    judges, zero = session.plugins.judges[scope.point], session.dimensions.zero
+    judges = session.plugins.judges[scope.point]
+    count_as_gone(
+        session, lambda node: scope.candidates(claimant, session.running_on(node), judges)
+    )
+
+
+def count_as_gone(session: Session, others_on: Callable[[NodeState], Iterable[TaskState]]) -> None:
+    """Let rooms count what some tasks on each node hold, in the stage `EVICTING`, from now on."""
+    zero = session.dimensions.zero
 
     def has(node: NodeState, stage: Stage) -> Vector:
         if stage is Stage.EMPTY:
             return session.state.node_room.to_reserve(node)
-        others = scope.candidates(claimant, session.running_on(node), judges)
-        return plus(node.room(Fit.LATER), total_of([other.resreq for other in others], zero))
+        held = total_of([other.resreq for other in others_on(node)], zero)
+        return plus(node.room(Fit.LATER), held)
 
     session.state.view.count_beside(has)
 

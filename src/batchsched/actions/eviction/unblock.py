@@ -17,14 +17,19 @@ from batchsched.actions.eviction.make_room import Claimant, EvictionRules, RoomO
 from batchsched.actions.placing import NOW_OR_LATER, place, take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.attempts import Attempts
-from batchsched.session.candidates import may_go_anywhere
-from batchsched.session.limits import limit_on, may_take_task
+from batchsched.session.candidates import (
+    count_as_gone,
+    may_go_anywhere,
+    record_no_set,
+    try_in_turn,
+)
+from batchsched.session.limits import limit_on, may_take_task, need_of
 from batchsched.session.plugins import GANG
 from batchsched.session.session import Session, Statement
-from batchsched.session.turns import Turns, has_task_to_place
+from batchsched.session.turns import Turns, has_task_to_place, tasks_to_place
 from batchsched.session.victims import EvictionScope, Victims, may_leave
 from batchsched.state.groups import Counting, GroupState
-from batchsched.state.needs import tasks_lacking
+from batchsched.state.needs import Need, Stage, need_of_tasks, tasks_lacking
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.units import EvictionUnit
 
@@ -65,12 +70,7 @@ def unblock(session: Session, rules: EvictionRules) -> None:
     )
     for position, one in enumerate(order):
         later = [other for other in reversed(order[position + 1 :]) if other.is_still(session)]
-        if (
-            later
-            and one.is_still(session)
-            and has_task_to_place(one.job)
-            and may_go_anywhere(session, one.job)
-        ):
+        if later and one.is_still(session) and has_task_to_place(one.job):
             serve = _serve_job if one.group is None else _serve_group
             serve(session, rules, attempts, one, later)
 
@@ -113,6 +113,11 @@ def _serve_job(
     later: Sequence[Blocked],
 ) -> None:
     """Place all that a job lacks, evicting others completely, or nothing."""
+    if not may_go_anywhere(session, one.job):
+        need = need_of(session, one.job, tasks_to_place(session, one.job))
+        if need is not None:
+            _serve_in_sets(session, rules, need, later)
+        return
     for turn in Turns(session, [one.job]):
         for goal in attempts.goals(turn):
             with session.statement() as statement:
@@ -143,12 +148,37 @@ def _serve_group(
     assert group is not None
     pending = session.in_task_order(one.job.having(TaskStatus.PENDING))
     tasks = tasks_lacking(group, groups, [task for task in pending if not task.is_best_effort])
+    if tasks and not may_go_anywhere(session, one.job):
+        _serve_in_sets(session, rules, need_of_tasks(one.job, tasks), later)
+        return
     with session.statement() as statement:
         if (
             tasks
             and all(_place(session, statement, task, rules, later) for task in tasks)
             and rules.allow(session, statement)
         ):
+            statement.commit()
+
+
+def _serve_in_sets(
+    session: Session, rules: EvictionRules, need: Need, later: Sequence[Blocked]
+) -> None:
+    """Place a need in one set of nodes that plugins offer, evicting others completely."""
+    leaving: dict[NodeState | None, list[TaskState]] = {}
+    for task in (task for each in later for task in each.tasks()):
+        leaving.setdefault(task.node, []).append(task)
+    count_as_gone(session, lambda node: leaving.get(node, ()))
+    with session.statement() as statement:
+        placed = try_in_turn(
+            session,
+            statement,
+            need,
+            lambda on, task: _place(session, on, task, rules, later),
+            (Stage.LATER, Stage.EVICTING),
+        )
+        if placed is None:
+            record_no_set(session, need)
+        elif session.plugins.job_pipelined(need.job) and rules.allow(session, statement):
             statement.commit()
 
 
@@ -172,6 +202,7 @@ def _place(
         curable=rules.curable,
         whole_jobs=None,
         limit=limit_on(session, task),
+        within=statement.within,
         units=[
             EvictionUnit(each.job, tasks, tasks, (0, ()))
             for each in later
