@@ -282,6 +282,48 @@ def test_claims_of_pods_and_what_they_have() -> None:
     assert [pick.device[2] for pick in snapshot.held] == ["g2"]
 
 
+def test_what_pods_of_a_group_claim_together_is_the_first_ones() -> None:
+    """One that runs goes first; of what is generated the group's status says the name."""
+    group = object_of(
+        "PodGroup",
+        "g",
+        "scheduling.k8s.io/v1beta1",
+        spec={
+            "schedulingPolicy": {"gang": {"minCount": 2}},
+            "resourceClaims": [
+                {"name": "both", "resourceClaimTemplateName": "t"},
+                {"name": "late", "resourceClaimTemplateName": "t"},
+            ],
+        },
+        status={"resourceClaimStatuses": [{"name": "both", "resourceClaimName": "g-both"}]},
+    )
+    template = object_of(
+        "ResourceClaimTemplate", "t", spec={"spec": {"devices": {"requests": [exactly()]}}}
+    )
+    allocation = {"devices": {"results": [result("g1")]}}
+    reserved = [{"resource": "podgroups.scheduling.k8s.io", "name": "g"}]
+    made = claim("g-both", exactly(), allocation=allocation, reservedFor=reserved)
+
+    def of_group(name: str, *claims: dict[str, str], **more: Any) -> dict[str, Any]:
+        found = pod(name, *claims, **more)
+        found["spec"] |= {"schedulingGroup": {"podGroupName": "g"}, "schedulerName": ""}
+        return found
+
+    mentioned = {"name": "both", "resourceClaimTemplateName": "t"}
+    own = {"name": "own", "resourceClaimTemplateName": "t"}
+    there = (node("n"), slice_of("s", G0, G1, nodeName="n"), group, template)
+    waits = of_group("a", mentioned)
+    runs = of_group("b", mentioned, own, on="n")
+    read_ = read_dump([GPU, *there, made, waits, runs])
+    snapshot = read_.snapshot
+    tasks = {task.name: task for job in snapshot.jobs for task in job.tasks}
+    assert [each.name for each in tasks["a"].claims] == []
+    assert [each.name for each in tasks["b"].claims] == ["own", "both", "late"]
+    assert snapshot.held == ()
+    [note] = [str(each) for each in read_.notices if each.field == "spec.resourceClaims"]
+    assert "PodGroup spec.resourceClaims: its first pod claims it" in note
+
+
 def test_extended_resources_stand_for_devices_of_a_class() -> None:
     of_class = object_of(
         "DeviceClass", "gpu", spec={**GPU["spec"], "extendedResourceName": "e.com/gpu"}

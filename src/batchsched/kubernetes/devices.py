@@ -14,9 +14,9 @@ from math import ceil
 from attrs import define, evolve, field, frozen
 
 from batchsched.errors import ArgumentError, QuantityError
-from batchsched.kubernetes.dump_objects import RESOURCE, DumpObjects
+from batchsched.kubernetes.dump_objects import KUBERNETES, RESOURCE, DumpObjects
 from batchsched.kubernetes.objects import KubernetesObject, Reader, is_sequence, whole_number
-from batchsched.kubernetes.pods import Pod, node_term, tolerations_of
+from batchsched.kubernetes.pods import ENDED, Pod, node_term, tolerations_of
 from batchsched.kubernetes.shared_gpus import (
     GPU,
     gpu_groups,
@@ -110,6 +110,10 @@ class DevicesRead:
     classes: dict[str, _Class] = field(factory=dict[str, _Class])
     _taken: set[str] = field(factory=set[str])
     """The claims that are some pod's."""
+    _group_of: dict[str, KubernetesObject] = field(factory=dict[str, KubernetesObject])
+    """The PodGroup of each pod that claims something together with others, by UID."""
+    _first_pods: set[str] = field(factory=set[str])
+    """The pods that have what a PodGroup claims, by UID."""
 
     @classmethod
     def read(cls, objects: DumpObjects, nodes: Sequence[NodeInfo]) -> DevicesRead:
@@ -191,6 +195,7 @@ class DevicesRead:
             if each.resource and each.resource not in offered
         }
         readers = self._readers(pods)
+        self._share_claims_of_groups(pods)
         found = [self._with_claims(pod, readers, of_class) for pod in pods]
         found = self._with_gpus(found)
         for claim in self.objects.of(RESOURCE, "ResourceClaim"):
@@ -210,6 +215,49 @@ class DevicesRead:
                     readers.setdefault(claim.full_name, uid)
         return readers
 
+    def _share_claims_of_groups(self, pods: Sequence[Pod]) -> None:
+        """Give what pods of a PodGroup claim together to its first pod, one that runs if any."""
+        groups = {
+            each.full_name: each
+            for each in self.objects.of(KUBERNETES, "PodGroup")
+            if each.reader.child("spec").get("resourceClaims")
+        }
+        first: dict[str, Pod] = {}
+        for pod in pods if groups else ():
+            name = pod.object.reader.child("spec").child("schedulingGroup").text("podGroupName")
+            group = groups.get(f"{pod.object.namespace}/{name}")
+            if group is None or pod.task.status in ENDED:
+                continue
+            self._group_of[pod.task.uid] = group
+            known = first.setdefault(group.full_name, pod)
+            if pod.task.status.holds and not known.task.status.holds:
+                first[group.full_name] = pod
+        self._first_pods = {pod.task.uid for pod in first.values()}
+        for name in first:
+            message = "its first pod claims it: others may be placed where they do not reach it"
+            groups[name].note(NoticeCode.READ_AS, "spec.resourceClaims", message)
+
+    def _claimed(self, pod: Pod) -> Iterator[tuple[Reader, KubernetesObject, dict[str, str]]]:
+        """Yield the claims of a pod and of its group: entries, their object, generated names."""
+
+        def entries(given: KubernetesObject) -> list[Reader]:
+            return [*given.reader.child("spec").children("resourceClaims")]
+
+        def generated(given: KubernetesObject) -> dict[str, str]:
+            statuses = given.reader.child("status").children("resourceClaimStatuses")
+            return {each.text("name"): each.text("resourceClaimName") for each in statuses}
+
+        group = self._group_of.get(pod.task.uid)
+        shared = [] if group is None else entries(group)
+        names = {each.text("name") for each in shared}
+        yield from (
+            (each, pod.object, generated(pod.object))
+            for each in entries(pod.object)
+            if each.text("name", required=True) not in names
+        )
+        if group is not None and pod.task.uid in self._first_pods:
+            yield from ((each, group, generated(group)) for each in shared)
+
     def _with_claims(
         self, pod: Pod, readers: Mapping[str, str], of_class: Mapping[str, str]
     ) -> Pod:
@@ -217,11 +265,7 @@ class DevicesRead:
         picks: list[DevicePick] | None = []
         more = Counter[str]()
         status = pod.object.reader.child("status")
-        generated = {
-            each.text("name"): each.text("resourceClaimName")
-            for each in status.children("resourceClaimStatuses")
-        }
-        for entry in pod.object.reader.child("spec").children("resourceClaims"):
+        for entry, given, generated in self._claimed(pod):
             name = entry.text("name", required=True)
             claim_name = entry.text("resourceClaimName") or generated.get(name, "")
             claim = self.objects.named(RESOURCE, "ResourceClaim", pod.object.namespace, claim_name)
@@ -244,9 +288,11 @@ class DevicesRead:
                     message = "shared by several pods: the devices are those of the first of them"
                     claim.note(NoticeCode.READ_AS, "status.reservedFor", message)
                     continue
-                if claim.full_name in readers:
+                if given is not pod.object and not pod.task.status.holds:
+                    continue  # allocated already, to pods that are not there any more
+                if claim.full_name in readers or given is not pod.object:
                     self._taken.add(claim.full_name)
-            read, of_claim = self._claim(spec, name, claim or template or pod.object)
+            read, of_claim = self._claim(spec, name, claim or template or given)
             if read.requests:
                 claims.append(read)
                 more.update(of_claim)

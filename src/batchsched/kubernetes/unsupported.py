@@ -78,10 +78,6 @@ _OF_KUBERNETES = (
         # In 1.36 a name, in 1.37 a mapping.
         lambda value: value in ("all", "PodGroup") or look_up(value, "all") is not None,
     ),
-    _field(
-        "spec.resourceClaims",
-        "ignored: pods may be placed on nodes without the devices that the group claims",
-    ),
 )
 
 _OF_PLACEMENT = (
