@@ -185,7 +185,7 @@ class Loans:
 
     def covers_core(self, leaf: int, job: JobState, share: Share = Share.FAIR) -> bool:
         """Return whether a share covers the core of a job; True if it has none on nodes."""
-        cores = [unit for unit in self.units(leaf) if unit.is_core and unit.job is job]
+        cores = [unit for unit in self.units_of(leaf, job) if unit.is_core]
         return all(self.covers(leaf, core, share) for core in cores)
 
     def covered_size(self, leaf: int) -> Vector:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
-from itertools import islice
+from itertools import chain, islice
+
+from attrs import define, field
 
 from batchsched.plugins.capacity.accounts import QueueAccounts, Share
 from batchsched.plugins.capacity.loans import Loans, by_value
@@ -22,7 +24,7 @@ class Cover:
     for the units behind them only.
     """
 
-    __slots__ = ("_covered", "_held", "_least", "_sure", "_units", "size")
+    __slots__ = ("_covered", "_held", "_sure", "_units", "size")
 
     def __init__(self, units: Iterable[EvictionUnit], dimensions: int) -> None:
         """Begin with some units, of which none is covered yet. O(units log units)."""
@@ -32,8 +34,6 @@ class Cover:
         """How many units, from the first on, are all covered."""
         self._held: Vector = (0,) * dimensions
         """What these hold together."""
-        self._least = tuple(map(min, zip(*(unit.size for unit in self._units), strict=True)))
-        """By dimension, at most what any unit holds; empty: there was none yet."""
         self.size = self._held
         """What the covered units hold together."""
 
@@ -47,7 +47,6 @@ class Cover:
             return
         place = bisect_left(self._units, unit.order, key=by_value)
         self._units.insert(place, unit)
-        self._least = tuple(map(min, self._least or unit.size, unit.size))
         if place < self._sure:
             self._sure += 1
             self._held = plus(self._held, unit.size)
@@ -70,7 +69,7 @@ class Cover:
         """Find out what a share covers; return the units for which the answer has changed.
 
         Units that were added need not be among these. O(dimensions) for each unit from the first
-        that is not covered to where nothing is left that any could use.
+        that is not covered on.
         """
         units, covered = self._units, self._covered
         sure, taken = self._sure, self._held
@@ -81,7 +80,6 @@ class Cover:
         changed: list[EvictionUnit] = []
         are_all_covered = True
         self._held = taken
-        count = sure
         for unit in islice(units, sure, None):
             fits = unit.job.uid not in exposed
             if fits:
@@ -91,7 +89,6 @@ class Cover:
                         break
             if fits:
                 taken = plus(taken, unit.size)
-                count += 1
                 if are_all_covered:
                     sure += 1
                     self._held = taken
@@ -102,65 +99,38 @@ class Cover:
             if fits is not (unit in covered):
                 (covered.add if fits else covered.discard)(unit)
                 changed.append(unit)
-            if (
-                # No core comes after it, so that `exposed` is complete.
-                not (fits or unit.is_core or unit.is_fixed)
-                and count == len(covered)
-                and any(
-                    least and there + least > most
-                    for least, there, most in zip(self._least, taken, share, strict=True)
-                )
-            ):
-                break
         self._sure = sure
         self.size = taken
         return changed
 
 
+@define(eq=False)
 class _Leaf:
     """What is known of the units of a leaf."""
 
-    __slots__ = (
-        *(
-            "beyond",
-            "changed",
-            "cover",
-            "is_current",
-            "least",
-            "left_out",
-            "nodes",
-            "nodes_of",
-            "others",
-            "units",
-            "version",
-        ),
-    )
+    units: dict[str, list[EvictionUnit]]
+    """The units of each job, by UID, at the last update."""
+    cover: Cover
+    """What the fair share covers."""
+    left_out: set[str]
+    """The jobs, by UID, that were not in the session when their units were made."""
+    others: dict[Share, Cover] = field(factory=dict)
+    """The covers by other shares than the fair one, as far as they were asked for since."""
+    changed: dict[str, JobState | None] = field(factory=dict)
+    """The jobs that have changed since, by UID; None: it is gone."""
+    is_current: bool = False
+    """Whether no job has changed since, and neither has the share."""
+    version: int = 0
+    """How often the covers of units may have changed although their jobs have not."""
+    nodes_of: dict[EvictionUnit, Collection[int]] | None = None
+    """The units on loan, with the indices of the nodes where they run; None: unknown."""
+    nodes: set[int] = field(factory=set)
+    """The indices of the nodes where units on loan run."""
+    least: Vector | None = None
+    """By dimension, the least that the first task of any unit on loan has ever held.
 
-    def __init__(self, units: dict[str, list[EvictionUnit]], dimensions: int) -> None:
-        self.units = units
-        """The units of each job, by UID, at the last update."""
-        self.cover = Cover((unit for found in units.values() for unit in found), dimensions)
-        self.left_out = {uid for uid, found in units.items() if not found[0].job.in_session}
-        """The jobs, by UID, that were not in the session when their units were made."""
-        self.others: dict[Share, Cover] = {}
-        """The covers by other shares than the fair one, as far as they were asked for since."""
-        self.beyond: dict[Share, dict[int, list[EvictionUnit]]] = {}
-        """What these do not cover, as far as it was asked for since anything changed."""
-        self.changed: dict[str, JobState | None] = {}
-        """The jobs that have changed since, by UID; None: it is gone."""
-        self.is_current = False
-        """Whether no job has changed since, and neither has the share."""
-        self.version = 0
-        """How often the covers of units may have changed although their jobs have not."""
-        self.nodes_of: dict[EvictionUnit, Collection[int]] | None = None
-        """The units on loan, with the indices of the nodes where they run; None: unknown."""
-        self.nodes: set[int] = set()
-        """The indices of the nodes where units on loan run."""
-        self.least: Vector | None = None
-        """By dimension, the least that the first task of any unit on loan has ever held.
-
-        Backfill units, which are not charged, do not count; None: there was no other.
-        """
+    Backfill units, which are not charged, do not count; None: there was no other.
+    """
 
 
 class RememberedLoans(Loans):
@@ -206,9 +176,7 @@ class RememberedLoans(Loans):
 
         Where jobs below their minimum count as ready, as without gang, they may be broken now.
         """
-        allocated = self._allocated.get(leaf)
-        if not allocated:
-            return ()
+        allocated = self._allocated.get(leaf, {})
         bound = [job for job in allocated.values() if job.has_bind or not job.allocated]
         for job in bound:
             if not job.allocated:
@@ -246,10 +214,9 @@ class RememberedLoans(Loans):
     def beyond(
         self, leaf: int, node: NodeState | None, share: Share = Share.FAIR
     ) -> list[EvictionUnit]:
-        known = self._up_to_date(leaf)
         if share is not Share.FAIR:
-            where = -1 if node is None else node.index
-            return self._beyond(leaf, known, share).get(where, [])
+            return super().beyond(leaf, node, share)
+        known = self._up_to_date(leaf)
         if node is not None:
             return self._list(leaf, node)
         assert known.nodes_of is not None
@@ -257,17 +224,14 @@ class RememberedLoans(Loans):
         return [unit for unit in units if unit.job.in_session]
 
     def nodes(self, leaf: int, share: Share = Share.FAIR) -> Collection[int]:
-        known = self._up_to_date(leaf)
-        if share is Share.FAIR:
-            return known.nodes
-        return self._beyond(leaf, known, share).keys() - {-1}
+        return self._up_to_date(leaf).nodes if share is Share.FAIR else super().nodes(leaf, share)
 
     def leaves_on(self, node: NodeState, /) -> Iterable[int]:
         return self._there.get(node.index, ())
 
     def units(self, leaf: int) -> list[EvictionUnit]:
-        found = self._up_to_date(leaf).units.values()
-        return sorted((unit for units in found for unit in units), key=by_value)
+        units = chain.from_iterable(self._up_to_date(leaf).units.values())
+        return sorted(units, key=by_value)
 
     def covered(self, leaf: int, share: Share) -> list[EvictionUnit]:
         cover = self._cover(leaf, share)
@@ -281,12 +245,6 @@ class RememberedLoans(Loans):
 
     def version(self, leaf: int) -> int:
         return self._up_to_date(leaf).version
-
-    def covers_core(self, leaf: int, job: JobState, share: Share = Share.FAIR) -> bool:
-        if not job.backfilling and self._accounts.is_covered(leaf, share):
-            return True  # where a leaf is within its share, everything is covered
-        units = self._up_to_date(leaf).units.get(job.uid)
-        return not units or all(self.covers(leaf, core, share) for core in units if core.is_core)
 
     def covered_size(self, leaf: int) -> Vector:
         return self._up_to_date(leaf).cover.size
@@ -328,12 +286,8 @@ class RememberedLoans(Loans):
         least = self._up_to_date(leaf).least
         if least is None or leaf in self.backfilling:
             return True
-        for amount, held, share in zip(
-            least, self._accounts.held, self._accounts.share, strict=True
-        ):
-            if amount and held[leaf] - amount < share[leaf]:
-                return False
-        return True
+        amounts = zip(least, self._accounts.held, self._accounts.share, strict=True)
+        return all(not part or held[leaf] - part >= share[leaf] for part, held, share in amounts)
 
     # What is remembered
 
@@ -349,10 +303,11 @@ class RememberedLoans(Loans):
         if known is None:
             units = {job.uid: self._units_of(job) for job in self._queues[leaf].jobs}
             units = {uid: found for uid, found in units.items() if found}
-            known = self._leaves[leaf] = _Leaf(units, len(self._accounts.held))
+            left_out = {uid for uid, found in units.items() if not found[0].job.in_session}
+            cover = Cover(chain.from_iterable(units.values()), len(self._accounts.held))
+            known = self._leaves[leaf] = _Leaf(units, cover, left_out)
         elif known.is_current:
             return known
-        known.beyond.clear()
         came, went = self._enter_changes(known)
         changed = known.cover.update(self._most(leaf, Share.FAIR))
         touched = [*came, *changed]
@@ -361,7 +316,7 @@ class RememberedLoans(Loans):
         known.others.clear()
         if known.nodes_of is None:
             known.nodes_of = {}
-            touched = sorted((u for found in known.units.values() for u in found), key=by_value)
+            touched = sorted(chain.from_iterable(known.units.values()), key=by_value)
         for unit in went:
             self._discard(leaf, known, unit)
         for unit in touched:
@@ -379,25 +334,12 @@ class RememberedLoans(Loans):
             return known.cover
         cover = known.others.get(share)
         if cover is None:
-            units = [unit for found in known.units.values() for unit in found]
+            units = [*chain.from_iterable(known.units.values())]
             if share is Share.MET:
                 units = [unit for unit in units if unit in known.cover]
             cover = known.others[share] = Cover(units, len(self._accounts.held))
             cover.update(self._most(leaf, share))
         return cover
-
-    def _beyond(self, leaf: int, known: _Leaf, share: Share) -> Mapping[int, list[EvictionUnit]]:
-        """Return the units that another share does not cover, by node, and all of them as -1."""
-        found = known.beyond.get(share)
-        if found is None:
-            cover = self._cover(leaf, share)
-            found = known.beyond[share] = {}
-            for unit in reversed(self.units(leaf)):
-                if unit.job.in_session and unit.is_whole and unit not in cover:
-                    nodes = {task.node.index for task in unit.tasks if task.node is not None}
-                    for node in (-1, *nodes):
-                        found.setdefault(node, []).append(unit)
-        return found
 
     def _enter_changes(self, known: _Leaf) -> tuple[list[EvictionUnit], list[EvictionUnit]]:
         """Replace the units of changed jobs; return those that came, and those that went.
