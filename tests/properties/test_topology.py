@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.invariants import OF_PLACES, check_cycle
 
 from batchsched import (
     ActionOption,
@@ -29,7 +30,7 @@ from batchsched import (
     TopologyRequest,
 )
 from batchsched.live import Cluster
-from batchsched.testing import check_cycle, snapshots
+from batchsched.testing import snapshots
 
 GPU = "nvidia.com/gpu"
 LEVELS = ("block", "rack")
@@ -319,7 +320,7 @@ def test_evictions_for_a_gang_are_in_its_domain_and_decisions_are_the_same_plain
     actions = [ActionOption(name=name) for name in ("allocate", "backfill", "preempt")]
     config = evolve(CONFIG, actions=actions)
     result = Scheduler(config).schedule(crowded)
-    check_cycle(crowded, result, config)
+    check_cycle(crowded, result, config, invariants=OF_PLACES)
     plainly = Scheduler(config, plain=True).schedule(crowded)
     assert plainly.evictions == result.evictions
     assert plainly.pipelined == result.pipelined
@@ -365,7 +366,7 @@ def test_drawn_clusters_with_racks_keep_all_invariants_and_are_decided_the_same_
 ) -> None:
     config = evolve(CONFIG, actions=actions)
     result = Scheduler(config).schedule(world)
-    check_cycle(world, result, config)
+    check_cycle(world, result, config, invariants=OF_PLACES)
     plainly = Scheduler(config, plain=True).schedule(world)
     assert (plainly.binds, plainly.evictions) == (result.binds, result.evictions)
     living = Scheduler(config).attach(Cluster(world)).schedule()

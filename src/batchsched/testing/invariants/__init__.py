@@ -15,7 +15,7 @@ from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.testing.invariants import decisions, domains, evictions, gangs, nodes, placements
+from batchsched.testing.invariants import decisions, evictions, gangs, nodes, placements
 from batchsched.testing.invariants.cycle import Cycle
 from batchsched.testing.invariants.invariant import Invariant, InvariantViolation, invariant
 from batchsched.testing.invariants.rules import RULES
@@ -34,10 +34,8 @@ INVARIANTS: Sequence[Invariant] = (
     decisions.decisions,
     nodes.capacity,
     nodes.starts,
-    nodes.devices,
     placements.placements,
     gangs.gangs,
-    domains.domains,
     evictions.protection,
     evictions.claims,
     evictions.sparing,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.model.devices import Device, DevicePick
 from batchsched.testing.invariants.amounts import (
     EPS,
     Number,
@@ -17,7 +16,7 @@ from batchsched.testing.invariants.amounts import (
     total,
     wanting,
 )
-from batchsched.testing.invariants.cycle import HOLDING, Cycle, Place
+from batchsched.testing.invariants.cycle import HOLDING, Cycle
 from batchsched.testing.invariants.invariant import invariant
 
 
@@ -229,96 +228,3 @@ def _stood(cycle: Cycle, uid: str, name: str) -> bool:
     is_ready = cycle.ready_groups(job, before=True).can_start()
     has_bind = any(cycle.job_of.get(bind.task_uid) is job for bind in cycle.result.binds)
     return not is_ready and not has_bind
-
-
-_Key = tuple[str, str, str]
-
-
-@invariant
-def devices(cycle: Cycle) -> Iterator[str]:
-    """Tasks that start get the devices that they claim, and no device is held beyond what it has.
-
-    In each of a node's amounts: a device that somebody has as a whole is nobody else's, the parts
-    of a shared one are within its capacity, and devices draw no more on counters than there is.
-    Where it was so before the cycle, nothing was added. Devices of running tasks that are unknown
-    do not count.
-    """
-    if "devices" not in cycle.policy.plugins:
-        return
-    new = set(cycle.new)
-    for uid in cycle.new:
-        picks = _picks(cycle, uid)
-        for claim in cycle.tasks[uid].claims:
-            for request in claim.requests:
-                got = sum(
-                    pick.claim == claim.name and pick.request == request.name for pick in picks
-                )
-                if request.count != "all" and not request.alternatives and got != request.count:
-                    yield f"{uid}: request {request.name!r} has {got} of {request.count} devices"
-    common = {device.key: device for device in cycle.snapshot.devices}
-    own = {
-        (name, device.key): device for name, node in cycle.nodes.items() for device in node.devices
-    }
-    for account, is_held in _IN_ACCOUNTS.items():
-        holders: dict[tuple[str, _Key], list[tuple[str, DevicePick]]] = {}
-        for uid, place in cycle.after.items():
-            for pick in _picks(cycle, uid) if is_held(place) else ():
-                where = "" if pick.device in common else place.node_name or ""
-                if not pick.admin and (pick.device in common or (where, pick.device) in own):
-                    holders.setdefault((where, pick.device), []).append((uid, pick))
-        drawn: dict[_Counter, int] = {}
-        newly: set[_Counter] = set()
-        for (where, key), held in holders.items():
-            device = common[key] if key in common else own[where, key]
-            is_new = any(uid in new for uid, _ in held)
-            if is_new and _is_too_much(device, [pick for _, pick in held]):
-                names = ", ".join(sorted(uid for uid, _ in held))
-                yield f"{account}: device {key} of node {where!r} is held by {names}"
-            for name, amounts in device.counters.items():
-                for counter, amount in amounts.items():
-                    of_pool = (device.driver, device.pool, name, counter)
-                    drawn[of_pool] = drawn.get(of_pool, 0) + amount
-                    newly.update([of_pool] if is_new else [])
-        for of_pool in sorted(newly):
-            most = max(_limits(cycle, of_pool), default=0)
-            if drawn[of_pool] > most:
-                yield f"{account}: {drawn[of_pool]} of {of_pool} are drawn, of {most}"
-
-
-_Counter = tuple[str, str, str, str]
-_IN_ACCOUNTS: Mapping[str, Callable[[Place], bool]] = {
-    "idle": lambda place: place.status in HOLDING,
-    "future_idle": lambda place: (
-        (place.status in HOLDING and place.status is not TaskStatus.RELEASING)
-        or place.status is TaskStatus.PIPELINED
-    ),
-    "accessible": lambda place: (
-        (place.status in HOLDING and not _gives_way(place))
-        or place.status is TaskStatus.CONDITIONAL
-    ),
-}
-
-
-def _gives_way(place: Place) -> bool:
-    return place.is_backfill and place.status is not TaskStatus.UNKNOWN
-
-
-def _picks(cycle: Cycle, uid: str) -> Sequence[DevicePick]:
-    outcome = cycle.result.tasks.get(uid)
-    return (cycle.tasks[uid].devices if outcome is None else outcome.devices) or ()
-
-
-def _is_too_much(device: Device, picks: Sequence[DevicePick]) -> bool:
-    if any(pick.amounts is None or not device.shared for pick in picks):
-        return len(picks) > 1
-    return any(
-        sum((pick.amounts or {}).get(name, 0) for pick in picks) > capacity
-        for name, capacity in device.capacity.items()
-    )
-
-
-def _limits(cycle: Cycle, counter: _Counter) -> Iterator[int]:
-    sets = [one for node in cycle.nodes.values() for one in node.counter_sets]
-    for each in (*sets, *cycle.snapshot.counter_sets):
-        if (each.driver, each.pool, each.name) == counter[:3]:
-            yield each.counters.get(counter[3], 0)
