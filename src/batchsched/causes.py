@@ -374,6 +374,8 @@ class UnfitReason(Enum):
     """A job that comes before it is waiting; the detail is its UID. About a job, not a node."""
     QUEUE_LIMIT = "QueueLimit", "{detail}", WhyPending.QUEUE_LIMIT
     """A queue would exceed its limit. About a queue, not a node."""
+    BEYOND_QUOTA = "BeyondQuota", "{detail}", WhyPending.QUEUE_LIMIT
+    """Jobs of a queue that are not preemptible would exceed what it deserves. About a queue."""
     ABOVE_FAIR_SHARE = "AboveFairShare", "{detail}", WhyPending.QUEUE_LIMIT
     """Its queue would exceed its fair share. About a queue, not a node."""
 

@@ -52,6 +52,12 @@ _NOT_READ = frozenset(
 )
 """The lists in objects of a cluster that nothing reads, and that annotation."""
 _MOST_NAMES = 5
+_WITHOUT = {
+    "topology": "jobs that ask for one domain of a topology are placed anywhere",
+    "devices": "pods that claim devices are placed on nodes without them",
+    "protection": "jobs that are not preemptible, or too young, may be evicted",
+}
+"""What follows where a configuration lacks a plugin that jobs of the cluster ask for."""
 _TAKES = "scheduler {0} places no jobs here; --scheduler {0} takes its pods as jobs"
 _LEAST_VALUES = 100_000
 _KEPT_SNAPSHOT, _KEPT_CONFIG = "batchsched.Snapshot", "batchsched.SchedulerConfig"
@@ -77,7 +83,14 @@ PRESETS: Mapping[str, Object | None] = {
                     {"name": "conformance"},
                 ]
             },
-            {"plugins": [{"name": "predicates"}, {"name": "capacity"}, {"name": "nodeorder"}]},
+            {
+                "plugins": [
+                    {"name": "predicates"},
+                    # Of one queue, whoever is more important evicts, whatever the queue deserves.
+                    {"name": "capacity", "arguments": {"preemption": "priority"}},
+                    {"name": "nodeorder"},
+                ]
+            },
         ],
     },
     "kueue": _preset("allocate, backfill", "priority, gang", "predicates, capacity, nodeorder"),
@@ -379,6 +392,10 @@ class Question:
             given = self.arguments.text("--config")
             found = self._usual_configuration() if given is None else self.configuration_of(given)
             self.note_all(found.config.notices, "the configuration")
+            there = {plugin.name for tier in found.config.tiers for plugin in tier.plugins}
+            for name in self._plugins_asked_for():
+                if name not in there:
+                    self.notes.append(f"{found.name} has no plugin {name}: {_WITHOUT[name]}")
             self._configuration = found
         return self._configuration
 
@@ -449,14 +466,18 @@ class Question:
         return {**content, "tiers": [{"plugins": [*first["plugins"], fcfs]}, *others]}
 
     def _plugins_asked_for(self) -> list[str]:
-        """Return the plugins that decide what jobs of the cluster ask of topologies and devices."""
+        """Return the plugins that decide what jobs ask of topologies and devices, and who stays."""
         jobs = self.dump().snapshot.jobs if self.has_cluster() else ()
         asks_of_topologies = any(
             job.topology is not None or any(group.topology is not None for group in job.groups)
             for job in jobs
         )
+        queues = self.dump().snapshot.queues if self.has_cluster() else ()
+        protects = not all(job.preemptible for job in jobs) or any(
+            queue.preempt_min_runtime or queue.reclaim_min_runtime for queue in queues
+        )
         claims = any(task.claims for job in jobs for task in job.tasks)
-        asked = {"topology": asks_of_topologies, "devices": claims}
+        asked = {"topology": asks_of_topologies, "devices": claims, "protection": protects}
         return [name for name, is_asked in asked.items() if is_asked]
 
     def _has_tree(self) -> bool:

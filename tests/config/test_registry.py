@@ -18,7 +18,7 @@ def test_the_default_registry_has_all_plugins_and_actions() -> None:
     registry = default_registry()
     assert " ".join(registry.plugin_names) == (
         "capacity conformance devices drf fcfs gang las nodeorder placement predicates priority "
-        "proportion sjf sla topology usage"
+        "proportion protection sjf sla topology usage"
     )
     assert " ".join(registry.action_names) == "allocate backfill plan preempt reclaim reserve"
 

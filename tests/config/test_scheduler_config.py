@@ -27,7 +27,7 @@ from batchsched.testing import configs
 
 PLUGINS = (
     "capacity, conformance, devices, drf, fcfs, gang, las, nodeorder, placement, predicates, "
-    "priority, proportion, sjf, sla, topology, usage"
+    "priority, proportion, protection, sjf, sla, topology, usage"
 )
 ACTIONS = "allocate, backfill, plan, preempt, reclaim, reserve"
 FLAGS = (

@@ -477,9 +477,7 @@ def test_a_part_of_a_shared_gpu_that_is_on_its_way_is_taken_from_its_reservation
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"priorityClassName": "inference"}, "spec.priorityClassName"),
-        ({"preemptibility": "non-preemptible"}, "spec.preemptibility"),
-        ({"priorityClassName": "build", "preemptibility": "preemptible"}, None),
+        ({"preemptionDelay": "5m"}, "spec.preemptionDelay"),
         (
             {"topologyConstraint": {"topology": "t", "preferredTopologyLevel": "rack"}},
             "spec.topologyConstraint",
@@ -494,6 +492,29 @@ def test_what_kai_does_otherwise_is_a_caveat_of_the_group(spec, field):
     assert [one.field for one in caveats if one.code is NoticeCode.FIELD_IGNORED] == (
         [field] if field else []
     )
+
+
+@pytest.mark.parametrize(
+    ("spec", "preemptible"),
+    [
+        ({"priorityClassName": "train"}, True),
+        ({"priorityClassName": "inference"}, False),
+        ({"priorityClassName": "build", "preemptibility": "preemptible"}, True),
+        ({"preemptibility": "non-preemptible"}, False),
+    ],
+)
+def test_groups_of_kai_say_whether_they_are_preemptible(spec, preemptible):
+    dump = read_dump([dumps.kai_group("g", **spec), dumps.kai_queue("default-queue")])
+    assert only_job(dump).preemptible is preemptible
+
+
+def test_queues_of_kai_have_minimum_runtimes():
+    queue = dumps.kai_queue("default-queue")
+    queue["spec"] |= {"preemptMinRuntime": "1h30m", "reclaimMinRuntime": "soon"}
+    dump = read_dump([queue])
+    (read,) = dump.snapshot.queues
+    assert (read.preempt_min_runtime, read.reclaim_min_runtime) == (5400, None)
+    assert any(one.field == "spec.reclaimMinRuntime" for one in dump.notices)
 
 
 def test_a_pod_that_names_no_group_is_one_that_kai_passes_over():

@@ -85,6 +85,7 @@ FULL_JOB = {
     "estimate": 90.0,
     "deadline": 500.0,
     "max_wait": 30.0,
+    "preemptible": False,
     "depends_on": (Dependency(job="team/prepare", on=JobEvent.SUCCEEDED),),
     "eligible_time": 2.5,
     "plan": Plan(start=40.0, nodes={"u1": "n1"}),
@@ -117,6 +118,8 @@ FULL_QUEUE = {
     "usage": Resource(milli_cpu=3_600_000.5),
     "usage_by_user": {"ann": Resource(milli_cpu=1_800_000)},
     "usage_half_life": 3600.0,
+    "preempt_min_runtime": 60.0,
+    "reclaim_min_runtime": 90.0,
 }
 EVERYTHING = [
     (TaskInfo, FULL_TASK),

@@ -550,6 +550,63 @@ def test_parts_of_gpus_whose_memory_no_node_tells_never_start():
     assert ended.lines[0].startswith("team/x starts now: 1 task on n1")
 
 
+# KAI: who may be evicted, and what a queue may have
+
+
+def kai_queue_with(gpu=1, **more):
+    queue = dumps.kai_queue("q", gpu=gpu)
+    queue["spec"] |= more
+    return queue
+
+
+def kai_gang(name, gpu=1, on=None, **spec):
+    group = dumps.kai_group(name, 1, queue="q", **spec)
+    notes = {"pod-group-name": name}
+    pod = dumps.pod(f"{name}-0", "1", gpu, scheduler="kai-scheduler", on=on, notes=notes)
+    return [group, pod]
+
+
+def test_a_more_important_group_of_kai_evicts_whatever_its_queue_deserves():
+    other = dumps.kai_queue("other", gpu=2)
+    theirs = kai_gang("theirs", 2, "n1")
+    theirs[0]["spec"]["queue"] = "other"
+    high = kai_gang("high", 2, priorityClassName="build-preemptible")
+    for spec, first in (
+        ({}, "team/high waits, promised: promised room on n1, waits for team/low-0 to leave"),
+        (
+            {"preemptibility": "non-preemptible"},
+            "team/high waits, no room: the only node cannot take it now: 1 lacks free GPUs",
+        ),
+    ):
+        low = kai_gang("low", 1, "n1", priorityClassName="train", **spec)
+        given = [kai_queue_with(1), other, *theirs, *low, *high, dumps.node("n1", "8", 4)]
+        assert why("high", given=given).lines[0] == first
+    young = [kai_queue_with(1, preemptMinRuntime="1h"), other, *theirs, *high]
+    young += [*kai_gang("low", 1, "n1", priorityClassName="train"), dumps.node("n1", "8", 4)]
+    ended = why("high", given=young)
+    assert "of a job younger than the minimum runtime of its queue: 1" in ended.out
+    assert "promised" not in ended.out
+
+
+def test_groups_of_kai_that_are_not_preemptible_stay_within_the_quota():
+    given = [kai_queue_with(1), dumps.node("n1", "8", 4)]
+    given += kai_gang("a", 1, "n1", priorityClassName="inference")
+    given += kai_gang("b", 1, priorityClassName="inference")
+    assert why("b", given=given).lines[0] == (
+        "team/b waits, quota: queue q would hold 2 GPUs, more than its quota of 1 GPU, for jobs "
+        "that are not preemptible"
+    )
+
+
+def test_a_configuration_without_a_plugin_that_jobs_ask_for_is_noted(tmp_path):
+    config = tmp_path / "plain.json"
+    config.write_text('{"actions": "allocate", "tiers": [{"plugins": ["gang", "predicates"]}]}')
+    given = [kai_queue_with(1), *kai_gang("a", priorityClassName="inference"), dumps.node("n1")]
+    noted = run("jobs", "-c", config, given=given).err
+    assert f"{config} has no plugin protection: jobs that are not preemptible" in noted
+    assert "has no plugin" not in run("jobs", given=given).err
+
+
 # What a scheduler does not see
 
 
@@ -572,7 +629,7 @@ def test_what_the_scheduler_of_a_node_pool_does_not_see_does_not_start():
     group, queue, pod, node = kai_refuses("", time=dumps.EARLIER)
     unlabelled = why(given=[group, queue, pod, in_pool("a", node)])
     assert unlabelled.lines[0].startswith("team/pg waits, never fits: none of these nodes could")
-    said = "  1 of 1 node has a label kai.scheduler/node-pool that it does not accept"
+    said = "  1 of 1 node has the label kai.scheduler/node-pool=a, which it does not accept"
     assert said in unlabelled.lines
 
 

@@ -30,6 +30,7 @@ from batchsched.plugins.placement import PlacementPlugin
 from batchsched.plugins.predicates import PredicatesPlugin
 from batchsched.plugins.priority import PriorityPlugin
 from batchsched.plugins.proportion import ProportionPlugin
+from batchsched.plugins.protection import ProtectionPlugin
 from batchsched.plugins.topology import TopologyPlugin
 from batchsched.plugins.usage import UsagePlugin
 
@@ -166,6 +167,7 @@ def default_registry() -> Registry:
     registry.register_plugin("placement", PlacementPlugin.from_arguments)
     registry.register_plugin("predicates", PredicatesPlugin.from_arguments)
     registry.register_plugin("priority", PriorityPlugin.from_arguments)
+    registry.register_plugin("protection", ProtectionPlugin.from_arguments)
     registry.register_plugin("proportion", ProportionPlugin.from_arguments)
     registry.register_plugin("fcfs", FcfsPlugin.from_arguments)
     registry.register_plugin("las", LasPlugin.from_arguments)

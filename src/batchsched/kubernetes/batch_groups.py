@@ -33,10 +33,6 @@ NODE_POOL = "kai.scheduler/node-pool"
 """The label of nodes, queues, groups and pods that only one scheduler of KAI sees."""
 _NON_PREEMPTIBLE = 100
 """The least priority of groups that are not preemptible if they do not say what they are."""
-_MAY_BE_EVICTED = (
-    "ignored: from priority 100 a group is not preemptible; here it may be evicted, and may "
-    "exceed the quota of its queue"
-)
 _NOT_LET_IN = "the phase of its PodGroup is Pending: action enqueue has not admitted it"
 _JOB_NAME = "volcano.sh/job-name"
 _ENDED_JOBS = ("Completing", "Completed", "Terminating", "Terminated", "Failed")
@@ -278,8 +274,7 @@ def _kai_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobDraft
     labels = given.metadata.text_map("labels")
     groups, missing = _connected(groups)
     priority = priorities.of(given, spec.text("priorityClassName"), KAI_DEFAULT_PRIORITY)
-    if priority >= _NON_PREEMPTIBLE and not spec.text("preemptibility"):
-        given.note(NoticeCode.FIELD_IGNORED, "spec.priorityClassName", _MAY_BE_EVICTED)
+    preemptibility = spec.text("preemptibility")
     draft = JobDraft(
         "kai",
         given.kind,
@@ -291,6 +286,9 @@ def _kai_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobDraft
         groups=groups,
         min_groups=_least_groups(spec, groups),
         priority=priority,
+        preemptible=preemptibility != "non-preemptible"
+        if preemptibility
+        else priority < _NON_PREEMPTIBLE,
         queue=spec.text("queue") or labels.get(KAI_QUEUE, ""),
     )
     if missing is not None:

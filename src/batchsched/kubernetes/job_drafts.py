@@ -92,6 +92,7 @@ class JobDraft:
     """What its group as a whole asks of one level."""
     priority: int | None = None
     """None: the highest of its pods."""
+    preemptible: bool = True
     queue: str = ""
     """Empty: the default queue."""
     local_queue: str = ""
@@ -206,6 +207,7 @@ class JobDraft:
             groups=self.groups,
             min_groups=self.min_groups,
             priority=priority,
+            preemptible=self.preemptible,
             creation_time=self.objects[0].creation_time()
             if self.objects
             else min(created, default=0.0),

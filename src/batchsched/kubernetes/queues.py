@@ -9,6 +9,7 @@ from math import ceil, lcm
 from attrs import define, evolve, field, frozen
 
 from batchsched.errors import QuantityError
+from batchsched.kubernetes.annotations import parse_duration
 from batchsched.kubernetes.objects import KubernetesObject, Reader, whole_number
 from batchsched.kubernetes.pods import amount_unit, read_amounts, resource_of
 from batchsched.kubernetes.unsupported import note_unsupported
@@ -496,6 +497,8 @@ def _read_kai_queue(given: KubernetesObject, /) -> _QueueDraft:
         creation_time=given.creation_time(),
         parent=spec.text("parentQueue") or None,
         priority=spec.integer("priority", default=_KAI_PRIORITY),
+        preempt_min_runtime=_kai_runtime(given, "preemptMinRuntime"),
+        reclaim_min_runtime=_kai_runtime(given, "reclaimMinRuntime"),
     )
     return _QueueDraft.of(
         given,
@@ -506,6 +509,16 @@ def _read_kai_queue(given: KubernetesObject, /) -> _QueueDraft:
         limit=limits,
         unlimited=frozenset(unlimited),
     )
+
+
+def _kai_runtime(given: KubernetesObject, key: str) -> float | None:
+    """Return a minimum runtime in seconds; None: none is given, or it cannot be read."""
+    text = given.reader.child("spec").text(key)
+    try:
+        return parse_duration(text) if text else None
+    except ValueError as error:
+        given.note(NoticeCode.FIELD_IGNORED, f"spec.{key}", f"ignored: {error}")
+        return None
 
 
 def _kai_number(resource: Reader, key: str, default: int) -> Fraction:

@@ -129,11 +129,6 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
     "PodGroup (Kubernetes)": _OF_KUBERNETES,
     "CompositePodGroup (Kubernetes)": _OF_KUBERNETES,
     "PodGroup (KAI Scheduler)": (
-        _field(
-            "spec.preemptibility",
-            "ignored: the group may be evicted, and may exceed the quota of its queue",
-            lambda value: value == "non-preemptible",
-        ),
         _field("spec.preemptionDelay", "ignored: the group may evict others at once"),
         _field(
             "spec.stalenessGracePeriod",
@@ -150,10 +145,7 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
             lambda value: value == "fifo",
         ),
     ),
-    "Queue (KAI Scheduler)": (
-        _field("spec.preemptMinRuntime", "ignored: tasks may be evicted however long they run"),
-        _field("spec.reclaimMinRuntime", "ignored: tasks may be evicted however long they run"),
-    ),
+    "Queue (KAI Scheduler)": (),
     "ClusterQueue": (
         _field("spec.namespaceSelector", "ignored: groups of all namespaces may use the queue"),
         _field(

@@ -590,6 +590,8 @@ class JobInfo:
     """What keeps all of its tasks from being placed. Those that run already go on."""
     topology: TopologyRequest | None = None
     """Where its tasks are placed together, as the plugin ``topology`` sees to. None: anywhere."""
+    preemptible: bool = field(default=True, repr=False)
+    """Whether it may be evicted, as the plugin ``protection`` sees to."""
     uid: str = field(init=False, eq=False, repr=False)
     """``namespace/name``."""
 
@@ -717,6 +719,11 @@ class Queue:
     """Whether tasks may start in it and in all queues below it."""
     reclaimable: bool = True
     """Whether the action ``reclaim`` may evict tasks of it, and of the queues below it."""
+    preempt_min_runtime: float | None = field(default=None, repr=False)
+    """For how long its jobs, and those of queues below it, keep what they need from the action
+    ``preempt``, in seconds, as the plugin ``protection`` sees to. None: as its parent says."""
+    reclaim_min_runtime: float | None = field(default=None, repr=False)
+    """The same for the action ``reclaim``."""
     usage: Resource = _NOTHING
     """What its jobs held in the past, decayed, in each dimension's units times seconds.
 

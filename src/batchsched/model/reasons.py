@@ -330,6 +330,12 @@ def over_guarantees(excess: QueueExcess, plugin: str) -> Unfit:
     return Unfit(UnfitReason.QUEUE_LIMIT, plugin, detail, excess.queue, excess)
 
 
+def over_unpreemptible(excess: QueueExcess, plugin: str) -> Unfit:
+    """Return the refusal of a queue whose jobs that are not preemptible would exceed its quota."""
+    detail = excess.text("what it deserves for jobs that are not preemptible")
+    return Unfit(UnfitReason.BEYOND_QUOTA, plugin, detail, excess.queue, excess)
+
+
 def over_share(excess: QueueExcess, plugin: str, deserved: QueueExcess | None = None) -> Unfit:
     """Return the refusal of a claim by which a queue would exceed its fair share.
 

@@ -517,6 +517,8 @@ _QUEUE_FIELDS: Mapping[str, _Field] = {
     "priority": ("priority", _plain),
     "state": ("state", _plain),
     "reclaimable": ("reclaimable", _yes),
+    "preempt_min_runtime": ("minimum runtime before preemption", _plain),
+    "reclaim_min_runtime": ("minimum runtime before reclaiming", _plain),
     "parent": ("parent", _plain),
     "usage": ("past use", None),
     "usage_by_user": ("past use of users", None),
@@ -533,6 +535,7 @@ _JOB_FIELDS: Mapping[str, _Field] = {
     "deadline": ("deadline", _plain),
     "max_wait": ("longest wait", _plain),
     "topology": ("topology", _topology),
+    "preemptible": ("preemptible", _yes),
 }
 _UNCHANGED = "unchanged"
 

@@ -405,6 +405,19 @@ def _zero_weights(of: Parts) -> Iterator[Suspected]:
 
 
 @_rule(
+    "PreemptsWhatSharesCover",
+    "preempt may evict what the share of a queue covers for what it does not cover: another queue "
+    "may reclaim that again, and so on",
+    "leave out preemption: priority, unless the decisions should be those of KAI Scheduler",
+)
+def _preempts_covered(of: Parts) -> Iterator[Suspected]:
+    place, plugin = of.plugins.get("capacity", ("", PluginOption(name="")))
+    if plugin.arguments.get("preemption") == "priority" and "preempt" in of.actions:
+        others = {key: value for key, value in plugin.arguments.items() if key != "preemption"}
+        yield Suspected(f"{place}.arguments", of.with_arguments("capacity", others))
+
+
+@_rule(
     "ReservationsMustBeKept",
     "reservations last for one cycle unless the next snapshot contains them, so the jobs that they "
     "were made for starve all the same",

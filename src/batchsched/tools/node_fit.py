@@ -189,10 +189,11 @@ def _unmet_affinity(task: TaskInfo, node: NodeState) -> Iterator[str]:
                 if requirement.operator is Operator.IN:
                     values = " or ".join(requirement.values)
                     yield f"lack the label {requirement.key}={values}"
-                elif requirement.operator is Operator.EXISTS:
+                elif requirement.key not in node.info.labels:
                     yield f"lack the label {requirement.key}"
                 else:
-                    yield f"have a label {requirement.key} that it does not accept"
+                    value = node.info.labels[requirement.key]
+                    yield f"have the label {requirement.key}={value}, which it does not accept"
         return
     yield "do not match its node affinity"
 

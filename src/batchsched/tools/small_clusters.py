@@ -175,5 +175,16 @@ def small_queue_trees() -> Mapping[str, tuple[Snapshot, ...]]:
         "BrokenWaitForEachOther": (
             _cluster("2", "a @n1 +1 least=2", "b @n1 +1 least=2 created=1"),
         ),
+        "PreemptsWhatSharesCover": (
+            _queues(
+                "a deserved=1",
+                "b deserved=3",
+                jobs=(
+                    "low @n1 queue=a least=0",
+                    "wide +1 size=2 priority=9 queue=a",
+                    "r @n1 +1 size=2 queue=b least=1",
+                ),
+            ),
+        ),
         "NoShare": (_queues("a weight=0", "b"),),
     }

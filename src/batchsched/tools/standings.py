@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
-from batchsched.causes import HoldKind, JobStatus, WhyPending
+from batchsched.causes import HoldKind, JobStatus, UnfitReason, WhyPending
 from batchsched.config.options import ActionOption
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
@@ -614,6 +614,9 @@ def _quota_text(queue: str, reason: PendingReason) -> str:
                 f"more than the {allowed} that there are"
             )
         than = "share" if reason.why is WhyPending.ABOVE_FAIR_SHARE else "limit"
+        if reason.refusal is not None and reason.refusal.reason is UnfitReason.BEYOND_QUOTA:
+            of_these = f"{allowed}, for jobs that are not preemptible"
+            return f"queue {excess.queue} would hold {would}, more than its quota of {of_these}"
         return f"queue {excess.queue} would hold {would}, more than its {than} of {allowed}"
     if reason.share is not None:
         deserved, held = (

@@ -139,6 +139,8 @@ _own_queue_problems = FieldChecks(
     usage=_use_problems,
     usage_by_user=_user_problems,
     usage_half_life=optional(_half_life_problems),
+    preempt_min_runtime=optional(duration_problems),
+    reclaim_min_runtime=optional(duration_problems),
 )
 
 
@@ -308,6 +310,7 @@ def is_sound_job(job: JobInfo, node_names: Container[str]) -> bool:
         and job.deadline is job.max_wait is job.eligible_time is None
         and job.plan is None
         and job.topology is None
+        and job.preemptible is True
         and job.max_available is job.min_groups is None
         and _is_empty(job.depends_on)
         and _is_empty(job.groups)

@@ -228,7 +228,7 @@ own_job_problems = FieldChecks(
     only=(
         *("name", "namespace", "queue", "min_available", "priority", "creation_time", "labels"),
         *("user", "estimate", "deadline", "max_wait", "depends_on", "eligible_time", "plan"),
-        "holds",
+        *("holds", "preemptible"),
     ),
     min_available=integer(_TASKS),
     priority=_PRIORITY,

@@ -166,19 +166,24 @@ class CapacityPlugin:
     """Whether a queue above its share may reclaim from siblings that are even fuller."""
     is_graded: bool = False
     """Whether jobs come first with which all queues above them stay within their shares."""
+    guards_shares: bool = True
+    """Whether preempt takes nothing that a share covers for what it would not cover."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> CapacityPlugin:
-        """Read ``tolerance``, ``level`` and ``order``.
+        """Read ``tolerance``, ``level``, ``order`` and ``preemption``.
 
         ``tolerance`` is a fraction, such as 0.1 (default 0); ``level`` true or false (default);
-        ``order`` is ``queue`` (the default) or ``graded``.
+        ``order`` is ``queue`` (the default) or ``graded``; ``preemption`` is ``shares`` (the
+        default) or ``priority``: other plugins alone then say whom preempt evicts in a queue.
         """
         tolerance = arguments.number("tolerance", default=0, minimum=0)
         return cls(
             tolerance=Fraction(str(tolerance)),  # 0.1 is meant to be a tenth
             levels=arguments.boolean("level", default=False),
             is_graded=arguments.choice("order", ("queue", "graded"), default="queue") == "graded",
+            guards_shares=arguments.choice("preemption", ("shares", "priority"), default="shares")
+            == "shares",
         )
 
     def open(self, view: SessionView, /) -> object:
@@ -389,6 +394,8 @@ class _Capacity:
     def preemptable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
+        if not self._plugin.guards_shares:
+            return [Verdict.NO_SAY] * len(candidates)
         return self._preemption.verdicts(claimant, candidates)
 
     def verdict_reasons(
@@ -399,6 +406,8 @@ class _Capacity:
         return self._preemption.reasons(claimant, candidates)
 
     def hints(self) -> EvictionHints:
+        if not self._plugin.guards_shares:
+            return EvictionHints(claimant_key=_same_for_all)
         if Shortcut.LOANS in self._view.plain:
             return EvictionHints()
         return EvictionHints(claimant_key=self._preemption.key)
@@ -449,6 +458,10 @@ class _Capacity:
             self.accounts.charge(leaf, task.resreq, sign)
         if self._loans is not None:
             self._loans.record_change(leaf, task.job)
+
+
+def _same_for_all(_claimant: TaskState, /) -> None:
+    return None
 
 
 class _GradedCapacity(_Capacity):

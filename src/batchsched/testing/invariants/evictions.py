@@ -72,6 +72,8 @@ def _protected(
     critical = is_critical(victim)
     if critical and cycle.policy.protects("conformance", action):
         yield f"{what}, but it is a critical task of the system, which conformance protects"
+    if not cycle.job_of[victim.uid].preemptible and cycle.policy.protects("protection", action):
+        yield f"{what}, but its job is not preemptible, and protection protects it"
     rank, against, kind = _rank(cycle, victim, claimant)
     if rank > against and cycle.policy.protects("priority", action):
         yield f"{what}, but its {kind} has priority {rank}, and the claimant's {against}"

@@ -13,7 +13,7 @@ from batchsched.plugin.arguments import ArgumentValue
 _PLUGINS = frozenset(
     {
         *("capacity", "conformance", "devices", "drf", "gang", "nodeorder", "placement"),
-        *("predicates", "priority", "proportion", "topology"),
+        *("predicates", "priority", "proportion", "protection", "topology"),
     }
 )
 _ACTIONS = frozenset({"allocate", "backfill", "plan", "preempt", "reclaim", "reserve"})
@@ -93,9 +93,9 @@ class Policy:
         if action == "allocate":
             return plugin == "conformance" and self.has(plugin)
         if action == "preempt":
-            return plugin in _PREEMPTABLE and self.has(plugin, "enablePreemptable")
+            return plugin in (*_PREEMPTABLE, "protection") and self.has(plugin, "enablePreemptable")
         if action == "reclaim":
-            return plugin in _RECLAIMABLE and self.has(plugin, "enableReclaimable")
+            return plugin in (*_RECLAIMABLE, "protection") and self.has(plugin, "enableReclaimable")
         return False
 
     def tiers_asked(self, action: str) -> list[list[str]]:

@@ -1,0 +1,166 @@
+"""protection: who is not preemptible, or too young, stays, and the first keep to their quotas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.clusters import cluster, job, node
+
+from batchsched import (
+    CycleResult,
+    Queue,
+    Resource,
+    ResourceLimit,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    UnfitReason,
+)
+from batchsched.live import Cluster
+from batchsched.testing import check_cycle, snapshots
+from batchsched.tools import check_config
+
+
+def config(actions: str, **capacity: Any) -> SchedulerConfig:
+    tiers = [
+        ["priority", {"name": "gang", "arguments": {"atMinimum": "whole-job"}}],
+        ["predicates", {"name": "capacity", "arguments": capacity}, "protection"],
+    ]
+    return SchedulerConfig.from_mapping(
+        {"actions": actions, "tiers": [{"plugins": t} for t in tiers]}
+    )
+
+
+def cycle(snapshot: Snapshot, checked: SchedulerConfig) -> CycleResult:
+    """Return what is decided, which is the same plain, and on a living cluster."""
+    result = Scheduler(checked).schedule(snapshot)
+    assert Scheduler(checked, plain=True).schedule(snapshot) == result
+    assert Scheduler(checked).attach(Cluster(snapshot)).schedule().full() == result
+    return result
+
+
+CPUS = [Resource(milli_cpu=1000 * each, memory=each << 30) for each in range(9)]
+
+
+def running(name: str, count: int, *, since: float = 0, **fields: Any) -> Any:
+    made = job(name, *["1C1G@n1"] * count, **fields)
+    return evolve(made, tasks=[evolve(task, start_time=since) for task in made.tasks])
+
+
+@pytest.mark.parametrize("preemptible", [True, False])
+def test_a_job_that_is_not_preemptible_is_not_preempted(preemptible: bool) -> None:
+    low = evolve(running("low", 2), preemptible=preemptible)
+    snapshot = cluster([node("n1", "2C2G")], low, job("high", "1C1G", priority=9))
+    result = cycle(snapshot, config("allocate, preempt", preemption="priority"))
+    assert bool(result.evictions) is preemptible
+    if not preemptible:
+        (report,) = result.pending["high-1"].evictions
+        assert report.out == {"not preemptible": 2}
+
+
+@pytest.mark.parametrize(("now", "evicted"), [(59, 0), (60, 2)])
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+def test_a_job_keeps_what_it_needs_until_the_minimum_runtime_of_its_queue(
+    action: str, now: float, evicted: int
+) -> None:
+    claimant = job("high", "2C2G", priority=9, queue="q" if action == "preempt" else "other")
+    low = running("low", 2, minimum=2, queue="q")
+    above = Queue(name="top", preempt_min_runtime=60, reclaim_min_runtime=60)
+    queues = [above, Queue(name="q", parent="top"), Queue(name="other", deserved=CPUS[2])]
+    snapshot = evolve(cluster([node("n1", "2C2G")], low, claimant), queues=queues, now=now)
+    result = cycle(snapshot, config(f"allocate, {action}", preemption="priority"))
+    assert len(result.evictions) == evicted
+
+
+def test_what_a_young_job_has_beyond_its_minimum_may_go() -> None:
+    jobs = (running("low", 2, minimum=1), job("high", "1C1G", "1C1G", minimum=1, priority=9))
+    snapshot = cluster([node("n1", "2C2G")], *jobs)
+    queues = [evolve(queue, preempt_min_runtime=60) for queue in snapshot.queues]
+    snapshot = evolve(snapshot, queues=queues, now=10)
+    result = cycle(snapshot, config("allocate, preempt", preemption="priority"))
+    assert len(result.evictions) == 1
+
+
+def test_against_reclaiming_the_queue_below_the_common_one_says_for_how_long() -> None:
+    def left(**fields: Any) -> int:
+        queues = [
+            Queue(name="a", **fields),
+            Queue(name="a1", parent="a", reclaim_min_runtime=60),
+            Queue(name="b", deserved=CPUS[1]),
+        ]
+        claimant = job("claims", "1C1G", queue="b")
+        snapshot = evolve(
+            cluster([node("n1", "1C1G")], running("r", 1, queue="a1"), claimant),
+            queues=queues,
+            now=10,
+        )
+        return len(cycle(snapshot, config("allocate, reclaim")).evictions)
+
+    assert left() == 1  # the leaf's time is for claims within a
+    assert left(reclaim_min_runtime=60) == 0
+
+
+@pytest.mark.parametrize("deserved", [CPUS[1], ResourceLimit(milli_cpu=1000), None])
+@pytest.mark.parametrize("preemptible", [True, False])
+def test_jobs_that_are_not_preemptible_stay_within_what_their_queues_deserve(
+    preemptible: bool, deserved: Any
+) -> None:
+    queues = [Queue(name="top", deserved=deserved), Queue(name="q", parent="top", deserved=None)]
+    jobs = [
+        evolve(running("r", 1, queue="q"), preemptible=preemptible),
+        evolve(job("j", "1C1G", queue="q"), preemptible=preemptible),
+    ]
+    snapshot = evolve(cluster([node("n1", "4C4G")], *jobs), queues=queues)
+    result = cycle(snapshot, config("allocate, reclaim, preempt"))
+    assert bool(result.binds) is (preemptible or deserved is None)
+    if not result.binds:
+        refusal = result.pending["j-1"].refusal
+        assert refusal is not None
+        assert (refusal.reason, refusal.queue) == (UnfitReason.BEYOND_QUOTA, "top")
+        assert refusal.text == (
+            "queue 'top' would hold 2 cpu, 1 more than what it deserves for jobs that are not "
+            "preemptible"
+        )
+
+
+def test_by_priority_preempt_evicts_what_the_share_of_its_queue_covers() -> None:
+    queues = [Queue(name="q", deserved=CPUS[1]), Queue(name="other", deserved=CPUS[1])]
+    snapshot = evolve(
+        cluster(
+            [node("n1", "2C2G")],
+            running("low", 1, queue="q"),
+            job("high", "2C2G", queue="q", priority=9),
+            running("theirs", 1, queue="other"),
+        ),
+        queues=queues,
+    )
+    small = evolve(snapshot, jobs=[j for j in snapshot.jobs if j.name != "theirs"])
+    for arguments, evicted in (({}, 0), ({"preemption": "priority"}, 1)):
+        result = cycle(evolve(small, queues=[queues[0], queues[1]]), config("preempt", **arguments))
+        assert len(result.evictions) == evicted
+        assert not cycle(snapshot, config("preempt", **arguments)).evictions
+
+
+@given(snapshot=snapshots(), action=st.sampled_from(["preempt", "reclaim", "reclaim, preempt"]))
+@settings(max_examples=25)
+def test_no_job_that_is_not_preemptible_loses_a_task(snapshot: Snapshot, action: str) -> None:
+    jobs = [
+        evolve(each, preemptible=position % 2 == 0) for position, each in enumerate(snapshot.jobs)
+    ]
+    drawn, checked = evolve(snapshot, jobs=jobs), config(f"allocate, {action}")
+    result = Scheduler(checked).schedule(drawn)
+    check_cycle(drawn, result, checked)
+    assert Scheduler(checked, plain=True).schedule(drawn) == result
+    stays = {task.uid for each in drawn.jobs if not each.preemptible for task in each.tasks}
+    assert not stays & {eviction.task_uid for eviction in result.evictions}
+
+
+def test_check_config_says_what_preemption_by_priority_risks() -> None:
+    checked = config("allocate, reclaim, preempt", preemption="priority")
+    (finding,) = (f for f in check_config(checked) if f.code == "PreemptsWhatSharesCover")
+    assert finding.place == "tiers[1].plugins[1].arguments"
+    assert finding.instead == config("allocate, reclaim, preempt")
