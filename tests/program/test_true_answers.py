@@ -109,6 +109,45 @@ def test_tasks_that_do_not_exist_because_they_depend_on_others_are_a_caveat():
     assert "5 tasks do not exist yet: they depend on first, other tasks of the job" in ended.out
 
 
+def test_what_enqueue_compares_is_told_with_its_numbers():
+    cpus = {"cpu": "16"}
+    waits = volcano_group("wide", 4, phase="Pending", minResources=cpus)
+    node, notes = dumps.node("n1", "20"), {"scheduling.k8s.io/group-name": "runs"}
+    runs = [dumps.pod("runs-0", "8", scheduler="volcano", on="n1", notes=notes)]
+    here, there = (volcano_group("runs", 1, phase="Running", queue=q) for q in ("default", "x"))
+    guards = volcano_queue("x", guarantee={"resource": {"cpu": "6"}})
+    for given, said in (
+        (
+            [volcano_queue(capability={"cpu": "18"}), here, *runs],
+            "18 cpu that queue default may hold: 8 cpu are held",
+        ),
+        (
+            [volcano_queue(), guards],
+            "14 cpu that the guarantees of other queues leave: 0 cpu are held",
+        ),
+        ([volcano_queue(), here, *runs], "20 cpu of all nodes: 8 cpu are held"),
+        (
+            [volcano_queue(), volcano_queue("x"), there, *runs, *runs_twice(runs)],
+            "24 cpu that are 1.2 times those of all nodes: 16 cpu are held",
+        ),
+    ):
+        told = why("wide", given=[*given, waits, node]).out
+        more = "its minResources, 16 cpu, are more than is left of the"
+        assert f"enqueue has not admitted it: {more} {said}" in told
+    let_in = volcano_group("old", 4, minResources=cpus)
+    kept = why("wide", given=[volcano_queue(), let_in, waits, node])
+    assert "0 cpu are held, and 16 cpu kept for what was let in: old" in kept.out
+    assert "decides as here" not in kept.out
+    fits = why("wide", given=[volcano_queue(), waits, node])
+    assert "the phase of its PodGroup is Pending" in fits.lines[0]
+
+
+def runs_twice(pods):
+    """Return pods that run like others, under other names."""
+    name = {"name": "again", "uid": "again"}
+    return [{**pod, "metadata": {**pod["metadata"], **name}} for pod in pods]
+
+
 # One cause, that of the task that finds no place
 
 

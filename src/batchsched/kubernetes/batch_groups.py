@@ -33,6 +33,8 @@ NODE_POOL = "kai.scheduler/node-pool"
 """The label of nodes, queues, groups and pods that only one scheduler of KAI sees."""
 _NON_PREEMPTIBLE = 100
 """The least priority of groups that are not preemptible if they do not say what they are."""
+ENQUEUE = "enqueue"
+"""Volcano's action that lets groups in."""
 _NOT_LET_IN = "the phase of its PodGroup is Pending: action enqueue has not admitted it"
 _JOB_NAME = "volcano.sh/job-name"
 _ENDED_JOBS = ("Completing", "Completed", "Terminating", "Terminated", "Failed")
@@ -153,7 +155,7 @@ def _volcano_draft(
     if missing is not None:
         draft.holds.append(missing)
     if theirs and is_volcanos and phase_of(given) == "Pending":
-        draft.holds.append(Hold(HoldKind.NOT_ADMITTED, "enqueue", _NOT_LET_IN))
+        draft.holds.append(Hold(HoldKind.NOT_ADMITTED, ENQUEUE, _NOT_LET_IN))
     job_name = given.metadata.text_map("labels").get(_JOB_NAME)
     if job_name:
         draft.add_alias(job_name)

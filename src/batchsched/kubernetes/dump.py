@@ -40,6 +40,7 @@ from batchsched.kubernetes.dump_objects import (
     owners_of,
     sorted_objects,
 )
+from batchsched.kubernetes.enqueue import Enqueue
 from batchsched.kubernetes.facts import Dump, JobFacts, Told
 from batchsched.kubernetes.flavors import Flavors
 from batchsched.kubernetes.job_drafts import (
@@ -267,12 +268,7 @@ class ObjectsReader:
     ) -> tuple[Snapshot, tuple[Notice, ...], Mapping[str, KubernetesObject]]:
         """Return the snapshot, the notices (with `strict` they are faults), and the queues."""
         reading, objects = self.reading, self.objects
-        for of_kind in objects.by_kind.values():
-            for given in of_kind:
-                changed = given.creation_time()
-                if given.kind != "Node":
-                    changed = max(changed, _condition_times(given))
-                self.changes.append((changed, given))
+        self._find_changes()
         node_objects = objects.of("", "Node")
         nodes = [read_node(node) for node in node_objects]
         if self.submits:
@@ -305,8 +301,9 @@ class ObjectsReader:
         for draft in self.drafts:
             self._hold_if_suspended(draft, kueue)
             self._make_tasks(draft, namespaces, general)
-        topologies, flavors = Topologies.read(objects, nodes), Flavors.read(objects, renamed)
-        jobs = self._jobs(kueue, queues, topologies, flavors)
+        Enqueue.read(self.drafts, queues, nodes, self.others).tell()
+        topologies = Topologies.read(objects, nodes)
+        jobs = self._jobs(kueue, queues, topologies, Flavors.read(objects, renamed))
         if self.theirs:
             queues = self._with_room_for_admitted(queues, jobs, nodes, queue_objects)
         tasks = [task for job in jobs for task in job.tasks] + self.others
@@ -329,6 +326,14 @@ class ObjectsReader:
             now=present,
         )
         return snapshot, reading.notices.notices(), queue_objects
+
+    def _find_changes(self) -> None:
+        for of_kind in self.objects.by_kind.values():
+            for given in of_kind:
+                changed = given.creation_time()
+                if given.kind != "Node":
+                    changed = max(changed, _condition_times(given))
+                self.changes.append((changed, given))
 
     def _submit_now(self, now: float) -> None:
         """Let what is submitted be made at the present time."""

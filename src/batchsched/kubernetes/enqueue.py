@@ -1,0 +1,158 @@
+"""What Volcano's action enqueue compares before it lets a group in, with its numbers.
+
+It adds what the queue holds, what is kept for groups that it has let in and that hold less than
+their `minResources`, and the `minResources` of the group. That must be within what the queue may
+hold, its `capability` and what the guarantees of others leave; and, by the plugin overcommit,
+within 1.2 times the nodes. What groups hold beyond their `minResources` is not counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import define, evolve, field, frozen
+
+from batchsched.causes import HoldKind
+from batchsched.kubernetes.batch_groups import ENQUEUE
+from batchsched.kubernetes.job_drafts import JobDraft
+from batchsched.kubernetes.pods import read_amounts
+from batchsched.model.cluster import Hold, NodeInfo, Queue, TaskInfo
+from batchsched.model.texts import amount_text, listed
+
+_LET_IN = ("Inqueue", "Running")
+_OVERCOMMIT = 12, 10
+"""The default factor of the plugin overcommit, as a fraction."""
+_DEFAULT_QUEUE = "default"
+_MOST_NAMED = 3
+_Amounts = Mapping[str, int]
+
+
+@frozen
+class _Group:
+    """A group with what it must have to be let in, and what it holds."""
+
+    draft: JobDraft
+    least: _Amounts
+    held: _Amounts
+
+    @property
+    def queue(self) -> str:
+        """The name of its queue."""
+        return self.draft.queue or _DEFAULT_QUEUE
+
+    def kept(self, name: str) -> int:
+        """Return how much is kept for it, once it is let in, beyond what it holds."""
+        status = self.draft.objects[0].reader.child("status")
+        if status.text("phase") not in _LET_IN:
+            return 0
+        is_complete = status.integer("running", default=0) >= (self.draft.min_available or 0)
+        if status.text("phase") == "Running" and is_complete:
+            return 0
+        return max(0, self.least.get(name, 0) - self.held.get(name, 0))
+
+    def elastic(self, name: str) -> int:
+        """Return how much it holds beyond what it must have."""
+        return max(0, self.held.get(name, 0) - self.least.get(name, 0)) if self.least else 0
+
+
+@define(eq=False)
+class Enqueue:
+    """The groups of Volcano, and what there is for them."""
+
+    total: Counter[str]
+    used: Counter[str]
+    """What all pods hold."""
+    queues: Mapping[str, Queue]
+    groups: list[_Group] = field(factory=list[_Group])
+
+    @classmethod
+    def read(
+        cls,
+        drafts: Iterable[JobDraft],
+        queues: Sequence[Queue],
+        nodes: Iterable[NodeInfo],
+        others: Iterable[TaskInfo],
+    ) -> Enqueue:
+        """Return what enqueue compares. O(tasks)."""
+        total, used = Counter[str](), Counter[str]()
+        for node in nodes:
+            total.update(dict(node.allocatable.dimensions()))
+        found = cls(total, used, {queue.name: queue for queue in queues})
+        for task in others:
+            used.update(_held([task]))
+        for draft in drafts:
+            held = _held(pod.task for pod, _ in draft.pods)
+            used.update(held)
+            if draft.system == "volcano" and draft.objects:
+                least = draft.objects[0].reader.child("spec").optional_child("minResources")
+                amounts = {} if least is None else read_amounts(least)
+                found.groups.append(_Group(draft, amounts, held))
+        return found
+
+    def tell(self) -> None:
+        """Say of each group that is not let in by which numbers; O(groups x groups not let in)."""
+        for group in self.groups:
+            for position, hold in enumerate(group.draft.holds):
+                if hold.kind is HoldKind.NOT_ADMITTED and hold.name == ENQUEUE:
+                    group.draft.holds[position] = self._told(group, hold)
+
+    def _told(self, group: _Group, hold: Hold) -> Hold:
+        queue = self.queues.get(group.queue)
+        for name, asked in group.least.items():
+            if queue is None or not asked:
+                continue
+            own = [each for each in self.groups if each.queue == group.queue]
+            guaranteed = sum(
+                int(each.guarantee.get(name)) for each in self.queues.values() if each is not queue
+            )
+            limit = None if queue.limit is None else queue.limit.get(name)
+            most, whose = self.total[name] - guaranteed, "of all nodes"
+            if guaranteed:
+                whose = "that the guarantees of other queues leave"
+            if limit is not None and limit <= most:
+                most, whose = int(limit), f"that queue {queue.name} may hold"
+            held = sum(each.held.get(name, 0) - each.elastic(name) for each in own)
+            text = self._compared(group, name, own, held, most, whose)
+            if text is None:
+                above, below = _OVERCOMMIT
+                most = self.total[name] * above // below
+                held = self.used[name] - sum(each.elastic(name) for each in self.groups)
+                there = f"that are {above / below:g} times those of all nodes"
+                text = self._compared(group, name, self.groups, held, most, there)
+            if text is not None:
+                return evolve(hold, kind=text[0], detail=text[1])
+        return hold
+
+    def _compared(
+        self,
+        group: _Group,
+        name: str,
+        beside: Iterable[_Group],
+        held: int,
+        most: int,
+        where: str,
+    ) -> tuple[HoldKind, str] | None:
+        """Return that a group asks for more than is left of an amount; None: it does not."""
+        asked = group.least[name]
+        keeping = {each.draft.name: each.kept(name) for each in beside if each is not group}
+        kept = sum(keeping.values())
+        if held + kept + asked <= most:
+            return None
+        text = f"its minResources, {amount_text(name, asked)}, are more than is left of the "
+        text += f"{amount_text(name, most)} {where}: {amount_text(name, held)} are held"
+        if not kept:
+            return HoldKind.NOT_ADMITTED, text
+        names = [each for each, amount in keeping.items() if amount][:_MOST_NAMED]
+        text += f", and {amount_text(name, kept)} kept for what was let in: {listed(names)}"
+        # Only enqueue counts that: as the queues here allow, it could start.
+        is_kept_out_by_it = held + asked <= most
+        return (HoldKind.CHECK if is_kept_out_by_it else HoldKind.NOT_ADMITTED), text
+
+
+def _held(tasks: Iterable[TaskInfo]) -> Counter[str]:
+    held = Counter[str]()
+    for task in tasks:
+        if task.status.holds:
+            held.update({name: int(amount) for name, amount in task.resreq.dimensions()})
+    return held
