@@ -205,8 +205,8 @@ class EvictionScope(Enum):
             case EvictionScope.OTHER_QUEUES:
                 found: Sequence[TaskState] = running.of_other_queues(job.queue)
             case EvictionScope.SAME_JOB:
-                mine = [other for other in running.all if other.job is job]
-                return [other for other in mine if other.status is TaskStatus.RUNNING]
+                runs = TaskStatus.RUNNING
+                return [each for each in running.all if each.job is job and each.status is runs]
             case EvictionScope.OTHER_JOBS:
                 found = running.of_queue(job.queue)
             case EvictionScope.ANY_OTHER_JOB:

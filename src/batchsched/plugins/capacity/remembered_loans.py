@@ -24,11 +24,12 @@ class Cover:
     for the units behind them only.
     """
 
-    __slots__ = ("_covered", "_held", "_sure", "_units", "size")
+    __slots__ = ("_covered", "_held", "_sure", "size", "units")
 
     def __init__(self, units: Iterable[EvictionUnit], dimensions: int) -> None:
         """Begin with some units, of which none is covered yet. O(units log units)."""
-        self._units = sorted((unit for unit in units if not unit.is_backfill), key=by_value)
+        self.units = sorted([unit for unit in units if not unit.is_backfill], key=by_value)
+        """All of them, the most valuable first, without backfill units, which are never covered."""
         self._covered: set[EvictionUnit] = set()
         self._sure = 0
         """How many units, from the first on, are all covered."""
@@ -41,12 +42,40 @@ class Cover:
         """Return whether a unit is covered."""
         return unit in self._covered
 
+    def covered(self) -> list[EvictionUnit]:
+        """Return the covered units, the most valuable first. O(units)."""
+        covered = self._covered
+        return [unit for unit in self.units if unit in covered]
+
+    def first_behind(
+        self, order: tuple[int, int, SortKey], but: Cover | None
+    ) -> EvictionUnit | None:
+        """Return the first covered unit from a place on that another cover has not. O(these)."""
+        behind = islice(self.units, bisect_left(self.units, order, key=by_value), None)
+        found = (unit for unit in behind if unit in self and (but is None or unit not in but))
+        return next(found, None)
+
+    def would_cover(self, unit: EvictionUnit, share: Vector) -> bool:
+        """Return whether a unit that is not there would be covered at its place.
+
+        All units must be up to date. O(units between its place and the first not covered).
+        """
+        place = bisect_left(self.units, unit.order, key=by_value)
+        taken = self._held
+        for other in self.units[place : self._sure]:
+            taken = minus(taken, other.size)
+        for other in self.units[self._sure : place]:
+            if other in self._covered:
+                taken = plus(taken, other.size)
+        amounts = zip(unit.size, taken, share, strict=True)
+        return all(not amount or there + amount <= most for amount, there, most in amounts)
+
     def add(self, unit: EvictionUnit) -> None:
         """Add a unit."""
         if unit.is_backfill:
             return
-        place = bisect_left(self._units, unit.order, key=by_value)
-        self._units.insert(place, unit)
+        place = bisect_left(self.units, unit.order, key=by_value)
+        self.units.insert(place, unit)
         if place < self._sure:
             self._sure += 1
             self._held = plus(self._held, unit.size)
@@ -56,10 +85,10 @@ class Cover:
         """Remove a unit."""
         if unit.is_backfill:
             return
-        place = bisect_left(self._units, unit.order, key=by_value)
-        if self._units[place] is not unit:
+        place = bisect_left(self.units, unit.order, key=by_value)
+        if self.units[place] is not unit:
             raise AssertionError(f"expected {unit!r} at the position of its value")
-        del self._units[place]
+        del self.units[place]
         if place < self._sure:
             self._sure -= 1
             self._held = minus(self._held, unit.size)
@@ -71,7 +100,7 @@ class Cover:
         Units that were added need not be among these. O(dimensions) for each unit from the first
         that is not covered on.
         """
-        units, covered = self._units, self._covered
+        units, covered = self.units, self._covered
         sure, taken = self._sure, self._held
         while any(there and there > most for there, most in zip(taken, share, strict=True)):
             sure -= 1
@@ -234,11 +263,29 @@ class RememberedLoans(Loans):
         return sorted(units, key=by_value)
 
     def covered(self, leaf: int, share: Share) -> list[EvictionUnit]:
-        cover = self._cover(leaf, share)
-        return [unit for unit in self.units(leaf) if unit in cover]
+        return self._cover(leaf, share).covered()
 
     def covers(self, leaf: int, unit: EvictionUnit, share: Share = Share.FAIR) -> bool:
         return unit in self._cover(leaf, share)
+
+    def would_cover(self, leaf: int, unit: EvictionUnit, share: Share) -> bool:
+        units = self.units_of(leaf, unit.job)
+        if unit.is_core and units:  # without these, others may be covered
+            return super().would_cover(leaf, unit, share)
+        cores = [one for one in units if one.is_core and one.order < unit.order]
+        if unit.is_backfill or not all(
+            core.is_backfill or self.covers(leaf, core, share) for core in cores
+        ):
+            return False  # it is of no use without the core of its job
+        if share is Share.MET and not self.would_cover(leaf, unit, Share.FAIR):
+            return False
+        return self._cover(leaf, share).would_cover(unit, self._most(leaf, share))
+
+    def first_covered_behind(
+        self, leaf: int, order: tuple[int, int, SortKey], share: Share, *, but: Share | None = None
+    ) -> EvictionUnit | None:
+        out = None if but is None else self._cover(leaf, but)
+        return self._cover(leaf, share).first_behind(order, out)
 
     def units_of(self, leaf: int, job: JobState) -> list[EvictionUnit]:
         return self._up_to_date(leaf).units.get(job.uid, [])
@@ -334,9 +381,7 @@ class RememberedLoans(Loans):
             return known.cover
         cover = known.others.get(share)
         if cover is None:
-            units = [*chain.from_iterable(known.units.values())]
-            if share is Share.MET:
-                units = [unit for unit in units if unit in known.cover]
+            units = known.cover.covered() if share is Share.MET else known.cover.units
             cover = known.others[share] = Cover(units, len(self._accounts.held))
             cover.update(self._most(leaf, share))
         return cover
