@@ -152,3 +152,158 @@ def test_sorted_objects_have_topologies_too() -> None:
         nodes=nodes(), pods=[], topologies=[topology("kai.scheduler"), *HYPER_NODES]
     )
     assert [each.name for each in snapshot.topologies] == ["HyperNodes", "net"]
+
+
+def pod_sets(**asked: tuple[int, dict[str, str]]) -> list[dict[str, Any]]:
+    """Pods of one Kueue job in pod sets, each with what its pods ask for."""
+    total = sum(number for number, _ in asked.values())
+    pods = []
+    for name, (number, texts) in asked.items():
+        for place, pod in enumerate(kueue_pods(number, list(range(number)), **texts)):
+            pod["metadata"]["name"] = f"{name}-{place}"
+            pod["metadata"]["uid"] = f"{name}-{place}"
+            pod["metadata"]["labels"]["kueue.x-k8s.io/podset"] = name
+            pod["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] = str(total)
+            pods.append(pod)
+    return pods
+
+
+RACK = {"required_topology": "rack"}
+
+
+def test_each_pod_set_of_kueue_asks_for_a_domain_of_its_own() -> None:
+    slices = {"slice_required_topology": "rack", "slice_size": "2", "required_topology": "block"}
+    pods = pod_sets(driver=(1, {}), left=(2, RACK), right=(4, slices))
+    (job,) = read_dump([topology("kueue.x-k8s.io"), *pods]).snapshot.jobs
+    assert job.topology is None
+    assert [(each.name, each.min, each.topology) for each in job.groups] == [
+        ("driver", 1, None),
+        ("left", 2, TopologyRequest("net", required="rack")),
+        (
+            "right",
+            4,
+            TopologyRequest("net", required="block", segments=[Segment(2, "rack")]),
+        ),
+    ]
+    assert [(task.group, task.index) for task in job.tasks] == [
+        ("driver", None), ("left", None), ("left", None),
+        ("right", 0), ("right", 1), ("right", 2), ("right", 3),
+    ]  # fmt: skip
+
+
+def test_pod_sets_with_a_group_name_are_placed_in_one_domain() -> None:
+    both = {**RACK, "group_name": "both"}
+    pods = pod_sets(leader=(1, both), workers=(2, both))
+    dump = read_dump([topology("kueue.x-k8s.io"), *pods])
+    assert only_topology(dump) == TopologyRequest("net", required="rack")
+    pods = pod_sets(leader=(1, both), workers=(2, both), others=(1, RACK))
+    (job,) = read_dump([topology("kueue.x-k8s.io"), *pods]).snapshot.jobs
+    assert [(each.name, each.min) for each in job.groups] == [("both", 3), ("others", 1)]
+    assert {each.topology for each in job.groups} == {TopologyRequest("net", required="rack")}
+    # What they ask for must be the same, and slices are those of all their pods.
+    unlike = pod_sets(
+        leader=(1, {"group_name": "both"}),
+        workers=(2, both | {"slice_size": "2", "slice_required_topology": "rack"}),
+    )
+    dump = read_dump([topology("kueue.x-k8s.io"), *unlike])
+    assert only_topology(dump) == TopologyRequest("net", required="rack")
+    assert "pods of other pod sets" in str(dump.notices)
+    unlike = pod_sets(leader=(1, both | {"required_topology": "block"}), workers=(2, both))
+    dump = read_dump([topology("kueue.x-k8s.io"), *unlike])
+    assert only_topology(dump) is None
+    assert "placed together ask for different levels" in str(dump.notices)
+
+
+def of_replica(number: int, count: int, **asked: str) -> list[dict[str, Any]]:
+    prefix = "leaderworkerset.sigs.k8s.io/"
+    pods = []
+    for worker in range(count):
+        pod = dumps.pod(f"lws-{number}-{worker}", scheduler="volcano")
+        pod["metadata"].setdefault("labels", {}).update(
+            {
+                f"{prefix}name": "lws",
+                f"{prefix}group-index": str(number),
+                f"{prefix}worker-index": str(worker),
+            }
+        )
+        annotations = {prefix + key.replace("_", "-"): value for key, value in asked.items()}
+        pod["metadata"].setdefault("annotations", {}).update(
+            {f"{prefix}size": str(count), **annotations}
+        )
+        pods.append(pod)
+    return pods
+
+
+def test_replicas_and_subgroups_of_a_leader_worker_set_ask_for_domains() -> None:
+    asked = {
+        "exclusive_topology": "block",
+        "subgroup_exclusive_topology": "rack",
+        "subgroup_size": "2",
+    }
+    dump = read_dump(
+        [topology("kueue.x-k8s.io"), *of_replica(0, 4, **asked), *of_replica(1, 3, **asked)]
+    )
+    (job,) = dump.snapshot.jobs
+    assert [each.topology for each in job.groups] == [
+        TopologyRequest("net", required="block", segments=[Segment(2, "rack")]),
+        TopologyRequest("net", required="block"),
+    ]
+    assert [task.index for task in job.tasks] == [0, 1, 2, 3, None, None, None]
+    assert "the leader is in a subgroup" in str(dump.notices)
+    without = read_dump(of_replica(0, 4, **asked))
+    assert [each.topology for each in without.snapshot.jobs[0].groups] == [
+        TopologyRequest(required="block")
+    ]
+    assert "no Topology has the level rack of subgroups" in str(without.notices)
+
+
+def test_subgroups_of_volcano_are_groups_of_pods_that_agree_in_labels() -> None:
+    hard = {"mode": "hard", "highestTierAllowed": 1}
+    policy = {
+        "name": "shard",
+        "subGroupSize": 2,
+        "minSubGroups": 1,
+        "matchLabelKeys": ["shard"],
+        "networkTopology": hard,
+    }
+    group = dumps.volcano_group("g", 2, subGroupPolicy=[policy])
+    pods = []
+    for number, shard in enumerate(["a", "a", "b", "b", ""]):
+        labels = {"shard": shard} if shard else {}
+        notes = {"scheduling.k8s.io/group-name": "g"}
+        pods.append(dumps.pod(f"p{number}", scheduler="volcano", notes=notes, labels=labels))
+    (job,) = read_dump([*nodes(), *HYPER_NODES, group, *pods]).snapshot.jobs
+    tier = TopologyRequest("HyperNodes", required="tier-1", preferred="tier-1")
+    assert [(each.name, each.parent, each.min, each.topology) for each in job.groups] == [
+        ("shard", None, 1, None),
+        ("shard/a", "shard", 2, tier),
+        ("shard/b", "shard", 2, tier),
+        ("-", None, 0, None),
+    ]
+    assert [task.group for task in job.tasks] == ["shard/a", "shard/a", "shard/b", "shard/b", "-"]
+    assert job.min_available == 2
+
+
+def test_a_leader_worker_set_that_is_submitted_asks_for_the_same() -> None:
+    prefix = "leaderworkerset.sigs.k8s.io/"
+    manifest = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {
+            "name": "lws",
+            "annotations": {f"{prefix}subgroup-exclusive-topology": "rack"},
+        },
+        "spec": {
+            "replicas": 1,
+            "leaderWorkerTemplate": {
+                "size": 4,
+                "subGroupPolicy": {"subGroupSize": 2},
+                "workerTemplate": dumps.template(schedulerName="volcano"),
+            },
+        },
+    }
+    (job,) = read_dump([topology("kueue.x-k8s.io")], submitted=[manifest]).snapshot.jobs
+    assert [each.topology for each in job.groups] == [
+        TopologyRequest("net", segments=[Segment(2, "rack")])
+    ]
+    assert [task.index for task in job.tasks] == [0, 1, 2, 3]

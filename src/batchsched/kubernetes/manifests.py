@@ -350,12 +350,16 @@ def _leader_worker_set(given: Content) -> Iterator[_PodSet]:
     worker, size = _mapping(below, "workerTemplate"), max(1, _whole(below, "size", 1))
     leader = _mapping(below, "leaderTemplate") or worker
     name, prefix = _name(given), "leaderworkerset.sigs.k8s.io"
+    own = _mapping(_mapping(given, "metadata"), "annotations")
+    asked = {key: text for key, text in own.items() if key.endswith("exclusive-topology")}
+    part = _whole(_mapping(below, "subGroupPolicy"), "subGroupSize", 0)
+    asked |= {f"{prefix}/size": str(size), f"{prefix}/subgroup-size": str(part)}
     for number in range(_bounded(given, size * _whole(spec, "replicas", 1)) // size):
         pods = f"{name}-{number}", *(f"{name}-{number}-{i}" for i in range(1, size))
         for position, pod in enumerate(pods):
             template = worker if position else leader
             metadata = _mapping(template, "metadata")
-            notes = {**_mapping(metadata, "annotations"), f"{prefix}/size": str(size)}
+            notes = {**_mapping(metadata, "annotations"), **asked}
             labels = {
                 f"{prefix}/name": name,
                 f"{prefix}/group-index": str(number),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from batchsched.kubernetes.dump_objects import (
     HYPER_NODES,
@@ -16,23 +17,65 @@ from batchsched.kubernetes.dump_objects import (
     VOLCANO,
     DumpObjects,
 )
-from batchsched.kubernetes.job_drafts import JobDraft
+from batchsched.kubernetes.job_drafts import WITHOUT_ROLE, JobDraft, with_tasks
 from batchsched.kubernetes.objects import KubernetesObject, Reader, whole_number
 from batchsched.kubernetes.pods import label_selector
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskGroup, TaskInfo
 from batchsched.model.notice import NoticeCode
 from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
+from batchsched.model.validation.topology import has_requests
 
 _NAME = "HyperNodes"
 """The name of the topology that Volcano's HyperNodes form."""
 _PODSET = "kueue.x-k8s.io/podset-"
 _ON_PODS = (*("required-topology", "preferred-topology", "slice-required-topology", "slice-size"),)
+_PATH = f"metadata.annotations[{_PODSET + _ON_PODS[0]!r}]"
+_SET_LABEL = "kueue.x-k8s.io/podset"
+_UNNAMED = "pods"
+"""The group of pods that name no pod set, beside others that do."""
+_SET = "leaderworkerset.sigs.k8s.io/"
+_SET_LEVELS = ("exclusive-topology", "subgroup-exclusive-topology")
 _NUMBERS = (
     *("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index"),
     *("leaderworkerset.sigs.k8s.io/worker-index", "volcano.sh/task-index"),
     *("training.kubeflow.org/replica-index", "kueue.x-k8s.io/pod-group-pod-index"),
 )
 """The labels and annotations that number the pods of a job or of a role of it."""
+
+
+@frozen
+class _PodSet:
+    """What pods of a Kueue job ask for together: levels, and slices of a size in one more."""
+
+    name: str
+    together: str
+    """The name that it shares with other pod sets of one domain; empty: none."""
+    required: str = ""
+    preferred: str = ""
+    level: str = ""
+    size: str = ""
+
+    @classmethod
+    def of(cls, name: str, pod: KubernetesObject) -> _PodSet:
+        annotations = pod.metadata.text_map("annotations")
+        texts = [annotations.get(_PODSET + each, "") for each in _ON_PODS]
+        return cls(name, annotations.get(_PODSET + "group-name", ""), *texts)
+
+    def of_request(self, request: Reader) -> _PodSet:
+        """Return the same as a Workload says it."""
+        size = request.get("podSetSliceSize")
+        return _PodSet(
+            self.name,
+            self.together or request.text("podSetGroupName"),
+            request.text("required"),
+            request.text("preferred"),
+            request.text("podSetSliceRequiredTopology"),
+            "" if size is None else str(request.integer("podSetSliceSize", least=0)),
+        )
+
+    @property
+    def asks(self) -> bool:
+        return bool(self.required or self.preferred or self.level)
 
 
 @define(eq=False)
@@ -104,9 +147,12 @@ class Topologies:
                 job = self._asked_of_kai(job, given, spec)
             elif given.kind == "PodGroup" and draft.api_group in (VOLCANO, KUBE_BATCH):
                 job = evolve(job, topology=self._asked_of_volcano(given, spec))
+                job = self._with_subgroups(job, given, spec)
         if draft.topology is not None:
             job = evolve(job, topology=draft.topology)
-        if job.topology is None:
+        if draft.kind == "LeaderWorkerSet" and job.groups:
+            job = self._asked_of_replicas(job, draft)
+        if not has_requests(job):
             job = self._asked_by_pods(job, draft)
         return _with_numbers(job, draft)
 
@@ -132,11 +178,12 @@ class Topologies:
             return None
         return self._sound(given, path, self._of_kai.get(named, named), required, preferred)
 
-    def _asked_of_volcano(self, given: KubernetesObject, spec: Reader) -> TopologyRequest | None:
-        asked = spec.optional_child("networkTopology")
+    def _asked_of_volcano(
+        self, given: KubernetesObject, above: Reader, path: str = "spec.networkTopology"
+    ) -> TopologyRequest | None:
+        asked = above.optional_child("networkTopology")
         if asked is None:
             return None
-        path = "spec.networkTopology"
         if not self._tiers:
             given.note(NoticeCode.FIELD_IGNORED, path, "ignored: there are no HyperNodes")
             return None
@@ -155,59 +202,161 @@ class Topologies:
             return None
         return TopologyRequest(name, required=self._tiers[max(allowed)], preferred=narrowest)
 
-    def _asked_by_pods(self, job: JobInfo, draft: JobDraft) -> JobInfo:
-        """Return a job with what Kueue's annotations and Workloads ask for, if all ask the same."""
-        asked: dict[tuple[str, ...], KubernetesObject] = {}
-        for pod, _ in draft.pods:
-            annotations = pod.object.metadata.text_map("annotations")
-            asked.setdefault(
-                tuple(annotations.get(_PODSET + each, "") for each in _ON_PODS), pod.object
-            )
-        for template in draft.templates:
-            request = template.above.child("topologyRequest")
-            annotations = template.pod_object.metadata.text_map("annotations")
-            texts = tuple(annotations.get(_PODSET + each, "") for each in _ON_PODS)
-            if any(texts):
-                asked.setdefault(texts, template.source)
+    def _with_subgroups(self, job: JobInfo, given: KubernetesObject, spec: Reader) -> JobInfo:
+        """Return a job of Volcano with its subgroups: pods that agree in the values of labels."""
+        policies = [*spec.children("subGroupPolicy")]
+        if not policies:
+            return job
+        if job.groups:
+            message = "ignored: the group has roles with minimums of their own"
+            given.note(NoticeCode.FIELD_IGNORED, "spec.subGroupPolicy", message)
+            return job
+        groups: dict[str, TaskGroup] = {}
+        of_task: dict[str, str] = {}
+        for number, each in enumerate(policies):
+            name = each.text("name") or f"subgroup-{number}"
+            selector = each.optional_child("labelSelector")
+            labels = None if selector is None else label_selector(selector)
+            keys, size = each.texts("matchLabelKeys"), each.integer("subGroupSize", default=0)
+            asked = self._asked_of_volcano(given, each, "spec.subGroupPolicy.networkTopology")
+            for task in job.tasks:
+                values = [task.labels.get(key) for key in keys]
+                matches = labels is None or labels.matches(task.labels)
+                if None in values or not matches or task.uid in of_task:
+                    continue
+                leaf = "/".join([name, *(value or "" for value in values)])
+                least = each.integer("minSubGroups", default=0, least=0)
+                groups.setdefault(name, TaskGroup(name, min=least))
+                groups.setdefault(leaf, TaskGroup(leaf, parent=name, min=size, topology=asked))
+                of_task[task.uid] = leaf
+        return with_tasks(evolve(job, groups=groups.values()), _in_groups(job.tasks, of_task))
+
+    def _asked_of_replicas(self, job: JobInfo, draft: JobDraft) -> JobInfo:
+        """Return a LeaderWorkerSet with what its replicas and their subgroups ask of domains."""
+        asked: dict[str, TopologyRequest | None] = {}
+        for pod, role in draft.pods:
+            if role is None or role in asked:
                 continue
-            size = request.get("podSetSliceSize")
-            asked.setdefault(
-                (
-                    request.text("required"),
-                    request.text("preferred"),
-                    request.text("podSetSliceRequiredTopology"),
-                    "" if size is None else str(request.integer("podSetSliceSize", least=0)),
-                ),
-                template.source,
+            annotations = pod.object.metadata.text_map("annotations")
+            required, level = (annotations.get(_SET + key) or None for key in _SET_LEVELS)
+            size = whole_number(annotations.get(_SET + "subgroup-size", "")) or 0
+            path = f"metadata.annotations[{_SET + _SET_LEVELS[1]!r}]"
+            name = self._with_level(level or required or "")
+            request_ = None
+            if required is not None:
+                request_ = self._sound(pod.object, path, name, required, None)
+            if level is not None and size > 1:
+                count = sum(one == role for _, one in draft.pods)
+                topology = self.found.get(name)
+                if topology is None or required not in (None, *topology.levels):
+                    message = f"ignored: no Topology has the level {level} of subgroups"
+                elif count % size:
+                    message = (
+                        "ignored: the leader is in a subgroup beside as many workers as others"
+                    )
+                else:
+                    message = ""
+                    segments = [Segment(size, level)]
+                    request_ = TopologyRequest(name, required=required, segments=segments)
+                if message:
+                    pod.object.note(NoticeCode.FIELD_IGNORED, path, message)
+            asked[role] = request_
+        groups = [evolve(each, topology=asked.get(each.name)) for each in job.groups]
+        return evolve(job, groups=groups)
+
+    def _with_level(self, level: str) -> str:
+        """Return the name of the first topology with a level; empty: none has it."""
+        return next((name for name, each in self.found.items() if level in each.levels), "")
+
+    def _asked_by_pods(self, job: JobInfo, draft: JobDraft) -> JobInfo:
+        """Return a job with what Kueue's annotations and Workloads ask for, by pod set.
+
+        Pod sets with a group name ask for one domain together.
+        """
+        sets: dict[_PodSet, KubernetesObject] = {}
+        of_task: dict[str, _PodSet] = {}
+        for pod, role in draft.pods:
+            name = pod.task.labels.get(_SET_LABEL) or role or ""
+            found = _PodSet.of(name, pod.object)
+            sets.setdefault(found, pod.object)
+            of_task[pod.task.uid] = found
+        of_template: dict[str, _PodSet] = {}
+        for template in draft.templates:
+            found = _PodSet.of(template.set_name, template.pod_object)
+            if not found.asks:
+                found = found.of_request(template.above.child("topologyRequest"))
+            sets.setdefault(found, template.source)
+            of_template[template.set_name] = found
+        of_task |= {task.uid: of_template[name] for task, name in draft.made if name in of_template}
+        if not any(each.asks for each in sets):
+            return job
+        together = dict.fromkeys(each.together or each.name for each in sets)
+        source = next(given for each, given in sets.items() if each.asks)
+        requests = {
+            name: self._of_pod_sets(
+                {one: given for one, given in sets.items() if (one.together or one.name) == name}
             )
-        if not any(any(texts) for texts in asked):
-            return job
-        texts, given = next((texts, given) for texts, given in asked.items() if any(texts))
-        path = f"metadata.annotations[{_PODSET + _ON_PODS[0]!r}]"
-        if len(asked) > 1 or job.groups:
-            message = "ignored: only what all pods of a job without roles ask for is considered"
-            given.note(NoticeCode.FIELD_IGNORED, path, message)
-            return job
-        required, preferred, level, size = texts
-        name = next(
-            (
-                name
-                for name, each in self.found.items()
-                if (required or preferred or level) in each.levels
-            ),
-            "",
+            for name in together
+        }
+        if len(together) == 1:
+            return evolve(job, topology=requests[next(iter(together))])
+        parts = {task.uid: of_task[task.uid] for task in job.tasks if task.uid in of_task}
+        of_group = {uid: one.together or one.name or _UNNAMED for uid, one in parts.items()}
+        requests = {name or _UNNAMED: request_ for name, request_ in requests.items()}
+        if job.groups:
+            known = {task.uid: task.group for task in job.tasks}
+            named = {known[uid]: name for uid, name in of_group.items()}
+            if all(named[known[uid]] == name for uid, name in of_group.items()) and len(
+                set(named.values())
+            ) == len(named):
+                groups = [
+                    evolve(each, topology=requests[named[each.name]])
+                    if each.name in named
+                    else each
+                    for each in job.groups
+                ]
+                return evolve(job, groups=groups)
+        elif job.min_available >= len(job.tasks):
+            count = Counter(of_group.values())
+            groups = [
+                TaskGroup(name, min=number, topology=requests[name])
+                for name, number in count.items()
+            ]
+            return with_tasks(evolve(job, groups=groups), _in_groups(job.tasks, of_group))
+        message = (
+            "ignored: pod sets ask for other domains than the roles of the job, or not all start"
         )
-        request_ = self._sound(given, path, name, required or None, preferred or None)
+        source.note(NoticeCode.FIELD_IGNORED, _PATH, message)
+        return job
+
+    def _of_pod_sets(self, sets: Mapping[_PodSet, KubernetesObject]) -> TopologyRequest | None:
+        """Return what pod sets ask for that are placed together."""
+        asking = {each: given for each, given in sets.items() if each.asks}
+        if not asking:
+            return None
+        first, given = next(iter(asking.items()))
+        if any(
+            (each.required, each.preferred) != (first.required, first.preferred) for each in asking
+        ):
+            message = "ignored: pod sets that are placed together ask for different levels"
+            given.note(NoticeCode.FIELD_IGNORED, _PATH, message)
+            return None
+        required, preferred, level, size = first.required, first.preferred, first.level, first.size
+        name = self._with_level(required or preferred or level)
+        request_ = self._sound(given, _PATH, name, required or None, preferred or None)
         if level and request_ is not None:
             count = whole_number(size)
+            message = ""
             if request_.topology is None or level not in self.found[name].levels or not count:
                 message = "ignored: no topology has this level, or the slices have no size"
-                given.note(
-                    NoticeCode.FIELD_IGNORED, f"metadata.annotations[{_PODSET}slice]", message
-                )
+            elif any((each.level, each.size) != (level, size) for each in sets):
+                message = "ignored: pods of other pod sets are placed with those of the slices"
             elif count > 1:
                 request_ = evolve(request_, segments=[Segment(count, level)])
-        return evolve(job, topology=request_)
+            if message:
+                path = f"metadata.annotations[{_PODSET}slice]"
+                given.note(NoticeCode.FIELD_IGNORED, path, message)
+        return request_
 
     def _sound(
         self,
@@ -261,11 +410,21 @@ def _members(
         yield from ((kind, name) for name in names)
 
 
+def _in_groups(tasks: Iterable[TaskInfo], of_task: Mapping[str, str]) -> list[TaskInfo]:
+    return [evolve(task, group=of_task.get(task.uid, WITHOUT_ROLE)) for task in tasks]
+
+
 def _with_numbers(job: JobInfo, draft: JobDraft) -> JobInfo:
     """Return a job with segments in which tasks have the numbers that their pods say. O(tasks)."""
-    if job.topology is None or not job.topology.segments:
-        return job
+    asked = {group.name: group.topology for group in job.groups}
     numbers: dict[str, int] = {}
+    of_group: dict[str | None, list[str]] = {}
+    for task in job.tasks:
+        request_ = asked.get(task.group or "") or job.topology
+        if request_ is not None and request_.segments:
+            of_group.setdefault(task.group, []).append(task.uid)
+    if not of_group:
+        return job
     for pod, _ in draft.pods:
         annotations = pod.object.metadata.text_map("annotations")
         for key in _NUMBERS:
@@ -274,10 +433,10 @@ def _with_numbers(job: JobInfo, draft: JobDraft) -> JobInfo:
             if number is not None and number >= 0:
                 numbers[pod.task.uid] = number
                 break
-    if len(set(numbers.values())) < len(job.tasks):
-        return job  # not all have one of their own
-
-    def numbered(task: TaskInfo) -> TaskInfo:
-        return evolve(task, index=numbers[task.uid])
-
-    return evolve(job, tasks=[numbered(task) for task in job.tasks])
+    numbered: dict[str, int] = {}
+    for uids in of_group.values():
+        found = {uid: numbers[uid] for uid in uids if uid in numbers}
+        if len(set(found.values())) == len(uids):  # each has one of its own
+            numbered |= found
+    tasks = [evolve(task, index=numbered.get(task.uid)) for task in job.tasks]
+    return evolve(job, tasks=tasks)

@@ -80,12 +80,6 @@ _OF_KUBERNETES = (
     ),
 )
 
-_OF_PLACEMENT = (
-    _annotation(
-        "kueue.x-k8s.io/podset-group-name",
-        "ignored: pods of several pod sets are not placed in one domain",
-    ),
-)
 _OF_DISRUPTION = tuple(
     _annotation(f"volcano.sh/{name}", "ignored: only plugins decide which tasks may be evicted")
     for name in ("jdb-min-available", "jdb-max-unavailable", "cooldown-time")
@@ -114,11 +108,9 @@ _UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
         _annotation(
             "scheduling.volcano.sh/queue-name", "ignored: only pod groups name queues here"
         ),
-        *_OF_PLACEMENT,
         *_OF_DISRUPTION,
     ),
     "PodGroup": (
-        _field("spec.subGroupPolicy", "ignored: the group starts as one gang of minMember pods"),
         _annotation(
             "volcano.sh/preemptable", "ignored: only plugins decide which tasks may be evicted"
         ),
