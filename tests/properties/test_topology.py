@@ -66,6 +66,7 @@ ACTIONS = (
     [option("allocate", unready="hold", starvationThreshold=0), option("backfill")],
     [option("allocate", unready="hold"), option("backfill", strategy="displace")],
     [option("allocate"), option("preempt", unblock="yes", curable="yes")],
+    [option("plan", depth="all"), option("backfill"), *EVICT],
 )
 
 

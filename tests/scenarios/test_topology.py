@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import evolve
+from tests.support.invariants import OF_PLACES, check_cycle
 
 from batchsched import (
     ActionOption,
@@ -35,7 +36,6 @@ from batchsched import (
     next_snapshot,
 )
 from batchsched.live import Cluster
-from batchsched.testing import check_cycle
 
 GPU = "nvidia.com/gpu"
 NOW = 100.0
@@ -137,7 +137,7 @@ def decided(snapshot: Snapshot, *actions: Action) -> CycleResult:
     assert living.binds == result.binds
     assert living.reserved == result.reserved
     assert living.evictions == result.evictions
-    check_cycle(snapshot, result, config(*actions))
+    check_cycle(snapshot, result, config(*actions), invariants=OF_PLACES)
     return result
 
 
@@ -553,3 +553,76 @@ def test_a_broken_gang_takes_the_rest_of_its_rack_from_another_broken_one() -> N
         other = job("o", tasks("o", 2, on={0: "n2", 1: "n2"}), None, priority=9)
         result = cycle(nodes, [first, second, other], RACKS, "allocate", unblocks)
         assert [each.node_name for each in result.evictions] == evicted
+
+
+# Plans
+
+
+PLAN = option("plan", depth="all")
+
+
+def running(name: str, size: int, on: str, until: float) -> JobInfo:
+    (task,) = tasks(name, 1, size, on={0: on})
+    return job(name, [evolve(task, start_time=0.0, estimate=until)], None)
+
+
+def test_a_gang_starts_in_the_tightest_rack_or_is_planned_in_the_one_that_is_free_first() -> None:
+    gang = job("j", tasks("t", 4, estimate=50.0), RACK)
+    nodes = [node("n1", 4, rack="r1"), node("n2", 3, rack="r2"), node("n3", 5, rack="r3")]
+    started = cycle(nodes, [gang], RACKS, PLAN)
+    assert counts(started) == {"n1": 4}
+    others = [running("a", 4, "n1", 300.0), running("b", 3, "n3", 200.0)]
+    waits = cycle(nodes, [*others, gang], RACKS, PLAN)
+    plan = waits.planned["default/j"]
+    assert (plan.start, set(plan.nodes.values())) == (200.0, {"n3"})
+
+
+def test_a_plan_stays_in_its_rack_and_ends_if_the_rack_is_divided() -> None:
+    gang = job("j", tasks("t", 4, estimate=50.0), RACK)
+    nodes = [node("n1", 2, rack="r1"), node("n2", 2, rack="r2"), node("n3", 2, rack="r2")]
+    nodes.append(node("n4", 4, rack="r4"))
+    others = [running(f"o{place}", 1, f"n{place}", 200.0) for place in (1, 2, 3)]
+    others.append(running("o4", 4, "n4", 300.0))
+    first = Snapshot(
+        nodes=nodes,
+        jobs=[*others, gang],
+        queues=[Queue(name="q")],
+        topologies=[RACKS],
+        now=NOW,
+    )
+    result = decided(first, PLAN)
+    planned = result.planned["default/j"]
+    assert (planned.start, set(planned.nodes.values())) == (200.0, {"n2", "n3"})
+    after = next_snapshot(first, result, now=NOW + 1)
+    assert decided(after, PLAN).planned["default/j"].nodes == planned.nodes
+    divided = [evolve(n, labels={"rack": "r3"}) if n.name == "n3" else n for n in nodes]
+    again = decided(evolve(after, nodes=divided), PLAN).planned["default/j"]
+    assert (again.start, set(again.nodes.values())) == (300.0, {"n4"})
+
+
+def test_a_gang_that_no_rack_ever_holds_has_no_plan() -> None:
+    gang = job("j", tasks("t", 4), RACK)
+    result = cycle(in_racks(3, 3), [gang], RACKS, PLAN)
+    assert result.planned == {}
+    assert "have room for 4 tasks" in str(result.jobs["default/j"].condition)
+
+
+def test_groups_are_planned_each_in_its_rack_within_the_block() -> None:
+    nodes = [node(name, 2, block=name[0], rack=name) for name in ("A1", "A2", "B1", "B2", "B3")]
+    groups = [TaskGroup(name, min=2, topology=RACK) for name in ("g0", "g1")]
+    members = [task for g in groups for task in tasks(g.name, 2, group=g.name)]
+    gang = JobInfo(
+        name="j",
+        queue="q",
+        tasks=members,
+        groups=groups,
+        min_available=0,
+        topology=TopologyRequest("net", required="block"),
+    )
+    ends = {"A1": 900.0, "A2": 200.0, "B1": 300.0, "B2": 400.0, "B3": 900.0}
+    others = [running(f"o{name}", 1, name, until) for name, until in ends.items()]
+    result = cycle(nodes, [*others, gang], Topology("net", ["block", "rack"]), PLAN)
+    plan = result.planned["default/j"]
+    assert plan.start == 400.0
+    assert {plan.nodes["g000"], plan.nodes["g100"]} == {"B1", "B2"}
+    assert plan.nodes["g000"] == plan.nodes["g001"]

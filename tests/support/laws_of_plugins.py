@@ -22,8 +22,9 @@ def domains(cycle: Cycle) -> Iterator[str]:
     """Tasks of a job or group that requires a level of a topology are placed in one domain of it.
 
     If plugin topology decides, and any of these tasks got a place that had none before: all that
-    have a place after the cycle are in one domain of the required level, and of a job or a group of
-    tasks with segments those of each segment in one of the segment's level.
+    have a place, a reserved or a planned one after the cycle are in one domain of the required
+    level, and of a job or a group of tasks with segments those of each segment in one of the
+    segment's level.
     """
     if not cycle.policy.has("topology") or not cycle.policy.knows_actions:
         return
@@ -59,9 +60,10 @@ def _path(group: str | None, parents: Mapping[str, str | None]) -> Iterator[str]
 
 def _place(cycle: Cycle, task: TaskInfo) -> str | None:
     outcome = cycle.result.tasks.get(task.uid)
-    if outcome is None or outcome.status not in _HAS_A_PLACE:
-        return None
-    return outcome.node_name
+    if outcome is not None and outcome.status in _HAS_A_PLACE:
+        return outcome.node_name
+    plans = (plan.nodes.get(task.uid) for plan in cycle.result.planned.values())
+    return next(filter(None, plans), None)
 
 
 def _segments(

@@ -9,6 +9,7 @@ from math import inf
 
 from attrs import frozen
 
+from batchsched.actions.plan_in_sets import SetSearch
 from batchsched.actions.profile import (
     NEVER,
     NOW,
@@ -23,12 +24,12 @@ from batchsched.model.cluster import Plan, TaskStatus
 from batchsched.model.reasons import PendingReason, PlannedWait, waits_by_plan
 from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
-from batchsched.session.candidates import may_go_anywhere
+from batchsched.session.candidates import offers_sets, record_no_set
 from batchsched.session.limits import allowed_together, exceeds_most, need_of, record_limit
 from batchsched.session.plugins import PRIORITY
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, tasks_to_place
-from batchsched.state.needs import Need
+from batchsched.state.needs import Need, Stage
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.shortcuts import Shortcut
 
@@ -76,6 +77,7 @@ class _Planner:
         self._action = action
         self._profile = ClusterProfile(session.nodes, session.now)
         self._search = PlaceSearch(session, self._profile)
+        self._in_sets = SetSearch(session, self._profile, self._search.accepts_now)
         self._held: dict[str, Places] = {}
         """The old plans whose places are taken in the profile, by UID of the job."""
         self._before: dict[str, Places] = {}
@@ -94,9 +96,7 @@ class _Planner:
         session = self._session
         if self._action.keep:
             self._hold_old_plans()
-        waiting = session.jobs_having(TaskStatus.PENDING)
-        jobs = [job for job in waiting if may_go_anywhere(session, job)]
-        turns = Turns(session, jobs, closed=self._is_closed)
+        turns = Turns(session, session.jobs_having(TaskStatus.PENDING), closed=self._is_closed)
         for turn in turns:
             if self._take_turn(turn):
                 turns.put_back(turn)
@@ -148,10 +148,15 @@ class _Planner:
         need = need_of(self._session, job, tasks_to_place(self._session, job))
         if need is None or exceeds_most(self._session, need):
             return False
+        if offers_sets(self._session, need, Stage.EMPTY):
+            return self._in_sets.fits_at_any_time(need)
         return self._search.fits_at_any_time(need.tasks)
 
     def _old_places(self, job: JobState) -> Places | None:
-        """Return the places of the old plan; None if it lacks a node for any needed task."""
+        """Return the places of the old plan; None if it lacks a node for any needed task.
+
+        Or if plugins determine in which nodes it must be, and it is in several of these sets.
+        """
         plan = job.info.plan
         need = need_of(self._session, job, tasks_to_place(self._session, job))
         if plan is None or need is None:
@@ -159,7 +164,11 @@ class _Planner:
         node_named = self._session.node_named
         of = [(task, node_named.get(plan.nodes.get(task.uid, ""))) for task in need.tasks]
         known = tuple((task, node) for task, node in of if node is not None)
-        return Places(plan.start, known) if len(known) == len(of) else None
+        if len(known) < len(of):
+            return None
+        places = Places(plan.start, known)
+        is_bound = offers_sets(self._session, need, Stage.EMPTY)
+        return None if is_bound and not self._in_sets.is_in_a_set(need, places) else places
 
     def _forget(self, job: JobState) -> None:
         held = self._held.pop(job.uid, None)
@@ -203,6 +212,8 @@ class _Planner:
             if self._start_now(job, need):
                 left.take_out(need.tasks)
                 return bool(left)
+        if refusal is None and offers_sets(session, need, Stage.EMPTY):
+            record_no_set(session, need)
         session.record_failure(need.tasks[0])
         if len(self._planned) < self._action.depth:
             self._plan(job, need)
@@ -213,11 +224,18 @@ class _Planner:
         if self._tries_what_fits and not self._profile.may_fit_now(need):
             return False
         with session.statement(is_trial=True) as statement:
-            places = search.start_now(statement, need.tasks)
+            is_bound = offers_sets(session, need, Stage.NOW)
+            if is_bound:
+                places = self._in_sets.start_now(statement, need)
+            else:
+                places = search.start_now(statement, need.tasks)
             before = self._before.get(job.uid)
             if places is None and before is not None:
                 statement.rollback(0)
-                places = search.start_as_planned(statement, before)
+                if is_bound:
+                    places = self._in_sets.start_as_planned(statement, need, before)
+                else:
+                    places = search.start_as_planned(statement, before)
             if places is None:
                 return False
             if not session.plugins.job_ready(job):
@@ -231,7 +249,11 @@ class _Planner:
     def _plan(self, job: JobState, need: Need) -> None:
         session = self._session
         latest = session.now + self._action.window
-        places = self._search.take_earliest(need.tasks, self._before.get(job.uid), latest)
+        before = self._before.get(job.uid)
+        if offers_sets(session, need, Stage.EMPTY):
+            places = self._in_sets.take_earliest(need, before, latest)
+        else:
+            places = self._search.take_earliest(need.tasks, before, latest)
         if places is None:
             reason = reason_for_no_plan(session, need, self._action.window)
             session.plans.reasons[job.uid] = reason
@@ -302,7 +324,7 @@ class PlaceSearch:
             profile.take(task, node, NOW)
             taken.append((task, node))
             if task is not tasks[-1]:
-                fits = profile.fits(task, node, NOW) and self._accepts_now(task, node)
+                fits = profile.fits(task, node, NOW) and self.accepts_now(task, node)
                 _include_if(nodes, node, fits)
                 _include_if(preferred, node, fits and self._is_preferred(task, node))
         return True
@@ -313,7 +335,7 @@ class PlaceSearch:
         if not self._profile.take_all(now):
             return None
         for task, node in places.of:
-            if not self._accepts_now(task, node):
+            if not self.accepts_now(task, node):
                 self._profile.put_all_back(now)
                 return None
             statement.allocate(task, node)
@@ -417,7 +439,8 @@ class PlaceSearch:
     def _accepts(self, task: TaskState, node: NodeState) -> bool:
         return any(True for _ in self._session.placement.feasible(task, frozenset((node.slot,))))
 
-    def _accepts_now(self, task: TaskState, node: NodeState) -> bool:
+    def accepts_now(self, task: TaskState, node: NodeState) -> bool:
+        """Return whether a node accepts a task now, if it fits there."""
         return self._accepts(task, node) and self._session.no_choice(task, node, Fit.NOW) is None
 
     def _alike(self, tasks: Sequence[TaskState]) -> list[list[TaskState]]:

@@ -282,17 +282,20 @@ class ClusterProfile:
         for task, node in places.of:
             self.put_back(task, node, places.start)
 
-    def moments(self, tasks: Iterable[TaskState], latest: float) -> Iterator[float]:
+    def moments(
+        self, tasks: Iterable[TaskState], latest: float, among: Iterable[NodeState] | None = None
+    ) -> Iterator[float]:
         """Yield the times after now, up to `latest`, at which tasks may fit together, ascending.
 
-        Something changes at these times, and for each size of task there is room on all nodes
-        together for as many as there are. O(steps of all nodes), for each size.
+        Something changes at these times, and for each size of task there is room on all nodes, or
+        `among` some, together for as many as there are. O(steps of these nodes), for each size.
         """
+        profiles = self.of_node if among is None else [self.of_node[n.index] for n in among]
         sizes = Counter((task.init_resreq, task.resreq) for task in tasks)
         gains: list[tuple[int, dict[float, int]]] = []
         for (request, held), count in sizes.items():
             gained: dict[float, int] = {}
-            for profile in self.of_node:
+            for profile in profiles:
                 before = 0
                 for time, free in zip(profile.times, profile.free, strict=True):
                     room = room_for(request, held, free, count)
@@ -301,7 +304,7 @@ class ClusterProfile:
                         before = room
             gains.append((count, gained))
         room_now = [gained.get(NOW, 0) for _, gained in gains]
-        for time in sorted({time for profile in self.of_node for time in profile.changes()}):
+        for time in sorted({time for profile in profiles for time in profile.changes()}):
             if time > latest:
                 return
             for position, (_, gained) in enumerate(gains):

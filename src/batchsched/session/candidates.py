@@ -7,9 +7,9 @@ tried for each stage in turn; stages in which no node differs from the one befor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 from attrs import evolve
 
@@ -31,9 +31,31 @@ from batchsched.state.vectors import Vector, plus, total_of
 MOST_SETS = 64
 """The most sets in which one need is tried in one stage."""
 
-Place = Callable[[Statement, TaskState, "Stage | None"], bool]
-"""Places a task, on nodes of the statement's set, if it has one, in a stage (None: as the action
-does without sets); returns whether there was a node."""
+
+class Books(Protocol):
+    """Records where tasks are placed in a trial, and undoes it, as a statement does."""
+
+    within: NodeSet | None
+    """The only nodes on which tasks are placed from now on."""
+    kept: Mapping[str, Mapping[str, Hashable]]
+    """What plugins must choose for tasks, by UID."""
+
+    def __len__(self) -> int:
+        """Return the number of operations."""
+        ...
+
+    def rollback(self, length: int) -> None:
+        """Undo all operations after the first ones."""
+        ...
+
+
+S = TypeVar("S", bound=Books)
+PlaceIn = Callable[[S, TaskState, "Stage | None"], bool]
+"""Places a task, on nodes of the set in which the books are, in a stage (None: as without sets);
+returns whether there was a node."""
+
+
+Place = PlaceIn[Statement]
 
 
 class Trial(NamedTuple):
@@ -51,17 +73,20 @@ def need_in_sets(
 
     `stage`: the first in which it is to be tried.
     """
-    if not left:
-        return None
-    need = need_of(session, job, left)
-    if need is None:
-        return None
+    need = need_of(session, job, left) if left else None
+    return need if need is not None and offers_sets(session, need, stage) else None
+
+
+def offers_sets(session: Session, need: Need, stage: Stage) -> bool:
+    """Return whether plugins determine in which nodes a need is to be tried in a stage."""
+    if not session.plugins.candidate_nodes:
+        return False
     asked = need.at(stage)
     sets = _sets_of(session, asked, whole_cluster(session))
     if sets is None:
-        return None
+        return False
     session.sets_asked = asked, sets
-    return need
+    return True
 
 
 def may_go_anywhere(session: Session, job: JobState) -> bool:
@@ -215,7 +240,7 @@ def _with_others(session: Session, need: Need, left: Collection[TaskState]) -> N
                 fits[kind] = known
         return known
 
-    if stage is Stage.EVICTING or all(map(fits_somewhere, need.tasks)):
+    if not left or stage in _NOT_NOW or all(map(fits_somewhere, need.tasks)):
         return need
     chosen = [task for task in need.tasks if fits_somewhere(task)]
     others = (task for task in left if task not in need.tasks and fits_somewhere(task))
@@ -229,6 +254,10 @@ def _with_others(session: Session, need: Need, left: Collection[TaskState]) -> N
         return need
     tasks = tuple(session.in_task_order(chosen))
     return need_of_tasks(need.job, tasks).at(stage)
+
+
+_NOT_NOW = (Stage.EVICTING, Stage.EMPTY)
+"""The stages in which it does not matter whether a task fits now."""
 
 
 def record_no_set(session: Session, need: Need) -> None:
@@ -340,7 +369,7 @@ def _within_each(
 # Trials
 
 
-def try_in(session: Session, statement: Statement, trial: Trial, place: Place) -> bool:
+def try_in(session: Session, statement: S, trial: Trial, place: PlaceIn[S]) -> bool:
     """Place all tasks of a need in a set; return whether that was possible.
 
     If not, the statement still has what was placed. Parts are placed in order. Without them, groups
@@ -373,11 +402,11 @@ def try_in(session: Session, statement: Statement, trial: Trial, place: Place) -
 
 def _try_group(
     session: Session,
-    statement: Statement,
+    statement: S,
     need: Need,
     within: NodeSet,
     stage: Stage,
-    place: Place,
+    place: PlaceIn[S],
 ) -> bool:
     sets = _sets_of(session, need, within)
     if isinstance(sets, Unfit):
@@ -410,11 +439,11 @@ def _parts_by_group(session: Session, need: Need, stage: Stage) -> Sequence[Need
 
 
 def _place_all(
-    statement: Statement,
+    statement: S,
     tasks: Sequence[TaskState],
     within: NodeSet,
     stage: Stage,
-    place: Place,
+    place: PlaceIn[S],
 ) -> bool:
     """Place tasks on nodes of a set; those that must be near others again after each placement."""
     statement.within = within
