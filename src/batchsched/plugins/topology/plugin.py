@@ -352,16 +352,15 @@ class _Domains:
         `is_whole`: whether they are not split, as groups in them ask for themselves. `fixed`: what
         must be with others of its segments.
         """
-        tasks = self._numbered(need)
         for area, there in fixed.items():
             if places.room(area) < len(there):
                 return
             places.take(area, len(there))
         begun = {task.uid for there in fixed.values() for task in there}
-        free = [task for task in tasks if task.uid not in begun]
+        count = len(need.tasks) - len(begun)
         if ranked is not None:
-            together = len(tasks) + len(need.more)
-            holding = ranked.first(len(free), together, lambda a: self._tie(need, a, places))
+            together = count + len(need.more)
+            holding = ranked.first(count, together, lambda a: self._tie(need, a, places))
         else:
             key = self._order(need, stage, places)
             holding = iter(
@@ -369,7 +368,7 @@ class _Domains:
                     (
                         area
                         for area in domains
-                        if places.holds(area, len(free))
+                        if places.holds(area, count)
                         and all(each.slots <= area.slots for each in fixed)
                     ),
                     key=key,
@@ -377,11 +376,12 @@ class _Domains:
             )
         is_whole = is_whole or (stage in _OF_REQUIRED and not wanted.segments)
         for number, area in enumerate(islice(holding, self._tries)):
-            if is_whole:
+            if is_whole or (area.split_over()[0] is area and not places.has_segments):
                 yield area
                 continue
             if number:
                 places.refresh()
+            free = [task for task in self._numbered(need) if task.uid not in begun]
             split: list[tuple[Area, Sequence[TaskState]]] | None = []
             if free and stage is Stage.EVICTING:
                 split = places.split_by_shortage(area, free, self._rooms_later(need).of)
@@ -471,8 +471,12 @@ class _Domains:
 
     def _tie(self, need: Need, area: Area, places: Places) -> SortKey:
         """Rank areas of a level with equal room: by what is around them, use, and order."""
-        above = [places.units(each) for each in area.path() if each.parent is not None][1:]
-        return tuple(above), -self._used(need, area), area.place
+        above: list[int] = []
+        around = area.parent
+        while around is not None and around.parent is not None:
+            above.append(places.units(around))
+            around = around.parent
+        return above, -self._used(need, area), area.place
 
     def _used(self, need: Need, area: Area) -> float:
         """Return the largest share in use of what is asked for. O(dimensions)."""

@@ -34,7 +34,7 @@ class Places:
         """
         self.size, self.level = segments[0] if segments else (1, levels - 1)
         self._room = room
-        self._has_segments = bool(segments)
+        self.has_segments = bool(segments)
         self._further = segments[1:]
         self._taken: dict[Area, int] = {}
         self._units: dict[Area, int] = {}
@@ -72,7 +72,7 @@ class Places:
 
     def units(self, area: Area) -> int:
         """Return how many whole segments an area holds; without segments, how many tasks."""
-        if not self._has_segments:
+        if not self.has_segments:
             return self.room(area)
         found = self._units.get(area)
         if found is None:
