@@ -39,6 +39,8 @@ _UNSURE = "*"
 """What marks jobs of which not everything that matters could be seen."""
 _ADMISSION_GATE = "kueue.x-k8s.io/admission"
 _WITHOUT_QUOTA = (
+    HoldKind.DEACTIVATED,
+    HoldKind.NEVER_ADMITTED,
     HoldKind.NOT_ADMITTED,
     HoldKind.NO_QUEUE,
     HoldKind.QUEUE_CLOSED,

@@ -720,3 +720,23 @@ def test_flavors_decide_whether_kueue_could_ever_admit_a_job_and_where_it_starts
         "team/work waits, never fits: research can never admit it: none of its flavors covers "
         "memory; flavor default has 3 cpu, and it needs 4 cpu"
     )
+
+
+def test_what_kueue_can_never_admit_reserves_no_quota():
+    queue, job = dumps.cluster_queue(cpu="3"), dumps.kueue_job("work")
+    given = [job, dumps.workload("work", job), dumps.local_queue(), queue, dumps.node("n1")]
+    (row,) = run("queues", "--json", given=given).data["queues"]
+    assert (row["free"], row["reserved"]) == (3000, {})
+
+
+def test_a_queue_that_is_inactive_admits_nothing():
+    queue, job = dumps.cluster_queue(), dumps.kueue_job("work")
+    queue["status"]["conditions"] = [
+        dumps.condition("Active", "False", "FlavorNotFound", "no spot")
+    ]
+    given = [job, dumps.workload("work", job), dumps.local_queue(), queue, dumps.node("n1")]
+    ended = why(given=given)
+    assert ended.lines[0] == (
+        "team/work waits, queue closed: ClusterQueue research is inactive: no spot"
+    )
+    assert "decides as here" not in ended.out

@@ -179,9 +179,10 @@ def of_dump(name: str) -> dict[str, JobStanding]:
         (
             "kueue_pod_group",
             "parts",
-            "Gated",
+            "NotAdmitted",
             (
-                "team/parts waits, gated: 1 of its 1 tasks waits for the gate "
+                "team/parts waits, not admitted: Kueue makes the Workload of pod group parts once "
+                "all of its 2 pods exist: there is 1 now; 1 of its 1 tasks waits for the gate "
                 "kueue.x-k8s.io/admission; 1 of the 2 tasks that it needs exist"
             ),
         ),
@@ -200,7 +201,8 @@ def test_states_of_dumps(name: str, job: str, state: str, text: str) -> None:
     standing = of_dump(name)[job]
     assert (standing.state.value, standing.text) == (state, text)
     assert standing.waits == (standing.state not in DOES_NOT_WAIT)
-    assert standing.headline == text.removesuffix("; 1 of the 2 tasks that it needs exist")
+    besides = "".join(f"; {each.text}" for each in standing.blockers[1:])
+    assert standing.headline == text.removesuffix(besides)
 
 
 def test_a_queue_holds_the_parts_of_a_shared_gpu_that_its_pods_have() -> None:
@@ -417,7 +419,7 @@ RESERVE = SchedulerConfig.from_mapping({"actions": "allocate, reserve"})
                     Queue(name="q", parent="top"),
                 ],
             ),
-            "Quota: waits, quota: queue top would hold 2 cpu, more than its limit of 1.5 cpu",
+            "Quota: waits, quota: queue top may hold at most 1.5 cpu; it needs 2 cpu at once",
         ),
         (
             cluster(job(task("a", size=gpus(16))), nodes=[node("n1", gpus(8))]),

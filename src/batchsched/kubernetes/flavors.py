@@ -112,7 +112,9 @@ class Flavors:
                 fitting = [f for f, refusal in zip(flavors, why, strict=True) if not refusal]
                 chosen += fitting if len(fitting) == 1 else []
                 if not fitting:
-                    refusals.append(f"flavor {', '.join(why)}" if why else "it has no flavor")
+                    refusals.append(
+                        f"flavor {'; flavor '.join(why)}" if why else "it has no flavor"
+                    )
             holds = (*draft.holds, *members[0].holds)
             if (
                 refusals

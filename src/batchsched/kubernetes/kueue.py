@@ -237,6 +237,16 @@ class Kueue:
         draft.local_queue = draft.local_queue or pod.task.labels.get(QUEUE_LABEL, "")
         return draft
 
+    def tell_groups(self) -> None:
+        """Say of pod groups without a Workload whether Kueue waits for more of their pods."""
+        for draft in self.groups.values():
+            there, total = len(draft.pods), draft.min_available or 0
+            if there < total and any(pod.task.holds for pod, _ in draft.pods):
+                message = f"Kueue makes the Workload of pod group {draft.name} once all of its "
+                is_there = "is" if there == 1 else "are"
+                message += f"{total} pods exist: there {is_there} {there} now"
+                draft.holds.append(Hold(HoldKind.NOT_ADMITTED, "Kueue", message))
+
     def take_over(self, draft: JobDraft, workload: JobDraft) -> None:
         """Give a job of a group the queue and the holds of its Workload.
 
@@ -359,8 +369,12 @@ class Kueue:
                 holds.append(Hold(HoldKind.QUEUE_CLOSED, one.name, message))
         if theirs:
             status = given.reader.child("status")
-            told, inactive = _message(status.content, "QuotaReserved"), _inactive(cluster)
-            told = inactive if inactive.startswith(told) else told  # of the two, what says more
+            told = _message(status.content, "QuotaReserved")
+            inactive = _inactive(cluster)
+            if inactive and not any(hold.kind is HoldKind.QUEUE_CLOSED for hold in holds):
+                holds.append(Hold(HoldKind.QUEUE_CLOSED, name, inactive))
+                if inactive.startswith(told):  # it says nothing more
+                    return holds
             is_elsewhere = not told and not self._takes(cluster, given.namespace)
             if is_elsewhere or _OTHER_NAMESPACE in told:
                 message = f"ClusterQueue {name} takes no jobs of namespace {given.namespace}: "

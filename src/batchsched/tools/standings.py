@@ -482,7 +482,7 @@ class Standings:
             if state in (JobStatus.ROOM, JobStatus.NOT_TRIED):
                 of_room.setdefault(reason.why, reason)
             else:
-                found.append(self._by_reason(job, state, reason))
+                found.append(self._by_reason(job, counts, state, reason))
         yield from found
         is_told = is_told or bool(found)
         telling = [why for why in WhyPending if why in of_room]
@@ -521,8 +521,13 @@ class Standings:
         text = f"only {placed} of the {needed} tasks that must start together {have} room now"
         return f"{text}: for one more, {cause}"
 
-    def _by_reason(self, job: JobInfo, state: JobStatus, reason: PendingReason) -> Blocker:
+    def _by_reason(
+        self, job: JobInfo, counts: TaskCounts, state: JobStatus, reason: PendingReason
+    ) -> Blocker:
         if state is JobStatus.QUOTA:
+            limited = self._beyond_limit(job, counts)
+            if limited is not None and not counts.has_minimum(Counting.READY):
+                return limited
             name = job.queue if reason.refusal is None else reason.refusal.queue or job.queue
             text = self._guaranteed(reason) or self._limited(name, reason)
             text = text or _quota_text(name, reason)
