@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from operator import attrgetter
 from types import NoneType, UnionType
 from typing import (
     Generic,
     Literal,
+    NamedTuple,
     Protocol,
     TypeGuard,
     TypeVar,
@@ -20,7 +21,7 @@ from typing import (
     get_type_hints,
 )
 
-from attrs import NOTHING, Attribute, AttrsInstance, fields, has
+from attrs import NOTHING, Attribute, AttrsInstance, fields, frozen, has
 
 from batchsched.errors import Fault, FaultsError, SerialisationError
 from batchsched.model.immutable import kept_map
@@ -36,6 +37,9 @@ from batchsched.model.validation.values import (
     shown,
 )
 
+Derived = Mapping[type, Sequence[str]] | None
+"""Properties that are written in addition to the fields of a class, and not read; None: none are,
+and neither are fields that equal their default."""
 JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
 """A JSON value."""
 
@@ -45,10 +49,9 @@ Scalar = str | int | float | bool | None
 class Reading:
     """The faults that were found while plain data is read."""
 
-    def __init__(self, derived: Mapping[type, Sequence[str]]) -> None:
+    def __init__(self, derived: Derived) -> None:
         self.faults: list[Fault] = []
-        self.derived = derived
-        """Properties that are written in addition to the fields of a class, and not read."""
+        self.derived = derived or {}
         self.is_complete = True
         """Whether all values could be read; False if one was left out."""
 
@@ -60,7 +63,7 @@ class Reading:
 class Shape(Protocol):
     """Converts values of one type to plain data and back, and describes them."""
 
-    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+    def write(self, value: object, derived: Derived, /) -> JsonValue:
         """Return a value as plain data. With `derived`, defaults are included."""
         ...
 
@@ -107,17 +110,14 @@ _IN_WORDS = {
 }
 
 
+@frozen(eq=False)
 class Scalars:
     """A value of one of several plain types."""
 
-    __slots__ = ("kinds",)
+    kinds: tuple[type, ...]
 
-    def __init__(self, kinds: tuple[type, ...]) -> None:
-        self.kinds = kinds
-
-    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+    def write(self, value: object, _derived: Derived, /) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
-        del derived
         return cast("Scalar", value)
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
@@ -135,9 +135,8 @@ class Scalars:
         kind = type(given)
         return kind in self.kinds or (kind is int and float in self.kinds)
 
-    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+    def schema(self, _definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
         """Return a JSON Schema; see `Shape`."""
-        del definitions
         names = [SCALARS[kind] for kind in self.kinds]
         if "number" in names and "integer" in names:
             names.remove("integer")
@@ -147,9 +146,7 @@ class Scalars:
 class ScalarsOrFunctions(Scalars):
     """A value of one of several plain types, or a function, which cannot be written."""
 
-    __slots__ = ()
-
-    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+    def write(self, value: object, derived: Derived, /) -> JsonValue:
         """Return a value as plain data; see `Shape`.
 
         Raises:
@@ -158,24 +155,21 @@ class ScalarsOrFunctions(Scalars):
         """
         if not self.is_read_from(value):
             raise SerialisationError.at("", f"a function cannot be written, got {shown(value)}")
-        return super().write(value, derived=derived)
+        return super().write(value, derived)
 
 
 def _below(path: str, error: SerialisationError) -> SerialisationError:
     return SerialisationError(Fault(join_path(path, f.path), f.message) for f in error.faults)
 
 
+@frozen(eq=False)
 class Member:
     """A member of an enum, written as its value, or a literal value."""
 
-    __slots__ = ("members",)
+    members: Mapping[object, object]
 
-    def __init__(self, members: Mapping[object, object]) -> None:
-        self.members = members
-
-    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+    def write(self, value: object, _derived: Derived, /) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
-        del derived
         return cast("Scalar", value.value if isinstance(value, Enum) else value)
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
@@ -192,40 +186,28 @@ class Member:
         """Return whether plain data appears to have this shape."""
         return (is_text(given) or is_of(given, int)) and given in self.members
 
-    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+    def schema(self, _definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
         """Return a JSON Schema; see `Shape`."""
-        del definitions
         return {"enum": [cast("Scalar", written) for written in self.members]}
 
 
-class RecordField:
+class RecordField(NamedTuple):
     """A field of a record."""
 
-    __slots__ = (
-        "default",
-        "is_required",
-        "name",
-        "shape",
-    )
-
-    def __init__(self, name: str, shape: Shape, is_required: bool, default: object) -> None:
-        self.name = name
-        self.shape = shape
-        self.is_required = is_required
-        self.default = default
-        """The default value, for comparison; if a factory makes it, one value that it returned."""
+    name: str
+    shape: Shape
+    is_required: bool
+    default: object
+    """The default value, for comparison; if a factory makes it, one value that it returned."""
 
 
+@frozen(eq=False, slots=False)
 class ClassShape:
     """An attrs class, written as an object with its fields."""
 
-    __slots__ = ("_content", "kind")
+    kind: type[AttrsInstance]
 
-    def __init__(self, kind: type[AttrsInstance]) -> None:
-        self.kind = kind
-        self._content: tuple[RecordField, ...] | None = None
-
-    @property
+    @cached_property
     def content(self) -> tuple[RecordField, ...]:
         """The fields, found when first used: a class may refer to itself.
 
@@ -233,20 +215,18 @@ class ClassShape:
             TypeError: a field has a type that cannot be written.
 
         """
-        if self._content is None:
-            hints: dict[str, object] = get_type_hints(self.kind)
-            attributes: tuple[Attribute[object], ...] = fields(self.kind)
-            self._content = tuple(_field_of(a, self.kind, hints) for a in attributes if a.init)
-        return self._content
+        hints: dict[str, object] = get_type_hints(self.kind)
+        attributes: tuple[Attribute[object], ...] = fields(self.kind)
+        return tuple(_field_of(a, self.kind, hints) for a in attributes if a.init)
 
-    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+    def write(self, value: object, derived: Derived, /) -> JsonValue:
         """Return the fields as an object; fields equal to their default only with `derived`."""
         written: dict[str, JsonValue] = {}
         for item in self.content:
             content: object = getattr(value, item.name)
             if derived is not None or item.is_required or content != item.default:
                 try:
-                    written[item.name] = item.shape.write(content, derived=derived)
+                    written[item.name] = item.shape.write(content, derived)
                 except SerialisationError as error:
                     raise _below(item.name, error) from None
         if derived is not None:
@@ -357,13 +337,11 @@ class ClassShape:
 class Opaque:
     """A value that only its plugin understands: a plain value, or a tuple of such values."""
 
-    __slots__ = ()
-
-    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+    def write(self, value: object, derived: Derived, /) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
         if isinstance(value, tuple):
             items = cast("tuple[object, ...]", value)
-            return [self.write(item, derived=derived) for item in items]
+            return [self.write(item, derived) for item in items]
         if type(value) in SCALARS:
             return cast("Scalar", value)
         wanted = "None, a bool, a number or a string, or a tuple of such values"
@@ -386,30 +364,27 @@ class Opaque:
         """Return whether plain data appears to have this shape."""
         return is_list(given) or type(given) in SCALARS
 
-    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+    def schema(self, _definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
         """Return a JSON Schema; see `Shape`."""
-        del definitions
         return {}
 
 
+@frozen(eq=False)
 class Items:
     """A tuple of any number of items of one shape, written as a list."""
 
-    __slots__ = ("item",)
+    item: Shape
 
-    def __init__(self, item: Shape) -> None:
-        self.item = item
-
-    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+    def write(self, value: object, derived: Derived, /) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
         write = self.item.write
         items = cast("tuple[object, ...]", value)
         try:
-            return [write(item, derived=derived) for item in items]
+            return [write(item, derived) for item in items]
         except SerialisationError:
             for position, item in enumerate(items):
                 try:
-                    write(item, derived=derived)
+                    write(item, derived)
                 except SerialisationError as error:
                     raise _below(f"[{self._label(item, position)}]", error) from None
             raise
@@ -448,18 +423,16 @@ class Items:
         return {"type": "array", "items": self.item.schema(definitions)}
 
 
+@frozen(eq=False)
 class Fixed:
     """A tuple with a shape for each position, written as a list."""
 
-    __slots__ = ("shapes",)
+    shapes: tuple[Shape, ...]
 
-    def __init__(self, shapes: tuple[Shape, ...]) -> None:
-        self.shapes = shapes
-
-    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+    def write(self, value: object, derived: Derived, /) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
         both = zip(self.shapes, cast("tuple[object, ...]", value), strict=True)
-        return [shape.write(item, derived=derived) for shape, item in both]
+        return [shape.write(item, derived) for shape, item in both]
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
         """Return the value that plain data represents; see `Shape`."""
@@ -481,20 +454,18 @@ class Fixed:
         return {"type": "array", "prefixItems": shapes, "minItems": len(shapes), "items": False}
 
 
+@frozen(eq=False)
 class Named:
     """A mapping of strings to values of one shape, written as an object in order of key."""
 
-    __slots__ = ("item",)
+    item: Shape
 
-    def __init__(self, item: Shape) -> None:
-        self.item = item
-
-    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+    def write(self, value: object, derived: Derived, /) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
         written: dict[str, JsonValue] = {}
         for name, item in sorted(cast("Mapping[str, object]", value).items()):
             try:
-                written[name] = self.item.write(item, derived=derived)
+                written[name] = self.item.write(item, derived)
             except SerialisationError as error:
                 raise _below(f"[{name!r}]", error) from None
         return written
@@ -525,45 +496,27 @@ class Named:
         return {"type": "object", "additionalProperties": self.item.schema(definitions)}
 
 
+@frozen(eq=False)
 class Pairs:
     """A mapping whose keys are not strings, written as a list of pairs."""
 
-    __slots__ = (
-        "item",
-        "key",
-    )
+    key: Shape
+    item: Shape
 
-    def __init__(self, key: Shape, item: Shape) -> None:
-        self.key = key
-        self.item = item
+    @property
+    def _list(self) -> Items:
+        return Items(Fixed((self.key, self.item)))
 
-    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+    def write(self, value: object, derived: Derived, /) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
-        pairs: list[list[JsonValue]] = [
-            [self.key.write(key, derived=derived), self.item.write(item, derived=derived)]
-            for key, item in cast("Mapping[object, object]", value).items()
-        ]
-        return list[JsonValue](sorted(pairs, key=repr))
+        content = cast("Mapping[object, object]", value)
+        written = cast("list[JsonValue]", self._list.write(tuple(content.items()), derived))
+        return sorted(written, key=repr)
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
         """Return the value that plain data represents; see `Shape`."""
-        if not is_list(given):
-            reading.refuse(path, expected("a list of pairs", given))
-            return NOTHING
-        content: dict[object, object] = {}
-        for position, pair in enumerate(items_in(given)):
-            where = f"{path}[{position}]"
-            if not is_list(pair) or len(pair) != 2:  # noqa: PLR2004 - a pair has two items
-                reading.refuse(where, expected("a pair", pair))
-                reading.is_complete = False
-                continue
-            key = self.key.read(pair[0], f"{where}[0]", reading)
-            value = self.item.read(pair[1], f"{where}[1]", reading)
-            if key is NOTHING or value is NOTHING:
-                reading.is_complete = False
-            else:
-                content[key] = value
-        return content
+        pairs = self._list.read(given, path, reading)
+        return NOTHING if pairs is NOTHING else dict(cast("Iterable[tuple[object, object]]", pairs))
 
     def is_read_from(self, given: object, /) -> bool:
         """Return whether plain data appears to have this shape."""
@@ -571,35 +524,27 @@ class Pairs:
 
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
         """Return a JSON Schema; see `Shape`."""
-        pair: dict[str, JsonValue] = {
-            "type": "array",
-            "prefixItems": [self.key.schema(definitions), self.item.schema(definitions)],
-            "minItems": 2,
-            "maxItems": 2,
-        }
-        return {"type": "array", "items": pair}
+        return self._list.schema(definitions)
 
 
+@frozen(eq=False)
 class Either:
     """A value of one of several shapes, which are distinguished by their plain data."""
 
-    __slots__ = ("shapes",)
+    shapes: tuple[Shape, ...]
 
-    def __init__(self, shapes: tuple[Shape, ...]) -> None:
-        self.shapes = shapes
-
-    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+    def write(self, value: object, derived: Derived, /) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
         for shape in self.shapes:
             if isinstance(shape, ClassShape) and isinstance(value, shape.kind):
-                written = shape.write(value, derived=derived)
+                written = shape.write(value, derived)
                 if self._records() > 1 and isinstance(written, dict):
                     return {"type": shape.kind.__name__, **written}
                 return written
         if value is None or isinstance(value, (str, int, float)):
             return value
         other = next(shape for shape in self.shapes if not isinstance(shape, (ClassShape, Scalars)))
-        return other.write(value, derived=derived)
+        return other.write(value, derived)
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
         """Return the value that plain data represents; see `Shape`."""
@@ -732,7 +677,7 @@ class Format(Generic[ValueT]):
         *,
         version: int,
         error: type[FaultsError],
-        derived: Mapping[type, Sequence[str]] | None = None,
+        derived: Derived = None,
         name: str | None = None,
     ) -> None:
         self._kind = kind
@@ -743,7 +688,7 @@ class Format(Generic[ValueT]):
 
     def to_dict(self, value: ValueT, /) -> dict[str, JsonValue]:
         """Return a value as dicts, lists, strings and numbers only. O(size)."""
-        content = record_of(self._kind).write(value, derived=self._derived)
+        content = record_of(self._kind).write(value, self._derived)
         return {
             "format": self._name,
             "version": self._version,
@@ -758,7 +703,7 @@ class Format(Generic[ValueT]):
                 itself reports, if all parts could be read.
 
         """
-        reading = Reading(self._derived or {})
+        reading = Reading(self._derived)
         if not is_mapping(given):
             reading.refuse("", f"expected an object of the format {self._name}, got {shown(given)}")
             raise self._error(reading.faults)
