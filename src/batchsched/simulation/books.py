@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import add, sub
 
+from attrs import define, field
+
 from batchsched.model.cluster import NodeInfo, TaskInfo
 from batchsched.model.devices import DevicePick
+from batchsched.model.immutable import EMPTY
 from batchsched.model.resources import Resource
 from batchsched.model.rules import accepts_by_description, out_of_service
 from batchsched.simulation.incidents import Reservation
@@ -59,33 +62,27 @@ class Kind:
 _ANY_TASK = TaskInfo(uid="task", name="task")
 
 
+@define(eq=False)
 class Shape:
     """What a job needs: its tasks in the order in which they are counted."""
 
-    __slots__ = ("cpu", "kinds", "most", "need", "needed", "numbers", "runs", "source")
+    kinds: Sequence[Kind]
+    runs: Sequence[tuple[int, int]]
+    """Numbers of tasks that are alike and follow one another, each with its kind."""
+    need: int
+    most: int
+    source: tuple[TaskInfo, ...] = ()
+    """The tasks as they were given, in order of UID."""
+    numbers: tuple[int, ...] = ()
+    """The position there of each task, in the order in which they are counted."""
+    needed: tuple[tuple[int, int], ...] = field(init=False)
+    """The runs of the tasks that it needs."""
+    cpu: int = field(init=False)
+    """The cpu that these hold, in thousandths."""
 
-    def __init__(
-        self,
-        kinds: Sequence[Kind],
-        runs: Sequence[tuple[int, int]],
-        need: int,
-        most: int,
-        source: tuple[TaskInfo, ...] = (),
-        numbers: tuple[int, ...] = (),
-    ) -> None:
-        self.kinds = kinds
-        self.runs = runs
-        """Numbers of tasks that are alike and follow one another, each with its kind."""
-        self.need = need
-        self.most = most
-        self.needed = tuple(_first(runs, need))
-        """The same of the tasks that it needs."""
-        self.cpu = sum(kinds[kind].hold[0] * count for kind, count in self.needed)
-        """The cpu that these hold, in thousandths."""
-        self.source = source
-        """The tasks as they were given, in order of UID."""
-        self.numbers = numbers
-        """The position there of each task, in the order in which they are counted."""
+    def __attrs_post_init__(self) -> None:
+        self.needed = tuple(_first(self.runs, self.need))
+        self.cpu = sum(self.kinds[kind].hold[0] * count for kind, count in self.needed)
 
 
 def _first(runs: Iterable[tuple[int, int]], count: int) -> Iterator[tuple[int, int]]:
@@ -96,31 +93,20 @@ def _first(runs: Iterable[tuple[int, int]], count: int) -> Iterator[tuple[int, i
         count -= length
 
 
+@define(eq=False)
 class Holding:
     """What a job holds."""
 
-    __slots__ = ("counts", "devices", "enough", "mapping", "places", "tasks")
-
-    def __init__(
-        self,
-        counts: dict[tuple[int, int], int],
-        places: Pairs,
-        tasks: int,
-        *,
-        enough: bool,
-        mapping: Mapping[str, str] | None = None,
-        devices: Mapping[str, tuple[DevicePick, ...]] | None = None,
-    ) -> None:
-        self.counts = counts
-        """The number of tasks by node and kind."""
-        self.places = places
-        self.tasks = tasks
-        self.enough = enough
-        """Whether it is all that the job needs."""
-        self.mapping = mapping
-        """The node of each task by UID, where unlike tasks were placed one by one."""
-        self.devices = devices or {}
-        """The devices of each task by UID."""
+    counts: dict[tuple[int, int], int]
+    """The number of tasks by node and kind."""
+    places: Pairs
+    tasks: int
+    enough: bool = field(kw_only=True)
+    """Whether it is all that the job needs."""
+    mapping: Mapping[str, str] | None = None
+    """The node of each task by UID, where unlike tasks were placed one by one."""
+    devices: Mapping[str, tuple[DevicePick, ...]] = EMPTY
+    """The devices of each task by UID."""
 
     def holds_the_same(self, other: Holding) -> bool:
         """Return whether another is the same on each node, and on the same devices."""

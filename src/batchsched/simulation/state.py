@@ -9,11 +9,12 @@ from math import inf, nextafter
 from operator import add
 from typing import cast
 
-from attrs import evolve
+from attrs import define, evolve, field
 
 from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus
 from batchsched.model.constraints import Toleration, TolerationOperator
 from batchsched.model.devices import DevicePick
+from batchsched.model.immutable import EMPTY
 from batchsched.model.resources import Resource
 from batchsched.model.validation.values import is_mapping, is_of, is_tuple, shown
 from batchsched.simulation.books import Books, Holding, NodeBook, Pairs, Shape
@@ -58,91 +59,57 @@ AnyJob = JobId | WaitingJob | RunningJob
 """A job, or its id."""
 
 
+@define(eq=False, repr=False)
 class Job:
     """A job during a simulation."""
 
-    __slots__ = (
-        "arrived",
-        "at",
-        "attained",
-        "began",
-        "checkpoint",
-        "corrections",
-        "cost",
-        "done",
-        "duration",
-        "estimate",
-        "expected",
-        "first_estimate",
-        "held_since",
-        "holding",
-        "id",
-        "index",
-        "info",
-        "interval_since",
-        "kept",
-        "overhead",
-        "owed",
-        "queued",
-        "rate",
-        "released",
-        "run",
-        "saving",
-        "seen",
-        "shape",
-        "start",
-        "stops",
-        "uids",
-        "version",
-    )  # fmt: skip
+    index: int
+    id: JobId
+    shape: Shape
+    run: Exact
+    checkpoint: Checkpoint
+    cost: Exact = field(init=False)
+    """The seconds that it takes to save its work, each time."""
+    arrived: float = 0
+    queued: int = 0
+    """The place in the order of arrivals."""
+    estimate: float = inf
+    first_estimate: float = inf
+    duration: float = inf
+    """For how long it would run from its next start on, as far as known."""
+    corrections: int = 0
+    holding: Holding | None = None
+    held_since: float = 0
+    """Since when it holds what it holds now."""
+    interval_since: float = 0
+    """Since when it holds anything."""
+    attained: float = 0
+    start: float | None = None
+    """Since when it holds what it needs; None while it does not."""
+    began: bool = False
+    """Whether it has held what it needs since its last start."""
+    at: Exact = 0
+    """The time until which its work is told."""
+    rate: Exact = 0
+    done: Exact = 0
+    kept: Exact = 0
+    owed: Exact = 0
+    """The seconds that it takes before it works: of starts and resizes."""
+    saving: Exact = 0
+    """The seconds that saving its work still takes."""
+    overhead: Exact = 0
+    expected: float = inf
+    version: int = 0
+    """Events for an earlier version are void."""
+    released: int = 0
+    """The version whose end is still to be processed, if it has released what it held."""
+    stops: int = 0
+    seen: WaitingJob | None = None
+    info: JobInfo | None = None
+    uids: dict[str, int] | None = None
 
-    def __init__(
-        self, index: int, each: JobId, shape: Shape, run: Exact, checkpoint: Checkpoint
-    ) -> None:
-        self.index = index
-        self.id = each
-        self.shape = shape
-        self.run = run
-        self.checkpoint = checkpoint
-        self.cost = exact(checkpoint.cost) if checkpoint.every else 0
-        """The seconds that it takes to save its work, each time."""
-        self.arrived: float = 0
-        self.queued = 0
-        """The place in the order of arrivals."""
-        self.estimate: float = inf
-        self.first_estimate: float = inf
-        self.duration: float = inf
-        """For how long it would run from its next start on, as far as known."""
-        self.corrections = 0
-        self.holding: Holding | None = None
-        self.held_since: float = 0
-        """Since when it holds what it holds now."""
-        self.interval_since: float = 0
-        """Since when it holds anything."""
-        self.attained: float = 0
-        self.start: float | None = None
-        """Since when it holds what it needs; None while it does not."""
-        self.began = False
-        """Whether it has held what it needs since its last start."""
-        self.at: Exact = 0
-        """The time until which its work is told."""
-        self.rate: Exact = 0
-        self.done: Exact = 0
-        self.kept: Exact = 0
-        self.owed: Exact = 0
-        """The seconds that it takes before it works: of starts and resizes."""
-        self.saving: Exact = 0
-        """The seconds that saving its work still takes."""
-        self.overhead: Exact = 0
-        self.expected: float = inf
-        self.version = 0
-        """Events for an earlier version are void."""
-        self.released = 0
-        """The version whose end is still to be processed, if it has released what it held."""
-        self.stops = 0
-        self.seen: WaitingJob | None = None
-        self.info: JobInfo | None = None
-        self.uids: dict[str, int] | None = None
+    def __attrs_post_init__(self) -> None:
+        self.cost = exact(self.checkpoint.cost) if self.checkpoint.every else 0
 
     def _seconds(self, begin: Exact, work: Exact, rate: Exact) -> Exact:
         """Return how long work takes from one point to another, saving included."""
@@ -681,10 +648,8 @@ class SimulationState:
         if not counts:
             raise self.error(who, job, "was given no task")
         pairs = tuple(sorted(numbers.items()))
-        is_all = self.is_enough(job, places)
-        return Holding(
-            counts, pairs, len(places), enough=is_all, mapping=dict(places), devices=devices
-        )
+        held = dict(places), devices or EMPTY
+        return Holding(counts, pairs, len(places), *held, enough=self.is_enough(job, places))
 
     def is_enough(self, job: Job, uids: Collection[str]) -> bool:
         """Return whether these tasks are all that a job needs to run."""

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from attrs import evolve
+from attrs import define, evolve, field
 
 from batchsched.causes import UnfitReason
 from batchsched.model.cluster import TaskInfo, TaskStatus
@@ -365,20 +365,16 @@ class Selection(NamedTuple):
             yield sorted(set(needs))
 
 
+@define(eq=False)
 class Term:
     """A term, or several terms of one task, with its count."""
 
-    __slots__ = ("carried", "count", "is_repelled", "selection")
-
-    def __init__(
-        self, selection: Selection, carried: str, count: DomainCount, *, is_repelled: bool = False
-    ) -> None:
-        self.selection = selection
-        self.carried = carried
-        """The kind of term, if the tasks that carry it are counted; empty: selected tasks are."""
-        self.count = count
-        self.is_repelled = is_repelled
-        """Whether selected tasks that are only promised a node count too."""
+    selection: Selection
+    carried: str
+    """The kind of term, if the tasks that carry it are counted; empty: selected tasks are."""
+    count: DomainCount
+    is_repelled: bool = field(default=False, kw_only=True)
+    """Whether selected tasks that are only promised a node count too."""
 
 
 class TermsByNeed:
@@ -409,34 +405,24 @@ class TermsByNeed:
         return (term for term in possible if term.selection.means(info))
 
 
+@define(eq=False)
 class AffinityProfile:
     """The counts that concern tasks with the same namespace, labels and terms."""
 
-    __slots__ = (
-        "attracting",
-        "counted",
-        "meets_itself",
-        "promised",
-        "repelled",
-        "repelling",
-        "required",
-    )
-
-    def __init__(self) -> None:
-        self.required: list[DomainCount | NetCount] = []
-        """For each required affinity term: the tasks that all of these terms select together."""
-        self.meets_itself = True
-        """Whether the task meets its own required affinity terms."""
-        self.repelled: list[DomainCount | NetCount] = []
-        """For each required anti-affinity term: the tasks that it selects."""
-        self.repelling: list[DomainCount | NetCount] = []
-        """The tasks with required anti-affinity terms that select these."""
-        self.attracting: list[tuple[DomainCount, int]] = []
-        """The counts that contribute to the score of a domain, with their weights."""
-        self.counted: list[tuple[DomainCount, int]] = []
-        """The counts that change when such a task is placed on a node, with the amounts."""
-        self.promised: list[DomainCount] = []
-        """The counts of required anti-affinity that a promise to such a task increases by one."""
+    required: list[DomainCount | NetCount] = field(factory=list)
+    """For each required affinity term: the tasks that all of these terms select together."""
+    meets_itself: bool = True
+    """Whether the task meets its own required affinity terms."""
+    repelled: list[DomainCount | NetCount] = field(factory=list)
+    """For each required anti-affinity term: the tasks that it selects."""
+    repelling: list[DomainCount | NetCount] = field(factory=list)
+    """The tasks with required anti-affinity terms that select these."""
+    attracting: list[tuple[DomainCount, int]] = field(factory=list)
+    """The counts that contribute to the score of a domain, with their weights."""
+    counted: list[tuple[DomainCount, int]] = field(factory=list)
+    """The counts that change when such a task is placed on a node, with the amounts."""
+    promised: list[DomainCount] = field(factory=list)
+    """The counts of required anti-affinity that a promise to such a task increases by one."""
 
     def refusal(self, labels: Mapping[str, str]) -> UnfitReason | None:
         """Return why a node with these labels cannot accept such a task now, or None.
