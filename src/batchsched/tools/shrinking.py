@@ -7,7 +7,7 @@ chunks of halving size; objects are removed together with what depends on them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations, islice
 from math import inf
@@ -140,11 +140,11 @@ def shrink(
     """
     if budget is not None and budget < _LEAST_BUDGET:
         raise ArgumentError.at("budget", f"expected {_LEAST_BUDGET} or more, got {budget}")
-    questions = _Questions(asked("holds", holds), budget, kept=int(neutral))
+    search = _Search(asked("holds", holds), budget, kept=int(neutral))
     best: Snapshot | None = None
     is_complete = True
-    for start in islice(_starts(snapshot, questions), _STARTS):
-        search = _Search(start, questions)
+    for start in islice(search.starts(snapshot), _STARTS):
+        search.best = start
         is_complete = search.run()
         if best is None or _objects(search.best) < _objects(best):
             best = search.best
@@ -153,25 +153,27 @@ def shrink(
     if best is None:
         problem = "expected a snapshot for which `holds` is true, got one for which it is not"
         raise SnapshotError.at("snapshot", problem)
-    search = _Search(best, questions)
+    search.best = best
     if neutral:
-        questions.kept = 0
+        search.kept = 0
         search.try_(lambda: neutral_names(search.best))
-    return Shrunk(snapshot=search.best, questions=questions.asked, is_complete=is_complete)
+    return Shrunk(snapshot=search.best, questions=search.asked, is_complete=is_complete)
 
 
 class _SpentError(Exception):
     """No more questions may be asked."""
 
 
-class _Questions:
-    """Asks whether a snapshot has the property, and counts."""
+class _Search:
+    """Looks for smaller snapshots that have a property, and counts how often it asks."""
 
     def __init__(self, holds: Callable[[Snapshot], bool], most: int | None, *, kept: int) -> None:
         self._holds = holds
         self._most = most
         self._not = set[Snapshot]()
         """Small snapshots that do not have it: the rounds of a search try many again."""
+        self.best = Snapshot()
+        """The smallest snapshot so far that has it, since the last start."""
         self.asked = 0
         self.kept = kept
         """How many questions are kept for the end: that about neutral names."""
@@ -181,7 +183,8 @@ class _Questions:
         """How many questions may still be asked now."""
         return inf if self._most is None else self._most - self.asked - self.kept
 
-    def __call__(self, snapshot: Snapshot) -> bool:
+    def has_it(self, snapshot: Snapshot) -> bool:
+        """Ask whether a snapshot has the property."""
         if self.left <= 0:
             raise _SpentError
         is_small = _objects(snapshot) <= _REMEMBERED
@@ -193,33 +196,20 @@ class _Questions:
             self._not.add(snapshot)
         return answer
 
+    def starts(self, snapshot: Snapshot) -> Iterator[Snapshot]:
+        """Yield small parts of a large snapshot that have the property, or else the snapshot.
 
-def _starts(snapshot: Snapshot, holds: _Questions) -> Iterator[Snapshot]:
-    """Yield small parts of a large snapshot for which `holds` is true, or else the snapshot.
-
-    Small parts are checked quickly, and usually many of them have the property.
-    """
-    found = False
-    for part in _small_parts(snapshot):
-        if holds.left <= 1:
-            break  # the last question is about the snapshot itself
-        if holds(part):
-            found = True
-            yield part
-    if not found and holds(snapshot):
-        yield snapshot
-
-
-def _objects(snapshot: Snapshot) -> int:
-    jobs, tasks = snapshot.jobs, sum(1 for _ in _all_tasks(snapshot))
-    return len(snapshot.nodes) + len(snapshot.queues) + len(jobs) + tasks
-
-
-class _Search:
-    def __init__(self, snapshot: Snapshot, holds: Callable[[Snapshot], bool]) -> None:
-        self.best = snapshot
-        """The smallest snapshot so far for which `holds` is true."""
-        self._holds = holds
+        Small parts are checked quickly, and usually many of them have it.
+        """
+        found = False
+        for part in _small_parts(snapshot):
+            if self.left <= 1:
+                break  # the last question is about the snapshot itself
+            if self.has_it(part):
+                found = True
+                yield part
+        if not found and self.has_it(snapshot):
+            yield snapshot
 
     def run(self) -> bool:
         """Remove and simplify until nothing more can be removed; return whether all was tried."""
@@ -239,12 +229,12 @@ class _Search:
         return True
 
     def try_(self, make: Callable[[], Snapshot]) -> bool:
-        """Adopt what `make` returns if it is another valid snapshot for which `holds` is true."""
+        """Adopt what `make` returns if it is another valid snapshot that has the property."""
         try:
             candidate = make()
         except FaultsError:
             return False
-        if candidate == self.best or not self._holds(candidate):
+        if candidate == self.best or not self.has_it(candidate):
             return False
         self.best = candidate
         return True
@@ -263,10 +253,9 @@ class _Search:
     def remove_pairs(self) -> None:
         """Remove two objects at once where neither can be removed alone, if few are left."""
         items = [(name, without) for names, without in _REMOVALS for name in names(self.best)]
-        if len(items) <= _FEW:
-            for one, other in combinations(items, 2):
-                if one[0] != other[0] and self.try_(partial(_without_both, self.best, one, other)):
-                    return
+        for pair in combinations(items if len(items) <= _FEW else (), 2):
+            if pair[0][0] != pair[1][0] and self.try_(partial(_without_all, self.best, pair)):
+                return
 
     def _without(self, names_of: Callable[[Snapshot], list[str]], without: Without) -> None:
         """Remove chunks of the items, halving the size of the chunks after each round."""
@@ -307,10 +296,8 @@ class _Search:
                     pass
 
 
-def _without_both(
-    snapshot: Snapshot, one: tuple[str, Without], other: tuple[str, Without]
-) -> Snapshot:
-    for name, without in (one, other):
+def _without_all(snapshot: Snapshot, items: Iterable[tuple[str, Without]]) -> Snapshot:
+    for name, without in items:
         snapshot = without(snapshot, frozenset([name]))
     return snapshot
 
@@ -505,49 +492,40 @@ def _with_half_gangs(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
     return evolve(snapshot, jobs=[halved(j) if j.uid in uids else j for j in snapshot.jobs])
 
 
-def _all_tasks(snapshot: Snapshot) -> Iterator[TaskInfo]:
-    yield from snapshot.other_tasks
-    for job in snapshot.jobs:
-        yield from job.tasks
+def _all_tasks(snapshot: Snapshot) -> list[TaskInfo]:
+    return [*snapshot.other_tasks, *(task for job in snapshot.jobs for task in job.tasks)]
+
+
+def _objects(snapshot: Snapshot) -> int:
+    jobs = len(snapshot.jobs) + sum(len(job.tasks) for job in snapshot.jobs)
+    return len(snapshot.nodes) + len(snapshot.queues) + jobs + len(snapshot.other_tasks)
 
 
 def _nodes(snapshot: Snapshot) -> list[str]:
     return [node.name for node in snapshot.nodes]
 
 
-def _jobs(snapshot: Snapshot) -> list[str]:
-    return [job.uid for job in snapshot.jobs]
-
-
-def _gangs(snapshot: Snapshot) -> list[str]:
-    return [job.uid for job in snapshot.jobs if len(job.tasks) > 1]
-
-
 def _queues(snapshot: Snapshot) -> list[str]:
     return [queue.name for queue in snapshot.queues]
 
 
-def _tasks(snapshot: Snapshot) -> list[str]:
-    return [task.uid for task in _all_tasks(snapshot)]
-
-
 _REMOVALS: tuple[tuple[Callable[[Snapshot], list[str]], Without], ...] = (
     (_nodes, _without_nodes),
-    (_jobs, _without_jobs),
+    (lambda s: [job.uid for job in s.jobs], _without_jobs),
     (_queues, _without_queues),
     (_queues, _with_queues_joined),
-    (_gangs, _with_half_gangs),
-    (_tasks, _without_tasks),
-    (_tasks, _without_tasks_and_their_room),
+    (lambda s: [job.uid for job in s.jobs if len(job.tasks) > 1], _with_half_gangs),
+    (lambda s: [task.uid for task in _all_tasks(s)], _without_tasks),
+    (lambda s: [task.uid for task in _all_tasks(s)], _without_tasks_and_their_room),
 )
 """What is removed, in this order, and how."""
 
 
 # Neutral names
 
-_WELL_KNOWN = ("kubernetes.io/", "k8s.io/", "nvidia.com/", "amd.com/", "intel.com/")
-_ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - it is compared with
-_PLAIN_KEYS = ("Ready", "metadata.name")
+_KEPT_PARTS = ("kubernetes.io/", "k8s.io/", "nvidia.com/", "amd.com/", "intel.com/", "system-")
+"""Keys and classes with these in them are kept."""
+_KEPT_WORDS = ("", "Ready", "metadata.name", "0.0.0.0", "::")  # noqa: S104 - any address
 
 
 def neutral_names(snapshot: Snapshot) -> Snapshot:
@@ -562,8 +540,7 @@ def neutral_names(snapshot: Snapshot) -> Snapshot:
     >>> neutral.queues[0].name, neutral.jobs[0].uid
     ('q1', 's1/j1')
     """
-    tasks = list(_all_tasks(snapshot))
-    jobs = snapshot.jobs
+    tasks, jobs = _all_tasks(snapshot), snapshot.jobs
     spaces = {job.namespace for job in jobs} | {task.namespace for task in tasks}
     on_nodes = {task.node_name for task in tasks if task.node_name is not None}
     names = {
@@ -598,12 +575,17 @@ _NAMED = {
     ("Queue", "parent"): "queue",
     ("JobInfo", "queue"): "queue",
     ("JobInfo", "name"): "job",
+    ("Dependency", "job"): "job uid",
     ("TaskInfo", "uid"): "task",
     ("TaskGroup", "name"): "group",
     ("TaskGroup", "parent"): "group",
     ("TaskInfo", "group"): "group",
+    ("HostPort", "address"): "",
+    **{("", field): "node" for field in ("key", "values", "topology_key", "value")},
+    **{("", field): "namespace" for field in ("namespace", "namespaces")},
+    **{("", field): "" for field in ("user", "priority_class_name")},
 }
-"""The fields that have such a name, by class."""
+"""The fields that have names, by class (empty: of all classes), and of what they are."""
 
 
 class _Renaming:
@@ -650,25 +632,13 @@ class _Renaming:
         return evolve(part, **changes)  # type: ignore[misc]  # every part is of an attrs class
 
     def _text(self, text: str, field: str, kind: str) -> str:
-        named = _NAMED.get((kind, field))
-        if named is not None:
-            return self._names[named].get(text, text)
-        if (kind, field) == ("Dependency", "job"):
-            return self._names["job uid"].get(text, self._word(text))
-        if field in ("user", "priority_class_name") and not text.startswith("system-"):
-            return self._word(text)
-        if (kind, field) == ("HostPort", "address") and text not in _ANY_ADDRESS:
-            return self._word(text)
-        if field in ("namespace", "namespaces"):
-            return self._names["namespace"].get(text, self._word(text))
-        if field in ("key", "values", "topology_key", "value") and text:
-            return self._names["node"].get(text, self._word(text))
-        return text
+        named = _NAMED.get((kind, field), _NAMED.get(("", field)))
+        return text if named is None else self._names.get(named, {}).get(text) or self._word(text)
 
     def _word(self, text: str) -> str:
-        if text in _PLAIN_KEYS or any(part in text for part in _WELL_KNOWN):
+        if text in _KEPT_WORDS or any(part in text for part in _KEPT_PARTS):
             return text
-        if not text or text.lstrip("-").isdigit():
+        if text.lstrip("-").isdigit():
             return text  # numbers may be compared
         if text not in self._words:
             self._words[text] = f"a{len(self._words) + 1}"
