@@ -11,7 +11,16 @@ from batchsched.causes import ConditionReason, HoldKind, UnfitReason, WhyPending
 from batchsched.model.cluster import Hold, QueueStatus
 from batchsched.model.immutable import EMPTY, FrozenMap, kept_map, kept_tuple
 from batchsched.model.resources import Resource
-from batchsched.model.texts import amount_text, amounts_text, counted_amount, listed, shown_amount
+from batchsched.model.texts import (
+    amount_text,
+    amounts_text,
+    by_frequency,
+    counted,
+    counted_amount,
+    first_of,
+    listed,
+    shown_amount,
+)
 
 
 @frozen(kw_only=True)
@@ -68,7 +77,7 @@ class DevicesRefused:
     @property
     def counted(self) -> str:
         """How many devices are refused, as text."""
-        ranked = sorted(self.counts.items(), key=lambda part: (-part[1], part[0]))
+        ranked = by_frequency(self.counts)
         return ", ".join(f"{count} {why}" for why, count in ranked)
 
     def __str__(self) -> str:
@@ -110,13 +119,13 @@ def _unfit_text(content: Mapping[Unfit, int], nodes: int = 0) -> str:
         counts[_together(lacking, once)] = once
     else:
         counts += lacking
-    ranked = sorted(counts.items(), key=lambda part: (-part[1], part[0]))
+    ranked = by_frequency(counts)
     return ", ".join(f"{count} {agreeing(words, count)}" for words, count in ranked)
 
 
 def _together(lacking: Mapping[str, int], nodes: int) -> str:
     """Return what some nodes lack of which some lack several things."""
-    ranked = sorted(lacking.items(), key=lambda part: (-part[1], part[0]))
+    ranked = by_frequency(lacking)
     names = [words.removeprefix(_LACK) for words, _ in ranked]
     numbers = [count for _, count in ranked]
     if all(count == nodes for count in numbers):
@@ -176,19 +185,16 @@ covered by its queue's share: 7, would still be 2 GPUs short on n3
     @property
     def text(self) -> str:
         """The report in one line."""
-        counts = sorted(self.out.items(), key=lambda item: (-item[1], item[0]))
-        parts = [f"{why}: {count}" for why, count in counts]
+        parts = [f"{why}: {count}" for why, count in by_frequency(self.out)]
         if self.best_node:
             short = amounts_text(self.shortfall.dimensions())
             parts.append(f"would still be {short} short on {self.best_node}")
         if self.refusing:
-            refusing = "1 node" if self.refusing == 1 else f"{self.refusing} nodes"
-            parts.append(f"{refusing} would still refuse it")
+            parts.append(f"{counted(self.refusing, 'node')} would still refuse it")
         if self.beside_promises:
             parts.append(f"beside what is promised, {_unfit_text(self.beside_promises)}")
-        nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
-        candidates = "1 candidate" if self.candidates == 1 else f"{self.candidates} candidates"
-        text = f"{self.action} searched {nodes} with {candidates}"
+        text = f"{self.action} searched {counted(self.nodes, 'node')} "
+        text += f"with {counted(self.candidates, 'candidate')}"
         return f"{text}: {', '.join(parts)}" if parts else text
 
     def __str__(self) -> str:
@@ -224,10 +230,6 @@ class QueueExcess:
         )
 
 
-def _counted(number: int, thing: str) -> str:
-    return f"1 {thing}" if number == 1 else f"{number} {thing}s"
-
-
 @frozen(kw_only=True)
 class NoDomain:
     """No domain of the level that a job, or a group of it, requires holds what it needs.
@@ -260,10 +262,10 @@ class NoDomain:
         """The reason in one line."""
         level = self.level.rpartition("/")[2]
         if self.home is not None:
-            return f"its tasks are in {_counted(self.home, level) if self.home else f'no {level}'}"
-        tasks = _counted(self.needed, "task")
-        text = f"0 of {_counted(self.domains, level)} {'has' if self.domains == 1 else 'have'} room"
-        ranked = sorted(self.causes.items(), key=lambda part: (-part[1], part[0]))
+            return f"its tasks are in {counted(self.home, level) if self.home else f'no {level}'}"
+        tasks = counted(self.needed, "task")
+        text = f"0 of {counted(self.domains, level)} {'has' if self.domains == 1 else 'have'} room"
+        ranked = by_frequency(self.causes)
         causes = ", ".join(f"{count} {cause}" for cause, count in ranked)
         return f"{text} for {tasks} (most: {self.best}){causes and ': ' + causes}"
 
@@ -481,9 +483,7 @@ class PlannedWait:
         when = "planned to start at once" if self.is_now else f"planned for t = {start:.12g}"
         if not self.freed_by:
             return when
-        names = ", ".join(self.freed_by[:_MOST_NAMED])
-        more = len(self.freed_by) - _MOST_NAMED
-        names += f" and {more} more" if more > 0 else ""
+        names = first_of(self.freed_by, _MOST_NAMED)
         are = "is" if len(self.freed_by) == 1 else "are"
         if self.is_now:
             return f"{when}, as soon as {names} {are} gone"

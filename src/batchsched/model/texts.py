@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 _BYTES = ((1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -80,6 +80,30 @@ def _short(number: float) -> str:
     if text in ("0", "-0"):
         return "<0.001" if number > 0 else ">-0.001" if number else "0"
     return text
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "task"), counted(2000, "task")
+    ('1 task', '2,000 tasks')
+    """
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def first_of(names: Sequence[object], most: int) -> str:
+    """Return the first of some names, and how many more there are.
+
+    >>> first_of(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(map(str, names[:most]))}{more}"
+
+
+def by_frequency(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return what is counted with its number, the most frequent first, equals by name."""
+    return sorted(counts.items(), key=lambda part: (-part[1], part[0]))
 
 
 _MOST_COMPARED = 10_000

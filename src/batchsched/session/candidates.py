@@ -18,6 +18,7 @@ from batchsched.errors import PluginError, plugin_error
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import Unfit
+from batchsched.model.texts import counted
 from batchsched.model.validation.values import shown
 from batchsched.plugin.candidates import NodeSet
 from batchsched.session.limits import need_of
@@ -287,9 +288,8 @@ def why_no_set(session: Session, need: Need) -> Unfit | None:
     )
     detail = f"plugin {plugin} offers no set of nodes for it"
     if tried:
-        count = "1 set" if len(tried) == 1 else f"{len(tried)} sets"
-        needed = len(need.tasks)
-        detail = f"in none of {count} of plugin {plugin} is room for {needed} together"
+        sets, needed = counted(len(tried), "set"), len(need.tasks)
+        detail = f"in none of {sets} of plugin {plugin} is room for {needed} together"
         rooms = session.state.view.rooms(asked, Stage.NOW)
         if rooms is not None:
             detail += f" (most: {min(needed - 1, max(map(rooms.of, tried)))})"

@@ -10,6 +10,7 @@ from typing import NoReturn
 from attrs import field, frozen
 
 from batchsched.errors import Fault, UnknownNameError
+from batchsched.model.texts import counted, first_of
 from batchsched.model.validation.values import is_integer, is_mapping, is_text, items_of, shown
 from batchsched.simulation.checks import JobId, SimulationError, is_number
 from batchsched.simulation.policies import Policy
@@ -170,20 +171,15 @@ class State:
 
     def __str__(self) -> str:
         return (
-            f"{_processors(self.free)} free; {_named('running', self.running)}; "
+            f"{counted(self.free, 'processor')} free; {_named('running', self.running)}; "
             f"{_named('waiting', self.waiting)}"
         )
-
-
-def _processors(number: int) -> str:
-    return "1 processor" if number == 1 else f"{number:,} processors"
 
 
 def _named(what: str, jobs: tuple[JobId, ...]) -> str:
     if not jobs:
         return f"0 {what}"
-    more = f" and {len(jobs) - _SHOWN_OF_STATE:,} more" if len(jobs) > _SHOWN_OF_STATE else ""
-    return f"{len(jobs):,} {what} ({', '.join(map(str, jobs[:_SHOWN_OF_STATE]))}{more})"
+    return f"{len(jobs):,} {what} ({first_of(jobs, _SHOWN_OF_STATE)})"
 
 
 def state_at(run: Record, time: float, starts: Mapping[JobId, float]) -> State:
@@ -215,7 +211,7 @@ def explained(run: Record, job: JobId) -> str:
     index = ids.index(job)
     start, submit = run.outcome.starts[index], run.submitted[index]
     size = run.workload.processors[index]
-    what = f"job {job} ({_processors(size)}"
+    what = f"job {job} ({counted(size, 'processor')}"
     if submit is not None:
         what += f", submitted at {submit:,} s"
     what += ")"
@@ -266,15 +262,14 @@ def _meanwhile(run: Record, index: int, submit: float, start: float) -> list[str
         else:
             before += sizes[other]
     return [
-        f"While it waited, jobs that were ahead started on {_processors(before)} in all, and "
-        f"{len(overtook):,} later jobs started before it"
+        f"While it waited, jobs that were ahead started on {counted(before, 'processor')} in all, "
+        f"and {len(overtook):,} later jobs started before it"
         + (f" ({_jobs(overtook)})." if overtook else ".")
     ]
 
 
 def _jobs(ids: list[JobId]) -> str:
-    more = f" and {len(ids) - _SHOWN_JOBS:,} more" if len(ids) > _SHOWN_JOBS else ""
-    return f"{'jobs' if len(ids) > 1 else 'job'} {', '.join(map(str, ids[:_SHOWN_JOBS]))}{more}"
+    return f"{'jobs' if len(ids) > 1 else 'job'} {first_of(ids, _SHOWN_JOBS)}"
 
 
 # Comparison of two schedules of the same jobs

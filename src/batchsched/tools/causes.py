@@ -22,6 +22,7 @@ from batchsched.model.cluster import JobInfo, TaskStatus
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.texts import first_of
 from batchsched.scheduler import Scheduler
 from batchsched.tools.config_differences import config_differences, smallest_differences
 from batchsched.tools.report import as_dict
@@ -463,8 +464,7 @@ def _steps_text(event: StatementEnded, names: Mapping[str, str]) -> str:
         _STEPS.get(step.status, "places {} on {}").format(names[step.task], step.node)
         for step in event.steps
     ]
-    more = f" and {len(told) - _MOST_STEPS} more" if len(told) > _MOST_STEPS else ""
-    return f"{event.action} {', '.join(told[:_MOST_STEPS]) or 'does nothing'}{more}"
+    return f"{event.action} {first_of(told, _MOST_STEPS) or 'does nothing'}"
 
 
 def _last_steps(side: Side, turn: _Turn | None) -> str:

@@ -45,7 +45,7 @@ from batchsched.live import (
 from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.texts import amount_text
+from batchsched.model.texts import amount_text, counted
 from batchsched.model.topology import TopologyRequest
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import duration_problems
@@ -78,11 +78,6 @@ Change = Event | SchedulerConfig | CycleRun | Released
 
 CHANGE_KINDS = (*Event.__args__, SchedulerConfig, CycleRun, Released)
 """The classes of all changes."""
-
-
-def counted(number: int, thing: str) -> str:
-    """Return a number of things: ``1 task``, ``2 tasks``."""
-    return f"1 {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def config_text(config: SchedulerConfig) -> str:

@@ -14,10 +14,10 @@ from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.texts import counted
 from batchsched.model.validation.values import is_of, shown
 from batchsched.scheduler import Scheduler
 from batchsched.tools.causes import Parting, Side, find_cause
-from batchsched.tools.changes import counted
 from batchsched.tools.report import (
     Differences,
     Section,

@@ -14,7 +14,7 @@ from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.reasons import MemberCount, PendingReason
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import JsonValue
-from batchsched.model.texts import amount_text
+from batchsched.model.texts import amount_text, first_of
 from batchsched.tools.amounts import limit_text, resource_text
 from batchsched.tools.changes import Change, duration, time_text
 from batchsched.tools.node_fit import Holder, NearNode
@@ -291,7 +291,7 @@ class Explanation(Report):
             for above in queue.above:
                 yield f"part of {_queue_text(above)}"
             if queue.leaves:
-                yield f"jobs may name the leaf queues below it: {_some(queue.leaves)}"
+                yield f"jobs may name the leaf queues below it: {first_of(queue.leaves, _SHOWN)}"
         for above_share in self.above_share[:_MOST_TOLD]:
             yield above_share.text
         if self.lacking and not starts:
@@ -358,11 +358,6 @@ def _queue_text(queue: QueueStanding) -> str:
         text += f", may hold at most {limit_text(queue.limit)}"
     has_share = queue.is_overused and not queue.allocated.is_empty()
     return text + ("; it has its share" if has_share else "")
-
-
-def _some(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _held(holders: tuple[Holder, ...]) -> str:

@@ -31,6 +31,7 @@ from batchsched.model.reasons import PendingReason
 from batchsched.model.resources import EPSILON
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.texts import first_of
 from batchsched.model.topology import levels_alone
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting
@@ -472,14 +473,15 @@ def with_release(
     nodes = tuple(dict.fromkeys(each.node_name for each in started or promised))
     found: tuple[TriedChange, ...] = ()
     if started:
-        text = f"{once}, it would start on {_names(nodes)}"
+        text = f"{once}, it would start on {first_of(nodes, _NAMED)}"
         is_theirs = all(isinstance(change, Released) for change in freed.changes) and all(
             is_of_admission(hold) for hold in holds
         )
         if not is_theirs and _starts(job, wanted, result, freed.changes):
             found = (TriedChange(changes=freed.changes, text=freed.text),)
     elif promised:
-        text = f"{once}, it would be promised room on {_names(nodes)}, which others have to leave"
+        text = f"{once}, it would be promised room on {first_of(nodes, _NAMED)}, "
+        text += "which others have to leave"
     else:
         condition = result.left_out.get(job.uid)
         why = "no reason is known" if condition is None else condition.message
@@ -490,11 +492,6 @@ def with_release(
     return evolve(
         explanation, once_released=text, once_released_on=nodes, would_start=found, tried=1
     )
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 # Trials

@@ -18,7 +18,7 @@ from batchsched.model.constraints import Operator, untolerated
 from batchsched.model.reasons import Unfit, summed_refusals
 from batchsched.model.resources import EPSILON, Amount, Resource
 from batchsched.model.result import CycleResult
-from batchsched.model.texts import listed
+from batchsched.model.texts import by_frequency, listed
 from batchsched.placement import Fit
 from batchsched.placement.plain_loop import CLOSED, Evaluator, refusal_by
 from batchsched.session.outlook import is_curable
@@ -152,7 +152,7 @@ def counted(found: Iterable[NodeFit], task: TaskInfo) -> Mapping[str, int]:
         if texts:
             first, *others = dict.fromkeys(texts)
             counts[listed([first, *(text.removeprefix("lack free ") for text in others)])] += 1
-    return dict(sorted(counts.items(), key=lambda part: (-part[1], part[0])))
+    return dict(by_frequency(counts))
 
 
 def _texts(unfit: Unfit, node: NodeState, task: TaskInfo) -> Iterator[str]:

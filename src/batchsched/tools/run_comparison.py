@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
+from batchsched.model.texts import counted, first_of
 from batchsched.simulation.checks import JobId
 from batchsched.simulation.record import state_at
 from batchsched.simulation.run import Run
 from batchsched.tools.causes import Parting
-from batchsched.tools.changes import counted
 from batchsched.tools.report import (
     Differences,
     Section,
@@ -269,5 +269,4 @@ def _started_at(run: Run, moment: float) -> list[JobId]:
 def _describe(moment: float, jobs: list[JobId]) -> str:
     if not jobs:
         return f"starts no job at {moment:,} s"
-    more = f" and {len(jobs) - _SHOWN_JOBS} more" if len(jobs) > _SHOWN_JOBS else ""
-    return f"starts {', '.join(map(str, jobs[:_SHOWN_JOBS]))}{more} at {moment:,} s"
+    return f"starts {first_of(jobs, _SHOWN_JOBS)} at {moment:,} s"

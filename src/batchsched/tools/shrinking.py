@@ -19,6 +19,7 @@ from batchsched.errors import ArgumentError, FaultsError, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.texts import counted
 from batchsched.model.validation.arguments import asked, checks_arguments
 from batchsched.tools.amounts import (
     dimensions_used,
@@ -26,7 +27,6 @@ from batchsched.tools.amounts import (
     with_dimension,
     with_dimension_divided,
 )
-from batchsched.tools.changes import counted
 
 ItemT = TypeVar("ItemT")
 PartT = TypeVar("PartT", bound=AttrsInstance)

@@ -19,7 +19,7 @@ from batchsched.model.immutable import kept_map
 from batchsched.model.reasons import NodeTally, PendingReason
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.texts import amount_text, amounts_text
+from batchsched.model.texts import amount_text, amounts_text, counted, first_of
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.scheduler import Scheduler
 from batchsched.state.groups import Counting, JobGroups
@@ -269,7 +269,7 @@ class Standings:
         why = (said.message or said.reason or "it cannot place it").strip().removesuffix(".")
         places = [self._starting[t.uid] for t in job.tasks if t.uid in self._starting]
         text = f"{said.who} refuses it: {why}; by the rules here it would start now: "
-        text += f"{_tasks(len(places))} on {_names(places)}"
+        text += f"{counted(len(places), 'task')} on {_names(places)}"
         return Blocker(state=JobStatus.REFUSED, name=said.who, text=text)
 
     def _state(
@@ -332,14 +332,14 @@ class Standings:
             case JobStatus.DONE:
                 text = f"has ended: {_counted(tasks, _ENDED)}"
             case JobStatus.ENDING:
-                text = f"is ending: {_tasks(tasks[TaskStatus.RELEASING])} still to leave"
+                text = f"is ending: {counted(tasks[TaskStatus.RELEASING], 'task')} still to leave"
             case JobStatus.RUNNING if not runs:
                 text = "has what it needs, and nothing waits"
             case JobStatus.RUNNING:
                 text = f"runs: {self._running(job)}"
             case JobStatus.STARTS:
                 places = [self._starting[t.uid] for t in job.tasks if t.uid in self._starting]
-                text = f"starts now: {_tasks(len(places))} on {_names(places)}"
+                text = f"starts now: {counted(len(places), 'task')} on {_names(places)}"
                 if waiting:
                     text += f", {len(waiting)} more wait"
             case JobStatus.PROMISED:
@@ -356,13 +356,13 @@ class Standings:
         evicted = sum(task.uid in self._evicted for task in job.tasks)
         if evicted and state in (JobStatus.RUNNING, JobStatus.STARTS):
             are = "is" if evicted == 1 else "are"
-            text += f"; {_tasks(evicted)} of it {are} evicted in this cycle"
+            text += f"; {counted(evicted, 'task')} of it {are} evicted in this cycle"
         return f"{name} {text}"
 
     def _running(self, job: JobInfo) -> str:
         running = [task for task in job.tasks if task.status.occupies]
         places = [task.node_name for task in running if task.node_name is not None]
-        text = f"{_tasks(len(running))} on {_names(places)}"
+        text = f"{counted(len(running), 'task')} on {_names(places)}"
         since = min((t.start_time for t in running if t.start_time is not None), default=None)
         if since is not None and job.uid in self._facts:  # the clock of a dump starts in 1970
             text += f" since {time_text(since)}"
@@ -659,10 +659,6 @@ def _cause(tally: NodeTally | None) -> str:
     return f"{count} of {tally.total} {'node' if tally.total == 1 else 'nodes'} {rest}"
 
 
-def _tasks(count: int) -> str:
-    return "1 task" if count == 1 else f"{count} tasks"
-
-
 def _counted(tasks: Mapping[TaskStatus, int], statuses: Iterable[TaskStatus]) -> str:
     there = [(tasks[status], status.value.lower()) for status in statuses if tasks.get(status)]
     return ", ".join(f"{count} {word}" for count, word in there)
@@ -670,9 +666,7 @@ def _counted(tasks: Mapping[TaskStatus, int], statuses: Iterable[TaskStatus]) ->
 
 def _names(names: Iterable[str]) -> str:
     """Return some names, each once, in order; of many the first."""
-    once = sorted(set(names))
-    more = len(once) - _NAMED
-    return ", ".join(once[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return first_of(sorted(set(names)), _NAMED)
 
 
 class _AfterCycle:
