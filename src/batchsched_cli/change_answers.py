@@ -30,9 +30,9 @@ from batchsched.tools import (
     standings,
 )
 from batchsched_cli.arguments import UsageError, did_you_mean
-from batchsched_cli.changes import ReadChanges, changes_of, replaced
+from batchsched_cli.changes import ReadChanges, changes_of
 from batchsched_cli.cluster_answers import state_named
-from batchsched_cli.reading import PRESETS, Configuration, Question
+from batchsched_cli.reading import PRESETS, Configuration, Question, replaced
 from batchsched_cli.text import (
     Answer,
     Block,
@@ -220,7 +220,7 @@ def shrink_answer(question: Question) -> Answer:
     budget = question.arguments.whole("--budget", least=2) or _USUAL_BUDGET
     found = shrink(snapshot, holds, neutral=True, budget=budget)
     marked = [job for job in found.snapshot.jobs if _MARK in job.labels]
-    small = _without_mark(found.snapshot)
+    small = _marked(found.snapshot)
     size = f"The smallest cluster found for which the test holds ({told}) has {_size(small)}"
     lines = [f"before: {_size(snapshot)}"]
     if not found.is_complete:
@@ -258,7 +258,7 @@ def _tested(
         raise UsageError(
             f"--while: expected one of {', '.join(_TESTS)}, got {' '.join(words)!r}{hint}"
         )
-    marked = _with_mark(snapshot, question.job(arguments[0]))
+    marked = _marked(snapshot, question.job(arguments[0]))
 
     def holds(smaller: Snapshot) -> bool:
         for job in smaller.jobs:
@@ -303,19 +303,14 @@ def _function(text: str) -> Callable[[Snapshot], bool]:
     return holds
 
 
-def _with_mark(snapshot: Snapshot, uid: str) -> Snapshot:
-    def marked(job: JobInfo) -> JobInfo:
-        return replaced(job, labels={**job.labels, _MARK: "1"}) if job.uid == uid else job
+def _marked(snapshot: Snapshot, uid: str = "") -> Snapshot:
+    """Return a cluster in which the job with this UID has the mark, and no other."""
 
-    return replaced(snapshot, jobs=[marked(job) for job in snapshot.jobs])
-
-
-def _without_mark(snapshot: Snapshot) -> Snapshot:
-    def plain(job: JobInfo) -> JobInfo:
+    def with_labels(job: JobInfo) -> JobInfo:
         labels = {key: value for key, value in job.labels.items() if key != _MARK}
-        return replaced(job, labels=labels) if _MARK in job.labels else job
+        return replaced(job, labels=labels | ({_MARK: "1"} if job.uid == uid else {}))
 
-    return replaced(snapshot, jobs=[plain(job) for job in snapshot.jobs])
+    return replaced(snapshot, jobs=[with_labels(job) for job in snapshot.jobs])
 
 
 def _size(snapshot: Snapshot) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from inspect import signature
 from math import ceil
 from re import fullmatch, sub
-from typing import TypeVar
 
 from batchsched import (
     BatchschedError,
@@ -46,11 +44,10 @@ from batchsched.live import (
 )
 from batchsched.tools import CycleRun, Released, node_like
 from batchsched_cli.arguments import UsageError, did_you_mean
-from batchsched_cli.reading import Question, lines_of
-from batchsched_cli.text import unknown
+from batchsched_cli.reading import Question, lines_of, replaced
+from batchsched_cli.text import dimension_named, unknown
 
 Change = Event | SchedulerConfig | CycleRun | Released
-PartT = TypeVar("PartT")
 
 CHANGES = {
     "end": "JOB|TASK",
@@ -65,7 +62,7 @@ CHANGES = {
     "config": "CONFIG",
     "cycle": "",
 }
-"""The changes by their first word, with what follows it."""
+"""The changes by their first word, with what follows it; the methods of `ReadChanges` make them."""
 QUEUE_FIELDS = "limit.RESOURCE, deserved.RESOURCE, guarantee.RESOURCE, weight, priority, state"
 JOB_FIELDS = "priority, min, queue, required, preferred"
 _JOB_FIELDS = tuple(JOB_FIELDS.split(", "))
@@ -148,20 +145,7 @@ class ReadChanges:
 
         """
         verb, *arguments = words
-        makers: Mapping[str, Callable[[str, Sequence[str]], Iterator[Change]]] = {
-            "end": self._end,
-            "add-node": self._add_node,
-            "remove-node": self._remove_node,
-            "cordon": self._cordon,
-            "uncordon": self._uncordon,
-            "queue": self._queue,
-            "job": self._job,
-            "release": self._release,
-            "submit": self._submit,
-            "config": self._config,
-            "cycle": self._cycle,
-        }
-        if verb not in makers:
+        if verb not in CHANGES:
             known = ", ".join(CHANGES)
             raise UsageError(
                 f"no change is called {verb}{did_you_mean(verb, CHANGES)}; changes: {known}"
@@ -173,7 +157,9 @@ class ReadChanges:
             raise UsageError(f"expected `{f'{verb} {usage}'.strip()}`, got {given} after {verb}")
         if usage.endswith("...") and len(arguments) == most:
             raise UsageError(f"expected `{verb} {usage}`, got no field of {arguments[0]}")
-        self._keep(list(makers[verb](arguments[0] if arguments else "", arguments[1:])))
+        make: Callable[[str, Sequence[str]], Iterator[Change]]
+        make = getattr(self, f"_{verb.replace('-', '_')}")
+        self._keep(list(make(arguments[0] if arguments else "", arguments[1:])))
 
     # What there is
 
@@ -367,7 +353,9 @@ class ReadChanges:
             what = f"queue {name} {key}"
             kind, dot, resource = key.partition(".")
             if dot and kind in ("limit", "deserved", "guarantee"):
-                dimension = self._dimension(what, resource)
+                known = {"cpu", "memory"}
+                known.update(*(node.allocatable.scalars for node in self.snapshot.nodes))
+                dimension = dimension_named(resource, known, f"{what}: ")
                 queue = _with_amount(queue, kind, dimension, _amount(what, dimension, value))
             elif key in ("weight", "priority"):
                 queue = replaced(queue, **{key: _whole(what, value)})
@@ -379,21 +367,6 @@ class ReadChanges:
                     f"queue {name}: no field is called {key}{hint}; fields: {QUEUE_FIELDS}"
                 )
         yield QueueChanged(queue)
-
-    def _dimension(self, what: str, name: str) -> str:
-        """Return the resource that a name means: its own, or what stands after the slash."""
-        known = {"cpu", "memory"}
-        for node in self.snapshot.nodes:
-            known.update(node.allocatable.scalars)
-        if name in known:
-            return name
-        meant = sorted(each for each in known if each.rpartition("/")[2] == name)
-        if len(meant) > 1:
-            raise UsageError(f"{what}: {name} may be any of {', '.join(meant)}")
-        if not meant:
-            short = {each.rpartition("/")[2] for each in known}
-            raise UsageError(f"{what}: no node has {name}{did_you_mean(name, known | short)}")
-        return meant[0]
 
     # The scheduler
 
@@ -414,13 +387,6 @@ def _task_named(job: JobInfo, text: str) -> TaskInfo | None:
         if text in (task.uid, task.name, f"{task.namespace}/{task.name}"):
             return task
     return None
-
-
-def replaced(part: PartT, **changes: object) -> PartT:
-    """Return a part of a snapshot with other values of some fields."""
-    kind = type(part)
-    values = {name: getattr(part, name) for name in signature(kind).parameters}
-    return kind(**{**values, **changes})
 
 
 def _with_amount(queue: Queue, kind: str, dimension: str, amount: int | None) -> Queue:

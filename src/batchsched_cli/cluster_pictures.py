@@ -37,6 +37,7 @@ from batchsched_cli.text import (
     amount_text,
     amounts_text,
     counted,
+    dimension_named,
     unknown,
 )
 
@@ -90,7 +91,12 @@ def queues(question: Question) -> Answer:
     snapshot, result = shown.dump.snapshot, shown.result
     accounts = _accounts(snapshot, shown)
     wish = question.arguments.text("--resource")
-    dimension = _scarcest(snapshot) if wish is None else _dimension(snapshot, wish)
+    dimension = _scarcest(snapshot)
+    if wish is not None:
+        amounts = [node.allocatable for node in snapshot.nodes]
+        amounts += [task.resreq for job in snapshot.jobs for task in job.tasks]
+        known = {name for each in amounts for name, _ in each.dimensions()} | {"cpu", "memory"}
+        dimension = dimension_named(wish, known)
     total = sum_resources(node.allocatable for node in snapshot.nodes).get(dimension)
     named = {queue.name: queue for queue in snapshot.queues}
     theirs = _counted_by_controllers(question, dimension)
@@ -353,19 +359,6 @@ def _scarcest(snapshot: Snapshot) -> str:
 
     names = {name for each in (total, asked) for name, _ in each.dimensions()}
     return max(sorted(names), key=shortness)
-
-
-def _dimension(snapshot: Snapshot, wish: str) -> str:
-    """Return the resource that is asked for, by its name or its end (``gpu``)."""
-    total = [*(node.allocatable for node in snapshot.nodes)]
-    total += [task.resreq for job in snapshot.jobs for task in job.tasks]
-    names = {name for each in total for name, _ in each.dimensions()} | {"cpu", "memory"}
-    if wish in names:
-        return wish
-    ends = [name for name in sorted(names) if name.rpartition("/")[2] == wish]
-    if len(ends) == 1:
-        return ends[0]
-    raise unknown("resource", wish, names)
 
 
 def _queues_sentence(snapshot: Snapshot, shown: ShownJobs, dimension: str) -> str:

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from inspect import signature
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 Object = Mapping[str, Any]
 """An object of a file: what JSON calls an object."""
-GivenT = TypeVar("GivenT")
+PartT = TypeVar("PartT")
 
 SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 """The files of a folder that are read."""
@@ -250,10 +251,7 @@ class Question:
         objects, snapshot = self._given()
         if snapshot is not None:
             raise UsageError(f"submit {path}: a kept snapshot takes no manifests: give a dump")
-        faults: list[str] = []
-        manifests = [each for _, each in documents(path, faults, self.notes)]
-        if faults:
-            raise UsageError(*faults)
+        manifests = [each for _, each in all_documents(path, self.notes)]
         found = self._read_objects(objects, [*self._submitted, *manifests])
         if not set(found.submitted) - set(self.dump().submitted):
             raise UsageError(f"submit {path}: no job in it waits that is not in the dump already")
@@ -313,14 +311,8 @@ class Question:
     def _at_its_time(self, snapshot: Snapshot) -> Snapshot:
         """Return a kept snapshot at the present time that is asked for."""
         now = self.arguments.text("--now")
-        if now is None:
-            return snapshot
-        return Snapshot(
-            nodes=snapshot.nodes,
-            jobs=snapshot.jobs,
-            queues=snapshot.queues,
-            other_tasks=snapshot.other_tasks,
-            now=read_dump([], now=now).snapshot.now,
+        return (
+            snapshot if now is None else replaced(snapshot, now=read_dump([], now=now).snapshot.now)
         )
 
     def _given(self) -> tuple[list[Object], Snapshot | None]:
@@ -412,10 +404,7 @@ class Question:
             raise UsageError(
                 f"no file, and no preset, is called {name}{hint}; presets: {', '.join(PRESETS)}"
             )
-        faults: list[str] = []
-        found = list(documents(name, faults, self.notes))
-        if faults:
-            raise UsageError(*faults)
+        found = all_documents(name, self.notes)
         if len(found) != 1:
             raise UsageError(f"{name}: expected one configuration, got {len(found)}")
         return configuration_content(*found[0])
@@ -496,6 +485,13 @@ class Question:
             raise UsageError(_told(error)) from None
 
 
+def replaced(part: PartT, **changes: object) -> PartT:
+    """Return a part of a snapshot with other values of some fields."""
+    kind = type(part)
+    values = {name: getattr(part, name) for name in signature(kind).parameters}
+    return kind(**{**values, **changes})
+
+
 def lines_of(error: BatchschedError) -> Iterator[str]:
     """Yield a line for each fault that an error tells."""
     faults = error.faults if isinstance(error, FaultsError) else [error]
@@ -538,6 +534,20 @@ def documents(source: str, faults: list[str], notes: list[str]) -> Iterator[tupl
             yield from parsed(source, path.read_bytes(), faults, notes)
     except (OSError, ValueError) as error:  # a name may have what no name of a file has
         faults.append(_told(error) if isinstance(error, OSError) else f"{source!r}: {error}")
+
+
+def all_documents(source: str, notes: list[str]) -> list[tuple[str, Object]]:
+    """Return the same as `documents`.
+
+    Raises:
+        UsageError: something cannot be read.
+
+    """
+    faults: list[str] = []
+    found = list(documents(source, faults, notes))
+    if faults:
+        raise UsageError(*faults)
+    return found
 
 
 def parsed(

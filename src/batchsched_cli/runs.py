@@ -50,17 +50,6 @@ from batchsched_cli.text import (
     counted,
 )
 
-_POLICIES = (
-    "fcfs",
-    "easy",
-    "easy-sjbf",
-    "easy++",
-    "conservative",
-    "sjf",
-    "srtf",
-    "srsf",
-    "las",
-)
 _USUAL_POLICIES = ("fcfs", "easy", "conservative")
 _USUAL_METRICS = (
     *("wait", "wait_median", "wait_p99", "response", "bsld", "utilisation", "makespan"),
@@ -236,7 +225,7 @@ def _policy(name: str, question: Question, *, has_limits: bool) -> Policy:
         config = question.configuration_of(name).config
         question.note_all(config.notices, name)
         return Scheduled(config)
-    known = (*_POLICIES, *PRESETS)
+    known = (*of_lists, *PRESETS)
     raise UsageError(
         f"no policy, preset or file is called {name}{did_you_mean(name, known)}; "
         f"policies: {', '.join(known)}"

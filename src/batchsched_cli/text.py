@@ -552,6 +552,26 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
+def dimension_named(name: str, known: Iterable[str], what: str = "") -> str:
+    """Return the resource that a name means: its own, or what stands after the slash.
+
+    Raises:
+        UsageError: it means none, or several; the message begins with `what`.
+
+    """
+    names = set(known)
+    if name in names:
+        return name
+    meant = sorted(each for each in names if each.rpartition("/")[2] == name)
+    if len(meant) > 1:
+        raise UsageError(f"{what}{name} may be any of {', '.join(meant)}")
+    if not meant:
+        short = {each.rpartition("/")[2] for each in names}
+        hint = did_you_mean(name, names | short)
+        raise UsageError(f"{what}no node has {name}{hint}")
+    return meant[0]
+
+
 def unknown(what: str, name: str, known: Iterable[str]) -> UsageError:
     """Return the error of a name that is not known, with those that may be meant."""
     return UsageError(f"no {what} is called {name}{did_you_mean(name, known)}")

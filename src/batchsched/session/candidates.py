@@ -288,8 +288,8 @@ def why_no_set(session: Session, need: Need) -> Unfit | None:
     )
     detail = f"plugin {plugin} offers no set of nodes for it"
     if tried:
-        sets, needed = counted(len(tried), "set"), len(need.tasks)
-        detail = f"in none of {sets} of plugin {plugin} is room for {needed} together"
+        count, needed = counted(len(tried), "set"), len(need.tasks)
+        detail = f"in none of {count} of plugin {plugin} is room for {needed} together"
         rooms = session.state.view.rooms(asked, Stage.NOW)
         if rooms is not None:
             detail += f" (most: {min(needed - 1, max(map(rooms.of, tried)))})"

@@ -153,47 +153,34 @@ class TaskCounts:
 
     def __init__(self, job: JobInfo, tasks: Iterable[TaskInfo]) -> None:
         self.job = job
-        self.groups: JobGroups | None = None
-        self.needed = job.min_available
-        self.valid = self.ready = 0
-        if job.groups:
-            self.groups = JobGroups(job)
-            self.needed = self.groups.minimum
+        self._groups = groups = JobGroups(job)
         for task in tasks:
-            self.valid += task.status.valid
-            self.ready += task.status.ready
-            if self.groups is not None:
-                self.groups.recount(_Member(task), None, task.status)
-        tops = sum(group.parent is None for group in job.groups)
-        self.lacks_groups = job.min_groups is not None and tops < job.min_groups
-        """Whether it needs more groups than there are."""
-        self._tops = tops
+            groups.recount(_Member(task), None, task.status)
+        self.needed = groups.minimum
+        self._tops = sum(group.parent is None for group in job.groups)
+        self._lacks_groups = job.min_groups is not None and self._tops < job.min_groups
 
     def has_minimum(self, counting: Counting) -> bool:
         """Return whether the tasks that are ready, or valid, are enough."""
-        if self.lacks_groups:
-            return False
-        if self.groups is not None:
-            return self.groups.is_satisfied(counting)
-        return (self.ready if counting is Counting.READY else self.valid) >= self.needed
+        return not self._lacks_groups and self._groups.is_satisfied(counting)
 
     def incomplete(self) -> str:
         """Return which tasks or groups are not there; empty: it could have its minimum."""
-        if self.lacks_groups:
+        if self._lacks_groups:
             return f"{self._tops} of the {self.job.min_groups} groups that it needs exist"
         if self.has_minimum(Counting.VALID):
             return ""
-        if self.valid < self.needed:
-            return f"{self.valid} of the {self.needed} tasks that it needs exist"
-        assert self.groups is not None
-        for group in sorted(self.groups.groups, key=lambda each: each.name):
+        valid = self._groups.total[Counting.VALID]
+        if valid < self.needed:
+            return f"{valid} of the {self.needed} tasks that it needs exist"
+        for group in sorted(self._groups.groups, key=lambda each: each.name):
             has = len(group.children) if group.children else group.counts[Counting.VALID]
             if has < group.minimum and not any(
                 above.is_satisfied(Counting.VALID) for above in group.path()
             ):
                 what = "groups" if group.children else "tasks"
                 return f"{has} of the {group.minimum} {what} that group {group.name} needs exist"
-        return f"{self.valid} tasks exist, too few in some group that it needs"
+        return f"{valid} tasks exist, too few in some group that it needs"
 
 
 class Standings:
