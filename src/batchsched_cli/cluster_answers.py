@@ -34,6 +34,8 @@ from batchsched_cli.text import (
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _SETTLED = ("runs", "quiet")
 """The tones of jobs that are shown only if all are asked for."""
+_MAY_DEPEND = (JobStatus.STARTS, JobStatus.PROMISED, JobStatus.RESERVED, JobStatus.ROOM)
+"""The states that what was not seen could change."""
 _JUST_NOW = "just now"
 _UNSURE = "*"
 """What marks jobs of which not everything that matters could be seen."""
@@ -96,7 +98,7 @@ class ShownJobs:
     def is_unsure(self, uid: str) -> bool:
         """Return whether something that was not seen could change whether a job starts."""
         facts = self.dump.facts.get(uid)
-        return self._of[uid].state in (JobStatus.STARTS, JobStatus.ROOM) and any(
+        return self._of[uid].state in _MAY_DEPEND and any(
             each.code is not NoticeCode.READ_AS for each in (() if facts is None else facts.caveats)
         )
 
@@ -249,7 +251,7 @@ def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -
     for job in ranked:
         standing = shown.standing(job.uid)
         first = standing.blockers[0].text if standing.blockers else ""
-        if standing.state in (JobStatus.PROMISED, JobStatus.RESERVED):
+        if standing.state in (JobStatus.PROMISED, JobStatus.RESERVED) or not first:
             first = standing.headline.partition(f" waits, {standing.state.words}: ")[2]
         rows.append(
             (

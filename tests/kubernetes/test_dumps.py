@@ -521,8 +521,9 @@ def test_a_pod_that_names_no_group_is_one_that_kai_passes_over():
     (pod,) = dumps.kai_pods("g", 1)
     del pod["metadata"]["annotations"]["pod-group-name"]
     dump = read_dump([*dumps.kai_queues(), pod])
-    (caveat,) = [one for one in dump.facts["team/g-p0"].caveats if one.kind == "Pod"]
-    assert caveat.consequence.startswith("read as a group of one pod: KAI Scheduler passes over")
+    (hold,) = only_job(dump).holds
+    assert (hold.kind, hold.name) == (HoldKind.GROUP_MISSING, "pod-group-name")
+    assert hold.text.startswith("KAI Scheduler passes over a pod without the annotation")
 
 
 def test_kubernetes_groups_that_kai_translates_are_no_jobs_of_their_own():

@@ -45,8 +45,10 @@ def test_tasks_without_requests_start_under_the_presets_of_kubernetes_and_kai():
     without_requests(members[0])
     ended = run("jobs", given=[group, *members, dumps.node("n1")])
     assert ended.lines[0] == "0 jobs wait, 1 starts now, 0 run."
-    pod = without_requests(dumps.pod("x", scheduler="kai-scheduler"))
-    assert run("jobs", given=[pod, dumps.node("n1")]).lines[0].startswith("0 jobs wait, 1 starts")
+    notes = {"pod-group-name": "g"}
+    pod = without_requests(dumps.pod("x", scheduler="kai-scheduler", notes=notes))
+    given = [dumps.kai_queue("default-queue"), dumps.kai_group("g"), pod, dumps.node("n1")]
+    assert run("jobs", given=given).lines[0].startswith("0 jobs wait, 1 starts")
 
 
 def test_room_is_not_what_a_task_lacks_that_no_action_tries(tmp_path):
@@ -580,12 +582,14 @@ def test_the_column_why_says_what_a_promised_job_waits_for():
 
 
 def test_parts_of_gpus_whose_memory_no_node_tells_never_start():
-    pod = dumps.pod("x", scheduler="kai-scheduler", notes={"gpu-memory": "4000"})
-    ended = why(given=[pod, dumps.node("n1", gpu=8)])
+    notes = {"gpu-memory": "4000", "pod-group-name": "x"}
+    pod = dumps.pod("x", scheduler="kai-scheduler", notes=notes)
+    pods = [dumps.kai_queue("default-queue"), dumps.kai_group("x"), pod]
+    ended = why(given=[*pods, dumps.node("n1", gpu=8)])
     assert ended.lines[0].startswith("team/x waits, never fits: none of these nodes could take it")
     assert "asks for 4000 MiB of one GPU; no node says how much its have" in ended.out
     told = {"nvidia.com/gpu.memory": "8000"}
-    ended = why(given=[pod, dumps.node("n1", gpu=8, labels=told), dumps.node("n2", gpu=8)])
+    ended = why(given=[*pods, dumps.node("n1", gpu=8, labels=told), dumps.node("n2", gpu=8)])
     assert ended.lines[0].startswith("team/x starts now: 1 task on n1")
 
 
@@ -740,3 +744,10 @@ def test_a_queue_that_is_inactive_admits_nothing():
         "team/work waits, queue closed: ClusterQueue research is inactive: no spot"
     )
     assert "decides as here" not in ended.out
+
+
+def test_a_pod_of_which_nobody_knows_whether_it_runs_is_told():
+    group, pod = kai_gang("g", 1, "n1")
+    pod["status"]["phase"] = "Unknown"
+    given = [kai_queue_with(4), group, pod, dumps.node("n1", gpu=4)]
+    assert "0 of 1 run, the state of 1 is unknown" in run("jobs", *WIDE, given=given).out

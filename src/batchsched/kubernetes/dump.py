@@ -134,6 +134,10 @@ _ENDED_PHASES = {"volcano": ("Completed",), "coscheduling": ("Finished", "Failed
 _ORDER = ("kubernetes", "volcano", "kube-batch", "kai", "coscheduling", "kueue")
 """The order in which jobs take their names; those without a group come last."""
 _UID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_NO_KAI_GROUP = (
+    f"KAI Scheduler passes over a pod without the annotation {KAI_GROUP}, "
+    "which its pod grouper writes"
+)
 _NOT_IN_ROOT = "no job can be in queue root; it must name a queue below it"
 _NOT_OWNERS = ("PodGroup", "CompositePodGroup", "Workload", "Pod", "Node")
 
@@ -600,15 +604,12 @@ class ObjectsReader:
                 "spec.schedulerName",
                 "applications and queues of YuniKorn are not read: its gangs are taken apart",
             )
-        if name == _KAI and pod.task.status in WAITING:
-            pod.object.note(
-                NoticeCode.READ_AS,
-                f"metadata.annotations[{KAI_GROUP!r}]",
-                "read as a group of one pod: KAI Scheduler passes over a pod that names no group",
-            )
-        return JobDraft(
+        draft = JobDraft(
             system, "Pod", "", pod.task.namespace, pod.task.name, min_available=1, priority=None
         )
+        if name == _KAI and pod.task.status in WAITING and self.only is None:
+            draft.holds.append(Hold(HoldKind.GROUP_MISSING, KAI_GROUP, _NO_KAI_GROUP))
+        return draft
 
     def _take(
         self, draft: JobDraft, pod: Pod, role: str | None, priorities: PriorityClasses

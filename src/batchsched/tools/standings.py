@@ -338,6 +338,8 @@ class Standings:
                 text = f"runs, {len(waiting)} more wait"
             case JobStatus.BELOW_MINIMUM:
                 text = f"waits, below minimum: {runs} of {needed} run"
+                if unknown := tasks.get(TaskStatus.UNKNOWN):
+                    text += f", the state of {unknown} is unknown"
             case _:
                 text = f"waits, {state.words}"
         evicted = sum(task.uid in self._evicted for task in job.tasks)
