@@ -751,3 +751,11 @@ def test_a_pod_of_which_nobody_knows_whether_it_runs_is_told():
     pod["status"]["phase"] = "Unknown"
     given = [kai_queue_with(4), group, pod, dumps.node("n1", gpu=4)]
     assert "0 of 1 run, the state of 1 is unknown" in run("jobs", *WIDE, given=given).out
+
+
+def test_the_label_that_nodes_lack_is_named_in_the_first_sentence():
+    given = [*native_gang(1, nodeSelector={"pool": "gpu"}), dumps.node("n1")]
+    assert why(given=given).lines[0] == (
+        "team/g waits, never fits: none of these nodes could take it even if empty: 1 of 1 node "
+        "lacks the label pool=gpu"
+    )

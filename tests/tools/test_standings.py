@@ -446,7 +446,7 @@ RESERVE = SchedulerConfig.from_mapping({"actions": "allocate, reserve"})
             cluster(job(task("a", node_selector={"zone": "b"})), nodes=2),
             (
                 "NeverFits: waits, never fits: none of these nodes could take it "
-                "even if empty: 2 of 2 nodes lack the labels that it asks for"
+                "even if empty: 2 of 2 nodes lack the label zone=b"
             ),
         ),
         (

@@ -495,9 +495,9 @@ class Standings:
             alone = [self._empty.why_never(_one_by_one(job, [each]), 1) for each in waiting]
             never = alone[0] if all(alone) else ""
         if never:
-            yield Blocker(state=JobStatus.NEVER_FITS, text=never)
+            yield Blocker(state=JobStatus.NEVER_FITS, text=_with_label(never, waiting))
         else:
-            yield Blocker(state=JobStatus.ROOM, text=text)
+            yield Blocker(state=JobStatus.ROOM, text=_with_label(text, waiting))
 
     def _room_text(self, job: JobInfo, reason: PendingReason) -> str:
         """Return what has no room; of a gang, what the first task without a place lacks."""
@@ -634,6 +634,19 @@ def _room_text(reason: PendingReason) -> str:
         text = f"{which} take it now: {tally.unfit_text}"
         return text if reason.why is WhyPending.NO_NODE else f"{reason.detail}; {text}"
     return evolve(reason, evictions=()).text
+
+
+_LABELS = "the labels that it asks for"
+
+
+def _with_label(text: str, tasks: Sequence[TaskInfo]) -> str:
+    """Return a text with the label that nodes lack by name, if the tasks ask for one alone."""
+    asked = {(*task.node_selector.items(),) for task in tasks if task.node_selector}
+    is_sure = all(t.node_affinity is None or t.node_affinity.required is None for t in tasks)
+    if _LABELS not in text or len(asked) != 1 or not is_sure:
+        return text
+    (labels,) = asked
+    return text if len(labels) > 1 else text.replace(_LABELS, "the label {}={}".format(*labels[0]))
 
 
 def _is_not_tried(reason: PendingReason) -> bool:
