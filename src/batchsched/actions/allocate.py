@@ -67,9 +67,10 @@ class AllocateAction:
         if reserved:
             start_reserved_jobs(session, reserved)
         waiting = session.jobs_having(TaskStatus.PENDING, TaskStatus.CONDITIONAL)
-        turns = Turns(session, waiting, closed=session.passes_over)
         reserves = self.starvation_threshold is not None
         holds = not self.discard_unready
+        places_alike = not (holds or reserves or self.evict_backfill or self.retry_largest_first)
+        turns = Turns(session, waiting, closed=session.passes_over, alike=places_alike)
         attempts = Attempts(
             session=session,
             is_enough=session.plugins.job_ready,
@@ -77,14 +78,9 @@ class AllocateAction:
             retries_largest_first=self.retry_largest_first,
             keeps_part=lambda job: holds or reserves or job.count(TaskStatus.RESERVED) > 0,
             holds_part=holds,
-            depends_on_nodes_alone=not (
-                holds
-                or reserves
-                or self.evict_backfill
-                or self.retry_largest_first
-                or session.plans.guard is not None
-                or session.plugins.second_try
-            ),
+            depends_on_nodes_alone=places_alike
+            and session.plans.guard is None
+            and not session.plugins.second_try,
         )
         place_one, keeps = partial(_place_one, session), partial(self._keeps, session)
         for turn in turns:

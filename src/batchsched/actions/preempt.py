@@ -14,6 +14,7 @@ from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import NodeSet
+from batchsched.session.alike import AlikeJobs
 from batchsched.session.attempts import Attempts, Goal, tasks_needed
 from batchsched.session.candidates import sets_to_evict_in
 from batchsched.session.session import Session, Statement
@@ -51,7 +52,7 @@ class PreemptAction:
     def execute(self, session: Session, /) -> None:
         """Go through the queues that have tasks to place, in queue order."""
         waiting = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
-        turns = Turns(session, sorted(waiting, key=session.plugins.job_order_key))
+        turns = Turns(session, sorted(waiting, key=session.plugins.job_order_key), alike=True)
         attempts = Attempts(
             session=session,
             is_enough=session.plugins.job_pipelined,
@@ -64,8 +65,10 @@ class PreemptAction:
             for turn in of_queue:
                 if self._serve(session, attempts, turn):
                     turns.put_back(turn)
+            within = AlikeJobs(session)
             for job in turns.jobs[queue]:
-                self._serve_within(session, job)
+                for _ in within.turns_of(job):
+                    self._serve_within(session, job)
         if self.unblock:
             unblock(session, self.rules)
 

@@ -60,9 +60,10 @@ class ReclaimAction:
         """
         waiting = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
         if session.plugins.has_claims:
-            turns = Turns(session, waiting)
+            turns = Turns(session, waiting, alike=True)
         else:
-            turns = Turns(session, waiting, by_need=False, closed=session.passes_over)
+            closed = session.passes_over
+            turns = Turns(session, waiting, by_need=False, closed=closed, alike=True)
         attempts = Attempts(
             session=session,
             is_enough=session.plugins.job_pipelined,

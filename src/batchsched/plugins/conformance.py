@@ -31,6 +31,8 @@ class ConformancePlugin:
 
 
 class _Conformance:
+    refuses_alike = True
+
     def resume(self, _changes: Changes, /) -> bool:
         return True  # it has no state
 

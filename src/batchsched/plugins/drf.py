@@ -38,6 +38,7 @@ class DrfPlugin:
 
 class _Drf:
     votes_on_jobs_alone = True
+    refuses_alike = True
 
     def __init__(self, view: SessionView) -> None:
         self._view = view

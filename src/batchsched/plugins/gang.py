@@ -51,6 +51,7 @@ class _Gang:
     _view: SessionView
     _evicts_whole_jobs: bool
     votes_on_jobs_alone = True
+    refuses_alike = True
 
     def resume(self, _changes: Changes, /) -> bool:
         return True  # it has no state

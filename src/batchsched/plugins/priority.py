@@ -28,6 +28,8 @@ class PriorityPlugin:
 
 
 class _Priority:
+    refuses_alike = True
+
     def resume(self, _changes: Changes, /) -> bool:
         return True  # it has no state
 

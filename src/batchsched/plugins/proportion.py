@@ -241,6 +241,7 @@ _BEYOND: _Claim = (False, ())
 
 class _Proportion:
     votes_on_jobs_alone = True
+    refuses_alike = True
 
     def __init__(self, view: SessionView) -> None:
         self._view = view

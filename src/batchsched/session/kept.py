@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import (
     Callable,
+    Hashable,
     Iterable,
     Mapping,
     MutableMapping,
@@ -97,6 +98,8 @@ class PolicyState:
         """Data of waiting jobs for pending reasons, for the state of jobs between cycles."""
         self.failed_turns: FailedTurns | None = None
         """The failed turns that need not be repeated, on a live cluster."""
+        self.likenesses: dict[Hashable, object] = {}
+        """What jobs have that are described alike, by what is read of them; see `AlikeJobs`."""
         self.to_admit: Iterable[JobState] = ledger.jobs.values()
         """The jobs whose admission is to be decided."""
 

@@ -46,6 +46,13 @@ PRIORITY = "priority"
 ItemT = TypeVar("ItemT")
 
 
+_RANKS = frozenset(
+    {
+        *("job_order_key", "job_order_shares", "need_order_key", "queue_order_key"),
+        *("task_order_key", "predicates", "node_scores", "node_order_on_resource", "hints"),
+    }
+)
+"""What refuses no job anything, or is the same for all tasks of a kind."""
 _VOTES = frozenset(
     {"job_ready", "job_pipelined", "job_condition_ready", "on_allocate", "on_deallocate"}
 )
@@ -245,6 +252,12 @@ class PluginSet:
             getattr(opened.object, "votes_on_jobs_alone", False) is True for opened in voting
         )
         """Whether all votes depend on the job alone; see `Resumes`."""
+        self.refuse_alike = all(
+            getattr(opened.object, "refuses_alike", False) is True
+            for opened in self.opened
+            if not opened.points <= _RANKS
+        )
+        """Whether all plugins refuse to jobs what they refuse to earlier ones that are alike."""
         # Queues
         self.limits_queues = bool(has("allocatable"))
         """Whether any plugin limits what queues may allocate."""

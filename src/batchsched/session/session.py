@@ -107,6 +107,8 @@ class Session:
             else telling_first(teller, state.placement)
         )
         """Returns the first feasible node in node order where a task fits now, or None."""
+        self.undone = 0
+        """How many entries of the log of jobs are of statements that were discarded."""
         self.action_name = ""
         """The action that runs now."""
         self.binds: list[Bind] = []
@@ -219,6 +221,11 @@ class Session:
 
         """
         audit(self.ledger)
+
+    @property
+    def moved_for_good(self) -> int:
+        """A number that grows as tasks are moved; a statement that is discarded restores it."""
+        return len(self.log.jobs) - self.undone
 
     def begin_action(self, name: str) -> None:
         """Record which action runs from now on."""
@@ -445,6 +452,7 @@ class Statement:
     """
 
     __slots__ = (
+        "_begun",
         "_claims",
         "_is_trial",
         "_journal",
@@ -466,6 +474,7 @@ class Statement:
         """What plugins must choose for tasks, by UID; see `batchsched.plugin.Part`."""
         self._is_trial = is_trial
         self._journal: list[_Entry] = []
+        self._begun = len(session.log.jobs)
         self._claims: list[tuple[TaskState, NodeState, TaskState, TaskStatus]] = []
         """Each task that leaves, its node, for which task, and its status before."""
 
@@ -630,6 +639,7 @@ class Statement:
             self._session.reports.rolled_back.update((task.uid, task) for task in self.placed())
         for entry in reversed(self._journal):
             self._undo(entry)
+        self._session.undone += len(self._session.log.jobs) - self._begun
         if event is not None and self._session.teller is not None:
             self._session.teller.tell(event)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from batchsched.model.cluster import TaskStatus
+from batchsched.session.alike import AlikeJobs
 from batchsched.session.limits import need_of
 from batchsched.session.orders import JobsByNeed, PlainOrder, PlainTree, QueueWalk
 from batchsched.session.session import Session
@@ -112,6 +113,7 @@ class Turns:
         by_need: bool = True,
         closed: Callable[[QueueState], bool] | None = None,
         tasks_return: bool = False,
+        alike: bool = False,
     ) -> None:
         """Let jobs wait for their turns.
 
@@ -123,6 +125,8 @@ class Turns:
                 long as it has jobs.
             tasks_return: whether jobs that wait may get more tasks to place, because tasks of
                 theirs lose their places.
+            alike: whether no more turns are given to jobs that fail as one like them has; see
+                `AlikeJobs`.
 
         """
         self._session = session
@@ -131,6 +135,8 @@ class Turns:
         self._left: dict[JobState, TasksLeft] = {}
         self.jobs: Mapping[QueueState, Collection[JobState]] = jobs_by_queue(jobs)
         """The jobs of each queue, in the order given."""
+        self.alike = AlikeJobs(session, may_apply=alike)
+        """The jobs of which others are known to fail."""
         self._is_plain = Shortcut.TURNS in session.plain
         self._ranks_needs = by_need and session.plugins.orders_by_need
         ranks_jobs = by_need and session.plugins.orders_jobs_by_need
@@ -189,7 +195,8 @@ class Turns:
                 )
                 if session.plugins.on_turn_begin is not None:
                     session.plugins.on_turn_begin(job)
-                yield turn
+                for _ in self.alike.turns_of(job):
+                    yield turn
                 if session.plugins.on_turn_end is not None:
                     session.plugins.on_turn_end(job)
                 need = None
@@ -212,7 +219,8 @@ class Turns:
             turn = Turn(self, queue, waiting.pop())
             if plugins.on_turn_begin is not None:
                 plugins.on_turn_begin(turn.job)
-            yield turn
+            for _ in self.alike.turns_of(turn.job):
+                yield turn
             if plugins.on_turn_end is not None:
                 plugins.on_turn_end(turn.job)
             if turn.is_last:

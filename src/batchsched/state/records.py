@@ -110,6 +110,7 @@ class JobState:
         "held",
         "in_session",
         "info",
+        "likeness",
         "min_available",
         "queue",
         "ready_count",
@@ -158,6 +159,9 @@ class JobState:
         None: not counted yet."""
         self.waits_in: Reorders[JobState] | None = None
         """Where the job waits for its turn; written by `LiveQueue`."""
+        self.likeness: tuple[Sequence[object], object] | None = None
+        """Its description and those of its tasks, and what all jobs have that are described alike;
+        written by `AlikeJobs`."""
 
     def has_minimum(self, counting: Counting = Counting.READY, /) -> bool:
         """Return whether the tasks that count are enough, in number and in each group. O(1)."""

@@ -193,6 +193,7 @@ class CapacityPlugin:
 
 class _Capacity:
     votes_on_jobs_alone = True
+    refuses_alike = True
 
     def __init__(self, view: SessionView, plugin: CapacityPlugin) -> None:
         self._view = view
