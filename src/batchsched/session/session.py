@@ -189,6 +189,14 @@ class Session:
             return []
         return [job for _, job in sorted(found.items()) if job.in_session]
 
+    def jobs_running_in_part(self) -> list[JobState]:
+        """Return the jobs of the session that run, but may lack tasks, also in one of their groups.
+
+        In order of UID. O(n log n) for n jobs that lack tasks or have groups.
+        """
+        known = {**self.ledger.jobs_short, **self.ledger.jobs_in_groups}
+        return [job for _, job in sorted(known.items()) if job.in_session and job.runs]
+
     def task(self, uid: str) -> TaskState:
         """Return a task by UID.
 

@@ -112,8 +112,16 @@ class Ledger:
     # With more than 30 attributes, instances without slots are slow: the names are not shared.
     __slots__ = (
         *("_now", "broken", "claiming", "classes_end", "cluster", "common", "dimensions"),
-        *("initial_promises", "jobs", "jobs_having", "jobs_held", "jobs_short", "log"),
-        *("lost_reservations", "node_named", "nodes", "on_charge", "on_occupy", "on_promise"),
+        *("initial_promises", "jobs", "jobs_having", "jobs_held", "jobs_in_groups", "jobs_short"),
+        *(
+            "log",
+            "lost_reservations",
+            "node_named",
+            "nodes",
+            "on_charge",
+            "on_occupy",
+            "on_promise",
+        ),
         *("on_refund", "origins", "other_tasks", "queues", "reads_time", "reserved_nodes"),
         *("slots", "snapshot", "tasks", "topologies", "vacant"),
     )
@@ -158,6 +166,8 @@ class Ledger:
         """For each `TaskStatus.index`, the jobs with a task in this status, by UID, unordered."""
         self.jobs_held: dict[str, JobState] = {}
         """The jobs with tasks that are held, by UID, unordered."""
+        self.jobs_in_groups: dict[str, JobState] = {}
+        """The jobs with groups or a maximum, by UID, unordered."""
         self.jobs_short: dict[str, JobState] = {}
         """The jobs with fewer ready tasks than their minimum, by UID, unordered."""
         self.reserved_nodes: dict[str, NodeState] = {}
@@ -212,6 +222,8 @@ class Ledger:
             having[job.uid] = job
         if job.held:
             self.jobs_held[job.uid] = job
+        if job.groups is not None:
+            self.jobs_in_groups[job.uid] = job
         if not job.has_minimum():
             self.jobs_short[job.uid] = job
         return job

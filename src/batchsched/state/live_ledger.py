@@ -281,6 +281,7 @@ class LiveLedger(Ledger):
             del having[uid]
         self.jobs_short.pop(uid, None)
         self.jobs_held.pop(uid, None)
+        self.jobs_in_groups.pop(uid, None)
         if job.queue is not None:
             jobs = job.queue.jobs
             del jobs[bisect_left(jobs, uid, key=attrgetter("uid"))]

@@ -170,12 +170,17 @@ class JobState:
         return self.groups.is_satisfied(counting)
 
     @property
+    def runs(self) -> bool:
+        """Whether any task of it runs, or is about to. O(1)."""
+        return any(_counts_running(self.counts))
+
+    @property
     def is_broken(self) -> bool:
         """Whether it has lost tasks that it needs: it is not ready, and some of it runs. O(1).
 
         What is only Allocated has not begun to run.
         """
-        return not self.has_minimum() and any(_counts_running(self.counts))
+        return not self.has_minimum() and self.runs
 
     def lacks(self, counting: Counting = Counting.READY, /) -> int:
         """Return how many more tasks must count for `min_available`; negative: it has more. O(1).

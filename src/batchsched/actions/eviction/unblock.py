@@ -80,10 +80,9 @@ def blocked(session: Session) -> list[Blocked]:
 
     Jobs that have nothing to place come after the others.
     """
-    some_run = session.jobs_having(TaskStatus.RUNNING, TaskStatus.BINDING, TaskStatus.BOUND)
     found = {
         job: each
-        for job in some_run
+        for job in session.jobs_running_in_part()
         if (each := [one for one in _blocked_of(job) if one.is_still(session)])
     }
     if len(found) <= 1:

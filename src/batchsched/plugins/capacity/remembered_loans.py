@@ -293,6 +293,11 @@ class RememberedLoans(Loans):
     def version(self, leaf: int) -> int:
         return self._up_to_date(leaf).version
 
+    def covers_core(self, leaf: int, job: JobState, share: Share = Share.FAIR) -> bool:
+        if not job.backfilling and self._accounts.is_covered(leaf, share):
+            return True  # where a leaf is within its share, everything is covered
+        return super().covers_core(leaf, job, share)
+
     def covered_size(self, leaf: int) -> Vector:
         return self._up_to_date(leaf).cover.size
 
