@@ -759,3 +759,15 @@ def test_the_label_that_nodes_lack_is_named_in_the_first_sentence():
         "team/g waits, never fits: none of these nodes could take it even if empty: 1 of 1 node "
         "lacks the label pool=gpu"
     )
+
+
+def test_a_gang_for_which_the_whole_cluster_is_too_small_says_how_many_have_room():
+    group = {"scheduling.k8s.io/group-name": "g"}
+    given = [volcano_queue(), volcano_group("g", 3), dumps.node("n1", "4")]
+    given += [dumps.pod("other", "2", scheduler="volcano", on="n1")]
+    given += [dumps.pod(f"g-{i}", scheduler="volcano", notes=group) for i in range(3)]
+    for config in ("volcano", "default"):
+        assert why("g", "-c", config, given=given).lines[0] == (
+            "team/g waits, no room: only 2 of the 3 tasks that must start together have room now: "
+            "for one more, 1 of 1 node lacks free cpu"
+        )

@@ -442,8 +442,8 @@ def local_queue(name="user-queue", cluster="research", stop="None"):
     )
 
 
-def cluster_queue(name="research", cpu="8", stop="None"):
-    quotas = {"cpu": cpu, "memory": "64Gi"}
+def cluster_queue(name="research", cpu="8", stop="None", memory="64Gi"):
+    quotas = {"cpu": cpu} | ({"memory": memory} if memory else {})
     resources = [{"name": name, "nominalQuota": most} for name, most in quotas.items()]
     flavor = {"name": "default", "resources": resources}
     return thing(

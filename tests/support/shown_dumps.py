@@ -230,14 +230,11 @@ def kueue():
         pod_set = {"name": "main", "count": count, "template": template("4", gpu)}
         return workload(name, owner, count, conditions, podSets=[pod_set], **more)
 
-    research = cluster_queue("research", "64")
+    research = cluster_queue("research", "64", memory="256Gi")
     groups = research["spec"]["resourceGroups"]
     groups[0]["coveredResources"] = ["cpu", "memory", "nvidia.com/gpu"]
-    groups[0]["flavors"][0]["resources"] += [
-        {"name": "memory", "nominalQuota": "256Gi"},
-        {"name": "nvidia.com/gpu", "nominalQuota": "12"},
-    ]
-    spare = cluster_queue("spare", "64", stop="Hold")
+    groups[0]["flavors"][0]["resources"].append({"name": "nvidia.com/gpu", "nominalQuota": "12"})
+    spare = cluster_queue("spare", "64", stop="Hold", memory=None)
     spare["status"]["conditions"] = [condition("Active", "False", "Stopped")]
     mine, sweep = batch_job("my-job", 2, 4), batch_job("sweep", 2, 4, suspend=False)
     provision, stopped = (

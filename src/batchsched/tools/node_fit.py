@@ -108,6 +108,10 @@ def fits_of(session: Session, task: TaskState) -> list[NodeFit]:
     return found
 
 
+_ABOUT_NODES = (UnfitReason.NOT_ITS_TURN, UnfitReason.INSUFFICIENT_RESOURCE)
+"""Why a queue may not take a task although it is no limit or share of its own."""
+
+
 def placed_of(
     session: Session, trial: Statement, tasks: Iterable[TaskState]
 ) -> tuple[int, TaskState | None]:
@@ -121,8 +125,7 @@ def placed_of(
     for task in tasks:
         queue = None if task.job is None else task.job.queue
         refusal = None if queue is None else session.plugins.allocatable(queue, need_of_task(task))
-        is_its_turn = refusal is None or refusal.reason is UnfitReason.NOT_ITS_TURN
-        if queue is None or not is_its_turn:
+        if queue is None or not (refusal is None or refusal.reason in _ABOUT_NODES):
             continue
         node = session.placement.best(task, Fit.NOW)
         if node is not None:
