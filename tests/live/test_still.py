@@ -27,7 +27,7 @@ from batchsched import (
 from batchsched.action import Session
 from batchsched.live import Cluster, JobArrived, JobRemoved, TaskSucceeded, TimePassed
 from batchsched.testing import configs, snapshots
-from batchsched.transition.content import Version
+from batchsched.transition.content import ContentVersion
 
 CPU = Resource(milli_cpu=1000)
 EVICTING = "reclaim, allocate, preempt"
@@ -249,7 +249,7 @@ def test_the_versions_of_a_still_cluster_do_not_pile_up() -> None:
 
     def versions() -> int:
         gc.collect()
-        return sum(isinstance(each, Version) for each in gc.get_objects())
+        return sum(isinstance(each, ContentVersion) for each in gc.get_objects())
 
     before = versions()
     for now in range(1, 20):

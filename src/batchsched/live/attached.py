@@ -27,7 +27,7 @@ from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, NodeState, TaskState
-from batchsched.transition.content import Content, Table, Value, Version
+from batchsched.transition.content import Content, ContentVersion, Table, Value
 
 if TYPE_CHECKING:
     from batchsched.live.cluster import Cluster
@@ -41,7 +41,7 @@ class ContentAt:
 
     def __init__(self, content: Content) -> None:
         self._content = content
-        self._at: Version = content.version
+        self._at: ContentVersion = content.version
         """The version up to which `_before` has the changes."""
         self._before: dict[tuple[Table, str], Value] = {}
 

@@ -147,10 +147,10 @@ def _items(answer: object) -> Sequence[object] | None:
 # How answers are combined
 
 
-class Rule(NamedTuple):
+class PointRule(NamedTuple):
     """How the answers of plugins at an extension point are combined, and which make sense."""
 
-    combine: Callable[[Rule, str, Tiers], Callable[..., Any]]
+    combine: Callable[[PointRule, str, Tiers], Callable[..., Any]]
     """Returns one function that asks all plugins: given this rule, the point, the functions."""
     wrong: Callable[..., Wrong] = lambda *_: None
     """Returns what is wrong with an answer, given the answer and what was asked."""
@@ -167,7 +167,7 @@ class Rule(NamedTuple):
             raise PluginError(name, point, f"expected {expected}, got {shown(given)}")
 
 
-def _keys(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+def _keys(rule: PointRule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns the keys of all plugins, one after the other.
 
     A queue is ranked with a need; a plugin that takes no need ignores it.
@@ -197,7 +197,7 @@ def _keys(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     return ask
 
 
-def _votes(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+def _votes(rule: PointRule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns whether plugins permit something.
 
     Tier by tier, a rejection decides, or else a permission; without any, True.
@@ -235,7 +235,7 @@ def _votes(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     return ask_the_only_one
 
 
-def _first(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+def _first(rule: PointRule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns the first answer that is not None."""
     functions, sound = [*chain.from_iterable(tiers)], rule.sound
 
@@ -254,7 +254,7 @@ def _first(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     return ask
 
 
-def _of_first_plugin(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+def _of_first_plugin(rule: PointRule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that asks only the first plugin."""
     functions = [*chain.from_iterable(tiers)][:1]
 
@@ -271,7 +271,7 @@ def _of_first_plugin(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]
     return ask
 
 
-def _of_only_plugin(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+def _of_only_plugin(rule: PointRule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that asks the only plugin; there must not be a second one."""
     names = [name for name, _ in chain.from_iterable(tiers)]
     if len(names) > 1:
@@ -280,7 +280,7 @@ def _of_only_plugin(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     return _of_first_plugin(rule, point, tiers)
 
 
-def _each(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+def _each(rule: PointRule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns a function of each plugin, by name."""
 
     def asking(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -300,13 +300,13 @@ def _each(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
 
 def _decided_by(
     decisive: bool,
-) -> Callable[[Rule, str, Tiers], Callable[..., bool]]:
+) -> Callable[[PointRule, str, Tiers], Callable[..., bool]]:
     """Return what combines answers: the first plugin with this one decides, else it is the other.
 
     True: whether any plugin says so. False: whether all do.
     """
 
-    def combine(rule: Rule, point: str, tiers: Tiers) -> Callable[..., bool]:
+    def combine(rule: PointRule, point: str, tiers: Tiers) -> Callable[..., bool]:
         functions = [*chain.from_iterable(tiers)]
 
         def ask(*asked: Any) -> bool:
@@ -326,7 +326,7 @@ def _decided_by(
     return combine
 
 
-def _sum(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+def _sum(rule: PointRule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns the sum of all answers."""
     functions = [*chain.from_iterable(tiers)]
 
@@ -344,7 +344,7 @@ def _sum(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     return ask
 
 
-def _all(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+def _all(rule: PointRule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns what all plugins list, with the plugins' names."""
     functions, sound = [*chain.from_iterable(tiers)], rule.sound
 
@@ -363,7 +363,7 @@ def _all(rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     return ask
 
 
-def _told(_rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
+def _told(_rule: PointRule, point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that tells all plugins."""
     functions = [*chain.from_iterable(tiers)]
 
@@ -377,7 +377,7 @@ def _told(_rule: Rule, point: str, tiers: Tiers) -> Callable[..., Any]:
     return tell
 
 
-def _functions(_rule: Rule, _point: str, tiers: Tiers) -> Callable[..., Any]:
+def _functions(_rule: PointRule, _point: str, tiers: Tiers) -> Callable[..., Any]:
     """Return a function that returns the functions of all plugins, in order of tier."""
     functions = [*chain.from_iterable(tiers)]
     return lambda: functions
@@ -385,56 +385,58 @@ def _functions(_rule: Rule, _point: str, tiers: Tiers) -> Callable[..., Any]:
 
 _ORDERED = _must_be("a key that can be ordered", _never)
 _BOOL = _must_be("a bool", lambda answer: answer in (True, False))
-_VOTE = Rule(_votes, _must_be("a Vote or a bool", _never))
+_VOTE = PointRule(_votes, _must_be("a Vote or a bool", _never))
 
-RULES: Mapping[str, Rule] = {
+RULES: Mapping[str, PointRule] = {
     # Orders
-    "job_order_key": Rule(_keys, _ORDERED, ties="uid"),
-    "job_order_shares": Rule(_each, _must_be("something that can be hashed", _is_hashable)),
-    "queue_order_key": Rule(_keys, _ORDERED, ties="name"),
-    "need_order_key": Rule(_keys, _ORDERED),
-    "task_order_key": Rule(_keys, _ORDERED, ties="uid"),
+    "job_order_key": PointRule(_keys, _ORDERED, ties="uid"),
+    "job_order_shares": PointRule(_each, _must_be("something that can be hashed", _is_hashable)),
+    "queue_order_key": PointRule(_keys, _ORDERED, ties="name"),
+    "need_order_key": PointRule(_keys, _ORDERED),
+    "task_order_key": PointRule(_keys, _ORDERED, ties="uid"),
     # Jobs
-    "job_valid": Rule(_first, _must_be("a JobCondition", _never), sound=JobCondition),
+    "job_valid": PointRule(_first, _must_be("a JobCondition", _never), sound=JobCondition),
     "job_ready": _VOTE,
     "job_pipelined": _VOTE,
     "job_condition_ready": _VOTE,
-    "may_claim": Rule(_decided_by(False), _BOOL),
+    "may_claim": PointRule(_decided_by(False), _BOOL),
     # Queues
-    "overused": Rule(_decided_by(True), _BOOL),
-    "allocatable": Rule(_first, _must_be("an Unfit or None", _never), sound=Unfit),
-    "most_allocatable": Rule(_first, _must_be("a sequence of numbers, or None", _are_numbers)),
-    "queue_share": Rule(_first, _wrong_share),
-    "queue_outcomes": Rule(_of_first_plugin, _wrong_outcomes),
-    "surplus_weights": Rule(_of_first_plugin, _wrong_weights),
-    "past_use_key": Rule(
+    "overused": PointRule(_decided_by(True), _BOOL),
+    "allocatable": PointRule(_first, _must_be("an Unfit or None", _never), sound=Unfit),
+    "most_allocatable": PointRule(_first, _must_be("a sequence of numbers, or None", _are_numbers)),
+    "queue_share": PointRule(_first, _wrong_share),
+    "queue_outcomes": PointRule(_of_first_plugin, _wrong_outcomes),
+    "surplus_weights": PointRule(_of_first_plugin, _wrong_weights),
+    "past_use_key": PointRule(
         _of_first_plugin, _must_be("a number", lambda key: isinstance(key, Real) and not isnan(key))
     ),
-    "claim": Rule(_of_first_plugin, _must_be("a Claim or Unfit", _is_claim)),
+    "claim": PointRule(_of_first_plugin, _must_be("a Claim or Unfit", _is_claim)),
     # Nodes
-    "predicates": Rule(_all, _must_be("a Predicate", _never), sound=Predicate),
-    "node_scores": Rule(_all, _wrong_score),
-    "node_key": Rule(_of_only_plugin, _must_be("a tuple of integers", _are_integers)),
-    "node_key_signature": Rule(
+    "predicates": PointRule(_all, _must_be("a Predicate", _never), sound=Predicate),
+    "node_scores": PointRule(_all, _wrong_score),
+    "node_key": PointRule(_of_only_plugin, _must_be("a tuple of integers", _are_integers)),
+    "node_key_signature": PointRule(
         _of_only_plugin, _must_be("something that can be hashed", _is_hashable)
     ),
-    "choose": Rule(_each, _must_be("something that can be hashed, Unfit or None", _is_hashable)),
-    "choice_signature": Rule(_each, _must_be("something that can be hashed", _is_hashable)),
-    "node_order_on_resource": Rule(
+    "choose": PointRule(
+        _each, _must_be("something that can be hashed, Unfit or None", _is_hashable)
+    ),
+    "choice_signature": PointRule(_each, _must_be("something that can be hashed", _is_hashable)),
+    "node_order_on_resource": PointRule(
         _sum, _must_be("a finite number", lambda score: isfinite(0.0 + score))
     ),
     # Sets of nodes
-    "candidate_nodes": Rule(_functions),
-    "second_try": Rule(_functions),
-    "domains": Rule(_all, _must_be("a NodeSet", _never), sound=NodeSet),
-    "group_order_key": Rule(_keys, _ORDERED),
+    "candidate_nodes": PointRule(_functions),
+    "second_try": PointRule(_functions),
+    "domains": PointRule(_all, _must_be("a NodeSet", _never), sound=NodeSet),
+    "group_order_key": PointRule(_keys, _ORDERED),
     # Events
-    "jobs_admitted": Rule(_told),
-    "on_turn_begin": Rule(_told),
-    "on_turn_end": Rule(_told),
-    "on_allocate": Rule(_told),
-    "on_deallocate": Rule(_told),
-    "close": Rule(_all, _wrong_condition),
+    "jobs_admitted": PointRule(_told),
+    "on_turn_begin": PointRule(_told),
+    "on_turn_end": PointRule(_told),
+    "on_allocate": PointRule(_told),
+    "on_deallocate": PointRule(_told),
+    "close": PointRule(_all, _wrong_condition),
 }
 """How answers are combined and checked; of verdicts, `batchsched.session.victims` says it."""
 

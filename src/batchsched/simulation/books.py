@@ -22,7 +22,7 @@ Pairs = tuple[tuple[str, int], ...]
 """Names of nodes, and how many tasks are there, in the order in which tasks are counted."""
 
 
-class Kind:
+class TaskKind:
     """Tasks that are alike: what each needs, and which nodes accept it."""
 
     __slots__ = ("_accepted", "hold", "info", "needs", "start")
@@ -63,10 +63,10 @@ _ANY_TASK = TaskInfo(uid="task", name="task")
 
 
 @define(eq=False)
-class Shape:
+class JobShape:
     """What a job needs: its tasks in the order in which they are counted."""
 
-    kinds: Sequence[Kind]
+    kinds: Sequence[TaskKind]
     runs: Sequence[tuple[int, int]]
     """Numbers of tasks that are alike and follow one another, each with its kind."""
     need: int
@@ -137,7 +137,7 @@ class NodeBook:
         self.reservations: list[tuple[float, float, frozenset[int]]] = []
         """All reservations: start, end, jobs."""
 
-    def room(self, kind: Kind, free: Sequence[int], tasks: int, most: int) -> int:
+    def room(self, kind: TaskKind, free: Sequence[int], tasks: int, most: int) -> int:
         """Return how many of `most` such tasks fit, if so much is free and so many are here."""
         limit = self.info.max_tasks
         if limit is not None:
@@ -189,7 +189,7 @@ class Books:
 
     def shape(
         self, tasks: Sequence[TaskInfo], source: Sequence[TaskInfo], need: int, most: int
-    ) -> Shape | None:
+    ) -> JobShape | None:
         """Return the shape of a job; None if it needs something that no node offers.
 
         Args:
@@ -198,7 +198,7 @@ class Books:
             need: How many it needs.
             most: The most that may run.
         """
-        kinds: list[Kind] = []
+        kinds: list[TaskKind] = []
         known = dict[object, int]()
         runs: list[tuple[int, int]] = []
         for task in tasks:
@@ -208,25 +208,25 @@ class Books:
             key = (start, task.resreq, task.node_selector, task.node_affinity, task.tolerations)
             number = known.setdefault(key, len(kinds))
             if number == len(kinds):
-                kinds.append(Kind(self.vector(start), self.vector(task.resreq), task))
+                kinds.append(TaskKind(self.vector(start), self.vector(task.resreq), task))
             if runs and runs[-1][0] == number:
                 runs[-1] = (number, runs[-1][1] + 1)
             else:
                 runs.append((number, 1))
         places = {task.uid: place for place, task in enumerate(source)}
         numbers = tuple(places[task.uid] for task in tasks)
-        return Shape(kinds, runs, need, most, tuple(source), numbers)
+        return JobShape(kinds, runs, need, most, tuple(source), numbers)
 
-    def plain_shape(self, processors: int) -> Shape:
+    def plain_shape(self, processors: int) -> JobShape:
         """Return the shape of a job of processors: tasks of a cpu each, all needed."""
         cpu = tuple(CPU if name == "cpu" else 0 for name in self.dimensions)
-        return Shape([Kind(cpu, cpu, None)], [(0, processors)], processors, processors)
+        return JobShape([TaskKind(cpu, cpu, None)], [(0, processors)], processors, processors)
 
     def free_processors(self) -> int:
         """Return the whole cpus that are free on nodes that take tasks."""
         return sum([node.free[0] // CPU for node in self.open])
 
-    def hold(self, job: int, shape: Shape, node: int, kind: int, count: int) -> None:
+    def hold(self, job: int, shape: JobShape, node: int, kind: int, count: int) -> None:
         """Take (or, if `count` is negative, give back) what tasks hold on a node."""
         book = self.nodes[node]
         amounts = [amount * count for amount in shape.kinds[kind].hold]

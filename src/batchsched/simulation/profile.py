@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, compress, pairwise
 from math import inf, nextafter
 
-from batchsched.simulation.books import Kind, NodeBook, Pairs, Shape, Vector
+from batchsched.simulation.books import JobShape, NodeBook, Pairs, TaskKind, Vector
 from batchsched.simulation.checks import JobId, PolicyError
 from batchsched.simulation.state import AnyJob, Job, SimulationState
 from batchsched.simulation.tasks import CPU
@@ -57,7 +57,7 @@ class _Steps:
         self.times[0] = now
         return past > 0
 
-    def room(self, kind: Kind, start: float, end: float, most: int) -> int:
+    def room(self, kind: TaskKind, start: float, end: float, most: int) -> int:
         """Return how many of `most` such tasks fit at every time from start until end."""
         times, free = self.times, self.free
         first = bisect_right(times, start) - 1
@@ -66,7 +66,7 @@ class _Steps:
             return kind.room([column[first] for column in free], most)
         return kind.room([min(column[first:last]) for column in free], most)
 
-    def earliest(self, kind: Kind, count: int, duration: float) -> float | None:
+    def earliest(self, kind: TaskKind, count: int, duration: float) -> float | None:
         """Return the first time from which so many such tasks fit for so long; None: there is none.
 
         O(steps).
@@ -133,7 +133,7 @@ class Profile:
         self._reserved = state.books.has_reservations
         self._steps: dict[int, _Steps] = {}
         self._tasks: dict[int, int] = {}
-        self._failed: dict[Shape, float] = {}
+        self._failed: dict[JobShape, float] = {}
         """For how long tasks that are alike do not fit from now on: since that was found, nothing
         was given back."""
 
@@ -278,7 +278,7 @@ class Profile:
         return taken
 
     def _rooms(
-        self, job: Job, kind: Kind, count: int, start: float, end: float
+        self, job: Job, kind: TaskKind, count: int, start: float, end: float
     ) -> list[tuple[NodeBook, int]] | None:
         """Return nodes for tasks that are alike, and how many go to each; None: no room."""
         now = self._now

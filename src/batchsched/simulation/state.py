@@ -17,7 +17,7 @@ from batchsched.model.devices import DevicePick
 from batchsched.model.immutable import EMPTY
 from batchsched.model.resources import Resource
 from batchsched.model.validation.values import is_mapping, is_of, is_tuple, shown
-from batchsched.simulation.books import Books, Holding, NodeBook, Pairs, Shape
+from batchsched.simulation.books import Books, Holding, JobShape, NodeBook, Pairs
 from batchsched.simulation.checks import JobId, PolicyError
 from batchsched.simulation.decisions import (
     Cause,
@@ -65,7 +65,7 @@ class Job:
 
     index: int
     id: JobId
-    shape: Shape
+    shape: JobShape
     run: Exact
     checkpoint: Checkpoint
     cost: Exact = field(init=False)
@@ -268,7 +268,7 @@ class SimulationState:
         self._arrived = 0
         self._checkpoint = settings.checkpoint or checkpoint or NEVER_SAVED
         self._round = None if settings.round_ends is None else exact(settings.round_ends)
-        self._shapes = dict[tuple[int, int], Shape | None]()
+        self._shapes = dict[tuple[int, int], JobShape | None]()
         self._width = max((len(str(each)) for each in workload.ids), default=0)
         self._nodes: Nodes | None = None if placement is None else placement.begin(self.machine)
         self._taken = dict[int, Sequence[tuple[int, int]]]()
@@ -276,7 +276,7 @@ class SimulationState:
 
     # Jobs
 
-    def shape_of(self, index: int) -> Shape | None:
+    def shape_of(self, index: int) -> JobShape | None:
         """Return what a job needs; None: something that no node offers.
 
         For the scheduler, processors of equal nodes are as few tasks as possible, each but the
@@ -477,7 +477,7 @@ class SimulationState:
         )
 
     def first_fit(
-        self, shape: Shape, count: int, scratch: Scratch, is_open: Callable[[NodeBook], bool]
+        self, shape: JobShape, count: int, scratch: Scratch, is_open: Callable[[NodeBook], bool]
     ) -> tuple[tuple[int, int, int], ...] | None:
         """Return node, kind and number of the first `count` tasks, and take them from `scratch`.
 
@@ -510,7 +510,9 @@ class SimulationState:
             return None
         return tuple(found)
 
-    def give(self, shape: Shape, places: Iterable[tuple[int, int, int]], scratch: Scratch) -> None:
+    def give(
+        self, shape: JobShape, places: Iterable[tuple[int, int, int]], scratch: Scratch
+    ) -> None:
         """Give places back to `scratch`."""
         for index, kind, count in places:
             node = self.books.nodes[index]

@@ -26,7 +26,7 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.scheduler import Scheduler
 from batchsched.testing.code import as_code
 from batchsched.testing.drawing.snapshots import given_or_default, same_each_time, snapshots
-from batchsched.testing.laws.asking import Answers, Kind, ask_all
+from batchsched.testing.laws.asking import Answers, QuestionKind, ask_all
 from batchsched.testing.laws.trial import Subject
 
 Asked = Mapping[str, str]
@@ -35,7 +35,7 @@ Asked = Mapping[str, str]
 RESULT = "the result"
 """The question to schedulers."""
 
-_KEYS = (Kind.JOB_KEY, Kind.QUEUE_KEY, Kind.TASK_KEY)
+_KEYS = (QuestionKind.JOB_KEY, QuestionKind.QUEUE_KEY, QuestionKind.TASK_KEY)
 _NAME = "under-test"
 
 

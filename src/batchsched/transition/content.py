@@ -1,8 +1,8 @@
 """The content of a cluster as mutable tables with rollback.
 
 The mutable counterpart of a `Snapshot`: each write costs O(1) and is recorded in a journal, so that
-an invalid change can be undone as a whole. The changes of a batch of writes become a `Version`,
-which readers follow at a cost of O(changes), however large the cluster is.
+an invalid change can be undone as a whole. The changes of a batch of writes become a
+`ContentVersion`, which readers follow at a cost of O(changes), however large the cluster is.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ Value = (
 
 
 @define(eq=False)
-class Version:
+class ContentVersion:
     """A state of the content, with its differences from the next one.
 
     Readers hold the version that they know, and follow `next` to the newest. A version to which
@@ -125,7 +125,7 @@ class Version:
 
     before: dict[tuple[Table, str], Value] = field(factory=dict[tuple[Table, str], Value])
     """The values in this version, by table and key, that differ in the next; None: absent."""
-    next: Version | None = None
+    next: ContentVersion | None = None
     """The next version; None: this is the newest."""
 
 
@@ -162,7 +162,7 @@ class Content:
         """The UIDs of the jobs that depend on others and have no eligible time yet."""
         self.planned: dict[str, None] = {}
         """The UIDs of the jobs that have a plan."""
-        self.version = Version()
+        self.version = ContentVersion()
         """The newest version."""
         self._made: dict[str, JobInfo] = {}
         """Cached jobs with their present tasks."""
@@ -195,7 +195,7 @@ class Content:
         for name, value in common_of(snapshot).items():
             self.put("common", name, value or None)
         self.commit()
-        self.version = Version()
+        self.version = ContentVersion()
         self._whole = snapshot
 
     # Writing
@@ -250,9 +250,9 @@ class Content:
         self._journal.clear()
         self._whole = None
         self.version.before = before
-        self.version.next = self.version = Version()
+        self.version.next = self.version = ContentVersion()
 
-    def changed_since(self, version: Version) -> dict[tuple[Table, str], Value]:
+    def changed_since(self, version: ContentVersion) -> dict[tuple[Table, str], Value]:
         """Return the differences from an earlier version, with its values. O(changes)."""
         before = version.before.copy()
         at = version.next
@@ -262,7 +262,7 @@ class Content:
             at = at.next
         return before
 
-    def restore(self, version: Version) -> None:
+    def restore(self, version: ContentVersion) -> None:
         """Restore the state of an earlier version. O(changes since)."""
         for (table, key), value in self.changed_since(version).items():
             self.put(table, key, value)

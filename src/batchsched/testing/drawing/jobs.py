@@ -40,7 +40,7 @@ ShapeDraft = bytes
 
 
 @frozen(kw_only=True)
-class Shape:
+class TaskShape:
     """The requests of a task, and the positions of its constraints, affinities and labels."""
 
     resreq: Resource
@@ -51,7 +51,7 @@ class Shape:
     labels: int
 
 
-def shape_of(draft: ShapeDraft, features: Features) -> Shape:
+def shape_of(draft: ShapeDraft, features: Features) -> TaskShape:
     """Return the shape that a draft describes, with the features that are on."""
     extra, request = divmod(draft[0], 16)
     affinity, constraints = divmod(draft[1], 16)
@@ -68,7 +68,7 @@ def shape_of(draft: ShapeDraft, features: Features) -> Shape:
             init_resreq = resreq.max_with(more)
         if extra % 6 == 2:
             scoring = ScoringRequest(milli_cpu=100 * (extra % 3), memory=extra % 3 * GIB)
-    return Shape(
+    return TaskShape(
         resreq=resreq,
         init_resreq=init_resreq,
         scoring_request=scoring,
@@ -82,7 +82,7 @@ SIMPLE = shape_of(bytes(3), Features())
 """The shape that requests one CPU and has no constraints."""
 
 
-class Rooms:
+class FreeRoom:
     """Finds nodes with room: the free amounts of each while running tasks are placed."""
 
     def __init__(self, nodes: Sequence[NodeInfo]) -> None:
@@ -105,7 +105,7 @@ class Rooms:
 
 
 TaskDraft = bytes
-"""Shape and status, trait and node."""
+"""TaskShape and status, trait and node."""
 
 ESTIMATES = (None, 10.0, 20.0, 5.0, 40.0, 10.0, None, 0.0)
 """How long tasks and jobs are expected to run, in seconds."""
@@ -141,10 +141,10 @@ def build_task(
     uid: str,
     features: Features,
     *,
-    shapes: Sequence[Shape] = (SIMPLE,),
+    shapes: Sequence[TaskShape] = (SIMPLE,),
     job_shape: int = 0,
     namespace: str = "default",
-    rooms: Rooms | None = None,
+    rooms: FreeRoom | None = None,
     is_backfill: bool = False,
 ) -> TaskInfo:
     """Return the task that a draft describes; without room for it, it is Pending."""
@@ -190,7 +190,7 @@ def _start_time(trait: int, features: Features) -> float | None:
 
 
 def _place(
-    resreq: Resource, state: int, where: int, features: Features, rooms: Rooms | None
+    resreq: Resource, state: int, where: int, features: Features, rooms: FreeRoom | None
 ) -> tuple[TaskStatus, str | None]:
     if rooms is None:
         return TaskStatus.PENDING, None
@@ -309,8 +309,8 @@ def build_job(
     features: Features,
     *,
     queues: Sequence[str],
-    shapes: Sequence[Shape] = (SIMPLE,),
-    rooms: Rooms | None = None,
+    shapes: Sequence[TaskShape] = (SIMPLE,),
+    rooms: FreeRoom | None = None,
     earlier: Sequence[JobInfo] = (),
 ) -> JobInfo:
     """Return the job that a draft describes; it may depend on an earlier one."""
@@ -401,7 +401,7 @@ def _depends_on(wait: int, estimate: int, earlier: Sequence[JobInfo]) -> tuple[D
     return (Dependency(job=earlier[estimate % len(earlier)].uid, on=on),)
 
 
-def _cpu(shape: Shape) -> float:
+def _cpu(shape: TaskShape) -> float:
     return shape.resreq.milli_cpu
 
 

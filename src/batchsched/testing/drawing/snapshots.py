@@ -23,8 +23,8 @@ from batchsched.model.validation.values import shown
 from batchsched.testing.drawing.arguments import Asked, several
 from batchsched.testing.drawing.jobs import (
     SIMPLE,
+    FreeRoom,
     JobDraft,
-    Rooms,
     ShapeDraft,
     TaskDraft,
     build_job,
@@ -67,7 +67,7 @@ def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
         queue_drafts = list(islice(queue_drafts, 1))
     queues = build_queues(queue_drafts, features)
     shapes = [shape_of(shape, features) for shape in shape_drafts] or [SIMPLE]
-    rooms = Rooms(nodes)
+    rooms = FreeRoom(nodes)
     if not nodes:
         features = evolve(features, running=False)
     names = leaves(queues) or ["unknown"]

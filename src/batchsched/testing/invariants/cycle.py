@@ -38,7 +38,7 @@ from batchsched.testing.invariants.amounts import (
     total,
     wanting,
 )
-from batchsched.testing.invariants.policy import Policy
+from batchsched.testing.invariants.policy import ConfiguredPolicy
 
 
 def least_tasks(job: JobInfo) -> int:
@@ -219,7 +219,7 @@ class Cycle:
         self.result = result
         self.config = config
         self.registry = registry
-        self.policy = Policy(config, registry or default_registry())
+        self.policy = ConfiguredPolicy(config, registry or default_registry())
 
     @cached_property
     def nodes(self) -> dict[str, NodeInfo]:

@@ -28,7 +28,7 @@ def _is_true(value: ArgumentValue) -> bool:
     return value if isinstance(value, bool) else str(value).strip().lower() in _TRUE
 
 
-class Policy:
+class ConfiguredPolicy:
     """A configuration with the properties that invariants use."""
 
     def __init__(self, config: SchedulerConfig, registry: Registry = _OURS) -> None:

@@ -29,7 +29,7 @@ from batchsched.testing.laws.cycles import (
     check_isolation,
 )
 from batchsched.testing.laws.rules import CHECKS, check_stability
-from batchsched.testing.laws.trial import KINDS, LawViolation, Move, Subject, Trial
+from batchsched.testing.laws.trial import KINDS, LawTrial, LawViolation, Move, Subject
 
 __all__ = ["LawViolation", "VacuityWarning", "check_plugin", "default_examples"]
 
@@ -138,7 +138,7 @@ def default_examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrate
     return st.one_of(snapshots(max_nodes=3, max_jobs=4, max_tasks=3, labels=labels), simple)
 
 
-def _check_answers(trial: Trial, moves: list[Move]) -> Answers:
+def _check_answers(trial: LawTrial, moves: list[Move]) -> Answers:
     """Check everything that needs no cycle; return the first answers."""
     answers = check_stability(trial)
     for check in CHECKS:

@@ -22,7 +22,7 @@ from batchsched.session.points import takes_need
 from batchsched.session.victims import EvictionScope
 from batchsched.state.needs import Need, Stage, need_of_job
 from batchsched.state.records import NodeState, QueueState, TaskState
-from batchsched.testing.laws.trial import Trial, owner
+from batchsched.testing.laws.trial import LawTrial, owner
 
 
 def is_key(answer: object) -> str:
@@ -126,7 +126,7 @@ def first_incomparable(keys: list[object]) -> tuple[int, int, str] | None:
 ANSWERS = "it returns what its extension point requires, and never raises"
 
 
-class Kind(Enum):
+class QuestionKind(Enum):
     """The kind of a question."""
 
     JOB_KEY = 1
@@ -143,7 +143,7 @@ class Question:
 
     point: str
     about: str
-    kind: Kind = Kind.OTHER
+    kind: QuestionKind = QuestionKind.OTHER
     name: str = ""
     """The name of the queue, or the UID of the job or task, that it is about alone."""
     task: str = ""
@@ -170,7 +170,7 @@ def first_change(
     return None
 
 
-def ask_all(trial: Trial) -> Answers:
+def ask_all(trial: LawTrial) -> Answers:
     """Ask all questions; return all answers.
 
     Raises:
@@ -194,26 +194,26 @@ def ask_all(trial: Trial) -> Answers:
 _Asked = tuple[Question, Callable[[], object], Callable[[object], str]]
 
 
-_POINTS: Mapping[str, Mapping[str, tuple[Kind, Callable[[object], str]]]] = {
+_POINTS: Mapping[str, Mapping[str, tuple[QuestionKind, Callable[[object], str]]]] = {
     "queue": {
-        "queue_order_key": (Kind.QUEUE_KEY, is_key),
-        "overused": (Kind.OTHER, is_truth),
+        "queue_order_key": (QuestionKind.QUEUE_KEY, is_key),
+        "overused": (QuestionKind.OTHER, is_truth),
     },
     "job": {
-        "job_order_key": (Kind.JOB_KEY, is_key),
-        "job_valid": (Kind.OTHER, is_condition),
-        "job_ready": (Kind.OTHER, is_vote),
-        "job_pipelined": (Kind.OTHER, is_vote),
-        "job_condition_ready": (Kind.OTHER, is_vote),
-        "job_order_shares": (Kind.OTHER, is_hashable),
-        "may_claim": (Kind.OTHER, is_truth),
+        "job_order_key": (QuestionKind.JOB_KEY, is_key),
+        "job_valid": (QuestionKind.OTHER, is_condition),
+        "job_ready": (QuestionKind.OTHER, is_vote),
+        "job_pipelined": (QuestionKind.OTHER, is_vote),
+        "job_condition_ready": (QuestionKind.OTHER, is_vote),
+        "job_order_shares": (QuestionKind.OTHER, is_hashable),
+        "may_claim": (QuestionKind.OTHER, is_truth),
     },
-    "task": {"task_order_key": (Kind.TASK_KEY, is_key)},
+    "task": {"task_order_key": (QuestionKind.TASK_KEY, is_key)},
 }
 """What is asked about each queue, job and task alone."""
 
 
-def _questions(trial: Trial) -> Iterator[_Asked]:
+def _questions(trial: LawTrial) -> Iterator[_Asked]:
     parts: Mapping[str, Mapping[str, object]] = {
         "queue": trial.session.queues,
         "job": trial.session.jobs,
@@ -246,13 +246,13 @@ def _need_of(queue: QueueState) -> Need | None:
     return None
 
 
-def _of_nodes(trial: Trial) -> Iterator[_Asked]:
+def _of_nodes(trial: LawTrial) -> Iterator[_Asked]:
     room = trial.function("node_order_on_resource")
     kinds = {
-        "predicates": (Kind.PREDICATE, is_unfit),
-        "node_scores": (Kind.SCORE, is_number),
-        "node_key": (Kind.SCORE, is_tuple_of_integers),
-        "choose": (Kind.SCORE, is_hashable),
+        "predicates": (QuestionKind.PREDICATE, is_unfit),
+        "node_scores": (QuestionKind.SCORE, is_number),
+        "node_key": (QuestionKind.SCORE, is_tuple_of_integers),
+        "choose": (QuestionKind.SCORE, is_hashable),
     }
     for task in trial.pending:
         functions = [
@@ -268,12 +268,12 @@ def _of_nodes(trial: Trial) -> Iterator[_Asked]:
         for node in trial.session.nodes:
             about = f"task {task.uid!r} on node {node.name!r}"
             for point, number, reads, function in functions:
-                kind, check = kinds.get(point, (Kind.OTHER, is_number))
+                kind, check = kinds.get(point, (QuestionKind.OTHER, is_number))
                 question = Question(point, about, kind, "", task.uid, node.name, number, reads)
                 yield question, partial(function, task, node), check
 
 
-def _of_sets(trial: Trial) -> Iterator[_Asked]:
+def _of_sets(trial: LawTrial) -> Iterator[_Asked]:
     """Ask in which sets of nodes each job is to be tried, in each stage."""
     offer = trial.function("candidate_nodes")
     if offer is None:
@@ -292,7 +292,7 @@ def _of_sets(trial: Trial) -> Iterator[_Asked]:
 
 
 def _sets(
-    trial: Trial, offer: Callable[..., object], need: Need, within: NodeSet
+    trial: LawTrial, offer: Callable[..., object], need: Need, within: NodeSet
 ) -> tuple[object, ...] | None:
     """Return what sets a plugin offers, as values that can be compared."""
     count_beside(trial.session, need.tasks[0], EvictionScope.OTHER_JOBS)
@@ -329,7 +329,7 @@ VERDICTS = ("preemptable", "reclaimable")
 
 
 def candidates_for(
-    trial: Trial, point: str, claimant: TaskState, node: NodeState
+    trial: LawTrial, point: str, claimant: TaskState, node: NodeState
 ) -> list[TaskState]:
     """Return the candidates of preempt or reclaim on a node, in victim order."""
     mine = owner(claimant)
@@ -346,7 +346,7 @@ def candidates_for(
 
 
 def verdicts(
-    trial: Trial, point: str, claimant: TaskState, candidates: Sequence[TaskState]
+    trial: LawTrial, point: str, claimant: TaskState, candidates: Sequence[TaskState]
 ) -> Sequence[Verdict]:
     """Return the plugin's verdicts."""
     function = trial.function(point)
@@ -357,7 +357,7 @@ def verdicts(
 Search = tuple[str, TaskState, NodeState, Sequence[TaskState]]
 
 
-def searches(trial: Trial) -> Iterator[Search]:
+def searches(trial: LawTrial) -> Iterator[Search]:
     """Yield all that preempt and reclaim can ask: claimants, nodes, and the candidates there."""
     for claimant in trial.pending:
         for node in trial.session.nodes:
@@ -368,7 +368,7 @@ def searches(trial: Trial) -> Iterator[Search]:
                         yield point, claimant, node, tuple(candidates)
 
 
-def _of_victims(trial: Trial) -> Iterator[_Asked]:
+def _of_victims(trial: LawTrial) -> Iterator[_Asked]:
     for point, claimant, node, candidates in searches(trial):
         about = f"{', '.join(repr(task.uid) for task in candidates)} for task {claimant.uid!r}"
         question = Question(point, about, task=claimant.uid, node=node.name)
@@ -385,9 +385,9 @@ def key_question(claimant: str) -> Question:
     return Question(KEY_OF_CLAIMANTS, f"task {claimant!r}", task=claimant)
 
 
-def _check_order(trial: Trial, answers: Answers) -> None:
+def _check_order(trial: LawTrial, answers: Answers) -> None:
     """Check that the keys of one order can be compared."""
-    for kind in (Kind.JOB_KEY, Kind.QUEUE_KEY, Kind.TASK_KEY):
+    for kind in (QuestionKind.JOB_KEY, QuestionKind.QUEUE_KEY, QuestionKind.TASK_KEY):
         keyed = [
             (question, answer) for question, answer in answers.items() if question.kind is kind
         ]

@@ -13,7 +13,7 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown
 from batchsched.testing.laws.asking import VERDICTS, Answers, ask_all, first_change
-from batchsched.testing.laws.trial import LawViolation, Subject, Trial
+from batchsched.testing.laws.trial import LawTrial, LawViolation, Subject
 
 
 @frozen
@@ -33,7 +33,7 @@ class _Cycles:
         self._answers: Answers = {}
         self._violation: LawViolation | None = None
 
-    def _look(self, trial: Trial) -> None:
+    def _look(self, trial: LawTrial) -> None:
         try:
             self._answers = ask_all(trial)
         except LawViolation as violation:
@@ -47,7 +47,7 @@ class _Cycles:
         return _Cycle(self._answers, result)
 
 
-def check_isolation(subject: Subject, trial: Trial, first: Snapshot, second: Snapshot) -> None:
+def check_isolation(subject: Subject, trial: LawTrial, first: Snapshot, second: Snapshot) -> None:
     """Neither answers nor the result of a cycle depend on the cycles before it."""
     try:
         _compare_cycles(subject, trial, first, second)
@@ -58,7 +58,7 @@ def check_isolation(subject: Subject, trial: Trial, first: Snapshot, second: Sna
         trial.fail("open", "no cycle fails because of it", seen, other=second)
 
 
-def _compare_cycles(subject: Subject, trial: Trial, first: Snapshot, second: Snapshot) -> None:
+def _compare_cycles(subject: Subject, trial: LawTrial, first: Snapshot, second: Snapshot) -> None:
     cycles = _Cycles(subject)
     try:
         before = cycles.run(first)
@@ -77,7 +77,7 @@ def _compare_cycles(subject: Subject, trial: Trial, first: Snapshot, second: Sna
 
 
 def _expect_same(
-    trial: Trial, before: _Cycle, after: _Cycle, what: str, other: Snapshot | None = None
+    trial: LawTrial, before: _Cycle, after: _Cycle, what: str, other: Snapshot | None = None
 ) -> None:
     law = "no state leaks from cycle to cycle"
     changed = first_change(before.answers, after.answers)
@@ -141,7 +141,7 @@ class AnswersSeen:
     _examples: list[Snapshot] = field(factory=list["Snapshot"])
     """Different examples, at most as many as are needed to warn."""
 
-    def note(self, trial: Trial, answers: Answers) -> None:
+    def note(self, trial: LawTrial, answers: Answers) -> None:
         """Record all answers in one example."""
         if len(self._examples) < _FEWEST and trial.snapshot not in self._examples:
             self._examples.append(trial.snapshot)
@@ -170,6 +170,6 @@ class AnswersSeen:
                 )
 
 
-def _asked_of(trial: Trial) -> Iterator[tuple[str, int]]:
+def _asked_of(trial: LawTrial) -> Iterator[tuple[str, int]]:
     yield from ((point, number) for point, number, _, _ in trial.node_functions)
     yield from ((point, 0) for point in _POINTS if trial.function(point) is not None)

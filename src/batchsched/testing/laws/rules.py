@@ -15,8 +15,8 @@ from batchsched.testing.laws.asking import (
     KEY_OF_CLAIMANTS,
     VERDICTS,
     Answers,
-    Kind,
     Question,
+    QuestionKind,
     ask_all,
     candidates_for,
     first_change,
@@ -26,10 +26,10 @@ from batchsched.testing.laws.asking import (
     searches,
     verdicts,
 )
-from batchsched.testing.laws.trial import Move, Trial, move, owner
+from batchsched.testing.laws.trial import LawTrial, Move, move, owner
 
 
-def check_stability(trial: Trial) -> Answers:
+def check_stability(trial: LawTrial) -> Answers:
     """Equal calls return equal answers, and calls change nothing; return the answers."""
     books = trial.books()
     first = ask_all(trial)
@@ -42,7 +42,7 @@ def check_stability(trial: Trial) -> Answers:
     return first
 
 
-def check_discard(trial: Trial, moves: Sequence[Move]) -> None:
+def check_discard(trial: LawTrial, moves: Sequence[Move]) -> None:
     """After a statement is discarded, every answer is as before.
 
     A key of claimants may differ: one that counts changes makes searches be repeated, no more.
@@ -62,7 +62,7 @@ def check_discard(trial: Trial, moves: Sequence[Move]) -> None:
         trial.fail(question.point, law, f"{seen}, after {', '.join(done)} was undone")
 
 
-def check_scope(trial: Trial, moves: Sequence[Move]) -> None:
+def check_scope(trial: LawTrial, moves: Sequence[Move]) -> None:
     """The placement of a task changes only answers that may depend on it.
 
     It must not change keys of other jobs and queues, keys of tasks, answers about other nodes
@@ -85,7 +85,7 @@ def check_scope(trial: Trial, moves: Sequence[Move]) -> None:
 
 
 def _check_scope_of(
-    trial: Trial,
+    trial: LawTrial,
     before: Answers,
     after: Answers,
     moved: tuple[TaskState, NodeState],
@@ -98,28 +98,28 @@ def _check_scope_of(
 
     def stays(question: Question) -> bool:
         match question.kind:
-            case Kind.JOB_KEY:
+            case QuestionKind.JOB_KEY:
                 shares = trial.function("job_order_shares")
                 other = trial.session.jobs[question.name]
                 return other is not job and (shares is None or shares(other) != shares(job))
-            case Kind.QUEUE_KEY:
+            case QuestionKind.QUEUE_KEY:
                 return question.name != queue.name
-            case Kind.TASK_KEY:
+            case QuestionKind.TASK_KEY:
                 return True
-            case Kind.PREDICATE | Kind.SCORE:
+            case QuestionKind.PREDICATE | QuestionKind.SCORE:
                 if question.reads is Reads.CLUSTER:
                     return False
                 return question.node != node.name or question.reads is Reads.DESCRIPTION
-            case Kind.OTHER:
+            case QuestionKind.OTHER:
                 return False
 
     changed = first_change(before, after, stays)
     if changed is not None:
         question, seen = changed
         laws = {
-            Kind.JOB_KEY: "a job's key depends on nothing but the job, and what it shares",
-            Kind.QUEUE_KEY: "a queue's key depends on nothing but the queue",
-            Kind.TASK_KEY: "a task's key stays the same during a cycle",
+            QuestionKind.JOB_KEY: "a job's key depends on nothing but the job, and what it shares",
+            QuestionKind.QUEUE_KEY: "a queue's key depends on nothing but the queue",
+            QuestionKind.TASK_KEY: "a task's key stays the same during a cycle",
         }
         law = laws.get(
             question.kind, f"it is declared to read no more than Reads.{question.reads.name}"
@@ -127,7 +127,7 @@ def _check_scope_of(
         trial.fail(question.point, law, f"{seen}, {what}")
 
 
-def _check_accounts(trial: Trial) -> None:
+def _check_accounts(trial: LawTrial) -> None:
     """With Reads.ACCOUNTS, it does not matter which tasks hold the amounts on a node."""
     pending = trial.pending
     for one, other in pairwise(pending):
@@ -141,7 +141,7 @@ def _check_accounts(trial: Trial) -> None:
                 answers[0],
                 answers[1],
                 lambda q, n=node, pair=(one.uid, other.uid): (  # type: ignore[misc]
-                    q.kind in (Kind.PREDICATE, Kind.SCORE)
+                    q.kind in (QuestionKind.PREDICATE, QuestionKind.SCORE)
                     and q.reads in (Reads.DESCRIPTION, Reads.ACCOUNTS)
                     and q.node == n.name
                     and q.task not in pair
@@ -169,13 +169,13 @@ def _same_amounts(one: TaskState, other: TaskState) -> bool:
     )
 
 
-def _with(trial: Trial, task: TaskState, node: NodeState) -> Answers:
+def _with(trial: LawTrial, task: TaskState, node: NodeState) -> Answers:
     with trial.session.statement() as statement:
         statement.allocate(task, node)
         return ask_all(trial)
 
 
-def check_task_keys(trial: Trial, _moves: Sequence[Move]) -> None:
+def check_task_keys(trial: LawTrial, _moves: Sequence[Move]) -> None:
     """Tasks with equal `signature` get equal answers on every node."""
     for point, _, declared, function in trial.node_functions:
         first: dict[object, TaskState] = {}
@@ -195,7 +195,7 @@ def check_task_keys(trial: Trial, _moves: Sequence[Move]) -> None:
                     trial.fail(point, "tasks with equal signature get equal answers", seen)
 
 
-def check_turns(trial: Trial, _moves: Sequence[Move]) -> None:
+def check_turns(trial: LawTrial, _moves: Sequence[Move]) -> None:
     """The beginning and the end of a turn change no accounts."""
     books = trial.books()
     for point in ("on_turn_begin", "on_turn_end"):
@@ -209,7 +209,7 @@ def check_turns(trial: Trial, _moves: Sequence[Move]) -> None:
                 trial.fail(point, law, f"the session's accounts have changed with {job.uid!r}")
 
 
-def check_normalise(trial: Trial, moves: Sequence[Move]) -> None:
+def check_normalise(trial: LawTrial, moves: Sequence[Move]) -> None:
     """`normalise` depends only on raw, lowest and highest, and returns finite numbers."""
     asked: list[tuple[NodeScore, float, float, float, float]] = []
     for score in trial.scores:
@@ -240,7 +240,7 @@ def check_normalise(trial: Trial, moves: Sequence[Move]) -> None:
                 trial.fail("node_scores", law, seen)
 
 
-def check_claimant_keys(trial: Trial, _moves: Sequence[Move]) -> None:
+def check_claimant_keys(trial: LawTrial, _moves: Sequence[Move]) -> None:
     """Claimants with equal `claimant_key` get equal verdicts on equal candidates."""
     claimant_key = trial.hints.claimant_key
     if claimant_key is None:
@@ -259,7 +259,7 @@ def check_claimant_keys(trial: Trial, _moves: Sequence[Move]) -> None:
 
 
 def check_scope_of_verdicts(
-    trial: Trial, before: Answers, after: Answers, moved: TaskState, what: str
+    trial: LawTrial, before: Answers, after: Answers, moved: TaskState, what: str
 ) -> None:
     """With a `claimant_key`, a verdict changes only with the accounts of the victims.
 
@@ -287,7 +287,7 @@ def check_scope_of_verdicts(
         trial.fail(point, law, f"{question} was {answer!r} and is {after[question]!r}, {what}")
 
 
-def check_shields(trial: Trial, _moves: Sequence[Move]) -> None:
+def check_shields(trial: LawTrial, _moves: Sequence[Move]) -> None:
     """Shielded tasks are protected, alone and with others, until more is charged to their jobs.
 
     This must hold as long as the claimant's key stays the same, since searches remember that long.
@@ -306,7 +306,7 @@ def check_shields(trial: Trial, _moves: Sequence[Move]) -> None:
 
 
 def _check_shields_stay(
-    trial: Trial,
+    trial: LawTrial,
     claimant: TaskState,
     claimant_key: Callable[[TaskState], Hashable],
     protected: Sequence[TaskState],
@@ -341,7 +341,7 @@ def _check_shields_stay(
                 expect_still(f"{other} starts")
 
 
-def _shielded(trial: Trial, claimant: TaskState, candidates: Sequence[TaskState]) -> list[bool]:
+def _shielded(trial: LawTrial, claimant: TaskState, candidates: Sequence[TaskState]) -> list[bool]:
     assert trial.hints.shielded is not None
     answer = cast("object", trial.hints.shielded(claimant, candidates))
     # Anything without a length is invalid.
@@ -353,7 +353,7 @@ def _shielded(trial: Trial, claimant: TaskState, candidates: Sequence[TaskState]
 
 
 def _expect_protected(
-    trial: Trial,
+    trial: LawTrial,
     point: str,
     claimant: TaskState,
     candidates: Sequence[TaskState],
@@ -371,7 +371,7 @@ def _expect_protected(
             trial.fail("shielded", law, seen)
 
 
-def check_choices(trial: Trial, moves: Sequence[Move]) -> None:
+def check_choices(trial: LawTrial, moves: Sequence[Move]) -> None:
     """What was chosen for a task on a node is chosen again as long as nothing else changes."""
     choose = trial.function("choose")
     if choose is None or trial.choose_now is None:
@@ -391,7 +391,7 @@ def check_choices(trial: Trial, moves: Sequence[Move]) -> None:
                 trial.fail("choose", law, f"{about}, and, when that was kept, {again!r}")
 
 
-CHECKS: Sequence[Callable[[Trial, Sequence[Move]], None]] = (
+CHECKS: Sequence[Callable[[LawTrial, Sequence[Move]], None]] = (
     # First, before other checks change the session and roll back.
     check_discard,
     check_task_keys,

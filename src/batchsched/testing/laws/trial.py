@@ -141,14 +141,14 @@ class Subject:
         plugin: object = self._spies[-1].plugin
         return cast("Mapping[str, Sequence[str]] | None", getattr(plugin, "reads_labels", None))
 
-    def open(self, snapshot: Snapshot) -> Trial:
+    def open(self, snapshot: Snapshot) -> LawTrial:
         """Open a session."""
         session = self.scheduler(fresh=False).open(snapshot)
-        return Trial(self, snapshot, session, self._spies[-1].opened)
+        return LawTrial(self, snapshot, session, self._spies[-1].opened)
 
     def scheduler(
         self,
-        look: Callable[[Trial], None] | None = None,
+        look: Callable[[LawTrial], None] | None = None,
         *,
         fresh: bool = True,
         plain: bool | Collection[str] = False,
@@ -177,7 +177,7 @@ class Subject:
         if look is not None:
 
             def look_at(session: Session) -> None:
-                look(Trial(self, session.ledger.snapshot, session, spies[-1].opened))
+                look(LawTrial(self, session.ledger.snapshot, session, spies[-1].opened))
 
             registry.register_action(_LOOK, lambda _: _Looks(look_at))
             config = evolve(config, actions=[ActionOption(name=_LOOK), *config.actions])
@@ -234,7 +234,7 @@ NodeFunction = tuple[
 
 
 @frozen(eq=False)
-class Trial:
+class LawTrial:
     """A session, and the object that the plugin under test opened for it."""
 
     subject: Subject
@@ -342,7 +342,7 @@ class Move:
 _Moved = tuple[TaskState, NodeState] | None
 
 
-def move(trial: Trial, statement: Statement, drawn: Move) -> _Moved:
+def move(trial: LawTrial, statement: Statement, drawn: Move) -> _Moved:
     """Make a drawn change if possible; return the task that moved and its node."""
     kind = _MOVES[drawn.kind % KINDS]
     if kind is None:
@@ -361,7 +361,7 @@ def move(trial: Trial, statement: Statement, drawn: Move) -> _Moved:
     return chosen
 
 
-def _evict(trial: Trial, statement: Statement, which: int) -> _Moved:
+def _evict(trial: LawTrial, statement: Statement, which: int) -> _Moved:
     running = [
         task for task in trial.tasks if task.status is TaskStatus.RUNNING and task.node is not None
     ]
@@ -375,16 +375,17 @@ def _evict(trial: Trial, statement: Statement, which: int) -> _Moved:
     return task, left
 
 
-def _fits(fit: Fit, trial: Trial, task: TaskState, node: NodeState) -> bool:
+def _fits(fit: Fit, trial: LawTrial, task: TaskState, node: NodeState) -> bool:
     return trial.session.fits(task, node, fit)
 
 
-def _fits_beside_reservations(trial: Trial, task: TaskState, node: NodeState) -> bool:
+def _fits_beside_reservations(trial: LawTrial, task: TaskState, node: NodeState) -> bool:
     return fits(plus(node.reserved, task.init_resreq), trial.session.state.node_room.for_jobs(node))
 
 
 _Kind = tuple[
-    Callable[[Trial, TaskState, NodeState], bool], Callable[[Statement, TaskState, NodeState], None]
+    Callable[[LawTrial, TaskState, NodeState], bool],
+    Callable[[Statement, TaskState, NodeState], None],
 ]
 
 # The simplest first: shrinking ends there.
