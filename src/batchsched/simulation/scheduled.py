@@ -222,7 +222,7 @@ class _OnCluster:
         """Tell the cluster what has happened."""
         if not self._nodes:
             self._nodes = {node.name: node.info for node in view.nodes}
-            self._cluster.apply(*map(NodeAdded, self._nodes.values()))
+            self._events += map(NodeAdded, self._nodes.values())
             self._group_nodes(view)
         self._events.append(TimePassed(view.now))
         for cause in view.causes:
@@ -234,21 +234,22 @@ class _OnCluster:
                 case "stop":
                     placed = self._on.pop(cause.what)
                     self._ready.discard(cause.what)
-                    self._cluster.apply(*map(TaskGone, placed))
+                    self._events += map(TaskGone, placed)
                 case "down":
                     # It may have come and gone since the last pass.
+                    self._apply()
                     if cause.what in self._cluster.content.nodes:
-                        self._cluster.apply(NodeRemoved(str(cause.what)))
+                        self._events.append(NodeRemoved(str(cause.what)))
                 case "up" | "drained":
                     self._set_node(view, str(cause.what))
-                    if cause.kind == "up":
-                        self._group_nodes(view)
                 case "reserved" | "unreserved":
                     self._reserve(view, str(cause.what), lasts=cause.kind == "reserved")
                 case "queue":
                     self._set_queue(view.queues[str(cause.what)])
                 case _:
                     pass
+        if any(cause.kind == "up" for cause in view.causes):
+            self._group_nodes(view)
         self._apply()
 
     def _apply(self) -> None:
@@ -289,7 +290,7 @@ class _OnCluster:
         """Tell how the nodes that are there are grouped: domains may list those that came back."""
         if self._topologies:
             away = [node.name for node in view.nodes if not node.in_service]
-            self._cluster.apply(TopologiesChanged(without_nodes(self._topologies, away)))
+            self._events.append(TopologiesChanged(without_nodes(self._topologies, away)))
 
     def _reserve(self, view: View, name: str, *, lasts: bool) -> None:
         taint = Taint(key=RESERVED, value=name, effect=TaintEffect.NO_SCHEDULE)
