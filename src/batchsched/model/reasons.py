@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from attrs import evolve, field, frozen
 
-from batchsched.causes import ConditionReason, HoldKind, UnfitReason, WhyPending, agreeing
-from batchsched.model.cluster import Hold, QueueStatus
+from batchsched.causes import ConditionReason, UnfitReason, WhyPending, agreeing
+from batchsched.model.cluster import Hold
 from batchsched.model.immutable import EMPTY, FrozenMap, kept_map, kept_tuple
 from batchsched.model.resources import Resource
 from batchsched.model.texts import (
@@ -558,30 +558,6 @@ def not_reached(task: str, uid: str) -> PendingReason:
     return PendingReason(WhyPending.NOT_REACHED, detail=detail, behind_task=uid)
 
 
-def held_by_broken(job: str, node: str, tally: NodeTally) -> PendingReason:
-    """Return the reason of a task of a broken job that needs the room of another broken job."""
-    detail = f"it needs room on {node}, where that job runs; its own job is incomplete too"
-    return PendingReason(WhyPending.HELD_BY_GANG, tally, detail, held_by=(job,), held_on=node)
-
-
-def taken_back(job: str) -> PendingReason:
-    """Return the reason of a task of which this cycle took back the bind, given for which job."""
-    detail = f"its place was taken back for {job}"
-    return PendingReason(WhyPending.TAKEN_BACK, detail=detail, taken_for=job)
-
-
-def refused_by_queue(refusal: Unfit) -> PendingReason:
-    """Return the reason of a task that its queue may not take."""
-    why = refusal.reason.why
-    behind = refusal.detail if refusal.reason is UnfitReason.NOT_ITS_TURN else ""
-    return PendingReason(why, detail=refusal.text, behind_job=behind, refusal=refusal)
-
-
-def queue_hold(queue: str, status: QueueStatus) -> Hold:
-    """Return the hold of a queue that is not open on the tasks in it and below it."""
-    return Hold(HoldKind.QUEUE_CLOSED, queue, f"queue {queue!r} is {status.value}")
-
-
 def not_reclaimable(queue: str) -> str:
     """Return why tasks are not reclaimed that are in or below a queue that does not allow it."""
     return f"queue {queue} is not reclaimable"
@@ -592,80 +568,16 @@ def holds_text(holds: Iterable[Hold]) -> str:
     return "; ".join(dict.fromkeys(hold.text for hold in holds))
 
 
-def held(holds: tuple[Hold, ...]) -> PendingReason:
-    """Return the reason of a task that something holds."""
-    return PendingReason(WhyPending.HELD, detail=holds_text(holds), holds=holds)
-
-
-def kept_below_minimum(holds: tuple[Hold, ...]) -> PendingReason:
-    """Return the reason of a task whose job lacks tasks for its minimum that something holds."""
-    detail = f"its job lacks tasks that are held: {holds_text(holds)}"
-    return PendingReason(WhyPending.HELD, detail=detail, holds=holds)
-
-
-def claim_refused(refusal: Unfit) -> PendingReason:
-    """Return the reason of a task for which its queue may not reclaim resources."""
-    why = WhyPending.ABOVE_FAIR_SHARE
-    return PendingReason(why, detail=refusal.text, refusal=refusal)
-
-
-def overused(queue: str, share: QueueShare | None, tally: NodeTally | None) -> PendingReason:
-    """Return the reason of a task of a queue that has its deserved share."""
-    detail = f"queue {queue!r} has its deserved share"
-    return PendingReason(WhyPending.QUEUE_OVERUSED, tally, detail, share=share)
-
-
 def waits_by_plan(wait: PlannedWait) -> PendingReason:
     """Return the reason of a job's tasks for which a start was planned, or could not be."""
     why = WhyPending.NEVER_FITS if wait.start is None else WhyPending.PLANNED
     return PendingReason(why, detail=wait.text, plan=wait)
 
 
-def short_in_all(refusal: Unfit, tally: NodeTally) -> PendingReason:
-    """Return the reason of a task that fits a node, and was held back for lack of a resource."""
-    detail = (
-        f"a node has room for it; when it was tried, there was not enough {refusal.detail} "
-        "in all for everything that it needs at once"
-    )
-    why, lacking = WhyPending.NOT_CONSIDERED, refusal.detail
-    return PendingReason(why, tally, detail, lacking=lacking, refusal=refusal)
-
-
-def gang_incomplete(
-    least: int, tally: NodeTally | None = None, *, of_groups: bool = False
-) -> PendingReason:
-    """Return the reason of a task whose job starts at least so many tasks together."""
-    detail = f"fewer than the {least} tasks that must start together fit at once"
-    if of_groups:
-        detail = "the groups that must start together, with at least "
-        detail += f"{least} tasks, do not fit at once"
-    return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
-
-
-def group_incomplete(group: str, tally: NodeTally) -> PendingReason:
-    """Return the reason of a task whose group does not fit, although its job is ready."""
-    detail = f"the minimum of group {group!r} does not fit at once"
-    return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
-
-
 def out_of_reach(lacking: MemberCount) -> PendingReason:
     """Return the reason of a task whose job, or a group of it, has too few that can start."""
     detail = lacking.can_start_text("its job")
     return PendingReason(WhyPending.GANG_INCOMPLETE, detail=detail, out_of_reach=lacking)
-
-
-def at_maximum(maximum: int, group: str = "", *, of_groups: bool = False) -> PendingReason:
-    """Return the reason that a job, or a group of it, has its maximum of tasks or groups."""
-    owner = f"group {group!r}" if group else "its job"
-    detail = f"{owner} has its maximum of {maximum} {'groups' if of_groups else 'tasks'}"
-    return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
-
-
-def maxima_too_low(group: str = "") -> PendingReason:
-    """Return the reason that maxima leave less than the job, or a group of it, must start."""
-    what = f"group {group!r} needs" if group else "must start together"
-    detail = f"the maxima of its job and its groups leave less than {what}"
-    return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
 
 
 NOT_CONSIDERED = PendingReason(
@@ -679,17 +591,6 @@ WAITS_FOR_BACKFILL = PendingReason(
     WhyPending.GANG_INCOMPLETE,
     detail="its job also needs tasks without requests, which only backfill places",
 )
-
-
-def too_large(tally: NodeTally) -> PendingReason:
-    """Return the reason of a task that would not fit on any node if the node were empty."""
-    return PendingReason(WhyPending.NO_NODE, tally, "no node is large enough", too_large=True)
-
-
-def room_came_late(tally: NodeTally) -> PendingReason:
-    """Return the reason of a task for which a node has room since it was tried."""
-    detail = "there is room now; there was none when it was tried"
-    return PendingReason(WhyPending.NOT_CONSIDERED, tally, detail)
 
 
 def _held_text(jobs: tuple[str, ...]) -> str:
@@ -772,16 +673,3 @@ def not_enough_ready(counts: tuple[MemberCount, ...], plugin: str) -> JobConditi
     """Return the condition of a job with too few ready tasks, and of its group if it has one."""
     message = "; ".join(count.ready_text for count in counts)
     return JobCondition(ConditionReason.NOT_ENOUGH_RESOURCES, message, plugin, counts)
-
-
-def explained(
-    condition: JobCondition, undone: int, failure: PlacementFailure | None
-) -> JobCondition:
-    """Return the condition with what happened to the job in the cycle."""
-    parts = [condition.message]
-    if undone:
-        parts.append(f"{undone} placed, but rolled back since not enough others were")
-    if failure is not None:
-        parts.append(failure.text("beside them" if undone else "then"))
-    message, reason, plugin = "; ".join(parts), condition.reason, condition.plugin
-    return JobCondition(reason, message, plugin, condition.counts, undone, failure)

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from attrs import evolve
 
-from batchsched.causes import ConditionReason, UnfitReason, WhyPending
+from batchsched.causes import ConditionReason, HoldKind, UnfitReason, WhyPending
 from batchsched.model.cluster import Hold, TaskStatus
 from batchsched.model.immutable import LazyMap
 from batchsched.model.reasons import (
@@ -27,24 +27,9 @@ from batchsched.model.reasons import (
     PlacementFailure,
     QueueShare,
     Unfit,
-    at_maximum,
-    claim_refused,
-    explained,
-    gang_incomplete,
-    group_incomplete,
-    held,
-    held_by_broken,
-    kept_below_minimum,
-    maxima_too_low,
+    holds_text,
     not_reached,
     out_of_reach,
-    overused,
-    queue_hold,
-    refused_by_queue,
-    room_came_late,
-    short_in_all,
-    taken_back,
-    too_large,
 )
 from batchsched.session.candidates import why_no_set
 from batchsched.session.eviction_reports import add_eviction_reports
@@ -119,7 +104,14 @@ class PendingReasons:
         key = (condition.message, condition.plugin, undone, id(failure))
         known = self._explained.get(key)
         if known is None:
-            known = self._explained[key] = explained(condition, undone, failure)
+            parts = [condition.message]
+            if undone:
+                parts.append(f"{undone} placed, but rolled back since not enough others were")
+            if failure is not None:
+                parts.append(failure.text("beside them" if undone else "then"))
+            message = "; ".join(parts)
+            known = evolve(condition, message=message, undone=undone, failure=failure)
+            self._explained[key] = known
         return known
 
     def _failure_of(self, job: JobState) -> PlacementFailure | None:
@@ -244,7 +236,10 @@ class PendingReasons:
         if not pending:
             reasons: dict[str, PendingReason] = {}
         elif _is_kept_below(job):
-            reasons = dict.fromkeys([t.uid for t in pending], kept_below_minimum(_holds_of(job)))
+            holds = _holds_of(job)
+            detail = f"its job lacks tasks that are held: {holds_text(holds)}"
+            reason = PendingReason(WhyPending.HELD, detail=detail, holds=holds)
+            reasons = dict.fromkeys([task.uid for task in pending], reason)
         elif not job.in_session:
             reasons = dict.fromkeys([task.uid for task in pending], self._left_out(job))
         else:
@@ -252,10 +247,10 @@ class PendingReasons:
         known: dict[tuple[Hold, ...], PendingReason] = {}
         for task in job.held:
             holds = _holds_on(task, job)
-            reason = known.get(holds)
-            if reason is None:
-                reason = known[holds] = held(holds)
-            reasons[task.uid] = reason
+            if holds not in known:
+                detail = holds_text(holds)
+                known[holds] = PendingReason(WhyPending.HELD, detail=detail, holds=holds)
+            reasons[task.uid] = known[holds]
         in_order = self._session.in_task_order([*pending, *job.held])
         return {task.uid: reasons[task.uid] for task in in_order}
 
@@ -323,7 +318,8 @@ class PendingReasons:
             elif job.groups is not None and not job.groups.may_take(task):
                 reasons[task.uid] = _at_maximum(job.groups, task)
             elif (taken_for := self._taken_for.get(task.uid)) is not None:
-                reasons[task.uid] = taken_back(taken_for.uid)
+                detail, why = f"its place was taken back for {taken_for.uid}", WhyPending.TAKEN_BACK
+                reasons[task.uid] = PendingReason(why, detail=detail, taken_for=taken_for.uid)
             elif task.uid in session.reports.unplaced:
                 reasons[task.uid] = self._unplaced(job, task)
             elif task.uid in session.reports.rolled_back and session.plugins.job_ready(job):
@@ -333,7 +329,8 @@ class PendingReasons:
                 incomplete = incomplete or self._incomplete(job, None)
                 reasons[task.uid] = incomplete
             elif task.uid in session.reports.claim_refusals:
-                reasons[task.uid] = claim_refused(session.reports.claim_refusals[task.uid])
+                claim, why = session.reports.claim_refusals[task.uid], WhyPending.ABOVE_FAIR_SHARE
+                reasons[task.uid] = PendingReason(why, detail=claim.text, refusal=claim)
             elif job.groups is not None and job.uid in session.reports.asked_in_part:
                 reasons[task.uid] = _not_asked_for(job.groups, task, pending, blocked)
             elif behind is None or is_reached or task.is_best_effort:
@@ -345,7 +342,13 @@ class PendingReasons:
     def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
         refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
-            return refused_by_queue(refusal)
+            is_behind = refusal.reason is UnfitReason.NOT_ITS_TURN
+            return PendingReason(
+                refusal.reason.why,
+                detail=refusal.text,
+                behind_job=refusal.detail if is_behind else "",
+                refusal=refusal,
+            )
         no_set = self._no_set(job) if self._session.reports.tried_in_sets else None
         if no_set is not None:
             return PendingReason(WhyPending.NO_NODE, detail=no_set.text, refusal=no_set)
@@ -359,11 +362,17 @@ class PendingReasons:
         known = self._of_kind.get(key)
         if known is None:
             if not self._session.state.node_room.large_enough(task.init_resreq):
-                known = too_large(tally)
+                detail = "no node is large enough"
+                known = PendingReason(WhyPending.NO_NODE, tally, detail, too_large=True)
             elif held_by := self._held.holders(task):
                 known = PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=held_by)
             elif (blocking := self._held.broken_holder(task)) is not None:
-                known = held_by_broken(*blocking, tally)
+                other, node = blocking
+                detail = f"it needs room on {node}, where that job runs; "
+                detail += "its own job is incomplete too"
+                known = PendingReason(
+                    WhyPending.HELD_BY_GANG, tally, detail, held_by=(other,), held_on=node
+                )
             else:
                 known = PendingReason(WhyPending.NO_NODE, tally)
             self._of_kind[key] = known
@@ -403,15 +412,26 @@ class PendingReasons:
         if replica is not None:
             if replica.parent is None:  # without gang, which says that the job is not ready
                 return self._incomplete(job, tally)
-            return group_incomplete(replica.name, tally)
+            detail = f"the minimum of group {replica.name!r} does not fit at once"
+            return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
         refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None:  # it was held back with its queue, whatever room nodes had
-            return short_in_all(refusal, tally)
-        return room_came_late(tally)
+            detail = "a node has room for it; when it was tried, there was not enough "
+            detail += f"{refusal.detail} in all for everything that it needs at once"
+            lacking = refusal.detail
+            return PendingReason(
+                WhyPending.NOT_CONSIDERED, tally, detail, lacking=lacking, refusal=refusal
+            )
+        detail = "there is room now; there was none when it was tried"
+        return PendingReason(WhyPending.NOT_CONSIDERED, tally, detail)
 
     def _incomplete(self, job: JobState, tally: NodeTally | None) -> PendingReason:
-        of_groups = job.groups is not None and bool(job.groups.groups)
-        return gang_incomplete(job.min_available, tally, of_groups=of_groups)
+        least = job.min_available
+        detail = f"fewer than the {least} tasks that must start together fit at once"
+        if job.groups is not None and job.groups.groups:
+            detail = f"the groups that must start together, with at least {least} tasks, "
+            detail += "do not fit at once"
+        return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
 
     def _overused(self, job: JobState, queue: QueueState, tally: NodeTally | None) -> PendingReason:
         is_shared = tally is None and not self._held.has_any_of(queue)
@@ -422,7 +442,8 @@ class PendingReasons:
         holders = self._held.share_holders(job, queue, share)
         if holders:
             return PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=holders)
-        reason = overused(queue.name, share, tally)
+        detail = f"queue {queue.name!r} has its deserved share"
+        reason = PendingReason(WhyPending.QUEUE_OVERUSED, tally, detail, share=share)
         if is_shared:
             self._overused_reasons[queue] = reason
         return reason
@@ -442,8 +463,11 @@ def _pending_by_job(tasks: Iterable[TaskState]) -> dict[JobState, list[TaskState
 def _holds_on(task: TaskState, job: JobState) -> tuple[Hold, ...]:
     """Return what holds a task: its own holds, those of its job, and that of its queue."""
     closed = None if job.queue is None else job.queue.closed_by
-    of_queue = () if closed is None else (queue_hold(closed.name, closed.info.state),)
-    return (*task.info.holds, *job.info.holds, *of_queue)
+    holds = (*task.info.holds, *job.info.holds)
+    if closed is None:
+        return holds
+    detail = f"queue {closed.name!r} is {closed.info.state.value}"
+    return (*holds, Hold(HoldKind.QUEUE_CLOSED, closed.name, detail))
 
 
 def _holds_of(job: JobState) -> tuple[Hold, ...]:
@@ -464,12 +488,14 @@ def _is_kept_below(job: JobState) -> bool:
 
 def _at_maximum(groups: JobGroups, task: TaskState) -> PendingReason:
     """Return the reason that a job, or a group of it, has its maximum number of tasks."""
-    if groups.maximum is not None and groups.root.placed >= groups.maximum:
-        return at_maximum(groups.maximum)
-    full = groups.leaf_of(task).full()
-    assert full is not None
-    assert full.maximum is not None
-    return at_maximum(full.maximum, full.name, of_groups=bool(full.children))
+    owner, maximum, things = "its job", groups.maximum, "tasks"
+    if maximum is None or groups.root.placed < maximum:
+        full = groups.leaf_of(task).full()
+        assert full is not None
+        owner, maximum = f"group {full.name!r}", full.maximum
+        things = "groups" if full.children else "tasks"
+    detail = f"{owner} has its maximum of {maximum} {things}"
+    return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
 
 
 def _not_asked_for(
@@ -503,7 +529,11 @@ def _not_asked_for(
         return WAITS_FOR_BACKFILL
     if not groups.has_maximum or (is_ready and entered is None):
         return NOT_CONSIDERED
-    return maxima_too_low(entered.name if is_ready and entered is not None else "")
+    what = "must start together"
+    if is_ready and entered is not None:
+        what = f"group {entered.name!r} needs"
+    detail = f"the maxima of its job and its groups leave less than {what}"
+    return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
 
 
 # Resources that other jobs hold without being ready
