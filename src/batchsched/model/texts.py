@@ -169,24 +169,26 @@ def html_table(
 <tbody><tr><td>&lt;1&gt;</td></tr></tbody></table>
     """
     shown = [row for row, _ in zip(rows, range(_MOST_ROWS), strict=False)]
-    body = "".join(_row("td", row) for row in shown)
+    body = "".join(html_row("td", row) for row in shown)
     if count > len(shown):
         body += f'<tr><td colspan="{len(header)}">... and {count - len(shown)} more</td></tr>'
     return (
-        f"<table><caption>{_escaped(caption)}</caption>"
-        f"<thead>{_row('th', header)}</thead><tbody>{body}</tbody></table>"
+        f"<table><caption>{html_text(caption)}</caption>"
+        f"<thead>{html_row('th', header)}</thead><tbody>{body}</tbody></table>"
     )
 
 
-def _escaped(given: object) -> str:
+def html_text(given: object) -> str:
+    """Return a value as text for HTML."""
     text = str(given)
     for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
         text = text.replace(character, entity)
     return text
 
 
-def _row(tag: str, cells: Sequence[object]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{_escaped(cell)}</{tag}>" for cell in cells) + "</tr>"
+def html_row(tag: str, cells: Sequence[object]) -> str:
+    """Return a row of an HTML table."""
+    return "<tr>" + "".join(f"<{tag}>{html_text(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
 def listed(names: Sequence[str], word: str = "and", /) -> str:

@@ -282,11 +282,13 @@ def compare(
             parting = find_cause(snapshot, *sides, registry)
     else:
         results = (_result_of(before, snapshot, registry), _result_of(after, second, registry))
-    uses = _use_of(snapshot, results[0]), _use_of(second, results[1])
+    (used, shares), (used_after, shares_after) = (
+        _use_of(each, result) for each, result in zip((snapshot, second), results, strict=True)
+    )
     return CycleComparison(
         changes=tuple(_changes(snapshot, second, *results)),
-        utilisation=side_by_side(*(use.of_dimension for use in uses)),
-        shares=side_by_side(*(use.of_queue for use in uses)),
+        utilisation=side_by_side(used, used_after),
+        shares=side_by_side(shares, shares_after),
         parting=parting,
         before=results[0],
         after=results[1],
@@ -398,16 +400,6 @@ def _kind_of_change(before: Fate, after: Fate) -> str:
     return "new" if before == _ABSENT else "other"
 
 
-@frozen
-class ClusterUse:
-    """The use of a cluster, as shares of the whole."""
-
-    of_dimension: dict[str, float]
-    """Dimension to the share in use of what all nodes have."""
-    of_queue: dict[str, float]
-    """Queue to the dominant share that its tasks hold."""
-
-
 # What becomes of tasks, and what is in use
 
 
@@ -439,35 +431,31 @@ def _fates(snapshot: Snapshot, result: CycleResult) -> dict[str, Fate]:
     return found
 
 
-def _use_of(snapshot: Snapshot, result: CycleResult | None) -> ClusterUse:
-    """Return the use after a cycle; without a result, the use before it. O(tasks)."""
-    starts = set[str]() if result is None else {bind.task_uid for bind in result.binds}
-    gone = set[str]() if result is None else {e.task_uid for e in result.evictions}
+_Shares = Mapping[str, float]
+
+
+def _use_of(snapshot: Snapshot, result: CycleResult) -> tuple[_Shares, _Shares]:
+    """Return the share of the cluster in use after a cycle by dimension, and by queue. O(tasks)."""
+    starts = {bind.task_uid for bind in result.binds}
+    gone = {eviction.task_uid for eviction in result.evictions}
 
     def holds(task: TaskInfo) -> bool:
-        if task.uid in starts:
-            return True
-        return task.status.holds and task.status is not TaskStatus.RELEASING
+        is_held = task.status.holds and task.status is not TaskStatus.RELEASING
+        return task.uid not in gone and (task.uid in starts or is_held)
 
-    total = sum_resources(node.allocatable for node in snapshot.nodes)
+    cluster = sum_resources(node.allocatable for node in snapshot.nodes)
+    whole = {name: amount for name, amount in cluster.dimensions() if amount}
     by_queue: dict[str, Resource] = {queue.name: Resource() for queue in snapshot.queues}
     for job in snapshot.jobs:
-        held = sum_resources(t.resreq for t in job.tasks if t.uid not in gone and holds(t))
+        held = sum_resources(task.resreq for task in job.tasks if holds(task))
         by_queue[job.queue] = by_queue.get(job.queue, Resource()) + held
     others = sum_resources(task.resreq for task in snapshot.other_tasks if holds(task))
     used = sum_resources([others, *by_queue.values()])
-    return ClusterUse(
-        {name: _share(used.get(name), amount) for name, amount in total.dimensions() if amount},
-        {
-            name: max((_share(held.get(d), a) for d, a in total.dimensions() if a), default=0.0)
-            for name, held in sorted(by_queue.items())
-        },
-    )
+    return {name: used.get(name) / amount for name, amount in whole.items()}, {
+        queue: max((held.get(name) / amount for name, amount in whole.items()), default=0.0)
+        for queue, held in sorted(by_queue.items())
+    }
 
 
 def _percent(share: float) -> str:
     return f"{share:.1%}"
-
-
-def _share(amount: float, total: float) -> float:
-    return amount / total if total else 0.0

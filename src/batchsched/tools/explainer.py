@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from attrs import evolve, frozen
 
@@ -157,7 +157,7 @@ def explain(
             waiting_jobs=others,
             before_it=tuple(other.uid for other in before[-_BEFORE:][::-1]),
             decided_by=decided_by,
-            queue=_standing_of_queue(session, state),
+            queue=_standing_of_queue(session, state.info.queue),
             above_share=_above_share(session, left),
             min_available=state.min_available,
             ready=state.ready_count,
@@ -326,39 +326,42 @@ def _groups(state: JobState) -> tuple[MemberCount, ...]:
 # Its queue
 
 
-def _standing_of_queue(session: Session, state: JobState) -> QueueStanding:
-    """Return the state of the queue of a job, and of the queues above it. O(tasks of the queue)."""
-    queue = session.ledger.queues.get(state.info.queue)
-    if queue is None:
-        return QueueStanding(name=state.info.queue, is_known=False)
-    outcomes = session.plugins.queue_outcomes()
-    if queue.name in outcomes:
-        above = tuple(
-            _by_outcome(session, name, session.ledger.queues[name].info.weight, outcomes[name])
-            for name in _names_above(outcomes, queue.name)
-        )
-        own = _by_outcome(session, queue.name, queue.info.weight, outcomes[queue.name])
+def _standing_of_queue(session: Session, name: str) -> QueueStanding:
+    """Return the state of a queue, and of the queues above it. O(tasks of the queue)."""
+    queues, outcomes = session.ledger.queues, session.plugins.queue_outcomes()
+    if name not in queues:
+        return QueueStanding(name=name, is_known=False)
+    above: list[QueueStanding] = []
+    parent = outcomes[name].parent if name in outcomes else None
+    while parent is not None and parent in outcomes:
+        above.append(_of_queue(session, queues[parent], outcomes[parent]))
+        parent = outcomes[parent].parent
+    return evolve(
+        _of_queue(session, queues[name], outcomes.get(name)),
+        above=tuple(above),
+        is_overused=session.plugins.overused(queues[name]),
+        leaves=_leaves_below(queues[name]),
+    )
+
+
+def _of_queue(session: Session, queue: QueueState, outcome: QueueOutcome | None) -> QueueStanding:
+    told = QueueStanding(name=queue.name, is_known=True, weight=queue.info.weight)
+    if outcome is not None:
         return evolve(
-            own,
-            above=above,
-            is_overused=session.plugins.overused(queue),
-            leaves=_leaves_below(queue),
+            told,
+            allocated=outcome.allocated,
+            share=_share(session, outcome.allocated),
+            deserved=outcome.fair_share,
+            guarantee=outcome.guarantee,
+            limit=outcome.limit,
+            on_loan=outcome.on_loan,
         )
     dimensions = session.ledger.dimensions
     holding = [task for job in queue.jobs for task in job.tasks if task.status.occupies]
     held = total_of([task.resreq for task in holding if not task.is_backfill], dimensions.zero)
-    allocated = dimensions.resource(held)
-    share = session.plugins.queue_share(queue)
-    return QueueStanding(
-        name=queue.name,
-        is_known=True,
-        weight=queue.info.weight,
-        allocated=allocated,
-        share=_share(session, allocated),
-        deserved=None if share is None else dimensions.resource(share[0]),
-        is_overused=session.plugins.overused(queue),
-        leaves=_leaves_below(queue),
-    )
+    allocated, share = dimensions.resource(held), session.plugins.queue_share(queue)
+    deserved = None if share is None else dimensions.resource(share[0])
+    return evolve(told, allocated=allocated, share=_share(session, allocated), deserved=deserved)
 
 
 def _leaves_below(queue: QueueState) -> tuple[str, ...]:
@@ -370,20 +373,6 @@ def _leaves_below(queue: QueueState) -> tuple[str, ...]:
         else:
             leaves.append(below.name)
     return tuple(sorted(leaves))
-
-
-def _by_outcome(session: Session, name: str, weight: int, outcome: QueueOutcome) -> QueueStanding:
-    return QueueStanding(
-        name=name,
-        is_known=True,
-        weight=weight,
-        allocated=outcome.allocated,
-        share=_share(session, outcome.allocated),
-        deserved=outcome.fair_share,
-        guarantee=outcome.guarantee,
-        limit=outcome.limit,
-        on_loan=outcome.on_loan,
-    )
 
 
 def _above_share(session: Session, waiting: Sequence[TaskState]) -> tuple[AboveShare, ...]:
@@ -409,13 +398,6 @@ def _above_share(session: Session, waiting: Sequence[TaskState]) -> tuple[AboveS
             found.append((part, AboveShare(queue=name, dimension=dimension, amount=amount)))
     found.sort(key=lambda each: (-each[0], each[1].queue))
     return tuple(each for _, each in found)
-
-
-def _names_above(outcomes: Mapping[str, QueueOutcome], name: str) -> Iterator[str]:
-    parent = outcomes[name].parent
-    while parent is not None and parent in outcomes:
-        yield parent
-        parent = outcomes[parent].parent
 
 
 def _share(session: Session, held: Resource) -> float:

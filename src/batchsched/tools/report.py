@@ -14,6 +14,7 @@ from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.texts import html_row, html_text
 
 _WIDTH = 100
 _WIDEST_CELL = 64
@@ -162,22 +163,13 @@ def as_html(sections: Iterable[Section]) -> str:
     parts: list[str] = []
     for section in sections:
         if section.title:
-            parts.append(f"<h4>{_escaped(section.title)}</h4>")
-        parts += [f"<p>{_escaped(line)}</p>" for line in section.lines]
+            parts.append(f"<h4>{html_text(section.title)}</h4>")
+        parts += [f"<p>{html_text(line)}</p>" for line in section.lines]
         if section.rows:
-            parts.append("<table>")
-            if section.head:
-                cells = "".join(f"<th>{_escaped(cell)}</th>" for cell in section.head)
-                parts.append(f"<tr>{cells}</tr>")
-            for row in section.rows:
-                cells = "".join(f"<td>{_escaped(cell)}</td>" for cell in row)
-                parts.append(f"<tr>{cells}</tr>")
-            parts.append("</table>")
+            head = html_row("th", section.head) if section.head else ""
+            body = "".join(html_row("td", row) for row in section.rows)
+            parts.append(f"<table>{head}{body}</table>")
     return "".join(parts)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def count_by(pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:

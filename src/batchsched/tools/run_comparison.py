@@ -95,9 +95,7 @@ class RunComparison(Differences):
         """Yield the sections of the report, the most important first."""
         yield Section(self.summary)
         if self.parting is not None:
-            lines = [f"before: {self.parting.before}", f"after:  {self.parting.after}"]
-            lines += [f"because {self.parting.why[0]}", *self.parting.why[1:]]
-            yield Section("The first decision that differs", tuple(lines))
+            yield Section("The first decision that differs", tuple(self.parting.lines()))
         if self.changes:
             by_queue = self.by_queue()
             if any(by_queue):  # some have names
@@ -112,7 +110,11 @@ class RunComparison(Differences):
                     for c in largest[: 2 * _SHOWN_JOBS]
                 ],
             )
-        rows = [(name, *(f"{one:,.4g}" for one in pair)) for name, pair in self._shown_figures()]
+        rows = [
+            (name, *(f"{one:,.4g}" for one in self.figures[name]))
+            for name in _SHOWN_FIGURES
+            if name in self.figures
+        ]
         if any(self.shares):  # some queues have names
             rows += [
                 (f"queue {name}" if name else "no queue", *(f"{one:.1%}" for one in pair))
@@ -135,11 +137,6 @@ class RunComparison(Differences):
         ]
         number, _, rest = parts[0].partition(" ")
         return ", ".join([f"{number} of {counted(self.jobs, 'job')} {rest}", *parts[1:]])
-
-    def _shown_figures(self) -> Iterator[tuple[str, tuple[float, float]]]:
-        for name in _SHOWN_FIGURES:
-            if name in self.figures:
-                yield name, self.figures[name]
 
 
 def _delay(change: JobChange) -> float:
