@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from batchsched.causes import JobStatus, WhyPending
 from batchsched.config.registry import Registry
@@ -171,15 +171,15 @@ def explain(
         wanted = frozenset(each.uid for each in named or left)
         fits: Sequence[NodeFit] = ()
         if anew.waits_for_room:
-            of_nodes = _of_nodes(session, result, state, task)
-            fits, blocked = of_nodes.fits, None if named else of_nodes.blocked
+            fits, placed, blocked, unfit = _of_nodes(session, result, state, task)
+            blocked = None if named else blocked
             explanation = evolve(
                 explanation,
                 tells_nodes=True,
                 blocked="" if blocked is None else blocked.info.display_name,
-                placed=0 if blocked is None else of_nodes.placed,
+                placed=0 if blocked is None else placed,
                 available=sum(fit.takes_it for fit in fits) if blocked is None else 0,
-                unfit=counted(fits, task.info) if blocked is None else of_nodes.blocked_by,
+                unfit=counted(fits, task.info) if blocked is None else unfit,
                 nearest=nearest_nodes(session, result, task, fits),
             )
         elif (
@@ -283,35 +283,31 @@ def _at_once(session: Session, state: JobState, waiting: Sequence[TaskState]) ->
     return count
 
 
-@frozen
-class _OfNodes:
-    """How nodes suit a task once what the cycle starts is there."""
+def _of_nodes(
+    session: Session, result: CycleResult, state: JobState, task: TaskState
+) -> tuple[Sequence[NodeFit], int, TaskState | None, Mapping[str, int]]:
+    """Return how nodes suit a task once what the cycle starts is there.
 
-    fits: Sequence[NodeFit]
-    placed: int = 0
-    """How many tasks of its gang have room now, if one more has none."""
-    blocked: TaskState | None = None
-    """That one."""
-    blocked_by: Mapping[str, int] = EMPTY
-    """What keeps that one from nodes, as `counted` says it."""
-
-
-def _of_nodes(session: Session, result: CycleResult, state: JobState, task: TaskState) -> _OfNodes:
+    And if only some tasks of its gang have room then: how many, the first that has none, and what
+    keeps that one from nodes, as `counted` says it.
+    """
+    placed, blocked = 0, None
+    why: Mapping[str, int] = EMPTY
     with session.statement(is_trial=True) as trial:
         for bind in result.binds:
             starting = session.ledger.tasks[bind.task_uid]
             if starting.status is TaskStatus.PENDING:
                 trial.allocate(starting, session.node(bind.node_name))
-        found = _OfNodes(fits_of(session, task))
-        lacking = state.lacks()
+        fits, lacking = fits_of(session, task), state.lacks()
         if lacking > 1 and state.groups is None:
             tasks = session.in_task_order(state.having(TaskStatus.PENDING))
             placed, blocked = placed_of(session, trial, tasks)
-            if blocked is not None and 0 < placed < lacking:
+            if not 0 < placed < lacking:
+                blocked = None
+            elif blocked is not None:
                 why = counted(fits_of(session, blocked), blocked.info)
-                found = evolve(found, placed=placed, blocked=blocked, blocked_by=why)
         trial.discard()
-    return found
+    return fits, placed, blocked, why
 
 
 def _groups(state: JobState) -> tuple[MemberCount, ...]:

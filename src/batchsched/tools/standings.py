@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from attrs import evolve, field, frozen
 
@@ -209,7 +210,8 @@ class Standings:
             if queue.parent is not None:
                 self._below[queue.parent] = queue.name
         self._empty = _EmptyNodes(snapshot, config, registry)
-        self._after = _AfterCycle(snapshot, result, config, registry)
+        self._scheduler = config, registry
+        self._lacking: dict[object, tuple[int, int, str] | None] = {}
         self._leaving: dict[str, list[str]] | None = None
 
     def of(self, job: JobInfo) -> JobStanding:
@@ -502,13 +504,40 @@ class Standings:
     def _room_text(self, job: JobInfo, reason: PendingReason) -> str:
         """Return what has no room; of a gang, what the first task without a place lacks."""
         is_gang = reason.why is WhyPending.GANG_INCOMPLETE and reason.out_of_reach is None
-        found = self._after.lacking(job) if is_gang and not job.groups else None
+        if not is_gang or job.groups:
+            return _room_text(reason)
+        kind = job.queue, _kind(job)
+        if kind not in self._lacking:
+            self._lacking[kind] = self._tried_after(job)
+        found = self._lacking[kind]
         if found is None:
             return _room_text(reason)
         placed, needed, cause = found
         have = "has" if placed == 1 else "have"
         text = f"only {placed} of the {needed} tasks that must start together {have} room now"
         return f"{text}: for one more, {cause}"
+
+    @cached_property
+    def _after_cycle(self) -> AttachedScheduler:
+        """The cluster once the decisions of the cycle have taken effect. O(size of the cluster)."""
+        cluster = Cluster(self._snapshot)
+        cluster.carry_out(self._result, at_once=True)
+        return Scheduler(*self._scheduler).attach(cluster)
+
+    def _tried_after(self, job: JobInfo) -> tuple[int, int, str] | None:
+        """Return how many tasks have room of those that must start, and what one more lacks.
+
+        None: none has, or all have.
+        """
+        with self._after_cycle.open() as session:
+            state = session.ledger.jobs[job.uid]
+            needed = max(1, state.lacks())
+            with session.statement(is_trial=True) as trial:
+                tasks = session.in_task_order(state.having(TaskStatus.PENDING))
+                placed, blocked = placed_of(session, trial, tasks)
+                cause = "" if blocked is None else _cause(session.placement.tally(blocked))
+                trial.discard()
+        return (placed, needed, cause) if 0 < placed < needed and cause else None
 
     def _by_reason(
         self, job: JobInfo, counts: TaskCounts, state: JobStatus, reason: PendingReason
@@ -669,48 +698,6 @@ def _counted(tasks: Mapping[TaskStatus, int], statuses: Iterable[TaskStatus]) ->
 def _names(names: Iterable[str]) -> str:
     """Return some names, each once, in order; of many the first."""
     return first_of(sorted(set(names)), _NAMED)
-
-
-class _AfterCycle:
-    """The cluster once the decisions of a cycle have taken effect."""
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        result: CycleResult,
-        config: SchedulerConfig | None,
-        registry: Registry | None,
-    ) -> None:
-        self._snapshot = snapshot
-        self._result = result
-        self._scheduler = config, registry
-        self._live: AttachedScheduler | None = None
-        self._known: dict[object, tuple[int, int, str] | None] = {}
-
-    def lacking(self, job: JobInfo) -> tuple[int, int, str] | None:
-        """Return how many tasks have room of those that must start, and what one more lacks.
-
-        None: none has, or all have. O(size of the cluster) the first time.
-        """
-        kind = job.queue, _kind(job)
-        if kind not in self._known:
-            self._known[kind] = self._tried(job)
-        return self._known[kind]
-
-    def _tried(self, job: JobInfo) -> tuple[int, int, str] | None:
-        if self._live is None:
-            cluster = Cluster(self._snapshot)
-            cluster.carry_out(self._result, at_once=True)
-            self._live = Scheduler(*self._scheduler).attach(cluster)
-        with self._live.open() as session:
-            state = session.ledger.jobs[job.uid]
-            needed = max(1, state.lacks())
-            with session.statement(is_trial=True) as trial:
-                tasks = session.in_task_order(state.having(TaskStatus.PENDING))
-                placed, blocked = placed_of(session, trial, tasks)
-                cause = "" if blocked is None else _cause(session.placement.tally(blocked))
-                trial.discard()
-        return (placed, needed, cause) if 0 < placed < needed and cause else None
 
 
 class _EmptyNodes:
