@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import sys
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -41,6 +43,8 @@ SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 """The files of a folder that are read."""
 STANDARD_INPUT = "standard input"
 VOLCANO_CONFIG = "volcano-scheduler-configmap"
+_HEAD = 1024
+_NOT_ASCII = re.compile(rb"[^\x00-\x7f]+")
 _GZIP = b"\x1f\x8b"
 _MOST_UNPACKED = 512 << 20
 """The most bytes that a compressed file may become; little may stand for very much."""
@@ -555,8 +559,10 @@ def parsed(
 ) -> Iterator[tuple[str, Object]]:
     """Yield the objects in the content of a file: JSON or YAML, compressed or not."""
     try:
-        text = _text(content)
+        escaped = _in_ascii(content)
         del content  # of what is large, one copy is enough
+        text = _text(escaped)
+        del escaped
         name = source.removesuffix(".gz")
         is_yaml = name.endswith((".yaml", ".yml")) or (
             not name.endswith(".json") and not text.lstrip().startswith(("{", "["))
@@ -593,7 +599,25 @@ def text_of_file(source: str) -> str:
         raise UsageError(told) from None
 
 
-def _text(content: bytes) -> str:
+def _in_ascii(content: bytes) -> bytes | bytearray:
+    """Return JSON with all escaped that is not ASCII: else one emoji quadruples its text."""
+    start = content[:_HEAD].removeprefix(BOM_UTF8).lstrip()
+    if content.isascii() or not start.startswith((b"{", b"[")):
+        return content
+    escaped, position = bytearray(), len(BOM_UTF8) * content.startswith(BOM_UTF8)
+    view = memoryview(content)
+    try:
+        for found in _NOT_ASCII.finditer(content, position):
+            escaped += view[position : found.start()]
+            escaped += json.dumps(found[0].decode())[1:-1].encode()
+            position = found.end()
+    except UnicodeDecodeError:
+        return content  # as a text it cannot be read, which says where
+    escaped += view[position:]
+    return escaped
+
+
+def _text(content: bytes | bytearray) -> str:
     """Return the text of a file in UTF-8, compressed or not."""
     if content.startswith(_GZIP):
         import gzip  # noqa: PLC0415 - only for compressed files

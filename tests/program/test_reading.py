@@ -369,3 +369,15 @@ def test_a_namespace_without_jobs_is_told():
     given = dumps.kai_gangs()
     assert "no job is in namespace tea; did you mean" in run("jobs", "-n", "tea", given=given).err
     assert "namespace" not in run("jobs", "-n", "team", given=given).err
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_what_is_not_ascii_is_read_as_it_is(mark):
+    pod = dumps.pod("x", schedulingGroup={"podGroupName": "g"})
+    pod["metadata"]["labels"]["of"] = "déjà 🙂"
+    items = [dumps.native_group("g", 1), pod, dumps.node("n1")]
+    text = json.dumps({"kind": "List", "items": items}, ensure_ascii=False)
+    ended = run("why", "g", "--json", given=mark + text.encode())
+    assert (ended.status, ended.data["job"]) == (0, "team/g")
+    broken = run("jobs", given=text.encode()[:-40] + b"\xff" + text.encode()[-40:])
+    assert "expected text in UTF-8" in broken.err
