@@ -32,7 +32,9 @@ PARTS: dict[str, Any] = {"capacity": {"milli": 1000}, "shared": True}
 ORDERS = ("listed", "tight", "spread", "scored")
 
 
-def config(actions: tuple[str, ...], order: str, strategy: str | None) -> SchedulerConfig:
+def config(
+    actions: tuple[str | dict[str, Any], ...], order: str, strategy: str | None
+) -> SchedulerConfig:
     plugins: list[dict[str, Any]] = [
         {"name": name} for name in ("priority", "gang", "predicates", "proportion", "nodeorder")
     ]
@@ -47,6 +49,7 @@ configs = st.builds(
     st.sampled_from(
         [
             ("allocate",),
+            ({"name": "allocate", "arguments": {"unready": "hold"}},),
             ("allocate", "backfill"),
             ("allocate", "preempt"),
             ("allocate", "reclaim", "preempt"),

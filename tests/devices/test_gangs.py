@@ -16,6 +16,7 @@ from batchsched import (
     SchedulerConfig,
     Snapshot,
     TaskInfo,
+    TopologyRequest,
 )
 from batchsched.devices import (
     Device,
@@ -27,12 +28,13 @@ from batchsched.devices import (
 )
 from batchsched.live import Cluster
 
-CONFIG = SchedulerConfig.from_mapping(
-    {
-        "actions": ["allocate"],
-        "tiers": [{"plugins": [{"name": n} for n in ("gang", "predicates", "devices")]}],
-    }
-)
+
+def config(unready: str) -> SchedulerConfig:
+    plugins = [{"name": name} for name in ("gang", "predicates", "devices", "topology")]
+    allocate = {"name": "allocate", "arguments": {"unready": unready}}
+    return SchedulerConfig.from_mapping({"actions": [allocate], "tiers": [{"plugins": plugins}]})
+
+
 KINDS = ("", 'device.attributes[""].m == 0', 'device.attributes[""].m == 1')
 asked = st.tuples(st.sampled_from([1, 1, 2]), st.sampled_from(KINDS), st.booleans())
 nodes = st.lists(st.lists(st.integers(0, 1), min_size=0, max_size=3), min_size=1, max_size=2)
@@ -65,11 +67,21 @@ def has_place(nodes: list[tuple[Device, ...]], claims: list[DeviceClaim]) -> boo
     return place(0, [[] for _ in nodes])
 
 
-@given(nodes, st.lists(asked, min_size=2, max_size=3))
-@settings(max_examples=60)
+@given(
+    nodes,
+    st.lists(asked, min_size=2, max_size=3),
+    st.sampled_from(["discard", "hold"]),
+    st.sampled_from([None, "rack", "zone"]),
+)
+@settings(max_examples=100)
 def test_a_gang_is_placed_if_any_choice_of_devices_places_it(
-    models: list[list[int]], wanted: list[tuple[int, str, bool]]
+    models: list[list[int]],
+    wanted: list[tuple[int, str, bool]],
+    unready: str,
+    level: str | None,
 ) -> None:
+    """Also where it may hold a part, and in the domains that it requires: each node is a rack."""
+    given_config = config(unready)
     there = [
         tuple(Device(name=f"g{n}", attributes={"m": model}) for n, model in enumerate(of_node))
         for of_node in models
@@ -82,16 +94,31 @@ def test_a_gang_is_placed_if_any_choice_of_devices_places_it(
     ]
     snapshot = Snapshot(
         nodes=[
-            NodeInfo(name=f"n{n}", allocatable=100 * cpu, devices=devices)
+            NodeInfo(
+                name=f"n{n}",
+                allocatable=100 * cpu,
+                devices=devices,
+                labels={"zone": "z", "rack": f"r{n}"},
+            )
             for n, devices in enumerate(there)
         ],
         queues=[Queue(name="q")],
-        jobs=[JobInfo(name="g", queue="q", min_available=len(tasks), tasks=tasks)],
+        jobs=[
+            JobInfo(
+                name="g",
+                queue="q",
+                min_available=len(tasks),
+                tasks=tasks,
+                topology=level and TopologyRequest(required=level),
+            )
+        ],
     )
-    result = Scheduler(CONFIG).schedule(snapshot)
-    assert len(result.binds) == (len(tasks) if has_place(there, claims) else 0)
+    result = Scheduler(given_config).schedule(snapshot)
+    domains = [[each] for each in there] if level == "rack" else [there]
+    has_some = any(has_place(domain, claims) for domain in domains)
+    assert len(result.binds) == (len(tasks) if has_some else 0)
     held = [(bind.node_name, pick.device) for bind in result.binds for pick in bind.devices or ()]
     assert len(set(held)) == len(held)
-    assert Scheduler(CONFIG, plain=True).schedule(snapshot) == result
-    live = Scheduler(CONFIG).attach(Cluster(snapshot))
+    assert Scheduler(given_config, plain=True).schedule(snapshot) == result
+    live = Scheduler(given_config).attach(Cluster(snapshot))
     assert live.schedule().full() == live.schedule().full() == result

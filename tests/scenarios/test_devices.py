@@ -131,6 +131,20 @@ def memory(name: str, amount: int) -> Device:
     return Device(name=name, capacity={"memory": amount << 30})
 
 
+def test_d14_a_gang_that_may_hold_a_part_undoes_choices_as_well() -> None:
+    hold = {"name": "allocate", "arguments": {"unready": "hold"}}
+    large = gpu(1, memory=2 << 30)
+    gang = job("g", task("a", gpu()), task("b", large))
+    snapshot = cluster(node(memory("two", 2), memory("one", 1)), gang)
+    assert got(decide(snapshot, config(hold))) == {"a": ["one"], "b": ["two"]}
+    # What finds no place in the end holds what it had.
+    gang = job("g", task("a", gpu()), task("b", large), task("d", large))
+    snapshot = cluster(node(memory("two", 2), memory("one", 1)), gang)
+    result = decide(snapshot, config(hold))
+    assert result.tasks["a"].devices == (pick("two"),)
+    assert not result.binds
+
+
 @pytest.mark.parametrize("undo", [200, 0])
 def test_d14_a_gang_undoes_the_choices_of_devices_that_leave_one_of_it_without(undo: int) -> None:
     large = gpu(1, memory=2 << 30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from attrs import frozen
@@ -78,6 +79,7 @@ class AllocateAction:
             retries_largest_first=self.retry_largest_first,
             keeps_part=lambda job: holds or reserves or job.count(TaskStatus.RESERVED) > 0,
             holds_part=holds,
+            undoes=bool(session.plugins.second_try),
             depends_on_nodes_alone=places_alike
             and session.plans.guard is None
             and not session.plugins.second_try,
@@ -98,9 +100,15 @@ class AllocateAction:
         again = _second_try(session, turn) if session.plugins.second_try else None
         goal = attempts.serve(turn, place_one, keeps, reserve=reserve)
         is_kept = goal is not None and goal.is_kept
-        if not is_kept and again is not None:
-            is_kept = _serve_with_undoing(session, turn, *again)
+        if again is not None and not (is_kept and self._is_settled(session, turn.job)):
+            part = goal.placed if goal is not None and is_kept else ()
+            is_kept = _serve_with_undoing(session, turn, *again, part) or is_kept
         return is_kept and bool(turn.left) and session.plugins.job_ready(turn.job)
+
+    @staticmethod
+    def _is_settled(session: Session, job: JobState) -> bool:
+        """Return whether what was kept of a turn is more than a part that the job may hold."""
+        return job.count(TaskStatus.RESERVED) > 0 or _is_enough(session, job)
 
     def _keeps(self, session: Session, statement: Statement, goal: Goal) -> bool:
         """Return whether what was placed for a goal is kept; drop reservations of no use."""
@@ -141,12 +149,21 @@ def _second_try(session: Session, turn: Turn) -> tuple[str, SecondTry] | None:
     return second_try(session, need)
 
 
-def _serve_with_undoing(session: Session, turn: Turn, plugin: str, again: SecondTry) -> bool:
-    """Place tasks once more, undoing choices; return whether that was possible."""
+def _serve_with_undoing(
+    session: Session, turn: Turn, plugin: str, again: SecondTry, part: Sequence[TaskState]
+) -> bool:
+    """Place tasks once more, undoing choices; return whether that was possible.
+
+    `part`: what was placed before, and is held if it was not.
+    """
     with session.statement(is_trial=True) as statement:
+        for task in reversed(part):
+            statement.unallocate(task)
         placed = place_with_undoing(session, statement, plugin, again)
         if placed and _is_enough(session, turn.job):
             statement.commit()
+            if any(task.status is TaskStatus.PENDING for task in part):
+                turn.take_up_again()
             turn.left.take_out([task for task in again.tasks if task in turn.left])
             return True
     return False

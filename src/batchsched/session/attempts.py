@@ -50,10 +50,11 @@ from batchsched.session.limits import (
 from batchsched.session.outlook import accepting_nodes
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, tasks_to_place
+from batchsched.session.undoing import place_with_undoing, second_try
 from batchsched.session.victims import EvictionScope
 from batchsched.state.groups import Counting, GroupState
-from batchsched.state.needs import Need, Stage, TasksByGroup, TasksInOrder
-from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.needs import Need, Stage, TasksByGroup, TasksInOrder, need_of_tasks
+from batchsched.state.records import Fit, JobState, NodeState, TaskState
 from batchsched.state.vectors import dominant_share
 
 Keeps = Callable[["Statement", "Goal"], bool]
@@ -308,6 +309,8 @@ class Attempts:
     """Whether what was placed is held although it is not enough."""
     stages: Sequence[Stage] = (Stage.NOW, Stage.LATER, Stage.CONDITIONALLY)
     """In which stages it is tried in sets of nodes, where plugins offer any."""
+    undoes: bool = False
+    """Whether what finds no place in a set is tried once more there, as plugins say."""
     evicts: EvictionScope | None = None
     """Whom the action may evict for what is tried; None: nobody."""
     depends_on_nodes_alone: bool = False
@@ -396,6 +399,7 @@ class Attempts:
             return None
         if self.evicts is not None:
             count_beside(session, need.tasks[0], self.evicts)
+        again = partial(self._place_again, job) if self.undoes else None
         was_tried = False
         for trial in sets_in_turn(session, need, tuple(turn.left), self.stages):
             if trial.nodes is everywhere:
@@ -406,10 +410,11 @@ class Attempts:
                 if found is not None and found.is_kept:
                     return found
                 turn.take_up_again()
-                continue
+                if not (self.undoes and second_try(session, need)):
+                    continue
             goal, left = Goal(self, job, TasksInOrder()), turn.left
             with session.statement(is_trial=True, within=trial.nodes) as statement:
-                if try_in(session, statement, trial, place):
+                if try_in(session, statement, trial, place, again):
                     goal.placed = list(trial.need.tasks)
                     if keeps(statement, goal):
                         statement.commit()
@@ -421,6 +426,14 @@ class Attempts:
         if not goal.is_kept:
             record_no_set(session, need)
         return goal
+
+    def _place_again(
+        self, job: JobState, statement: Statement, tasks: Sequence[TaskState], stage: Stage
+    ) -> bool:
+        """Place tasks that did not all find a place, undoing choices, if a plugin says how."""
+        found = second_try(self.session, need_of_tasks(job, tuple(tasks)))
+        fits = [fit for fit in stage.ladder if fit is not Fit.CONDITIONALLY]
+        return found is not None and place_with_undoing(self.session, statement, *found, fits)
 
     def _serve_in_part(
         self,

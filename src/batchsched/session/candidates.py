@@ -369,32 +369,48 @@ def _within_each(
 # Trials
 
 
-def try_in(session: Session, statement: S, trial: Trial, place: PlaceIn[S]) -> bool:
+def try_in(
+    session: Session,
+    statement: S,
+    trial: Trial,
+    place: PlaceIn[S],
+    again: Callable[[S, Sequence[TaskState], Stage], bool] | None = None,
+) -> bool:
     """Place all tasks of a need in a set; return whether that was possible.
 
     If not, the statement still has what was placed. Parts are placed in order. Without them, groups
     of the job that need tasks get sets of their own within the set, and are tried in reverse if
-    that failed.
+    that failed. `again` places once more, from the beginning, tasks that did not all find a place.
     """
     need, within, stage = trial
+
+    def place_all(tasks: Sequence[TaskState], nodes: NodeSet) -> bool:
+        begin = len(statement)
+        if _place_all(statement, tasks, nodes, stage, place):
+            return True
+        if again is None:
+            return False
+        statement.rollback(begin)
+        return again(statement, tasks, stage)
+
     if within.parts:
         left = list(need.tasks)
         for part in within.parts:
             statement.kept = {
                 task.uid: each for task, each in zip(part.tasks, part.choices, strict=False)
             }
-            is_placed = _place_all(statement, part.tasks, part.nodes, stage, place)
+            is_placed = place_all(part.tasks, part.nodes)
             statement.kept = EMPTY
             if not is_placed:
                 return False
             left = [task for task in left if task not in part.tasks]
-        return _place_all(statement, left, within, stage, place)
+        return place_all(left, within)
     groups = _parts_by_group(session, need, stage)
     if not groups:
-        return _place_all(statement, need.tasks, within, stage, place)
+        return place_all(need.tasks, within)
     begin = len(statement)
     for order in (groups, groups[::-1]) if len(groups) > 1 else (groups,):
-        if all(_try_group(session, statement, each, within, stage, place) for each in order):
+        if all(_try_group(session, statement, each, within, stage, place, again) for each in order):
             return True
         statement.rollback(begin)
     return False
@@ -407,13 +423,14 @@ def _try_group(
     within: NodeSet,
     stage: Stage,
     place: PlaceIn[S],
+    again: Callable[[S, Sequence[TaskState], Stage], bool] | None,
 ) -> bool:
     sets = _sets_of(session, need, within)
     if isinstance(sets, Unfit):
         return False
     begin = len(statement)
     for each in [within] if sets is None else islice(sets, MOST_SETS):
-        if try_in(session, statement, Trial(need, each, stage), place):
+        if try_in(session, statement, Trial(need, each, stage), place, again):
             return True
         statement.rollback(begin)
     return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
 from batchsched.errors import plugin_error
@@ -30,14 +30,26 @@ def second_try(session: Session, need: Need) -> tuple[str, SecondTry] | None:
     return None
 
 
-def place_with_undoing(session: Session, statement: Statement, name: str, plan: SecondTry) -> bool:
-    """Place tasks depth first; return whether all found a place.
+def place_with_undoing(
+    session: Session,
+    statement: Statement,
+    name: str,
+    plan: SecondTry,
+    fits: Sequence[Fit] = (Fit.NOW, Fit.LATER),
+) -> bool:
+    """Place tasks depth first; return whether all found a place, on nodes of the statement's set.
 
     A task that finds none undoes the choice before it, up to `SecondTry.undo` times. If not all
     did, the statement still has what was placed.
     """
     tasks = plan.tasks
-    options = [_options(session, tasks[0], name, plan)]
+    within = statement.within
+    among = None if within is None else within.slots
+
+    def options_of(task: TaskState) -> Iterator[_Option]:
+        return _options(session, task, name, plan, fits, among)
+
+    options = [options_of(tasks[0])]
     marks: list[int] = []
     undone = 0
     while options:
@@ -60,14 +72,22 @@ def place_with_undoing(session: Session, statement: Statement, name: str, plan: 
             statement.pipeline(task, node, kept=kept)
         if len(options) == len(tasks):
             return True
-        options.append(_options(session, tasks[len(options)], name, plan))
+        options.append(options_of(tasks[len(options)]))
     return False
 
 
-def _options(session: Session, task: TaskState, name: str, plan: SecondTry) -> Iterator[_Option]:
+def _options(
+    session: Session,
+    task: TaskState,
+    name: str,
+    plan: SecondTry,
+    fits: Sequence[Fit],
+    among: Collection[int] | None,
+) -> Iterator[_Option]:
     """Yield where a task may go, and with which choice: now, then later, the best node first."""
-    for fit in (Fit.NOW, Fit.LATER):
-        nodes = [node for node in session.placement.feasible(task) if session.fits(task, node, fit)]
+    for fit in fits:
+        feasible = session.placement.feasible(task, among)
+        nodes = [node for node in feasible if session.fits(task, node, fit)]
         while nodes:
             node = session.state.evaluator.best(task, nodes)
             nodes.remove(node)
