@@ -409,19 +409,19 @@ class TermsByNeed:
 class AffinityProfile:
     """The counts that concern tasks with the same namespace, labels and terms."""
 
-    required: list[DomainCount | NetCount] = field(factory=list)
+    required: list[DomainCount | NetCount] = field(factory=list[DomainCount | NetCount])
     """For each required affinity term: the tasks that all of these terms select together."""
     meets_itself: bool = True
     """Whether the task meets its own required affinity terms."""
-    repelled: list[DomainCount | NetCount] = field(factory=list)
+    repelled: list[DomainCount | NetCount] = field(factory=list[DomainCount | NetCount])
     """For each required anti-affinity term: the tasks that it selects."""
-    repelling: list[DomainCount | NetCount] = field(factory=list)
+    repelling: list[DomainCount | NetCount] = field(factory=list[DomainCount | NetCount])
     """The tasks with required anti-affinity terms that select these."""
-    attracting: list[tuple[DomainCount, int]] = field(factory=list)
+    attracting: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
     """The counts that contribute to the score of a domain, with their weights."""
-    counted: list[tuple[DomainCount, int]] = field(factory=list)
+    counted: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
     """The counts that change when such a task is placed on a node, with the amounts."""
-    promised: list[DomainCount] = field(factory=list)
+    promised: list[DomainCount] = field(factory=list[DomainCount])
     """The counts of required anti-affinity that a promise to such a task increases by one."""
 
     def refusal(self, labels: Mapping[str, str]) -> UnfitReason | None:

@@ -143,9 +143,9 @@ class _Leaf:
     """What the fair share covers."""
     left_out: set[str]
     """The jobs, by UID, that were not in the session when their units were made."""
-    others: dict[Share, Cover] = field(factory=dict)
+    others: dict[Share, Cover] = field(factory=dict[Share, Cover])
     """The covers by other shares than the fair one, as far as they were asked for since."""
-    changed: dict[str, JobState | None] = field(factory=dict)
+    changed: dict[str, JobState | None] = field(factory=dict[str, JobState | None])
     """The jobs that have changed since, by UID; None: it is gone."""
     is_current: bool = False
     """Whether no job has changed since, and neither has the share."""
@@ -153,7 +153,7 @@ class _Leaf:
     """How often the covers of units may have changed although their jobs have not."""
     nodes_of: dict[EvictionUnit, Collection[int]] | None = None
     """The units on loan, with the indices of the nodes where they run; None: unknown."""
-    nodes: set[int] = field(factory=set)
+    nodes: set[int] = field(factory=set[int])
     """The indices of the nodes where units on loan run."""
     least: Vector | None = None
     """By dimension, the least that the first task of any unit on loan has ever held.
