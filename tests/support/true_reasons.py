@@ -275,6 +275,15 @@ def _out_of_reach(cycle: Cycle, job: JobInfo, task: TaskInfo) -> Iterator[str]:
         yield "its groups, and those that its job needs, have enough tasks"
 
 
+def _undoes(cycle: Cycle) -> bool:
+    """Return whether any action may undo placements, at once or later."""
+    return cycle.policy.takes_back or any(
+        action.name in ("preempt", "reclaim", "reserve")
+        or action.arguments.get("unready", "discard") != "hold"
+        for action in cycle.config.actions
+    )
+
+
 def _never_placed(
     cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason
 ) -> Iterator[str]:
@@ -291,7 +300,7 @@ def _never_placed(
         return  # there was no room when it was tried, and there is now
     if cycle.policy.has("capacity"):
         return  # the plugin may have known in advance that not all of them fit
-    if not cycle.policy.undoes and not is_elastic(job):  # which tries other groups instead
+    if not _undoes(cycle) and not is_elastic(job):  # which tries other groups instead
         yield "no action rolls back what it placed"
     elif cycle.is_best_effort(task.uid) and not cycle.policy.takes_back:
         yield "it requests nothing, and best-effort tasks keep their places"
@@ -360,11 +369,7 @@ def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
             and (
                 (cycle.is_new(task.uid) and cycle.after[task.uid].status in PLACED)
                 # Placements that were rolled back may have filled the queue for a while.
-                or (
-                    cycle.policy.undoes
-                    and cycle.was_waiting(task.uid)
-                    and _large_nodes(cycle, task)
-                )
+                or (_undoes(cycle) and cycle.was_waiting(task.uid) and _large_nodes(cycle, task))
             )
         ),
     )

@@ -70,23 +70,6 @@ def _too_early_for_rooms(*_asked: object) -> Never:
 class SessionView:
     """A plugin's read-only view of the session."""
 
-    __slots__ = (
-        *("_device_books", "_ledger", "_make_rooms", "_pod_affinity", "_promises_repel"),
-        *("_refusal", "_rooms"),
-        *("_surplus", "_units", "cluster", "dimensions"),
-        *(
-            "jobs",
-            "knows_past",
-            "node_log",
-            "nodes",
-            "other_tasks",
-            "past_use_key",
-            "plain",
-            "slots",
-        ),
-        *("protects_any", "queues", "room_score", "slots", "task_order_key", "tasks"),
-    )
-
     def __init__(
         self,
         ledger: Ledger,

@@ -171,15 +171,6 @@ class ConfiguredPolicy:
         default = self.config.tiers == DEFAULT_TIERS
         return any(map(_is_true, self.given("preempt", "unblock", default)))
 
-    @property
-    def undoes(self) -> bool:
-        """Whether any action may undo placements, at once or later."""
-        return self.takes_back or any(
-            action.name in ("preempt", "reclaim", "reserve")
-            or action.arguments.get("unready", "discard") != "hold"
-            for action in self.config.actions
-        )
-
     def backfill_strategies(self) -> set[str]:
         """Return the strategies of all configured backfill actions."""
         return set(map(str, self.given("backfill", "strategy", "best-effort")))
