@@ -9,6 +9,7 @@ have ordinary rankings.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import cast
 
 import numpy as np
@@ -19,11 +20,14 @@ from batchsched.placement.kinds import LARGEST_EXACT, Kind
 from batchsched.placement.table import Table
 from batchsched.plugin.hints import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
 from batchsched.state.ledger import Ledger
+from batchsched.state.memory import RecentlyUsed
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import LARGEST_IN_ARRAYS
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+_MOST_SETS = 1024
+"""The order of the nodes of at most this many sets is kept, the most recently used."""
 ArrayFunction = Callable[[NodeArrays], Numbers]
 
 FEW = 16
@@ -66,6 +70,8 @@ class ArrayTable(Table):
         self._sums_are_small = True
         self._unwritten: set[int] = set()
         """The slots of nodes that changed since they were written to the matrix."""
+        self._in_order = RecentlyUsed[AbstractSet[int], Indices](most=_MOST_SETS)
+        """The slots of sets of nodes in order."""
         super().__init__(ledger)
 
     @property
@@ -147,6 +153,15 @@ class ArrayTable(Table):
                 raise plugin_error(name, "node_scores", error) from error
         return ArrayRanking(kind, self, checks, scores)
 
+    def in_order(self, among: Collection[int], /) -> Indices:
+        """Return some slots in order. O(1) for a set that was asked for before."""
+        key = among if isinstance(among, frozenset) else frozenset(among)
+        known = self._in_order.use(key)
+        if known is None:
+            known = np.array(sorted(key), np.intp)
+            self._in_order.keep(key, known)
+        return known
+
     def all(self) -> NodeView:
         """Return all nodes, as of the last `refresh`."""
         return NodeView(self.amounts(), self._dimensions)
@@ -203,6 +218,18 @@ class ArrayRanking:
                 # Floats may not tell larger scores apart.
                 self.is_exact = self._table.is_exact and abs(total) < LARGEST_EXACT
         return self._best
+
+    def best_of(self, among: Collection[int], /) -> int | None:
+        """Return the slot of the best of some nodes, or None."""
+        self._refresh()
+        slots = self._table.in_order(among)
+        totals = self._totals[slots]
+        place = int(totals.argmax())
+        total = float(totals[place])
+        if total == _NOWHERE:
+            return None
+        self.is_exact = self._table.is_exact and abs(total) < LARGEST_EXACT
+        return int(slots[place])
 
     def _refresh(self) -> None:
         log = self._table.log

@@ -19,7 +19,7 @@ from batchsched.placement import Fit
 from batchsched.placement.kinds import FewSlots, Kind, Kinds
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
 from batchsched.placement.ranking import FEW, KeyedRanking, Order, Ranking, Select, SharedScores
-from batchsched.placement.table import ChangedNodes, RanksNodes, Table
+from batchsched.placement.table import ChangedNodes, RanksNodes, RanksSets, Table
 from batchsched.placement.tallies import Tallies
 from batchsched.state.ledger import Ledger
 from batchsched.state.memory import RecentlyUsed
@@ -61,7 +61,7 @@ class IndexedPlacement:
         self._tallies = Tallies(self._table, evaluator, most=most)
         self._now = RecentlyUsed[int, RanksNodes](most=most)
         """By kind, the nodes where it fits now."""
-        self._in_sets = RecentlyUsed[int, Ranking](most=most)
+        self._in_sets = RecentlyUsed[int, RanksSets](most=most)
         """The same, for tasks that are placed among some nodes."""
         self._not_now = RecentlyUsed[tuple[int, Fit], RanksNodes](most=most)
         self._orders = RecentlyUsed[int, Order](most=most)
@@ -142,16 +142,22 @@ class IndexedPlacement:
         """Return the slot of the best of some nodes where a task fits now. O(these)."""
         ranking = self._in_sets.use(kind.number)
         if ranking is None:
-            made = self._rank_now(kind, task)
-            assert isinstance(made, Ranking)
-            ranking = made
+            in_arrays = self._table.ranking(kind, task) if kind.no_choice is None else None
+            ranking = in_arrays or self._rank_in_lists(kind, task)
             self._in_sets.keep(kind.number, ranking)
-        score_of = ranking.scores()
-        fitting = score_of.keys() & among
-        if not fitting:
-            return None
-        best = max(map(score_of.__getitem__, fitting))
-        return min([slot for slot in fitting if score_of[slot] == best])
+        slot = ranking.best_of(among) if among else None
+        if ranking.is_exact:
+            return slot
+        if not self._table.is_exact:
+            self._use_lists()
+        ranking = self._rank_in_lists(kind, task)
+        self._in_sets.keep(kind.number, ranking)
+        return ranking.best_of(among)
+
+    def _rank_in_lists(self, kind: Kind, task: TaskState) -> Ranking:
+        made = self._rank_now(kind, task)
+        assert isinstance(made, Ranking)  # a key of nodes is not used within sets
+        return made
 
     def _rank_now(self, kind: Kind, task: TaskState) -> Ranking | KeyedRanking:
         return self._rank(kind, task, self._table.fitting_now, Kind.takes_now)
@@ -197,6 +203,7 @@ class IndexedPlacement:
         """Forget the arrays: amounts have come that floats do not represent exactly."""
         self._table = Table(self._ledger)
         self._now.clear()
+        self._in_sets.clear()
         self._not_now.clear()
         self._orders.clear()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush, merge
 from typing import cast
@@ -227,10 +227,15 @@ class Ranking(_Kept):
         best = self._only_group().best()
         return None if best is None else best[1]
 
-    def scores(self) -> Mapping[int, float]:
-        """Return the scores of all nodes by slot, where none are normalised."""
+    def best_of(self, among: Collection[int], /) -> int | None:
+        """Return the slot of the best of some nodes, where no scores are normalised, or None."""
         self.refresh()
-        return self._only_group().score_of
+        score_of = self._only_group().score_of
+        fitting = score_of.keys() & among
+        if not fitting:
+            return None
+        best = max(map(score_of.__getitem__, fitting))
+        return min([slot for slot in fitting if score_of[slot] == best])
 
     def put(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
         """Add nodes, or set their scores."""

@@ -66,6 +66,17 @@ class RanksNodes(Protocol):
         ...
 
 
+class RanksSets(RanksNodes, Protocol):
+    """Finds also the best node of a set."""
+
+    def best_of(self, among: Collection[int], /) -> int | None:
+        """Return the slot of the best of some nodes, where no scores are normalised, or None.
+
+        O(these).
+        """
+        ...
+
+
 class Table:
     """The nodes by slot, with their idle amounts by dimension; call `refresh` before reading."""
 
@@ -90,7 +101,7 @@ class Table:
         """Whether the table represents all amounts exactly."""
         return True
 
-    def ranking(self, _kind: Kind, _task: TaskState, /) -> RanksNodes | None:
+    def ranking(self, _kind: Kind, _task: TaskState, /) -> RanksSets | None:
         """Return a ranking of the nodes where tasks of a kind fit now, of which this is one.
 
         None: an ordinary one is to be made.

@@ -394,7 +394,7 @@ class Attempts:
         Nothing is remembered of failures: a set that fails says nothing of the next one.
         """
         session, job = self.session, turn.job
-        everywhere, goal = whole_cluster(session), Goal(self, job, TasksInOrder())
+        everywhere, goal = whole_cluster(session), None
         if self.asks_queue and not may_take(session, job, turn.left, need=turn.offered):
             return None
         if self.evicts is not None:
@@ -423,7 +423,7 @@ class Attempts:
                         return goal
         if (self.holds_part or reserve is not None) and not session.plugins.job_ready(job):
             goal = self._serve_in_part(turn, need, place, keeps, reserve) or goal
-        if not goal.is_kept:
+        if goal is None or not goal.is_kept:
             record_no_set(session, need)
         return goal
 

@@ -81,6 +81,8 @@ class _Domains:
         self._ranks: dict[tuple[DomainRooms, Area, int], Ranked] = {}
         self._has: dict[Area, Vector] = {}
         """What the nodes of areas have together."""
+        self._shares: dict[Area, tuple[Vector, tuple[int, ...], float]] = {}
+        """For areas what is free, and which share of some dimensions is in use then."""
         self._group_info: dict[JobState, Mapping[str, TaskGroup]] = {}
 
     def resume(self, changes: Changes, /) -> bool:
@@ -480,13 +482,17 @@ class _Domains:
 
     def _used(self, need: Need, area: Area) -> float:
         """Return the largest share in use of what is asked for. O(dimensions)."""
+        free, dimensions = self._view.free(area), need.dimensions
+        known = self._shares.get(area)
+        if known is not None and known[0] is free and known[1] == dimensions:
+            return known[2]
         has = self._has.get(area)
         if has is None:
             has = total_of([node.allocatable for node in area.nodes], self._view.dimensions.zero)
             self._has[area] = has
-        free = self._view.free(area)
-        shares = ((has[d] - free[d]) / has[d] for d in need.dimensions if has[d])
-        return max(shares, default=0.0)
+        share = max([(has[d] - free[d]) / has[d] for d in dimensions if has[d]], default=0.0)
+        self._shares[area] = free, dimensions, share
+        return share
 
     def _groups_as_segments(self, need: Need, wanted: _Wanted) -> Sequence[tuple[int, int]]:
         """Return the groups that are like segments: equal leaves, with nothing to follow."""
