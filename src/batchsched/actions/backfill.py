@@ -22,10 +22,9 @@ from batchsched.session.attempts import tasks_needed
 from batchsched.session.candidates import (
     count_as_gone,
     may_go_anywhere,
-    record_no_set,
     try_in_turn,
 )
-from batchsched.session.limits import may_take_task, need_of
+from batchsched.session.limits import may_take_task, need_of, record_no_set
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turns, has_task_to_place, is_starving, tasks_to_place
 from batchsched.state.memory import DependsOn, Remembered, forget

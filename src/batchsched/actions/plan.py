@@ -24,8 +24,14 @@ from batchsched.model.cluster import Plan, TaskStatus
 from batchsched.model.reasons import PendingReason, PlannedWait, waits_by_plan
 from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
-from batchsched.session.candidates import offers_sets, record_no_set
-from batchsched.session.limits import allowed_together, exceeds_most, need_of, record_limit
+from batchsched.session.candidates import offers_sets
+from batchsched.session.limits import (
+    allowed_together,
+    exceeds_most,
+    need_of,
+    record_limit,
+    record_no_set,
+)
 from batchsched.session.plugins import PRIORITY
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, tasks_to_place

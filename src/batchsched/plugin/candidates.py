@@ -68,6 +68,17 @@ class CandidateNodes(Protocol):
     # Returns sets of which it is kept how many tasks they hold and what is free there. Asked again
     # after the plugin was opened again.
     #
+    # Optional: def may_offer_sets(self, job: JobState, /) -> bool
+    #
+    # Returns whether `candidate_nodes` may return anything but None for what a job needs, of which
+    # it may read the description alone. Where it returns False, the plugin is not asked.
+    #
+    # Optional: an attribute ``sets_by_room = True``
+    #
+    # It says that a need for which it offered no set in any stage is offered none either as long as
+    # the job and the nodes' descriptions are the same and no node takes a task of these kinds that
+    # has changed since: a turn is then not repeated on a living cluster.
+    #
     # Optional: def group_order_key(self, need: Need, /) -> SortKey
     #
     # Ranks the needs of the groups that are tried within a set; the smallest goes first. Without

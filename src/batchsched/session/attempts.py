@@ -34,7 +34,6 @@ from batchsched.session.candidates import (
     count_beside,
     first_set,
     need_in_sets,
-    record_no_set,
     sets_in_turn,
     try_in,
     whole_cluster,
@@ -46,6 +45,7 @@ from batchsched.session.limits import (
     need_of,
     passed_over,
     record_failed_again,
+    record_no_set,
 )
 from batchsched.session.outlook import accepting_nodes
 from batchsched.session.session import Session, Statement
@@ -345,6 +345,8 @@ class Attempts:
 
         """
         if self.session.plugins.candidate_nodes:
+            if self._fails_again(turn.job):
+                return None
             need = need_in_sets(self.session, turn.job, turn.left, self.stages[0])
             if need is not None:
                 return self._serve_in_sets(turn, need, place, keeps, reserve=reserve, ends=ends)
@@ -425,6 +427,8 @@ class Attempts:
             goal = self._serve_in_part(turn, need, place, keeps, reserve) or goal
         if goal is None or not goal.is_kept:
             record_no_set(session, need)
+        if goal is None and not was_tried:
+            self._remember_no_set(job, need, tuple(turn.left))
         return goal
 
     def _place_again(
@@ -471,14 +475,21 @@ class Attempts:
                     turn.left.take_out(need.tasks)
         return goal
 
+    def _fails_again(self, job: JobState) -> bool:
+        """Return whether the turn of a job is known to fail; record all that it would record."""
+        if self._failed_turns is None:
+            return False
+        failed = self._failed_turns.find(job, self.session.placement)
+        if failed is None:
+            return False
+        record_failed_again(self.session, job, failed)
+        return True
+
     def goals(self, turn: Turn) -> Iterable[Goal]:
         """Yield what a turn is to try, until something was kept or nothing is left to try."""
         session, job = self.session, turn.job
-        if self._failed_turns is not None:
-            failed = self._failed_turns.find(job, session.placement)
-            if failed is not None:
-                record_failed_again(session, job, failed)
-                return ()
+        if self._fails_again(job):
+            return ()
         left = turn.left
         if not left:
             return ()
@@ -564,6 +575,25 @@ class Attempts:
         return by_size if by_size != in_order else []
 
     # Attempts that are known to fail
+
+    def _remember_no_set(self, job: JobState, need: Need, left: Sequence[TaskState]) -> None:
+        """Remember that no set of nodes was offered for a need, if that depends on rooms alone."""
+        session = self.session
+        if (
+            self._failed_turns is not None
+            and session.plugins.sets_by_room
+            and len(left) == len(tasks_to_place(session, job))
+        ):
+            self._failed_turns.remember(
+                job,
+                session.placement,
+                tasks=left,
+                failed=left,
+                undone=(),
+                slots=(),
+                need=need,
+                in_sets=True,
+            )
 
     def _remember(
         self,

@@ -25,8 +25,10 @@ from batchsched.session.limits import need_of
 from batchsched.session.session import Session, Statement
 from batchsched.session.victims import EvictionScope
 from batchsched.state.groups import GroupState
+from batchsched.state.memory import DependsOn
 from batchsched.state.needs import Need, Stage, TasksLeft, need_of_job, need_of_task, need_of_tasks
 from batchsched.state.records import Fit, JobState, NodeState, TaskState
+from batchsched.state.shortcuts import Shortcut
 from batchsched.state.vectors import Vector, plus, total_of
 
 MOST_SETS = 64
@@ -74,13 +76,21 @@ def need_in_sets(
 
     `stage`: the first in which it is to be tried.
     """
-    need = need_of(session, job, left) if left else None
+    need = need_of(session, job, left) if left and _may_offer(session, job) else None
     return need if need is not None and offers_sets(session, need, stage) else None
+
+
+def _may_offer(session: Session, job: JobState) -> bool:
+    """Return whether plugins may offer sets of nodes for what a job needs. O(its tasks)."""
+    plugins = session.plugins
+    return bool(plugins.candidate_nodes) and (
+        Shortcut.ATTEMPTS in session.plain or plugins.may_offer_sets(job)
+    )
 
 
 def offers_sets(session: Session, need: Need, stage: Stage) -> bool:
     """Return whether plugins determine in which nodes a need is to be tried in a stage."""
-    if not session.plugins.candidate_nodes:
+    if not _may_offer(session, need.job):
         return False
     asked = need.at(stage)
     sets = _sets_of(session, asked, whole_cluster(session))
@@ -92,7 +102,7 @@ def offers_sets(session: Session, need: Need, stage: Stage) -> bool:
 
 def may_go_anywhere(session: Session, job: JobState) -> bool:
     """Return whether no plugin determines in which nodes tasks of a job must be placed."""
-    if not session.plugins.candidate_nodes:
+    if not _may_offer(session, job):
         return True
     pending = session.in_task_order(job.having(TaskStatus.PENDING))
     tasks = tuple([task for task in pending if not task.is_best_effort] or pending)
@@ -109,7 +119,7 @@ def refusal_beside_its_job(session: Session, task: TaskState) -> Unfit | None:
     it. It is asked for the stage `EMPTY`: neither room nor who holds it may matter.
     """
     job = task.job
-    if not session.plugins.candidate_nodes or job is None:
+    if job is None or not _may_offer(session, job):
         return None
     around: list[GroupState | None] = [None]
     if job.groups is not None and job.info.groups:
@@ -215,7 +225,7 @@ def sets_to_evict_in(
     session: Session, task: TaskState, scope: EvictionScope
 ) -> Iterator[NodeSet | None]:
     """Yield the sets in which others are to be evicted for a single task; None: anywhere."""
-    if session.plugins.candidate_nodes:
+    if task.job is not None and _may_offer(session, task.job):
         count_beside(session, task, scope)
         need = evolve(need_of_task(task), stage=Stage.EVICTING)
         sets = _sets_of(session, need, whole_cluster(session))
@@ -261,13 +271,6 @@ _NOT_NOW = (Stage.EVICTING, Stage.EMPTY)
 """The stages in which it does not matter whether a task fits now."""
 
 
-def record_no_set(session: Session, need: Need) -> None:
-    """Record that a need was tried in vain in all sets of nodes that plugins offer for it."""
-    for task in need.tasks[:1]:
-        session.reports.unplaced[task.uid] = task
-    session.reports.tried_in_sets[need.job.uid] = need
-
-
 def why_no_set(session: Session, need: Need) -> Unfit | None:
     """Return why a need is in none of the sets that plugins offer, as it is now.
 
@@ -305,11 +308,20 @@ def whole_cluster(session: Session) -> NodeSet:
 
 
 def _may_differ(session: Session) -> bool:
-    """Return whether there is any node on which more may fit later than now."""
+    """Return whether there is any node on which more may fit later than now. O(nodes changed)."""
     having = session.ledger.jobs_having
-    return any(having[status.index] for status in (TaskStatus.RELEASING, *_PROMISED)) or any(
-        node.divergence_count for node in session.nodes
-    )
+    if any(having[status.index] for status in (TaskStatus.RELEASING, *_PROMISED)):
+        return True
+
+    def look_again(diverging: set[int], stale: set[int] | None) -> None:
+        assert stale is not None
+        diverging -= stale
+        diverging.update(slot for slot in stale if session.slots[slot].divergence_count)
+
+    def look() -> set[int]:
+        return {node.slot for node in session.nodes if node.divergence_count}
+
+    return bool(session.remembered.recall("diverging", look, look_again, DependsOn.NODES))
 
 
 _PROMISED = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)

@@ -7,7 +7,8 @@ job has not changed, the nodes on which its tasks were placed temporarily have n
 other changed node accepts a task of its kinds. This requires that everything read of a node is
 watched there, that plugins vote on jobs alone, and, for a turn that placed tasks before it failed,
 that all tasks are alike: then they fill every node that accepts them, in any order. All other
-turns are not recorded, and are tried again.
+turns are not recorded, and are tried again. Where plugins say that the sets of nodes which they
+offer depend on rooms alone, a turn for which they offered none fails again on the same conditions.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class FailedTurn:
     """The need of the job."""
     beyond_need: Collection[TaskState]
     """Those of `failed` for which the queue is asked apart from the need."""
+    in_sets: bool = False
+    """Whether plugins offered no set of nodes for the need, in any stage."""
 
 
 @define
@@ -98,6 +101,7 @@ class FailedTurns:
         undone: Sequence[TaskState],
         slots: Collection[int],
         need: Need | None,
+        in_sets: bool = False,
     ) -> None:
         """Record that a job's turn failed, if a repetition would fail too.
 
@@ -118,7 +122,9 @@ class FailedTurns:
             self._openings.setdefault(kind, _Openings(at))
         needed = frozenset[TaskState](() if need is None else need.tasks)
         beyond = {task for task in failed if task not in needed or task.is_backfill}
-        self._turns[job] = FailedTurn(tasks, failed, undone, kinds, slots, at, need, beyond)
+        self._turns[job] = FailedTurn(
+            tasks, failed, undone, kinds, slots, at, need, beyond, in_sets
+        )
 
     def need_of(self, job: JobState) -> Need | None:
         """Return the need of a job with a recorded turn; None: there is none. O(1)."""

@@ -159,6 +159,13 @@ def record_refused(
         session.reports.lacking_company.update(task.uid for task in need.tasks)
 
 
+def record_no_set(session: Session, need: Need) -> None:
+    """Record that a need was tried in vain in all sets of nodes that plugins offer for it."""
+    for task in need.tasks[:1]:
+        session.reports.unplaced[task.uid] = task
+    session.reports.tried_in_sets[need.job.uid] = need
+
+
 def record_failed_again(session: Session, job: JobState, turn: FailedTurn) -> None:
     """Record for pending reasons what a failed turn would if it were repeated."""
     need = turn.need
@@ -170,6 +177,9 @@ def record_failed_again(session: Session, job: JobState, turn: FailedTurn) -> No
             record_refused(session, need, refusal, turn.tasks)
             return
         accepts_need = refusal is None
+    if turn.in_sets and need is not None:
+        record_no_set(session, need)
+        return
     for task in turn.failed:
         # What a queue may take together it may take one after the other.
         if (accepts_need and task not in turn.beyond_need) or may_take_task(session, task):

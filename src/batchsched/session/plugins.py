@@ -327,6 +327,12 @@ class PluginSet:
             Named[Callable[[Need, NodeSet], Iterable[NodeSet] | Unfit | None]]
         ] = asking("candidate_nodes")() if has("candidate_nodes") else []
         """The functions that offer sets of nodes, with their plugins' names."""
+        offering = [opened.object for opened in has("candidate_nodes")]
+        self.sets_by_room = all(getattr(each, "sets_by_room", False) is True for each in offering)
+        """Whether no set is offered for a need again until a node takes more of its tasks."""
+        told = [getattr(each, "may_offer_sets", None) for each in offering]
+        asked: list[Callable[[JobState], bool]] = [each for each in told if each is not None]
+        self._may_offer_sets = asked if len(asked) == len(told) else None
         self.second_try: list[Named[Callable[[Need], SecondTry | None]]] = (
             asking("second_try")() if has("second_try") else []
         )
@@ -335,6 +341,16 @@ class PluginSet:
         """Returns the sets of nodes of which it is kept what they hold."""
         self.group_order_key: Callable[[Need], SortKey] = asking("group_order_key")
         """Returns the key of a group's need; the smallest is tried first."""
+
+    def may_offer_sets(self, job: JobState) -> bool:
+        """Return whether sets of nodes may be offered for what a job needs. O(its tasks)."""
+        if self._may_offer_sets is None:
+            return True
+        try:
+            return any(may_offer(job) for may_offer in self._may_offer_sets)
+        except Exception as error:
+            names = [name for name, _ in self.candidate_nodes]
+            raise plugin_error(" or ".join(names), "may_offer_sets", error) from error
 
     def names_on(self, point: str) -> list[str]:
         """Return the plugins for which an extension point is enabled, in the order of calls."""

@@ -49,7 +49,10 @@ from batchsched.transition.events import (
 _NONE: Mapping[str, ArgumentValue] = {}
 _LAW = "it decides what plain definitions decide"
 _POINTS = tuple(field.name for field in fields(ExtensionPoints))
-_PROMISES = ("resume", "votes_on_jobs_alone", "refuses_alike")
+_PROMISES = (
+    *("resume", "votes_on_jobs_alone", "refuses_alike"),
+    *("sets_by_room", "may_offer_sets"),
+)
 """Attributes of opened plugins, besides extension points, that let them be asked less."""
 _SIGNATURES = ("node_key_signature", "choice_signature")
 """Extension points that declare what others read."""

@@ -81,13 +81,28 @@ class _Domains:
         self._ranks: dict[tuple[DomainRooms, Area, int], Ranked] = {}
         self._has: dict[Area, Vector] = {}
         """What the nodes of areas have together."""
+        self._counted_at = -1
+        """The length of the log of nodes for which counts are known."""
+        self._known_counts: dict[tuple[DomainRooms | None, _Wanted, int], Unfit] = {}
+        """By rooms, what is asked, and the number of tasks: how much of these domains hold."""
         self._shares: dict[Area, tuple[Vector, tuple[int, ...], float]] = {}
         """For areas what is free, and which share of some dimensions is in use then."""
         self._group_info: dict[JobState, Mapping[str, TaskGroup]] = {}
 
+    sets_by_room = True
+
+    def may_offer_sets(self, job: JobState, /) -> bool:
+        info = job.info
+        return (
+            info.topology is not None
+            or any(group.topology is not None for group in info.groups)
+            or any(task.info.pod_affinity is not None for task in job.tasks)
+        )
+
     def resume(self, changes: Changes, /) -> bool:
         if self._view.topologies is not self._topologies or changes.nodes or changes.nodes_gone:
             return False
+        self._counted_at = -1
         for job in changes.jobs_gone:
             self._group_info.pop(job, None)
         return True
@@ -725,6 +740,23 @@ class _Domains:
             return None
         domains = _within(wanted.root.at(wanted.required), bound)
         rooms = self._view.rooms(need, Stage.NOW)
+        is_known = rooms is not None and bound is None and Shortcut.ROOM not in self._view.plain
+        if not is_known:
+            return self._counted(need, wanted, domains, rooms)
+        now = len(self._view.node_log)
+        if self._counted_at != now:
+            self._counted_at = now
+            self._known_counts.clear()
+        key = rooms, wanted, len(need.tasks)
+        found = self._known_counts.get(key)
+        if found is None:
+            found = self._known_counts[key] = self._counted(need, wanted, domains, rooms)
+        return found
+
+    def _counted(
+        self, need: Need, wanted: _Wanted, domains: Sequence[Area], rooms: DomainRooms | None
+    ) -> Unfit:
+        """Return how much of a need domains hold, and why none of them holds all. O(nodes)."""
         count, best = len(need.tasks), 0
         places = None if rooms is None else Places(rooms.of, wanted.segments, len(wanted.levels))
         causes: dict[str, int] = {}
