@@ -29,7 +29,7 @@ from batchsched import (
     Topology,
     TopologyRequest,
 )
-from batchsched.live import Cluster
+from batchsched.live import Cluster, JobRemoved, NodeChanged
 from batchsched.testing import snapshots
 
 GPU = "nvidia.com/gpu"
@@ -372,3 +372,25 @@ def test_drawn_clusters_with_racks_keep_all_invariants_and_are_decided_the_same_
     assert (plainly.binds, plainly.evictions) == (result.binds, result.evictions)
     living = Scheduler(config).attach(Cluster(world)).schedule()
     assert (living.binds, living.evictions) == (result.binds, result.evictions)
+
+
+@settings(max_examples=25)
+@given(worlds(most=4), st.lists(st.integers(0, 20), min_size=3, max_size=5))
+def test_gangs_that_found_no_domain_are_placed_on_a_living_cluster_as_from_scratch(
+    world: Snapshot, choices: Sequence[int]
+) -> None:
+    cluster = Cluster(with_victims(world))
+    living = Scheduler(CONFIG).attach(cluster)
+    for choice in choices:
+        result = living.schedule()
+        again = Scheduler(CONFIG).schedule(cluster.snapshot())
+        assert (result.binds, result.jobs) == (again.binds, again.jobs)
+        assert dict(result.pending) == dict(again.pending)
+        cluster.carry_out(result, at_once=True)
+        there = cluster.snapshot()
+        run = [j for j in there.jobs if any(t.status is TaskStatus.RUNNING for t in j.tasks)]
+        if choice % 3 == 2:
+            node = there.nodes[choice % len(there.nodes)]
+            cluster.apply(NodeChanged(evolve(node, labels={"block": "b0", "rack": "r0"})))
+        elif run:
+            cluster.apply(JobRemoved(run[choice % len(run)].uid))
