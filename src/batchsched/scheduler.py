@@ -75,7 +75,7 @@ class Scheduler:
     ...
     batchsched.errors.ConfigError: tiers[0].plugins[0]: plugin 'drff' is not registered; \
 did you mean 'drf'? known: capacity, conformance, devices, drf, fcfs, gang, las, nodeorder, \
-placement, predicates, priority, proportion, sjf, sla, topology, usage
+placement, predicates, priority, proportion, protection, sjf, sla, topology, usage
 
     """
 

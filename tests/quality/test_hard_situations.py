@@ -568,8 +568,24 @@ def test_every_reason_why_a_job_is_refused(reason: UnfitReason) -> None:
         within(1000, situation, drawn, st.just(SHARING))
 
 
+def test_jobs_that_are_not_preemptible_are_refused() -> None:
+    def none_preemptible(snapshot: Snapshot) -> Snapshot:
+        return evolve(snapshot, jobs=[evolve(job, preemptible=False) for job in snapshot.jobs])
+
+    def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
+        refusals = [pending.refusal for pending in result.pending.values()]
+        return any(each and each.reason is UnfitReason.BEYOND_QUOTA for each in refusals)
+
+    plugins = ["gang", "predicates", "capacity", "protection"]
+    mapping = {"actions": "allocate", "tiers": [{"plugins": plugins}]}
+    drawn = snapshots(max_nodes=2, min_jobs=3, **PLAIN).map(none_preemptible)
+    within(100, situation, drawn, st.just(SchedulerConfig.from_mapping(mapping)))
+
+
 OF_NODES = [
-    reason for reason in UnfitReason if reason not in {*NOT_OF_NODES, UnfitReason.NO_DOMAIN}
+    reason
+    for reason in UnfitReason
+    if reason not in {*NOT_OF_NODES, UnfitReason.BEYOND_QUOTA, UnfitReason.NO_DOMAIN}
 ]
 OF_DEVICES = {
     UnfitReason.NO_DEVICE: {},

@@ -49,7 +49,7 @@ class Registry:
     >>> from batchsched import default_registry
     >>> registry = default_registry()
     >>> print(*registry.plugin_names[7:])
-    nodeorder placement predicates priority proportion sjf sla topology usage
+    nodeorder placement predicates priority proportion protection sjf sla topology usage
     >>> registry.action_names
     ('allocate', 'backfill', 'plan', 'preempt', 'reclaim', 'reserve')
     """

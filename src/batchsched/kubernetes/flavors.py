@@ -100,7 +100,7 @@ class Flavors:
         for role, members in alike.items():
             least = draft.min_available if len(alike) == 1 else None
             count = min(len(members), least) if least else len(members)
-            refusals, chosen = [], list[_Flavor]()
+            refusals, chosen = list[str](), list[_Flavor]()
             asked = {name for name, amount in members[0].resreq.dimensions() if amount}
             covered = frozenset[str]().union(*(of_group for of_group, _ in groups))
             if asked - covered:

@@ -670,12 +670,11 @@ _LABELS = "the labels that it asks for"
 
 def _with_label(text: str, tasks: Sequence[TaskInfo]) -> str:
     """Return a text with the label that nodes lack by name, if the tasks ask for one alone."""
-    asked = {(*task.node_selector.items(),) for task in tasks if task.node_selector}
+    asked = {f"{k}={v}" for task in tasks for k, v in task.node_selector.items()}
     is_sure = all(t.node_affinity is None or t.node_affinity.required is None for t in tasks)
-    if _LABELS not in text or len(asked) != 1 or not is_sure:
+    if len(asked) != 1 or not is_sure:
         return text
-    (labels,) = asked
-    return text if len(labels) > 1 else text.replace(_LABELS, "the label {}={}".format(*labels[0]))
+    return text.replace(_LABELS, f"the label {asked.pop()}")
 
 
 def _is_not_tried(reason: PendingReason) -> bool:
