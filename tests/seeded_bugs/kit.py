@@ -293,7 +293,7 @@ def points(clock: Clock) -> Check:
 
     def check(examples: int, number: int) -> None:
         @seed(number)
-        @quick(examples // 2)
+        @quick(examples)
         @given(st.one_of(tight, SNAPSHOTS), CONFIGS)
         def run(snapshot: Snapshot, config: SchedulerConfig) -> None:
             clock.tick()

@@ -16,9 +16,11 @@ from batchsched import (
     Scheduler,
     SchedulerConfig,
     Snapshot,
+    TaskInfo,
     TaskStatus,
     default_registry,
 )
+from batchsched.live import TaskSucceeded
 from batchsched.plugin import JobState, Need, NodeSet, NodeState, SessionView, Stage, TaskState
 from batchsched.testing import configs, snapshots
 from tests.support.cycles import Cycles
@@ -139,6 +141,29 @@ def in_blocks(snapshot: Snapshot) -> Snapshot:
     )
 
 
+def short_of_slots(snapshot: Snapshot) -> Snapshot:
+    """Let nodes have room for more tasks than slots, and each task ask for a slot.
+
+    Of those that are on nodes, the first of each node have one.
+    """
+    left = {node.name: [0, 1] for node in snapshot.nodes}
+
+    def asking(task: TaskInfo) -> TaskInfo:
+        wanted = "odd" if task.uid.endswith("2") else "any"
+        free = left.get(task.node_name or "", []) if task.status.holds else []
+        slot = 1 if 1 in free and (wanted == "odd" or 0 not in free) else 0
+        if slot in free and (wanted == "any" or slot == 1):
+            free.remove(slot)
+            return evolve(task, labels={"slots": wanted}, choices={"slots": slot})
+        return evolve(task, labels={} if task.status.holds else {"slots": wanted})
+
+    return evolve(
+        snapshot,
+        nodes=[evolve(node, allocatable=node.allocatable * 2) for node in snapshot.nodes],
+        jobs=[evolve(job, tasks=[asking(task) for task in job.tasks]) for job in snapshot.jobs],
+    )
+
+
 _RUNNING = snapshots(
     labels=LABELS,
     min_nodes=2,
@@ -151,7 +176,11 @@ _RUNNING = snapshots(
     affinity=False,
     always=["running", "gangs"],
 )
-SNAPSHOTS = st.one_of(snapshots(labels=LABELS, max_nodes=3, max_tasks=3), _RUNNING.map(in_blocks))
+SNAPSHOTS = st.one_of(
+    snapshots(labels=LABELS, max_nodes=3, max_tasks=3),
+    _RUNNING.map(in_blocks),
+    _RUNNING.map(short_of_slots),
+)
 CONFIGS = configs(
     extra_plugins=[
         PluginOption(name="slots", arguments={"count": 2}),
@@ -172,8 +201,16 @@ def expect_points(snapshot: Snapshot, config: SchedulerConfig, *, cycles: int = 
         assert result == plain.schedule(before), "it decides what plain definitions decide"
         _expect_choices(before, result)
         _expect_blocks(before, result)
-        living.step()
+        gone = {eviction.task_uid for eviction in result.evictions}
+        running = [uid for uid in _running(before) if uid not in gone]
+        living.step(*map(TaskSucceeded, running[:1]))
+        _expect_carried(result, living.snapshot)
         _expect_distinct(living.snapshot)
+
+
+def _running(snapshot: Snapshot) -> list[str]:
+    tasks = [task for job in snapshot.jobs for task in job.tasks]
+    return [task.uid for task in tasks if task.status is TaskStatus.RUNNING]
 
 
 def _expect_choices(before: Snapshot, result: CycleResult) -> None:
@@ -207,9 +244,17 @@ def _expect_blocks(before: Snapshot, result: CycleResult) -> None:
             for task, outcome in outcomes
             if outcome.node_name is not None and outcome.node_name != task.node_name
         ]
-        home = [task.node_name for task in job.tasks if task.status.occupies]
-        blocks = {block_of[name] for name in (*new, *home) if name is not None}
+        home = [task.node_name for task, outcome in outcomes if outcome.status.occupies]
+        blocks = {block_of[name] for name in (*new, *home) if name is not None}  # none who leaves
         assert not new or (len(blocks) == 1 and None not in blocks), f"{job.uid} is in one block"
+
+
+def _expect_carried(result: CycleResult, after: Snapshot) -> None:
+    tasks = {task.uid: task for job in after.jobs for task in job.tasks}
+    for placed in (*result.binds, *result.kept_promises):
+        task = tasks[placed.task_uid]
+        if task.node_name == placed.node_name:
+            assert task.choices == placed.choices, f"{placed} holds in the next cycle"
 
 
 def _expect_distinct(snapshot: Snapshot) -> None:
