@@ -54,12 +54,18 @@ class AlikeJobs:
             and session.plans.guard is None
             and session.plugins.refuse_alike
         )
+        self._has_failed = False
         self._failed: dict[Hashable, _Failed] = {}
 
     def turns_of(self, job: JobState, /) -> Iterator[None]:
         """Yield once to let a job try; or not, but record that it fails as one like it did."""
         session = self._session
-        key = self._key(job) if self._applies else None
+        if not self._has_failed:  # where all succeed, nothing is looked at
+            at = session.moved_for_good
+            yield
+            self._has_failed = self._applies and session.moved_for_good == at
+            return
+        key = self._key(job)
         if key is None:
             yield
             return
@@ -70,7 +76,7 @@ class AlikeJobs:
         changes, searches = session.log.jobs, self._searches(job)
         begin = len(changes)
         yield
-        if session.moved_for_good == at and all(each is job for each in changes[begin:]):
+        if session.moved_for_good == at and {*changes[begin:]} <= {job}:
             found = [
                 None if new is old else new
                 for new, old in zip(self._searches(job), searches, strict=True)
@@ -103,22 +109,22 @@ class AlikeJobs:
     # Records
 
     def _records(self, job: JobState) -> list[_Records]:
-        reports = self._session.reports
-        return [
-            (
-                (uid := task.uid) in reports.unplaced,
-                uid in reports.rolled_back,
-                uid in reports.lacking_company,
-                reports.refusals.get(uid),
-                reports.claim_refusals.get(uid),
-            )
-            for task in job.tasks
-        ]
+        reports, uids = self._session.reports, [task.uid for task in job.tasks]
+        of_all = (
+            map(reports.unplaced.__contains__, uids),
+            map(reports.rolled_back.__contains__, uids),
+            map(reports.lacking_company.__contains__, uids),
+            map(reports.refusals.get, uids),
+            map(reports.claim_refusals.get, uids),
+        )
+        return list(zip(*of_all, strict=True))
 
     def _searches(self, job: JobState) -> list[EvictionSearch | None]:
         session = self._session
         searches, action = session.reports.eviction_searches, session.action_name
-        return [searches.get((task.uid, action)) for task in job.tasks]
+        if not searches:
+            return [None] * len(job.tasks)
+        return list(map(searches.get, [(task.uid, action) for task in job.tasks]))
 
     def _record(self, job: JobState, failed: _Failed) -> None:
         """Record of a job what was recorded of one like it."""
