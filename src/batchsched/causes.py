@@ -42,7 +42,7 @@ class JobStatus(Enum):
     """Some of it holds resources, but fewer tasks than it needs."""
     REFUSED = "Refused", "refused", "wrong"
     """Its scheduler refuses it since the last change that is known, although a task of it was bound
-    in the cycle; or no scheduler places all of it."""
+    or promised room in the cycle; or no scheduler places all of it."""
     GROUP_MISSING = "GroupMissing", "no group", "wrong"
     """The group that it names does not exist."""
     SUSPENDED = "Suspended", "suspended"

@@ -631,6 +631,22 @@ def test_a_more_important_group_of_kai_evicts_whatever_its_queue_deserves():
     assert "promised" not in ended.out
 
 
+def test_what_its_scheduler_refuses_is_not_promised_what_others_leave():
+    low = kai_gang("low", 1, "n1", priorityClassName="train")
+    high = kai_gang("high", 1, priorityClassName="build-preemptible")
+    given = [kai_queue_with(1), *low, *high, dumps.node("n1", "8", 1)]
+    said = dumps.condition("UnschedulableOnNodePool", "True", time=dumps.NOW)
+    reasons = [{"reason": "PreemptionDelayNotElapsed", "message": "10m have not elapsed"}]
+    high[0]["status"] = {"schedulingConditions": [said | {"reasons": reasons}]}
+    ended = why("high", given=given)
+    assert ended.lines[0] == (
+        "team/high waits, refused: KAI Scheduler refuses it: 10m have not elapsed; by the rules "
+        "here it would be promised room on n1, and wait for team/low-0 to leave"
+    )
+    reasons[0]["reason"] = "Unschedulable"
+    assert "waits, promised" in why("high", given=given).lines[0]
+
+
 def test_groups_of_kai_that_are_not_preemptible_stay_within_the_quota():
     given = [kai_queue_with(1), dumps.node("n1", "8", 4)]
     given += kai_gang("a", 1, "n1", priorityClassName="inference")

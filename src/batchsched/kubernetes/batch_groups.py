@@ -18,10 +18,10 @@ from batchsched.kubernetes.dump_objects import (
 )
 from batchsched.kubernetes.job_drafts import JobDraft, Template
 from batchsched.kubernetes.objects import KubernetesObject, Reader
-from batchsched.kubernetes.pods import Pod, PriorityClasses
+from batchsched.kubernetes.pods import Pod, PriorityClasses, requiring
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, NodeInfo, TaskGroup
-from batchsched.model.constraints import NodeAffinity, NodeSelectorTerm, Operator, Requirement
+from batchsched.model.constraints import Operator, Requirement
 from batchsched.model.notice import NoticeCode
 
 KAI_GROUP = "pod-group-name"
@@ -343,13 +343,7 @@ def _only_in(pool: str, pod: Pod) -> Pod:
     if pool:
         return evolve(pod, task=evolve(task, node_selector={**task.node_selector, NODE_POOL: pool}))
     in_none = Requirement(key=NODE_POOL, operator=Operator.DOES_NOT_EXIST)
-    affinity = NodeAffinity() if task.node_affinity is None else task.node_affinity
-    required = [
-        evolve(term, match_expressions=[*term.match_expressions, in_none])
-        for term in affinity.required or [NodeSelectorTerm()]
-        if affinity.required is None or not term.is_empty()
-    ]
-    return evolve(pod, task=evolve(task, node_affinity=evolve(affinity, required=required)))
+    return evolve(pod, task=requiring(task, in_none))
 
 
 def _least_groups(spec: Reader, groups: Sequence[TaskGroup]) -> int | None:

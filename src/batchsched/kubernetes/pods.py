@@ -515,6 +515,18 @@ def _pod_term(reader: Reader, namespaces: Namespaces, pod: KubernetesObject) -> 
     )
 
 
+def requiring(task: TaskInfo, more: Requirement) -> TaskInfo:
+    """Return a task that requires something more of the labels of its node."""
+    affinity = task.node_affinity or NodeAffinity()
+    terms = (NodeSelectorTerm(),) if affinity.required is None else affinity.required
+    required = [
+        evolve(term, match_expressions=(*term.match_expressions, more))
+        for term in terms
+        if affinity.required is None or not term.is_empty()
+    ]
+    return evolve(task, node_affinity=evolve(affinity, required=required))
+
+
 def label_selector(reader: Reader) -> LabelSelector:
     """Return a selector of labels."""
     return LabelSelector(

@@ -11,9 +11,9 @@ from attrs import evolve
 
 from batchsched.errors import QuantityError
 from batchsched.kubernetes.objects import KubernetesObject, whole_number
-from batchsched.kubernetes.pods import ENDED, Pod
+from batchsched.kubernetes.pods import ENDED, Pod, requiring
 from batchsched.model.cluster import NodeInfo
-from batchsched.model.constraints import NodeAffinity, NodeSelectorTerm, Operator, Requirement
+from batchsched.model.constraints import Operator, Requirement
 from batchsched.model.notice import NoticeCode
 from batchsched.model.quantities import parse_quantity
 from batchsched.model.resources import Resource
@@ -116,14 +116,7 @@ def _only_with_memory(pod: Pod, least: int, largest: int) -> Pod:
         message += f"the largest has {largest} MiB" if largest else "no node says how much its have"
         pod.object.note(NoticeCode.READ_AS, f"metadata.annotations[{MEMORY!r}]", message)
     more = Requirement(key=_MEMORY_LABEL, operator=Operator.GT, values=(str(least - 1),))
-    affinity = pod.task.node_affinity or NodeAffinity()
-    terms = (NodeSelectorTerm(),) if affinity.required is None else affinity.required
-    required = [
-        evolve(term, match_expressions=(*term.match_expressions, more))
-        for term in terms
-        if affinity.required is None or not term.is_empty()
-    ]
-    return evolve(pod, task=evolve(pod.task, node_affinity=evolve(affinity, required=required)))
+    return evolve(pod, task=requiring(pod.task, more))
 
 
 def _part(

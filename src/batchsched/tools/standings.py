@@ -132,6 +132,8 @@ def standings(
     return tuple(asked.of(job) for job in snapshot.jobs)
 
 
+_REASONS_OF_ROOM = ("", "NotEnoughResources", "Unschedulable")
+"""What schedulers give as reasons where there is no room now."""
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _NAMED = 3
 """The most nodes or tasks that a text names."""
@@ -227,7 +229,7 @@ class Standings:
             blockers = tuple(self._blockers(job, counts, waiting))
         is_ready = counts.has_minimum(Counting.READY)
         state = self._state(job, tasks, waiting, blockers, is_ready=is_ready)
-        if state is JobStatus.STARTS and (refused := self._refused(job)) is not None:
+        if (refused := self._refused(job, state, waiting)) is not None:
             state, blockers = JobStatus.REFUSED, (refused,)
         runs = sum(count for status, count in tasks.items() if status.occupies)
         if not waiting and state is JobStatus.RUNNING:
@@ -249,16 +251,27 @@ class Standings:
             running=self._running(job) if runs else "",
         )
 
-    def _refused(self, job: JobInfo) -> Blocker | None:
-        """Return what a job that would start waits for, by the word of its scheduler."""
+    def _refused(
+        self, job: JobInfo, state: JobStatus, waiting: Sequence[TaskInfo]
+    ) -> Blocker | None:
+        """Return what a job that would start waits for, by the word of its scheduler.
+
+        That there is no room is no reason against a promise of what others will leave.
+        """
         facts = self._facts.get(job.uid)
         said = None if facts is None else facts.refusal
-        if said is None:
+        if said is None or not (
+            state is JobStatus.STARTS
+            or (state is JobStatus.PROMISED and said.reason not in _REASONS_OF_ROOM)
+        ):
             return None
         why = (said.message or said.reason or "it cannot place it").strip().removesuffix(".")
-        places = [self._starting[t.uid] for t in job.tasks if t.uid in self._starting]
-        text = f"{said.who} refuses it: {why}; by the rules here it would start now: "
-        text += f"{counted(len(places), 'task')} on {_names(places)}"
+        text = f"{said.who} refuses it: {why}; by the rules here it would "
+        if state is JobStatus.STARTS:
+            places = [self._starting[t.uid] for t in job.tasks if t.uid in self._starting]
+            text += f"start now: {counted(len(places), 'task')} on {_names(places)}"
+        else:
+            text += f"be {self._promise(waiting)}".replace(", waits for", ", and wait for")
         return Blocker(state=JobStatus.REFUSED, name=said.who, text=text)
 
     def _state(
