@@ -787,3 +787,14 @@ def test_a_gang_for_which_the_whole_cluster_is_too_small_says_how_many_have_room
             "team/g waits, no room: only 2 of the 3 tasks that must start together have room now: "
             "for one more, 1 of 1 node lacks free cpu"
         )
+
+
+def test_a_check_that_took_the_quota_away_is_told():
+    job = dumps.kueue_job("work")
+    check = {"name": "prov", "state": "Retry", "message": "no capacity"}
+    refused = dumps.condition("QuotaReserved", "False", "Pending", "The workload has failed checks")
+    workload = dumps.workload("work", job, 2, [refused], status={"admissionChecks": [check]})
+    given = [job, workload, dumps.local_queue(), dumps.cluster_queue(), dumps.node("n1")]
+    ended = why(given=given)
+    assert "the check prov has not passed: no capacity" in ended.out
+    assert "decides as here" not in ended.out

@@ -25,7 +25,7 @@ from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, JobInfo, TaskGroup, TaskInfo, TaskStatus
 from batchsched.model.topology import TopologyRequest
 
-_FAILED_CHECKS = ("Retry", "Rejected")
+FAILED_CHECKS = ("Retry", "Rejected")
 """The states of Kueue's admission checks that take its quota from a Workload."""
 WITHOUT_ROLE = "-"
 """The group of pods without a role, in a PodGroup with roles; not a valid name of a role."""
@@ -337,7 +337,7 @@ def _said_otherwise(given: KubernetesObject, status: object, who: str) -> Iterat
         yield told(state, text_at(state, "phase"), "True", text_at(state, "reason"), who)
     for check in mappings_in(look_up(status, "admissionChecks")):
         name = text_at(check, "name")
-        if text_at(check, "state") in _FAILED_CHECKS:
+        if text_at(check, "state") in FAILED_CHECKS:
             yield told(check, name, "False", text_at(check, "state"), f"the check {name}")
 
 

@@ -8,7 +8,7 @@ from attrs import define, evolve, field
 
 from batchsched.causes import HoldKind
 from batchsched.kubernetes.dump_objects import KUEUE, DumpObjects, owners_of
-from batchsched.kubernetes.job_drafts import JobDraft, Template, is_true
+from batchsched.kubernetes.job_drafts import FAILED_CHECKS, JobDraft, Template, is_true
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     Reader,
@@ -380,6 +380,11 @@ class Kueue:
                 message = f"ClusterQueue {name} takes no jobs of namespace {given.namespace}: "
                 message += "its namespaceSelector does not select it"
                 holds.append(Hold(HoldKind.NO_QUEUE, name, message))
+            holds += [
+                Hold(HoldKind.CHECK, check.text("name"), _said_by(check))
+                for check in status.children("admissionChecks")
+                if check.text("state") in FAILED_CHECKS
+            ]
             until = status.child("requeueState").time("requeueAt", is_past=False)
             kind = HoldKind.NEVER_ADMITTED if _is_impossible(told) else HoldKind.NOT_ADMITTED
             holds.append(Hold(kind, name or queue, told or not_tried, until))
