@@ -326,7 +326,7 @@ def test_a_queue_of_which_nobody_is_has_no_figures(ask: Callable[..., object]) -
         ask(of_a_tree(), queue="speach")
 
 
-@pytest.mark.parametrize("queues", [{}, {"b": "r"}], ids=["users", "queues"])
+@pytest.mark.parametrize("queues", [{}, {"b": "r", "c": "r"}], ids=["users", "queues"])
 def test_a_queue_that_is_set_remembers_its_use(queues: dict[str, str]) -> None:
     # a used all until 100; while c runs, the queue is set; then b goes before a, who came first.
     scope = "queues" if queues else "users"
