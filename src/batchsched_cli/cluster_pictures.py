@@ -574,19 +574,22 @@ def _drawn(snapshot: Snapshot, shown: ShownJobs, label: str) -> Iterator[_Drawn]
 def _devices(node: NodeInfo, holders: Iterable[tuple[str, TaskInfo]]) -> dict[str, dict[str, str]]:
     there = {device.key: device for device in node.devices}
     devices: dict[str, dict[str, str]] = {device.name: {} for device in node.devices}
-    is_known = False
+    unknown: dict[str, str] = {}
     for uid, task in holders:
+        if task.claims and task.devices is None:
+            unknown[uid] = "it, or another"
         for pick in task.devices or ():
             device = there.get(pick.device)
             if device is not None and not pick.admin:
-                is_known = True
                 parts = [
                     f"{amount:,} of {device.capacity[name]:,}"
                     for name, amount in (pick.amounts or {}).items()
                     if amount < device.capacity.get(name, 0)
                 ]
                 devices[device.name][uid] = ", ".join(parts) or "all"
-    return devices if is_known else {}
+    if unknown and not any(devices.values()):
+        return {}
+    return {name: of or dict(unknown) for name, of in devices.items()}
 
 
 def _tasks(snapshot: Snapshot) -> Iterator[tuple[str, TaskInfo]]:

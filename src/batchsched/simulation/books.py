@@ -230,7 +230,9 @@ class Books:
         """Take (or, if `count` is negative, give back) what tasks hold on a node."""
         book = self.nodes[node]
         amounts = [amount * count for amount in shape.kinds[kind].hold]
-        book.free = tuple(map(sub, book.free, amounts))
+        book.free = (
+            tuple(map(sub, book.free, amounts)) if amounts[1:] else (book.free[0] - amounts[0],)
+        )
         book.tasks += count
         amounts.append(count)
         before = book.held.get(job)

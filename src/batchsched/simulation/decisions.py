@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from batchsched.model.cluster import JobInfo, NodeInfo
 from batchsched.model.devices import DevicePick
+from batchsched.model.immutable import EMPTY
 from batchsched.model.resources import Resource
 from batchsched.simulation.books import Pairs
 from batchsched.simulation.checks import JobId
@@ -34,7 +35,7 @@ class Start:
     cost: float | None = None
     """The seconds that it first takes without working. None: those of its checkpoints, if it was
     stopped before."""
-    devices: Devices = field(factory=dict[str, tuple[DevicePick, ...]], kw_only=True)
+    devices: Devices = field(default=EMPTY, kw_only=True)
 
 
 @frozen
@@ -54,7 +55,7 @@ class Resize:
     cost: float | None = None
     """The seconds that it then takes without working, added to what is left of earlier ones. None:
     those of its checkpoints, or 0 if the places are those that it has."""
-    devices: Devices = field(factory=dict[str, tuple[DevicePick, ...]], kw_only=True)
+    devices: Devices = field(default=EMPTY, kw_only=True)
 
 
 @frozen

@@ -86,6 +86,7 @@ _CORRECTION: Final = 3
 _ARRIVAL: Final = 4
 _END: Final = 5
 _WAKE: Final = 6
+_DECISIONS: Final = (Start, Stop, Resize)
 _KINDS: Final = {"correction": _CORRECTION, "arrival": _ARRIVAL, "end": _END, "promise": _WAKE}
 _FIRST: Final = {_RESERVATION: -3, _INCIDENT: -2, _DUE: -1}
 _MOST_PASSES: Final = 100
@@ -576,10 +577,8 @@ class _Simulation:
             if isinstance(each, Wake):
                 self._wake(each.at)
                 continue
-            if isinstance(each, Start | Stop | Resize):
-                decision: Start | Stop | Resize = each
-            else:
-                decision = Start(each)
+            decision: Start | Stop | Resize
+            decision = each if isinstance(each, _DECISIONS) else Start(each)
             if not isinstance(decision, Stop):
                 faults = decision.cost is not None and not is_number(decision.cost, least=0)
                 if faults:

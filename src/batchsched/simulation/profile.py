@@ -131,6 +131,8 @@ class Profile:
         self._free_now = sum([node.free[0] for node in self._open])
         self._limited = state.books.has_limits
         self._reserved = state.books.has_reservations
+        self._is_plain = len(self._open) == 1 and not (self._reserved or self._limited)
+        """Whether there is one node, and nothing to ask of it but what is free."""
         self._steps: dict[int, _Steps] = {}
         self._tasks: dict[int, int] = {}
         self._failed: dict[JobShape, float] = {}
@@ -172,7 +174,7 @@ class Profile:
         """
         record = self._state.job_of(job)
         shape = record.shape
-        if len(self._open) == len(shape.needed) == 1 and not (self._reserved or self._limited):
+        if self._is_plain and len(shape.needed) == 1:
             [node], [(kind, count)] = self._open, shape.needed
             if not shape.kinds[kind].accepts(node):
                 return None
@@ -264,6 +266,15 @@ class Profile:
             return None
         end = _end_of(start, duration)
         taken: _Places = []
+        if self._is_plain and len(shape.needed) == 1:
+            [node], [(kind_index, count)] = self._open, shape.needed
+            kind = shape.kinds[kind_index]
+            if kind.accepts(node) and self._of(node).room(kind, start, end, count) == count:
+                self._take(job, node.index, kind_index, count, start, end)
+                return [(node.index, kind_index, count)]
+            if is_now:
+                self._failed[shape] = duration
+            return None
         for kind_index, count in shape.needed:
             found = self._rooms(job, shape.kinds[kind_index], count, start, end)
             if found is None:

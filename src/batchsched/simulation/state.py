@@ -57,6 +57,7 @@ def at_or_after(number: Exact) -> float:
 
 AnyJob = JobId | WaitingJob | RunningJob
 """A job, or its id."""
+_SEEN = (WaitingJob, RunningJob)
 
 
 @define(eq=False, repr=False)
@@ -324,7 +325,7 @@ class SimulationState:
         Raises:
             PolicyError: There is none.
         """
-        each = job.id if isinstance(job, WaitingJob | RunningJob) else job
+        each = job.id if isinstance(job, _SEEN) else job
         index = self.index_of.get(each)
         record = None if index is None else self.jobs[index]
         if record is None:
@@ -598,7 +599,7 @@ class SimulationState:
             PolicyError: They are no places, name unknown nodes, or give too many tasks.
         """
         given: object = places
-        for uid, picks in (devices or {}).items():
+        for uid, picks in devices.items() if devices else ():
             if not (is_mapping(given) and uid in given and is_tuple(picks)):
                 message = f"was given {shown(picks)} as the devices of {shown(uid)}; expected"
                 raise self.error(who, job, f"{message} a tuple, and the node of each task by UID")
@@ -735,14 +736,13 @@ class SimulationState:
                 more, others = on_node[node]
                 tasks, held = tasks + more, tuple(map(add, held, others))
             on_node[node] = (tasks, held)
-        picks: dict[str, tuple[DevicePick, ...]] = {}
+        picks: dict[int, tuple[DevicePick, ...]] = {}
         for uid, some in holding.devices.items():
-            name = (holding.mapping or {})[uid]
-            picks[name] = (*picks.get(name, ()), *some)
+            node = self.books.named[(holding.mapping or {})[uid]]
+            picks[node] = (*picks.get(node, ()), *some)
         for node, (tasks, held) in on_node.items():
-            name = self.books.nodes[node].info.name
-            if name in picks:
-                self.devices[len(self.pieces)] = picks[name]
+            if node in picks:
+                self.devices[len(self.pieces)] = picks[node]
             self.pieces.append((job.index, job.held_since, self.now, node, tasks, held))
 
     def take(self, job: Job, after: Holding, before: Holding | None, who: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from batchsched.model.cluster import JobInfo, Queue
 from batchsched.simulation.books import Pairs
@@ -43,9 +43,9 @@ class View:
         """The waiting jobs: in the order of the policy, equal ones in order of arrival."""
         if self._waiting is None:
             order, now = self._order, self.now
-            jobs = list(self._state.queue)
+            jobs: Sequence[WaitingJob] = self._state.queue
             if order is not None:
-                jobs.sort(key=lambda job: order(job, now))  # type: ignore[arg-type,return-value]
+                jobs = sorted(jobs, key=lambda job: order(job, now))  # type: ignore[arg-type,return-value]
             self._waiting = tuple(jobs)
         return self._waiting
 
