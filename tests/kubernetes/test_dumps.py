@@ -488,7 +488,7 @@ def test_a_part_of_a_shared_gpu_that_is_on_its_way_is_taken_from_its_reservation
 def test_what_kai_does_otherwise_is_a_caveat_of_the_group(spec, field):
     group = dumps.kai_group("g", **spec)
     group["spec"].setdefault("priorityClassName", "train")
-    caveats = read_dump([group, dumps.kai_queue("default-queue")]).facts["team/g"].caveats
+    caveats = read_dump([group, *dumps.kai_queues()]).facts["team/g"].caveats
     assert [one.field for one in caveats if one.code is NoticeCode.FIELD_IGNORED] == (
         [field] if field else []
     )

@@ -725,7 +725,7 @@ def in_racks(free):
             namespace="",
             spec={"levels": [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]},
         ),
-        dumps.kai_queue("default-queue"),
+        *dumps.kai_queues(),
         dumps.kai_group("busy", 1),
     ]
     for place in range(6):

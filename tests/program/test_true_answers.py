@@ -597,7 +597,7 @@ def test_parts_of_gpus_whose_memory_no_node_tells_never_start():
 
 
 def kai_queue_with(gpu=1, **more):
-    queue = dumps.kai_queue("q", gpu=gpu)
+    queue = dumps.kai_queue("q", "above", gpu=gpu)
     queue["spec"] |= more
     return queue
 
@@ -610,9 +610,9 @@ def kai_gang(name, gpu=1, on=None, **spec):
 
 
 def test_a_more_important_group_of_kai_evicts_whatever_its_queue_deserves():
-    other = dumps.kai_queue("other", gpu=2)
-    theirs = kai_gang("theirs", 2, "n1")
-    theirs[0]["spec"]["queue"] = "other"
+    other = dumps.kai_queue("other", "above", gpu=2)
+    theirs = [dumps.kai_queue("above"), *kai_gang("theirs", 2, "n1")]
+    theirs[1]["spec"]["queue"] = "other"
     high = kai_gang("high", 2, priorityClassName="build-preemptible")
     for spec, first in (
         ({}, "team/high waits, promised: promised room on n1, waits for team/low-0 to leave"),
@@ -798,3 +798,10 @@ def test_a_check_that_took_the_quota_away_is_told():
     ended = why(given=given)
     assert "the check prov has not passed: no capacity" in ended.out
     assert "decides as here" not in ended.out
+
+
+def test_kai_starts_nothing_in_a_queue_of_the_top_level():
+    given = [dumps.kai_queue("q"), *kai_gang("g"), dumps.node("n1", gpu=4)]
+    ended = why(given=given)
+    assert ended.lines[0].endswith("(as far as could be seen: see below)")
+    assert "KAI Scheduler starts nothing in a queue that has no parent" in ended.out

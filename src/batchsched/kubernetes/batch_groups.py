@@ -29,6 +29,7 @@ KAI_GROUP = "pod-group-name"
 KAI_QUEUE = "kai.scheduler/queue"
 KAI_DEFAULT_QUEUE = "default-queue"
 KAI_DEFAULT_PRIORITY = 50
+_OF_TOP = "ignored: KAI Scheduler starts nothing in a queue that has no parent"
 NODE_POOL = "kai.scheduler/node-pool"
 """The label of nodes, queues, groups and pods that only one scheduler of KAI sees."""
 _NON_PREEMPTIBLE = 100
@@ -306,12 +307,16 @@ class NodePools:
     """The pools that nodes are in, without the empty one."""
     queues: Mapping[str, str]
     """The pool of each queue; empty: none."""
+    tops: frozenset[str]
+    """The queues that name no parent."""
 
     @classmethod
     def read(cls, objects: DumpObjects, nodes: Iterable[NodeInfo]) -> NodePools:
         """Return the pools of nodes and queues. O(nodes + queues)."""
         labels = frozenset(node.labels.get(NODE_POOL, "") for node in nodes) - {""}
-        return cls(labels, {queue.name: _pool_of(queue) for queue in objects.of(KAI, "Queue")})
+        queues = objects.of(KAI, "Queue")
+        tops = [q.name for q in queues if not q.reader.child("spec").text("parentQueue")]
+        return cls(labels, {queue.name: _pool_of(queue) for queue in queues}, frozenset(tops))
 
     def let_see(self, drafts: Iterable[JobDraft]) -> None:
         """Let KAI's jobs start only on nodes of their pools, and hold those of others' queues."""
@@ -324,6 +329,8 @@ class NodePools:
         pools += [pod.task.labels.get(NODE_POOL, "") for pod, _ in draft.pods]
         pool = next(filter(None, pools), "")
         of_queue = self.queues.get(draft.queue, pool)
+        if draft.queue in self.tops and draft.objects:
+            draft.objects[0].note(NoticeCode.FIELD_IGNORED, "spec.queue", _OF_TOP)
         if of_queue != pool:
             who = f"the scheduler of node pool {pool}" if pool else "the scheduler of no node pool"
             message = f"{who} does not see queue {draft.queue}, which is "
