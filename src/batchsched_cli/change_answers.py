@@ -131,7 +131,7 @@ def check_answer(question: Question) -> Answer:
     content: SchedulerConfig | Mapping[str, object]
     if name is None or name in PRESETS:
         known = question.configuration() if name is None else question.configuration_of(name)
-        name, content = known.name, known.content or known.config
+        name, content = known.name, known.config
     else:
         content = question.content_of(name)
         if "format" in content:

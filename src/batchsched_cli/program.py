@@ -194,7 +194,8 @@ def _run(words: Sequence[str]) -> int:
     try:
         arguments = parsed(words, COMMANDS)
         if arguments.has("--help"):
-            print(_help(arguments))
+            command = COMMANDS.get(arguments.command)
+            print(program_help(COMMANDS) if command is None else command_help(command))
             return 0
         if arguments.has("--version"):
             from batchsched import __version__  # noqa: PLC0415 - not for --help
@@ -207,12 +208,6 @@ def _run(words: Sequence[str]) -> int:
     except UsageError as error:
         _tell_faults(error.lines, as_json="--json" in words)
     return UNUSABLE
-
-
-def _help(arguments: Arguments) -> str:
-    if arguments.command:
-        return command_help(COMMANDS[arguments.command])
-    return program_help(COMMANDS)
 
 
 def _tell_faults(lines: Sequence[str], *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from inspect import signature
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from batchsched import (
     BatchschedError,
@@ -127,8 +127,6 @@ class Configuration(NamedTuple):
     name: str
     """The name of a preset, of a file or of a ConfigMap."""
     config: SchedulerConfig
-    content: Object
-    """What was read; empty for the default."""
 
     @property
     def text(self) -> str:
@@ -234,7 +232,7 @@ class Question:
             objects,
             now=self.arguments.text("--now"),
             scheduler_names=self.arguments.texts("--scheduler"),
-            admission=self._admission(),
+            admission="ours" if self.arguments.text("--admission") == "ours" else "theirs",
             submitted=[self._in_namespace(each) for each in submitted],
         )
 
@@ -308,9 +306,6 @@ class Question:
             if name not in self._left_out:
                 raise
         raise UsageError(f"pod {name} is no job here: {_TAKES.format(self._left_out[name])}")
-
-    def _admission(self) -> Literal["theirs", "ours"]:
-        return "ours" if self.arguments.text("--admission") == "ours" else "theirs"
 
     def _at_its_time(self, snapshot: Snapshot) -> Snapshot:
         """Return a kept snapshot at the present time that is asked for."""
@@ -426,23 +421,17 @@ class Question:
 
     def _preset(self, name: str) -> Configuration:
         content = PRESETS[name]
-        asked = self._plugins_asked_for()
-        if content is None:
-            config = SchedulerConfig()
-            if asked:
-                *others, last = config.tiers
-                with_asked = Tier(plugins=[*last.plugins, *(PluginOption(name=n) for n in asked)])
-                config = SchedulerConfig(actions=config.actions, tiers=[*others, with_asked])
-            return Configuration(name, config, {})
         if name == "volcano" and self.has_cluster() and self._has_tree():
             content = _WITH_TREE
-        if name == "kueue" and self.has_cluster():
+        if content is not None and name == "kueue" and self.has_cluster():
             content = self._with_strict_queues(content)
+        config = SchedulerConfig() if content is None else SchedulerConfig.from_mapping(content)
+        asked = self._plugins_asked_for()
         if asked:
-            *others, last = content["tiers"]
-            plugins = [*last["plugins"], *({"name": each} for each in asked)]
-            content = {**content, "tiers": [*others, {**last, "plugins": plugins}]}
-        return Configuration(name, SchedulerConfig.from_mapping(content), content)
+            *others, last = config.tiers
+            with_asked = Tier(plugins=[*last.plugins, *(PluginOption(name=n) for n in asked)])
+            config = SchedulerConfig(actions=config.actions, tiers=[*others, with_asked])
+        return Configuration(name, config)
 
     def _with_strict_queues(self, content: Object) -> Object:
         """Return Kueue's configuration, in which the first of a StrictFIFO queue is waited for."""
@@ -830,4 +819,4 @@ def _configuration(name: str, content: Object) -> Configuration:
             config = SchedulerConfig.from_mapping(content, unknown="notice")
     except BatchschedError as error:
         raise UsageError(*(f"{name}: {line}" for line in lines_of(error))) from None
-    return Configuration(name, config, content)
+    return Configuration(name, config)

@@ -80,12 +80,6 @@ CHANGE_KINDS = (*Event.__args__, SchedulerConfig, CycleRun, Released)
 """The classes of all changes."""
 
 
-def config_text(config: SchedulerConfig) -> str:
-    """Return a configuration in one line: ``allocate, backfill; priority, gang | predicates``."""
-    tiers = " | ".join(", ".join(p.name for p in tier.plugins) for tier in config.tiers)
-    return f"{', '.join(action.name for action in config.actions)}; {tiers}"
-
-
 _GATES_OF_ADMISSION = ("kueue.x-k8s.io/", "scheduling.volcano.sh/")
 """How the names of the gates begin that a controller removes as it admits."""
 
@@ -301,7 +295,7 @@ class _Telling:
         """Return what a change does, and note what it leaves."""
         match change:
             case SchedulerConfig():
-                return _Told(f"another configuration: {config_text(change)}")
+                return _Told(f"another configuration: {change}")
             case CycleRun():
                 after = f", and {duration(change.seconds)} pass" if change.seconds else ""
                 return _Told(f"a cycle runs{after}")
