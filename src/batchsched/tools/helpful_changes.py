@@ -6,7 +6,7 @@ by bisection: the reported change was enough in a trial, and the next smaller on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nsmallest
 
@@ -168,7 +168,8 @@ def _more_nodes(waiting: ExplainedJob) -> Iterator[Candidate]:
     Of the kind of which the fewest nodes are enough for the task; of the smallest of these.
     """
     session, needed, task = waiting.session, waiting.needed, waiting.task
-    largest = _largest_request(waiting)
+    requests = {task.init_resreq for task in waiting.state.having(TaskStatus.PENDING)}
+    largest = tuple(map(max, zip(task.init_resreq, *requests, strict=True)))
 
     def rank(fit: NodeFit) -> tuple[bool, int, float, int]:
         node = fit.node
@@ -186,12 +187,6 @@ def _more_nodes(waiting: ExplainedJob) -> Iterator[Candidate]:
     for _ in range(most):
         changes += node_like(node, next(names), running)
         yield Candidate(tuple(changes))
-
-
-def _largest_request(waiting: ExplainedJob) -> Vector:
-    """Return the most that any waiting task of the job requests, by dimension."""
-    requests = {task.init_resreq for task in waiting.state.having(TaskStatus.PENDING)}
-    return tuple(map(max, zip(waiting.task.init_resreq, *requests, strict=True)))
 
 
 def _new_names(session: Session, name: str) -> Iterator[str]:
@@ -226,14 +221,6 @@ def ended(job: JobState) -> Candidate:
     return Candidate(tuple(changes), f"end job {job.uid}")
 
 
-def _ended_on_nodes(waiting: ExplainedJob) -> Iterator[Candidate]:
-    return _smallest_ended(waiting, _holders_of_room(waiting))
-
-
-def _ended_in_queue(waiting: ExplainedJob) -> Iterator[Candidate]:
-    return _smallest_ended(waiting, _holders_of_quota(waiting))
-
-
 def _smallest_ended(
     waiting: ExplainedJob, holders: Iterable[JobState | TaskState]
 ) -> Iterator[Candidate]:
@@ -244,13 +231,12 @@ def _smallest_ended(
         held = holder.resreq if isinstance(holder, TaskState) else _held(holder, zero)
         return dominant_share(held, cluster), holder.uid
 
-    return map(_end_of, nsmallest(_ENDED, holders, key=size))
-
-
-def _end_of(holder: JobState | TaskState) -> Candidate:
-    if isinstance(holder, JobState):
-        return ended(holder)
-    return Candidate((TaskSucceeded(holder.uid),), f"end pod {holder.info.display_name}")
+    for holder in nsmallest(_ENDED, holders, key=size):
+        if isinstance(holder, JobState):
+            yield ended(holder)
+        else:
+            text = f"end pod {holder.info.display_name}"
+            yield Candidate((TaskSucceeded(holder.uid),), text)
 
 
 def _held(job: JobState, zero: Vector) -> Vector:
@@ -405,10 +391,10 @@ def _weights(waiting: ExplainedJob) -> Iterator[Candidate]:
         yield Candidate((QueueChanged(evolve(queue.info, weight=weight)),))
 
 
-_CHANGES = {
+_CHANGES: Mapping[Remedy, Callable[[ExplainedJob], Iterator[Candidate]]] = {
     Remedy.MORE_NODES: _more_nodes,
-    Remedy.END_ON_NODES: _ended_on_nodes,
-    Remedy.END_IN_QUEUE: _ended_in_queue,
+    Remedy.END_ON_NODES: lambda waiting: _smallest_ended(waiting, _holders_of_room(waiting)),
+    Remedy.END_IN_QUEUE: lambda waiting: _smallest_ended(waiting, _holders_of_quota(waiting)),
     Remedy.END_DEPENDENCIES: _ended_dependencies,
     Remedy.SMALLER_GANG: _smaller_gangs,
     Remedy.HIGHER_MAXIMUM: _higher_maxima,

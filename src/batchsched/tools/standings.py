@@ -332,7 +332,8 @@ class Standings:
         name = self.name(job)
         match state:
             case JobStatus.DONE:
-                text = f"has ended: {_counted(tasks, _ENDED)}"
+                counts = (f"{tasks[s]} {s.value.lower()}" for s in _ENDED if tasks.get(s))
+                text = f"has ended: {', '.join(counts)}"
             case JobStatus.ENDING:
                 text = f"is ending: {counted(tasks[TaskStatus.RELEASING], 'task')} still to leave"
             case JobStatus.RUNNING if not runs:
@@ -700,11 +701,6 @@ def _cause(tally: NodeTally | None) -> str:
         return ""
     count, _, rest = tally.unfit_text.partition(" ")
     return f"{count} of {tally.total} {'node' if tally.total == 1 else 'nodes'} {rest}"
-
-
-def _counted(tasks: Mapping[TaskStatus, int], statuses: Iterable[TaskStatus]) -> str:
-    there = [(tasks[status], status.value.lower()) for status in statuses if tasks.get(status)]
-    return ", ".join(f"{count} {word}" for count, word in there)
 
 
 def _names(names: Iterable[str]) -> str:
