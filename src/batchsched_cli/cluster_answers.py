@@ -15,7 +15,15 @@ from batchsched import (
     sum_resources,
 )
 from batchsched.kubernetes import Dump
-from batchsched.tools import JobStanding, JobStatus, duration, explain, standings, time_text
+from batchsched.tools import (
+    JobStanding,
+    JobStatus,
+    amount_text,
+    duration,
+    explain,
+    standings,
+    time_text,
+)
 from batchsched_cli.arguments import UsageError, did_you_mean
 from batchsched_cli.reading import Question
 from batchsched_cli.text import (
@@ -25,7 +33,6 @@ from batchsched_cli.text import (
     Line,
     Section,
     Table,
-    amount_text,
     blocks_of,
     counted,
     unknown,

@@ -21,7 +21,7 @@ from batchsched import (
     what_if,
 )
 from batchsched.kubernetes import parse_quantity
-from batchsched.tools import shown_amount
+from batchsched.tools import amount_text
 from batchsched_cli.cluster_answers import ShownJobs
 from batchsched_cli.reading import Question
 from batchsched_cli.text import (
@@ -34,7 +34,6 @@ from batchsched_cli.text import (
     Picture,
     Section,
     Table,
-    amount_text,
     amounts_text,
     counted,
     dimension_named,
@@ -120,7 +119,7 @@ def queues(question: Question) -> Answer:
         reserved = account.reserved.get(dimension)
 
         def told(amount: float | None) -> str:
-            return "" if not amount else shown_amount(dimension, amount)
+            return "" if not amount else amount_text(dimension, amount, unit=False)
 
         rows.append(
             (
@@ -128,11 +127,11 @@ def queues(question: Question) -> Answer:
                 _state(queue, named),
                 str(account.running or ""),
                 str(account.waiting or ""),
-                shown_amount(dimension, held) if held or share else "",
-                "" if share is None else shown_amount(dimension, share),
+                amount_text(dimension, held, unit=False) if held or share else "",
+                "" if share is None else amount_text(dimension, share, unit=False),
                 told(guarantee),
-                "" if limit is None else shown_amount(dimension, limit),
-                shown_amount(dimension, left[name]),
+                "" if limit is None else amount_text(dimension, limit, unit=False),
+                amount_text(dimension, left[name], unit=False),
                 told(loan),
                 told(reserved),
                 _bar(held, total if whole is None else whole),
@@ -365,7 +364,8 @@ def _queues_sentence(snapshot: Snapshot, shown: ShownJobs, dimension: str) -> st
     total = sum_resources(node.allocatable for node in snapshot.nodes).get(dimension)
     tasks = [task for job in snapshot.jobs for task in job.tasks]
     held = sum_resources(t.resreq for t in [*tasks, *snapshot.other_tasks] if t.status.holds)
-    used = f"{shown_amount(dimension, held.get(dimension))} of {amount_text(dimension, total)}"
+    used = amount_text(dimension, held.get(dimension), unit=False)
+    used += f" of {amount_text(dimension, total)}"
     waiting = sum(shown.standing(job.uid).waits for job in snapshot.jobs)
     who = "1 job waits" if waiting == 1 else f"{waiting or 'no'} jobs wait"
     return f"{counted(len(snapshot.queues), 'queue')}: {used} in use, {who}."
@@ -470,7 +470,7 @@ def _topologies(snapshot: Snapshot, drawn: Sequence[_Drawn]) -> Iterator[Section
             dimension = Counter(each.dimension for each in members if each.total).most_common(1)
             for resource, _ in dimension:
                 of_it = [each for each in members if each.dimension == resource]
-                free = shown_amount(resource, sum(each.free for each in of_it))
+                free = amount_text(resource, sum(each.free for each in of_it), unit=False)
                 total = amount_text(resource, sum(each.total for each in of_it))
                 lines.append(f"{'  ' * depth}{name}: {free} of {total} free")
 
@@ -669,7 +669,7 @@ def _device_text(name: str, holders: Mapping[str, str], letters: Mapping[str, st
 
 
 def _beside(each: _Drawn) -> str:
-    used = shown_amount(each.dimension, each.used)
+    used = amount_text(each.dimension, each.used, unit=False)
     text = f"{used} of {amount_text(each.dimension, each.total)} used"
     return f"{text}, {each.trouble}" if each.trouble else text
 
@@ -695,7 +695,7 @@ def _nodes_sentence(drawn: Sequence[_Drawn]) -> str:
         of_it = [each for each in drawn if each.dimension == name]
         free = sum(each.free for each in of_it)
         total = sum(each.total for each in of_it)
-        parts.append(f"{shown_amount(name, free)} of {amount_text(name, total)} free")
+        parts.append(f"{amount_text(name, free, unit=False)} of {amount_text(name, total)} free")
     text = f"{counted(len(drawn), 'node')}: {', '.join(parts) or 'nothing on them'}"
     out = Counter(each.trouble for each in drawn if each.trouble)
     told = "".join(f"; {count} {trouble}" for trouble, count in sorted(out.items()))
@@ -709,7 +709,7 @@ def _histograms(drawn: Sequence[_Drawn], label: str) -> Table:
         groups.setdefault((each.group, each.dimension), []).append(each)
     rows: list[tuple[str, ...]] = []
     for (group, dimension), members in sorted(groups.items()):
-        used = shown_amount(dimension, sum(each.used for each in members))
+        used = amount_text(dimension, sum(each.used for each in members), unit=False)
         total = amount_text(dimension, sum(each.total for each in members))
         unit = "GPUs" if dimension.rpartition("/")[2] == "gpu" else dimension
         row = (
@@ -734,7 +734,7 @@ def _histogram(dimension: str, members: Sequence[_Drawn]) -> str:
     size = 1000 if dimension != "memory" else 1 << 30
 
     def told(number: int) -> str:
-        return shown_amount(dimension, number * size)
+        return amount_text(dimension, number * size, unit=False)
 
     counts = Counter(int(each.free // size) for each in members)
     amounts = {free: told(free) for free in counts}

@@ -10,7 +10,7 @@ from typing import NamedTuple, TextIO
 from unicodedata import east_asian_width
 
 from batchsched.tools import Section as ReportSection
-from batchsched.tools import amounts_text as all_amounts_text
+from batchsched.tools import amount_text
 from batchsched_cli.arguments import Arguments, UsageError, did_you_mean
 
 ELLIPSIS = "…"
@@ -123,7 +123,7 @@ def blocks_of(sections: Iterable[ReportSection], *, details: bool = True) -> Ite
         elif title or lines:
             yield Section(title, lines, section.in_full)
         is_first = False
-        rows: tuple[tuple[str, ...], ...] = section.rows
+        rows = section.cells
         if rows:
             head = section.head or ("",) * len(rows[0])
             last = len(head) - 1
@@ -530,21 +530,13 @@ def _flowed(items: Sequence[str], width: int) -> Iterator[str]:
 # Amounts and names
 
 
-def amount_text(dimension: str, amount: float) -> str:
-    """Return an amount of a dimension, in the library's unit, in that which a person uses.
-
-    >>> amount_text("nvidia.com/gpu", 6000), amount_text("memory", 3 << 39)
-    ('6 GPUs', '1.5 TiB')
-    """
-    return all_amounts_text([(dimension, amount)], with_zeros=True)
-
-
 def amounts_text(amounts: Iterable[tuple[str, float]]) -> str:
     """Return amounts by dimension in one line, without those that are 0.
 
     Devices come first, since they are what most is short of.
     """
-    return all_amounts_text(sorted(amounts, key=lambda item: item[0] in ("cpu", "memory")))
+    ranked = sorted(amounts, key=lambda item: item[0] in ("cpu", "memory"))
+    return ", ".join(amount_text(*each) for each in ranked if each[1]) or "nothing"
 
 
 def counted(count: int, what: str) -> str:

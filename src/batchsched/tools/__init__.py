@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from batchsched.causes import About, JobStatus, Remedy
-from batchsched.model.texts import amounts_text, shown_amount
+from batchsched.tools.amounts import amount_text
 from batchsched.tools.causes import Parting
 from batchsched.tools.changes import (
     CycleRun,
@@ -68,7 +68,7 @@ __all__ = [
     "Shrunk",
     "TaskChange",
     "WhatIf",
-    "amounts_text",
+    "amount_text",
     "cheapest",
     "check_config",
     "compare",
@@ -78,7 +78,6 @@ __all__ = [
     "node_like",
     "not_modelled",
     "replay",
-    "shown_amount",
     "shrink",
     "standings",
     "starts",

@@ -10,9 +10,26 @@ from attrs import Attribute, AttrsInstance, evolve, fields
 from batchsched.model.cluster import JobInfo, TaskStatus
 from batchsched.model.resources import Amount, Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.texts import amounts_text
+from batchsched.model.texts import amounts_text, shown_amount
+from batchsched.model.validation.arguments import checks_arguments
 
 PartT = TypeVar("PartT", bound=AttrsInstance)
+
+
+@checks_arguments()
+def amount_text(dimension: str, amount: float, /, *, unit: bool = True) -> str:
+    """Return an amount of one dimension, in the unit of a `Resource`, as a person says it.
+
+    `unit`: whether to say of what it is an amount; bytes have a prefix all the same.
+
+    >>> amount_text("nvidia.com/gpu", 6000), amount_text("cpu", 250), amount_text("memory", 3 << 39)
+    ('6 GPUs', '250m cpu', '1.5 TiB')
+    >>> amount_text("nvidia.com/gpu", 6000, unit=False)
+    '6'
+    """
+    if unit:
+        return amounts_text([(dimension, amount)], with_zeros=True)
+    return shown_amount(dimension, amount)
 
 
 def resource_text(resource: Resource) -> str:

@@ -446,6 +446,7 @@ def duration(seconds: float, /) -> str:
 _YEAR = 365 * 86_400
 
 
+@checks_arguments()
 def time_text(seconds: float, /) -> str:
     """Return a time as RFC 3339 in UTC, or as the number it is if its clock started at 0. O(1).
 

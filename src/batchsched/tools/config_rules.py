@@ -481,8 +481,10 @@ def _with_leaves_named(snapshot: Snapshot) -> Snapshot:
     "name a queue without queues below it",
 )
 def _jobs_of_inner_queues(of: Parts) -> Iterator[Suspected]:
-    inner = {} if of.snapshot is None else _leaves(of.snapshot)
-    jobs = [] if of.snapshot is None else [j for j in of.snapshot.jobs if j.queue in inner]
+    if of.snapshot is None:
+        return
+    inner = _leaves(of.snapshot)
+    jobs = [job for job in of.snapshot.jobs if job.queue in inner]
     if jobs:
         number = "1 job is" if len(jobs) == 1 else f"{len(jobs)} jobs are"
         words = {"number": number, "queue": jobs[0].queue}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import ClassVar, Protocol, cast
 
-from attrs import Attribute, AttrsInstance, field, fields, frozen, has
+from attrs import Attribute, AttrsInstance, fields, frozen, has
 
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.resources import Resource, ResourceLimit
@@ -23,10 +23,6 @@ _MOST_ROWS = (12, 9, 7, 5, 4, 3)
 """Row limits of tables; the first with which the report fits on a screen is used."""
 
 Cell = str | int | float | None
-
-
-def _rows(rows: Iterable[Sequence[Cell]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(number(cell) for cell in row) for row in rows)
 
 
 def number(cell: Cell) -> str:
@@ -49,11 +45,16 @@ class Section:
     title: str
     lines: tuple[str, ...] = ()
     head: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = field(default=(), converter=_rows)
+    rows: Sequence[Sequence[Cell]] = ()
     in_full: bool = False
     """Whether its title and lines are not cut, however long they are."""
     is_detail: bool = False
     """Whether the answer is complete without it."""
+
+    @property
+    def cells(self) -> tuple[tuple[str, ...], ...]:
+        """The rows as texts."""
+        return tuple(tuple(number(cell) for cell in row) for row in self.rows)
 
 
 class Report(ABC):
@@ -141,7 +142,7 @@ def _text_of(section: Section, most_rows: int) -> Iterator[str]:
     if len(section.lines) > most_rows:
         yield f"{indent}... and {len(section.lines) - most_rows} more"
     if section.rows:
-        shown = section.rows[:most_rows]
+        shown = section.cells[:most_rows]
         table = [section.head, *shown] if section.head else [*shown]
         table = [tuple(_cut(cell, _WIDEST_CELL) for cell in row) for row in table]
         widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
@@ -167,7 +168,7 @@ def as_html(sections: Iterable[Section]) -> str:
         parts += [f"<p>{html_text(line)}</p>" for line in section.lines]
         if section.rows:
             head = html_row("th", section.head) if section.head else ""
-            body = "".join(html_row("td", row) for row in section.rows)
+            body = "".join(html_row("td", row) for row in section.cells)
             parts.append(f"<table>{head}{body}</table>")
     return "".join(parts)
 
