@@ -26,6 +26,8 @@ ACTIONS = (
     "allocate, preempt, reclaim",
     "allocate, backfill",
     "allocate, reclaim",
+    "reclaim, allocate, backfill, preempt, reserve",
+    "plan, allocate, preempt",
 )
 PLUGINS = (
     ("priority", "gang", "conformance", "drf", "predicates", "capacity", "nodeorder"),
