@@ -30,6 +30,7 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
     Tier,
+    TopologyRequest,
     check_config,
     default_registry,
     next_snapshot,
@@ -416,6 +417,26 @@ def test_it_says_whether_a_finding_shows_on_ones_own_cluster() -> None:
         (finding,) = check_config(checked, snapshot)
         assert finding.code == "NoPredicates"
         assert finding.shows_on_yours is shows
+
+
+def test_it_says_where_a_level_is_asked_for_that_no_plugin_reads() -> None:
+    one = Resource(milli_cpu=1000)
+    asks = JobInfo(
+        name="j",
+        queue="q",
+        min_available=2,
+        tasks=[TaskInfo(uid=f"t{n}", name="t", resreq=one) for n in range(2)],
+        topology=TopologyRequest(required="rack"),
+    )
+    nodes = [NodeInfo(name=f"n{n}", allocatable=one, labels={"rack": f"r{n}"}) for n in range(2)]
+    yours = Snapshot(nodes=nodes, queues=[Queue(name="q")], jobs=[asks])
+    without = config("allocate", ["priority", "gang", "predicates"])
+    (finding,) = [f for f in check_config(without, yours) if f.code == "TopologyNotRead"]
+    assert finding.place == "jobs['default/j'].topology"
+    assert "1 job asks" in finding.consequence
+    assert finding.shows_on_yours
+    with_plugin = config("allocate", ["priority", "gang", "predicates", "topology"])
+    assert "TopologyNotRead" not in {each.code for each in check_config(with_plugin, yours)}
 
 
 # Queues

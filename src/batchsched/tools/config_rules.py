@@ -757,6 +757,25 @@ def _unread_fields(of: Parts) -> Iterator[Suspected]:
 
 
 @_rule(
+    "TopologyNotRead",
+    "no plugin reads the topology that {number} for: tasks that must be in one domain may be in "
+    "several",
+    "add plugin 'topology'",
+)
+def _unread_topology(of: Parts) -> Iterator[Suspected]:
+    if of.snapshot is None or "topology" in of.plugins:
+        return
+    asking = [
+        job.uid
+        for job in of.snapshot.jobs
+        if job.topology is not None or any(group.topology is not None for group in job.groups)
+    ]
+    if asking:
+        number = "1 job asks" if len(asking) == 1 else f"{len(asking)} jobs ask"
+        yield Suspected(f"jobs[{asking[0]!r}].topology", of.added("topology"), {"number": number})
+
+
+@_rule(
     "BrokenWaitForEachOther",
     "both it and job {other!r} are incomplete, and each holds the room that the other needs: "
     "neither does any work",

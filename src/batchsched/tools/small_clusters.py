@@ -14,6 +14,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskSta
 from batchsched.model.constraints import Taint, TaintEffect
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.topology import TopologyRequest
 
 _CPU = Resource(milli_cpu=1000, memory=1 << 30)
 _OLD = 1_000_000
@@ -150,6 +151,12 @@ def small_queue_trees() -> Mapping[str, tuple[Snapshot, ...]]:
         "j1 @n1 @n1 +1 queue=a least=1",
         "j2 @n1 @n1 +8 queue=b least=1 created=1",
     )
+    waits = _cluster("1 1", "j +2 least=2")
+    in_two_racks = evolve(
+        waits,
+        nodes=[evolve(node, labels={"rack": node.name}) for node in waits.nodes],
+        jobs=[evolve(job, topology=TopologyRequest(required="rack")) for job in waits.jobs],
+    )
     return {
         "parent": (_queues("x", "x1 parent=x deserved=0", "x2 parent=x deserved=0", "y"),),
         "priority": (_queues("a", "b priority=1"),),
@@ -172,6 +179,7 @@ def small_queue_trees() -> Mapping[str, tuple[Snapshot, ...]]:
         "CountsNodesOutOfService": (
             evolve(_queues("a", "b", jobs=two_of_each), nodes=half_cordoned),
         ),
+        "TopologyNotRead": (in_two_racks,),
         "BrokenWaitForEachOther": (
             _cluster("2", "a @n1 +1 least=2", "b @n1 +1 least=2 created=1"),
         ),
