@@ -225,6 +225,33 @@ def test_sets_of_one_plugin_are_within_those_of_the_one_before(plain: bool) -> N
     assert set(places(result).values()) == {"a0", "b1"}  # a has room for two, but on two nodes
 
 
+def in_a_row(view: SessionView, need: Need, _within: NodeSet) -> Iterator[NodeSet]:
+    """Offer so many nodes in a row of a ring, those of the shortest arc with room first."""
+    ring, count = view.nodes, len(need.tasks)
+    rooms = view.rooms(need, need.stage or Stage.NOW)
+    assert rooms is not None
+    is_free = [rooms.on(each) > 0 for each in ring]
+    arcs: list[tuple[int, int]] = []
+    for start in range(len(ring)):
+        if is_free[start] and not is_free[start - 1]:
+            row = [is_free[(start + place) % len(ring)] for place in range(len(ring))]
+            arcs.append((row.index(False), start))
+    for length, start in sorted(arcs):
+        for first in range(start, start + length - count + 1):
+            yield NodeSet("row", [ring[n % len(ring)] for n in range(first, first + count)])
+
+
+@pytest.mark.parametrize("busy", [(3, 7), (3, 6)])
+def test_17_two_in_a_row_take_the_shortest_free_arc_of_a_ring(
+    busy: Sequence[int], plain: bool
+) -> None:
+    ring = [node(f"n{place}", "1C1G") for place in range(1, 9)]
+    others = [job(f"busy{place}", f"1C1G@n{place}") for place in busy]
+    snapshot = cluster(ring, *others, job("pair", "1C1G", "1C1G"))
+    result = deciding("allocate", plugin=offering(in_a_row), plain=plain).schedule(snapshot)
+    assert set(places(result).values()) == {"n4", "n5"}
+
+
 def test_a_plugin_that_leaves_the_set_of_another_is_told_so() -> None:
     registry = default_registry()
     registry.register_plugin("blocks", one_block.OneBlock)
