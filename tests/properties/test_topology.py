@@ -1,4 +1,11 @@
-"""Laws of gangs within one domain, on drawn clusters, by their plain definitions."""
+"""Laws of gangs within one domain, on drawn clusters, by their plain definitions.
+
+What is placed is in one domain with all that the job has there, and each segment is; gangs of like
+tasks are placed if any domain holds them, in the narrowest level that has one, in the tightest of
+its domains; failed trials leave nothing; evictions are in one domain; the order of the input, and
+plugin topology where nobody asks for anything, change nothing. That areas are as few as possible at
+each level, and that balanced gangs have the largest minimum: `tests/plugins/topology`.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +63,7 @@ def option(name: str, **arguments: str | float) -> ActionOption:
     return ActionOption(name=name, arguments=arguments)
 
 
+RACK = TopologyRequest("net", required="rack")
 RESERVE = option("reserve", starvingJobTimeThreshold=0, reservedNodePercent=100)
 EVICT = [option("preempt"), option("reclaim")]
 ACTIONS = (
@@ -394,3 +402,65 @@ def test_gangs_that_found_no_domain_are_placed_on_a_living_cluster_as_from_scrat
             cluster.apply(NodeChanged(evolve(node, labels={"block": "b0", "rack": "r0"})))
         elif run:
             cluster.apply(JobRemoved(run[choice % len(run)].uid))
+
+
+@settings(max_examples=40)
+@given(worlds(most=1))
+def test_a_gang_of_like_tasks_is_in_the_tightest_rack_that_holds_it(world: Snapshot) -> None:
+    (job,) = world.jobs
+    pending = [task for task in job.tasks if task.status is TaskStatus.PENDING]
+    if job.groups or len(pending) < len(job.tasks) or len({t.resreq for t in pending}) != 1:
+        return
+    world = evolve(world, jobs=[evolve(job, topology=RACK)])
+    size, count = int(pending[0].resreq.get(GPU)) // 1000, max(1, job.min_available)
+    rooms: dict[tuple[str, ...], int] = {}
+    around: dict[tuple[str, ...], int] = {}
+    names: dict[str, tuple[str, ...]] = {}
+    for each in world.nodes:
+        block, rack = domain(each, "block"), domain(each, "rack")
+        here = room(each, 0, 0, size)
+        if block is not None:
+            around[block] = around.get(block, 0) + here
+        if rack is not None:
+            rooms[rack] = rooms.get(rack, 0) + here
+            names[each.name] = rack
+
+    def key(rack: tuple[str, ...]) -> tuple[object, ...]:
+        together = min(rooms[rack], len(job.tasks))
+        return -together, rooms[rack], around[rack[:1]], rack
+
+    holding = [rack for rack in rooms if rooms[rack] >= count]
+    binds = Scheduler(CONFIG).schedule(world).binds
+    expected = {min(holding, key=key)} if holding else set[tuple[str, ...]]()
+    assert {names[bind.node_name] for bind in binds} == expected
+
+
+@settings(max_examples=40)
+@given(worlds(most=4))
+def test_a_gang_that_finds_no_domain_leaves_everything_as_if_it_were_not_there(
+    world: Snapshot,
+) -> None:
+    result = Scheduler(CONFIG).schedule(world)
+    bound = {bind.task_uid for bind in result.binds}
+    for job in world.jobs:
+        if any(t.uid in bound or t.node_name is not None for t in job.tasks):
+            continue
+        others = evolve(world, jobs=[each for each in world.jobs if each is not job])
+        assert Scheduler(CONFIG).schedule(others).binds == result.binds
+
+
+@settings(max_examples=30)
+@given(worlds(most=4), st.sampled_from(ACTIONS))
+def test_without_requests_all_is_decided_as_without_the_plugin(
+    world: Snapshot, actions: Sequence[ActionOption]
+) -> None:
+    jobs = [
+        evolve(job, topology=None, groups=[evolve(group, topology=None) for group in job.groups])
+        for job in world.jobs
+    ]
+    crowded = with_victims(evolve(world, jobs=jobs))
+    config = evolve(CONFIG, actions=actions)
+    (tier,) = config.tiers
+    others = [plugin for plugin in tier.plugins if plugin.name != "topology"]
+    without = evolve(config, tiers=[evolve(tier, plugins=others)])
+    assert Scheduler(config).schedule(crowded) == Scheduler(without).schedule(crowded)
