@@ -9,6 +9,7 @@ each level, and that balanced gangs have the largest minimum: `tests/plugins/top
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from attrs import evolve
@@ -464,3 +465,30 @@ def test_without_requests_all_is_decided_as_without_the_plugin(
     others = [plugin for plugin in tier.plugins if plugin.name != "topology"]
     without = evolve(config, tiers=[evolve(tier, plugins=others)])
     assert Scheduler(config).schedule(crowded) == Scheduler(without).schedule(crowded)
+
+
+@settings(max_examples=40)
+@given(worlds(most=1))
+def test_evictions_for_a_gang_are_no_more_than_the_rack_lacks_that_lacks_least(
+    world: Snapshot,
+) -> None:
+    (job,) = world.jobs
+    tasks = [evolve(task, resreq=gpus(1)) for task in job.tasks if task.group is None]
+    if job.groups or not tasks or any(task.status is not TaskStatus.PENDING for task in tasks):
+        return
+    gang = evolve(job, topology=RACK, tasks=tasks, min_available=len(tasks))
+    nodes = [evolve(node, max_tasks=None, unschedulable=False) for node in world.nodes]
+    crowded = with_victims(evolve(world, nodes=nodes, jobs=[gang]))
+    used = Counter(t.node_name for other in crowded.jobs for t in other.tasks)
+    free: dict[tuple[str, ...], int] = {}
+    total: dict[tuple[str, ...], int] = {}
+    for node in nodes:
+        rack = domain(node, "rack")
+        if rack is not None:
+            has = int(node.allocatable.get(GPU)) // 1000
+            total[rack] = total.get(rack, 0) + has
+            free[rack] = free.get(rack, 0) + has - used[node.name]
+    config = evolve(CONFIG, actions=[option("allocate"), option("preempt")])
+    result = Scheduler(config).schedule(crowded)
+    lacking = [max(0, len(tasks) - free[rack]) for rack in free if total[rack] >= len(tasks)]
+    assert len(result.evictions) == min(lacking, default=0)
