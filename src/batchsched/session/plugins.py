@@ -347,10 +347,13 @@ class PluginSet:
         if self._may_offer_sets is None:
             return True
         try:
-            return any(may_offer(job) for may_offer in self._may_offer_sets)
+            for may_offer in self._may_offer_sets:
+                if may_offer(job):
+                    return True
         except Exception as error:
             names = [name for name, _ in self.candidate_nodes]
             raise plugin_error(" or ".join(names), "may_offer_sets", error) from error
+        return False
 
     def names_on(self, point: str) -> list[str]:
         """Return the plugins for which an extension point is enabled, in the order of calls."""

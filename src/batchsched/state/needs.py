@@ -336,6 +336,8 @@ class Need:
 
     def at(self, stage: Stage | None, /) -> Need:
         """Return the need, to be placed by a stage."""
+        if stage is self.stage:
+            return self
         given = self.job, self.tasks, self.request, self.dimensions, self.leaving, self.group
         return Need(*given, stage)
 
@@ -445,9 +447,9 @@ def need_of_tasks(job: JobState, tasks: tuple[TaskState, ...], /) -> Need:
 
 
 def _need(job: JobState, tasks: tuple[TaskState, ...], leaving: tuple[TaskState, ...] = ()) -> Need:
-    first = tasks[0]
-    if len(tasks) == 1 and not first.is_backfill:
-        request = first.resreq
+    first, count = tasks[0], len(tasks)
+    if all([t.resreq == first.resreq and not t.is_backfill for t in tasks]):  # noqa: C419 - fast
+        request = first.resreq if count == 1 else tuple([a * count for a in first.resreq])
     else:
         request = (0,) * len(first.resreq)
         # Most tasks of a job have equal requests.

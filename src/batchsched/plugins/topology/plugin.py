@@ -92,12 +92,12 @@ class _Domains:
     sets_by_room = True
 
     def may_offer_sets(self, job: JobState, /) -> bool:
-        info = job.info
-        return (
-            info.topology is not None
-            or any(group.topology is not None for group in info.groups)
-            or any(task.info.pod_affinity is not None for task in job.tasks)
-        )
+        if job.info.topology is not None:
+            return True
+        for group in job.info.groups:
+            if group.topology is not None:
+                return True
+        return any(task.info.pod_affinity is not None for task in job.tasks)
 
     def resume(self, changes: Changes, /) -> bool:
         if self._view.topologies is not self._topologies or changes.nodes or changes.nodes_gone:
