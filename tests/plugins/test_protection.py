@@ -164,3 +164,18 @@ def test_check_config_says_what_preemption_by_priority_risks() -> None:
     (finding,) = (f for f in check_config(checked) if f.code == "PreemptsWhatSharesCover")
     assert finding.place == "tiers[1].plugins[1].arguments"
     assert finding.instead == config("allocate, reclaim, preempt")
+
+
+def test_the_kit_finds_that_a_job_was_evicted_that_is_not_preemptible() -> None:
+    low = evolve(running("low", 1), preemptible=False)
+    snapshot = cluster([node("n1", "1C1G")], low, job("high", "1C1G", priority=9))
+    checked = config("allocate, preempt", preemption="priority")
+    without = evolve(
+        checked,
+        tiers=[checked.tiers[0], evolve(checked.tiers[1], plugins=checked.tiers[1].plugins[:2])],
+    )
+    evicting = Scheduler(without).schedule(snapshot)
+    assert evicting.evictions
+    check_cycle(snapshot, evicting, without)
+    with pytest.raises(AssertionError, match="not preemptible"):
+        check_cycle(snapshot, evicting, checked)
