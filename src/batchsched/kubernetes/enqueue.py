@@ -74,8 +74,11 @@ class Enqueue:
         nodes: Iterable[NodeInfo],
         others: Iterable[TaskInfo],
     ) -> Enqueue:
-        """Return what enqueue compares. O(tasks)."""
+        """Return what enqueue compares; nothing if it keeps no group out. O(tasks)."""
         total, used = Counter[str](), Counter[str]()
+        drafts = list(drafts)
+        if not any(_is_of_enqueue(hold) for draft in drafts for hold in draft.holds):
+            return cls(total, used, {})
         for node in nodes:
             total.update(dict(node.allocatable.dimensions()))
         found = cls(total, used, {queue.name: queue for queue in queues})
@@ -94,7 +97,7 @@ class Enqueue:
         """Say of each group that is not let in by which numbers; O(groups x groups not let in)."""
         for group in self.groups:
             for position, hold in enumerate(group.draft.holds):
-                if hold.kind is HoldKind.NOT_ADMITTED and hold.name == ENQUEUE:
+                if _is_of_enqueue(hold):
                     group.draft.holds[position] = self._told(group, hold)
 
     def _told(self, group: _Group, hold: Hold) -> Hold:
@@ -148,6 +151,10 @@ class Enqueue:
         # Only enqueue counts that: as the queues here allow, it could start.
         is_kept_out_by_it = held + asked <= most
         return (HoldKind.CHECK if is_kept_out_by_it else HoldKind.NOT_ADMITTED), text
+
+
+def _is_of_enqueue(hold: Hold) -> bool:
+    return hold.kind is HoldKind.NOT_ADMITTED and hold.name == ENQUEUE
 
 
 def _held(tasks: Iterable[TaskInfo]) -> Counter[str]:
