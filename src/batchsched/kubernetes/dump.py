@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -41,16 +40,15 @@ from batchsched.kubernetes.dump_objects import (
     sorted_objects,
 )
 from batchsched.kubernetes.enqueue import Enqueue
-from batchsched.kubernetes.facts import Dump, JobFacts, Told
+from batchsched.kubernetes.facts import Dump
+from batchsched.kubernetes.facts_reader import FactsReader
 from batchsched.kubernetes.flavors import Flavors
 from batchsched.kubernetes.job_drafts import (
     JobDraft,
     Template,
     give_names,
     is_true,
-    owner_names,
     suspended_job,
-    told_of,
 )
 from batchsched.kubernetes.jobs import ControlledPods
 from batchsched.kubernetes.kueue import (
@@ -60,7 +58,7 @@ from batchsched.kubernetes.kueue import (
     QUEUE_LABEL,
     Kueue,
 )
-from batchsched.kubernetes.manifests import SUBMITTED, submitted_objects
+from batchsched.kubernetes.manifests import is_submitted, submitted_objects
 from batchsched.kubernetes.native_groups import NativeGroups
 from batchsched.kubernetes.objects import (
     KubernetesObject,
@@ -68,7 +66,6 @@ from batchsched.kubernetes.objects import (
     Reading,
     is_mapping,
     look_up,
-    mappings_in,
     present_time,
     time_text,
 )
@@ -133,13 +130,11 @@ _ENDED_PHASES = {"volcano": ("Completed",), "coscheduling": ("Finished", "Failed
 """The phases of groups whose pods have ended, by system."""
 _ORDER = ("kubernetes", "volcano", "kube-batch", "kai", "coscheduling", "kueue")
 """The order in which jobs take their names; those without a group come last."""
-_UID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _NO_KAI_GROUP = (
     f"KAI Scheduler passes over a pod without the annotation {KAI_GROUP}, "
     "which its pod grouper writes"
 )
 _NOT_IN_ROOT = "no job can be in queue root; it must name a queue below it"
-_NOT_OWNERS = ("PodGroup", "CompositePodGroup", "Workload", "Pod", "Node")
 
 
 def read_dump(
@@ -258,12 +253,7 @@ class ObjectsReader:
     """The jobs of groups that are not there, by system, namespace and name."""
     kai_names: dict[str, str] = field(factory=dict[str, str])
     """The names in the snapshot of KAI's queues whose names were taken."""
-    changes: list[tuple[float, KubernetesObject]] = field(
-        factory=list[tuple[float, KubernetesObject]]
-    )
-    """When each object has changed last, as far as it says."""
-    is_sorted: bool = False
-    """Whether the latest changes come first."""
+    facts: FactsReader = field(init=False)
     assumed_queues: list[str] = field(factory=list[str])
     """The queues in which Kueue has admitted jobs, and which are not there."""
 
@@ -272,7 +262,7 @@ class ObjectsReader:
     ) -> tuple[Snapshot, tuple[Notice, ...], Mapping[str, KubernetesObject]]:
         """Return the snapshot, the notices (with `strict` they are faults), and the queues."""
         reading, objects = self.reading, self.objects
-        self._find_changes()
+        self.facts = FactsReader(reading, objects)
         node_objects = objects.of("", "Node")
         nodes = [read_node(node) for node in node_objects]
         if self.submits:
@@ -331,25 +321,17 @@ class ObjectsReader:
         )
         return snapshot, reading.notices.notices(), queue_objects
 
-    def _find_changes(self) -> None:
-        for of_kind in self.objects.by_kind.values():
-            for given in of_kind:
-                changed = given.creation_time()
-                if given.kind != "Node":
-                    changed = max(changed, _condition_times(given))
-                self.changes.append((changed, given))
-
     def _submit_now(self, now: float) -> None:
         """Let what is submitted be made at the present time."""
         for of_kind in self.objects.by_kind.values():
             for given in of_kind:
                 metadata = given.metadata.content
-                if now and isinstance(metadata, dict) and _is_submitted(given):
+                if now and isinstance(metadata, dict) and is_submitted(given):
                     metadata["creationTimestamp"] = time_text(now)
 
     def _submitted(self) -> Iterator[str]:
         """Yield the UIDs of the jobs that are only submitted, sorted."""
-        yield from sorted(d.uid for d in self.drafts if any(map(_is_submitted, d.own)))
+        yield from sorted(d.uid for d in self.drafts if any(map(is_submitted, d.own)))
 
     def dump(self, now: str | datetime | float | None) -> Dump:
         """Return the snapshot, and what stands beside it."""
@@ -357,7 +339,7 @@ class ObjectsReader:
         return Dump(
             snapshot=snapshot,
             notices=notices,
-            facts=self._facts(snapshot, notices, queue_objects),
+            facts=self.facts.facts(self.drafts, snapshot, notices, queue_objects),
             systems=frozenset(self.systems),
             assumed=tuple(self._assumptions(snapshot, queue_objects, now)),
             submitted=tuple(self._submitted()) if self.submits else (),
@@ -593,7 +575,7 @@ class ObjectsReader:
         elif QUEUE_LABEL in labels:
             system = "kueue"
         elif pod.task.status in WAITING and (
-            (self.kube_places and name in _KUBE_SCHEDULER) or _is_submitted(pod.object)
+            (self.kube_places and name in _KUBE_SCHEDULER) or is_submitted(pod.object)
         ):
             system = "kubernetes"
         else:
@@ -868,115 +850,6 @@ class ObjectsReader:
 
     # What stands beside the snapshot
 
-    def _facts(
-        self,
-        snapshot: Snapshot,
-        notices: Sequence[Notice],
-        queue_objects: Mapping[str, KubernetesObject],
-    ) -> dict[str, JobFacts]:
-        noticed = {
-            (one.code, one.kind, one.field, one.consequence): (position, one)
-            for position, one in enumerate(notices)
-        }
-        parents = {queue.name: queue.parent for queue in snapshot.queues}
-        facts: dict[str, JobFacts] = {}
-        for draft in self.drafts:
-            queue: str | None = snapshot.job(draft.uid).queue
-            paths = {given.reader.path for given in self._objects_of(draft)}
-            while queue is not None:
-                if queue in queue_objects:
-                    paths.add(queue_objects[queue].reader.path)
-                queue = parents.get(queue)
-            keys = {key for path in paths for key in self.reading.noted.get(path, ())}
-            kind, owner = self._owner_of(draft)
-            told = tuple(map(self._with_names, told_of(draft)))
-            facts[draft.uid] = JobFacts(
-                job=draft.uid,
-                system=draft.system,
-                kind=kind,
-                owner=owner,
-                names=tuple(sorted(set(owner_names(draft, self.objects)))),
-                local_queue=draft.local_queue,
-                has_fixed_priority=draft.has_fixed_priority,
-                told=told,
-                refusal=self._refusal(draft, told),
-                caveats=tuple(one for _, one in sorted(noticed[key] for key in keys)),
-            )
-        return facts
-
-    def _with_names(self, told: Told) -> Told:
-        """Return what a controller says, with the names of objects for their UIDs."""
-        message = _UID.sub(lambda uid: self.objects.name_of(uid[0]), told.message)
-        return told if message == told.message else evolve(told, message=message)
-
-    def _refusal(self, draft: JobDraft, told: Iterable[Told]) -> Told | None:
-        """Return why its scheduler cannot place a job, if nothing else has changed since."""
-        said = next((each for each in told if each.is_of_scheduler), None)
-        if (
-            said is None
-            or said.time is None
-            or not said.says_why
-            or any(map(_is_submitted, draft.own))
-        ):
-            return None
-        own: set[str] | None = None
-        for time, given in self._latest_changes():
-            if time < said.time:
-                break
-            if own is None:
-                own = {each.reader.path for each in self._objects_of(draft)}
-            if given.reader.path not in own:
-                return None
-        return said
-
-    def _latest_changes(self) -> Sequence[tuple[float, KubernetesObject]]:
-        """Return when each object has changed last, the latest first; sorted once."""
-        if not self.is_sorted:
-            for position, (time, given) in enumerate(self.changes):
-                if given.kind == "Node":
-                    self.changes[position] = max(time, _condition_times(given)), given
-            self.changes.sort(key=lambda change: -change[0])
-            self.is_sorted = True
-        return self.changes
-
-    def _objects_of(self, draft: JobDraft) -> Iterator[KubernetesObject]:
-        yield from draft.objects
-        for given in draft.objects:
-            yield from self.objects.owner_objects(given)
-        for template in draft.templates:
-            yield template.pod_object
-        seen: set[str] = set()
-        for pod, _ in draft.pods:
-            yield pod.object
-            for owner in self.objects.owner_objects(pod.object):
-                if owner.reader.path not in seen:
-                    seen.add(owner.reader.path)
-                    yield owner
-
-    def _owner_of(self, draft: JobDraft) -> tuple[str, str]:
-        """Return the kind and name of what made a job: the nearest owner that is no group."""
-        if draft.kind not in _NOT_OWNERS:
-            return draft.kind, draft.name
-        pods = sorted((pod.object for pod, _ in draft.pods), key=lambda given: given.name)
-        above = self._above_several(pods)
-        if above is not None:
-            return above
-        for given in (*draft.objects, *pods):
-            for owner in self.objects.owners(given):
-                if owner.kind not in _NOT_OWNERS:
-                    return owner.kind, owner.name
-        return draft.kind, draft.name
-
-    def _above_several(self, pods: Sequence[KubernetesObject]) -> tuple[str, str] | None:
-        """Return what is above the several owners that pods of one gang have; None: nothing."""
-        direct = {owner for pod in pods for owner in owners_of(pod) if owner.controls}
-        if len(direct) < 2:  # noqa: PLR2004 - more than one
-            return None
-        of_all = [self.objects.owners(pod) for pod in pods]
-        common = (o for o in of_all[0] if all(o in owners for owners in of_all[1:]))
-        found = next((owner for owner in common if owner.kind not in _NOT_OWNERS), None)
-        return None if found is None else (found.kind, found.name)
-
     def _assumptions(
         self, snapshot: Snapshot, queue_objects: Collection[str], now: object
     ) -> Iterator[str]:
@@ -996,30 +869,8 @@ class ObjectsReader:
             yield "admission is decided here: what Volcano and Kueue have not admitted may start"
 
 
-def _is_submitted(given: KubernetesObject) -> bool:
-    annotations = look_up(given.metadata.content, "annotations")
-    return is_mapping(annotations) and SUBMITTED in annotations
-
-
 def _local_queue(job: KubernetesObject) -> str:
     return job.metadata.text_map("labels").get(QUEUE_LABEL, "")
-
-
-def _condition_times(given: KubernetesObject) -> float:
-    """Return the latest change of an object's conditions, a lower bound of the present; or 0.0."""
-    status, newest = look_up(given.reader.content, "status"), 0.0
-    for key in ("conditions", "schedulingConditions"):
-        for condition in mappings_in(look_up(status, key)):
-            time = look_up(condition, "lastTransitionTime")
-            if time is not None:
-                try:
-                    seconds = given.reader.reading.seconds(time)
-                except ValueError:
-                    continue  # only a text that is told
-                newest = max(newest, seconds)
-                latest = given.reader.reading.latest
-                given.reader.reading.latest = seconds if latest is None else max(latest, seconds)
-    return newest
 
 
 def _renamed_kai_queue(given: KubernetesObject, names: Mapping[str, str]) -> KubernetesObject:

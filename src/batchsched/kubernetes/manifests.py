@@ -19,6 +19,7 @@ from batchsched.kubernetes.dump_objects import (
 )
 from batchsched.kubernetes.kueue import ADMISSION_GATE, GROUP_LABEL, QUEUE_LABEL, TOTAL_COUNT
 from batchsched.kubernetes.objects import (
+    KubernetesObject,
     Objects,
     Reading,
     api_group_of,
@@ -434,6 +435,11 @@ def _marked(given: Content, metadata: Content) -> Content:
     own = {**_mapping(given, "metadata"), **metadata}
     annotations = {**_mapping(own, "annotations"), SUBMITTED: "true"}
     return {**given, "metadata": {**own, "annotations": annotations}}
+
+
+def is_submitted(given: KubernetesObject) -> bool:
+    """Return whether an object is only submitted."""
+    return SUBMITTED in _mapping(given.metadata.content, "annotations")
 
 
 def _reference(given: Content) -> Content:
