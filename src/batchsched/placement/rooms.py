@@ -209,10 +209,7 @@ class Rooms:
     def _counting(self, task: TaskState, stage: Stage) -> Callable[[NodeState], int]:
         besides, fit = self.besides, _FITS.get(stage)
         is_empty = stage is Stage.EMPTY
-        is_feasible = self._feasible_for(task)
-        if is_empty:  # what is reserved there closes no node for those who reserve more
-            refusal = self._judgement.refusal
-            is_feasible = lambda node: refusal(task, node) is None  # noqa: E731
+        is_feasible = self._accepting(task) if is_empty else self._feasible_for(task)
         asked = [
             (dimension, wanted, held)
             for dimension, (wanted, held) in enumerate(
@@ -236,6 +233,10 @@ class Rooms:
             return least if least > 0 and is_feasible(node) else 0
 
         return room_on
+
+    def _accepting(self, task: TaskState) -> Callable[[NodeState], bool]:
+        """Return what says whether predicates accept a node: a reservation closes it not here."""
+        return lambda node: self._judgement.refusal(task, node) is None
 
     def has(self, node: NodeState, stage: Stage) -> Vector:
         """Return the most that a request may ask of a node to fit there in a stage."""

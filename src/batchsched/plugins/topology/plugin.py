@@ -444,7 +444,7 @@ class _Domains:
         O(nodes log nodes) for each kind of task.
         """
         view, plan = self._view, need.job.info.plan
-        planned = set() if plan is None else set(plan.nodes.values())
+        planned: set[str] = set() if plan is None else set(plan.nodes.values())
         kinds = [
             (tasks, view.rooms(need_of_tasks(need.job, tasks), Stage.EMPTY))
             for tasks in self._kinds(need)
