@@ -36,6 +36,7 @@ from batchsched import (
     Tier,
     Topology,
     TopologyRequest,
+    next_snapshot,
 )
 from batchsched.live import Cluster, JobRemoved, NodeChanged
 from batchsched.testing import snapshots
@@ -492,3 +493,28 @@ def test_evictions_for_a_gang_are_no_more_than_the_rack_lacks_that_lacks_least(
     result = Scheduler(config).schedule(crowded)
     lacking = [max(0, len(tasks) - free[rack]) for rack in free if total[rack] >= len(tasks)]
     assert len(result.evictions) == min(lacking, default=0)
+
+
+@settings(max_examples=25)
+@given(worlds(most=3), st.sampled_from([ACTIONS[n] for n in (1, 2, 3, 4, 5, 7)]))
+def test_what_is_reserved_held_or_planned_of_a_gang_is_in_one_domain_too(
+    world: Snapshot, actions: Sequence[ActionOption]
+) -> None:
+    crowded = with_victims(world)
+    jobs = [
+        evolve(
+            job,
+            estimate=100.0 + 50 * (number % 3),
+            tasks=[
+                evolve(task, start_time=0.0) if task.status is TaskStatus.RUNNING else task
+                for task in job.tasks
+            ],
+        )
+        for number, job in enumerate(crowded.jobs)
+    ]
+    config, crowded = evolve(CONFIG, actions=actions), evolve(crowded, jobs=jobs, now=10.0)
+    for _ in range(2):
+        result = Scheduler(config).schedule(crowded)
+        check_cycle(crowded, result, config, invariants=OF_PLACES)
+        assert Scheduler(config, plain=True).schedule(crowded) == result
+        crowded = next_snapshot(crowded, result, now=crowded.now + 10)
