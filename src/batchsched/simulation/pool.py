@@ -399,13 +399,17 @@ class _BySize:
         """By size and estimate: number and job, in order."""
         self._estimates = dict[int, list[float]]()
         """By size: the estimates of its jobs, sorted."""
+        self._sizes: list[int] = []
         for job in jobs:
             self.add(job)
 
     def add(self, job: int) -> None:
         self._last = self.number[job] = number = self._last + 1
         size, estimate = self._pool.size[job], self._pool.estimate[job]
-        alike = self._alike.setdefault(size, {})
+        if size not in self._alike:
+            self._alike[size] = {}
+            insort(self._sizes, size)
+        alike = self._alike[size]
         if estimate not in alike:
             alike[estimate] = []
             insort(self._estimates.setdefault(size, []), estimate)
@@ -419,15 +423,19 @@ class _BySize:
             del self._alike[size][estimate], estimates[bisect_left(estimates, estimate)]
         if not estimates:
             del self._alike[size], self._estimates[size]
+            del self._sizes[bisect_left(self._sizes, size)]
 
     def first(self, shadow: float, extra: int) -> int | None:
-        """Return the first job that may start now; None: there is none. O(sizes x estimates)."""
+        """Return the first job that may start now; None: there is none.
+
+        O(sizes that are free x estimates).
+        """
         now, free = self._pool.now, self._pool.free
         best: tuple[float, tuple[int, int]] | None = None
-        for size, estimates in self._estimates.items():
+        for size in self._sizes:
             if size > free:
-                continue
-            alike = self._alike[size]
+                break
+            alike, estimates = self._alike[size], self._estimates[size]
             for estimate in estimates:
                 if size > extra and now + estimate > shadow:
                     break
