@@ -17,13 +17,14 @@ FIELDS = frozenset().union(
 REMEMBERED = {
     "ends": "actions/profile.py",
     "kind": "placement/kinds.py",
+    "likeness": "session/alike.py",
     "order_key": "session/plugins.py",
     "waits_in": "session/orders.py",
 }
 """The fields that readers keep on a record, and who writes them."""
-OTHERS = frozenset({"account", "draft", "use"})
-"""What plugins call their own accounts, and readers their drafts of jobs: these have fields of the
-same names."""
+OTHERS = frozenset({"account", "draft", "goal", "use"})
+"""What plugins call their own accounts, readers drafts of jobs, and turns goals: these have fields
+of the same names."""
 
 
 def writes(source: str, file: str) -> Iterator[str]:
