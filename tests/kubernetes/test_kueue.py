@@ -71,6 +71,15 @@ def test_a_pod_group_without_a_workload_needs_its_total_count():
     assert (hold.kind, hold.name) == (HoldKind.GATE, "kueue.x-k8s.io/admission")
 
 
+def test_a_pod_group_without_all_its_pods_waits_for_kueue_unless_we_admit():
+    objects = dumps.kueue_pod_group()
+    objects[0]["spec"]["schedulingGates"].append({"name": "another.example/gate"})
+    (hold,) = only_job(read_dump(objects)).holds
+    assert (hold.kind, hold.name) == (HoldKind.NOT_ADMITTED, "Kueue")
+    assert hold.detail.endswith("once all of its 2 pods exist: there is 1 now")
+    assert only_job(read_dump(objects, admission="ours")).holds == ()
+
+
 def test_a_gang_keeps_its_group_and_takes_queue_and_holds_of_its_workload():
     dump = read_dump(dumps.kueue_and_gang())
     job = only_job(dump)

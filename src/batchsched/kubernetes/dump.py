@@ -524,7 +524,8 @@ class ObjectsReader:
                 self._take(labelled, pod, None, priorities)
             else:
                 self._assign_by_queue(pod, kueue, controlled, priorities)
-        kueue.tell_groups()
+        if self.theirs:
+            kueue.tell_groups()
         self.drafts += kueue.groups.values()
         gone = {draft.main.reader.path for draft in translated if draft.main is not None}
         for draft in native.drafts:
