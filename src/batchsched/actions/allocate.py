@@ -71,7 +71,7 @@ class AllocateAction:
         reserves = self.starvation_threshold is not None
         holds = not self.discard_unready
         places_alike = not (holds or reserves or self.evict_backfill or self.retry_largest_first)
-        turns = Turns(session, waiting, closed=session.passes_over, alike=places_alike)
+        turns = Turns(session, waiting, closed=session.passes_over)
         attempts = Attempts(
             session=session,
             is_enough=session.plugins.job_ready,

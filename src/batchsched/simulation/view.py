@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import cast
 
 from batchsched.model.cluster import JobInfo, Queue
 from batchsched.simulation.books import Pairs
@@ -43,10 +44,12 @@ class View:
         """The waiting jobs: in the order of the policy, equal ones in order of arrival."""
         if self._waiting is None:
             order, now = self._order, self.now
-            jobs: Sequence[WaitingJob] = self._state.queue
-            if order is not None:
-                jobs = sorted(jobs, key=lambda job: order(job, now))  # type: ignore[arg-type,return-value]
-            self._waiting = tuple(jobs)
+            jobs = self._state.queue
+            if order is None:
+                self._waiting = tuple(jobs)
+            else:  # what is returned can be compared, or the pass fails
+                key = cast("Callable[[WaitingJob, float], int]", order)
+                self._waiting = tuple(sorted(jobs, key=lambda job: key(job, now)))
         return self._waiting
 
     @property
