@@ -8,13 +8,11 @@ from batchsched import CycleResult, Registry, SchedulerConfig, Snapshot
 from batchsched import testing as kit
 from batchsched.testing import Invariant
 from tests.support.kept_places import promises, starving
-from tests.support.laws_of_plugins import devices, domains
 from tests.support.queue_laws import shares, swaps
 from tests.support.true_reasons import outcomes, reasons
 
-OWN: Sequence[Invariant] = (shares, swaps, devices, domains, promises, starving, outcomes, reasons)
+OWN: Sequence[Invariant] = (shares, swaps, promises, starving, outcomes, reasons)
 INVARIANTS: Sequence[Invariant] = (*kit.INVARIANTS, *OWN)
-OF_PLACES: Sequence[Invariant] = (*kit.INVARIANTS, devices, domains)
 BUT_REASONS = INVARIANTS[:-1]
 
 

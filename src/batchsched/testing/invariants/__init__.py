@@ -15,7 +15,14 @@ from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.testing.invariants import decisions, evictions, gangs, nodes, placements
+from batchsched.testing.invariants import (
+    decisions,
+    domains_and_devices,
+    evictions,
+    gangs,
+    nodes,
+    placements,
+)
 from batchsched.testing.invariants.cycle import Cycle
 from batchsched.testing.invariants.invariant import Invariant, InvariantViolation, invariant
 from batchsched.testing.invariants.rules import RULES
@@ -34,8 +41,10 @@ INVARIANTS: Sequence[Invariant] = (
     decisions.decisions,
     nodes.capacity,
     nodes.starts,
+    domains_and_devices.devices,
     placements.placements,
     gangs.gangs,
+    domains_and_devices.domains,
     evictions.protection,
     evictions.claims,
     evictions.sparing,

@@ -1,13 +1,14 @@
-"""Laws of the plugins `topology` and `devices` alone, which only batchsched itself could break."""
+"""What gangs within one domain of a topology, and claims of devices, keep."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from batchsched import JobInfo, NodeInfo, TaskInfo, TaskStatus, TopologyRequest
-from batchsched.devices import Device, DevicePick
-from batchsched.testing import Cycle, Place, invariant
-from batchsched.testing.invariants.cycle import HOLDING, OCCUPYING
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
+from batchsched.model.devices import Device, DevicePick
+from batchsched.model.topology import TopologyRequest
+from batchsched.testing.invariants.cycle import HOLDING, OCCUPYING, Cycle, Place
+from batchsched.testing.invariants.invariant import invariant
 
 _HAS_A_PLACE = (
     *OCCUPYING,
