@@ -282,6 +282,22 @@ def test_claims_of_pods_and_what_they_have() -> None:
     assert [pick.device[2] for pick in snapshot.held] == ["g2"]
 
 
+def test_what_is_allocated_and_reserved_for_no_pod_is_held_once() -> None:
+    """Whether a pod that waits names it, or one that runs."""
+    allocated = claim("c", exactly(), allocation={"devices": {"results": [result("g0")]}})
+    there = (node("n"), slice_of("s", G0, nodeName="n"), allocated)
+    waits = pod("waits", {"name": "mine", "resourceClaimName": "c"})
+    read_ = read_dump([GPU, *there, waits])
+    [task] = [task for job in read_.snapshot.jobs for task in job.tasks]
+    assert (task.claims, [pick.device[2] for pick in read_.snapshot.held]) == ((), ["g0"])
+    assert "reserved for no pod here" in str(read_.notices)
+    runs = pod("runs", {"name": "mine", "resourceClaimName": "c"}, on="n")
+    snapshot = read(*there, runs, waits)
+    tasks = {task.name: task for job in snapshot.jobs for task in job.tasks}
+    [pick] = tasks["runs"].devices or ()
+    assert (pick.device[2], tasks["waits"].claims, snapshot.held) == ("g0", (), ())
+
+
 def test_what_pods_of_a_group_claim_together_is_the_first_ones() -> None:
     """One that runs goes first; of what is generated the group's status says the name."""
     group = object_of(

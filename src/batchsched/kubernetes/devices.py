@@ -258,6 +258,28 @@ class DevicesRead:
         if group is not None and pod.task.uid in self._first_pods:
             yield from ((each, group, generated(group)) for each in shared)
 
+    def _takes(
+        self,
+        pod: Pod,
+        claim: KubernetesObject,
+        readers: Mapping[str, str],
+        of_group: bool,
+    ) -> bool:
+        """Return whether a claim that is allocated is this pod's, and note that it is taken."""
+        reader = readers.get(claim.full_name)
+        if reader is not None and reader != pod.task.uid:
+            message = "shared by several pods: the devices are those of the first of them"
+            claim.note(NoticeCode.READ_AS, "status.reservedFor", message)
+            return False
+        if not pod.task.status.holds and (of_group or reader is None):
+            message = "reserved for no pod here: held, and pods that wait claim no more"
+            claim.note(NoticeCode.READ_AS, "status.allocation", message)
+            return False
+        if claim.full_name in self._taken:
+            return False  # by another pod that runs
+        self._taken.add(claim.full_name)
+        return True
+
     def _with_claims(
         self, pod: Pod, readers: Mapping[str, str], of_class: Mapping[str, str]
     ) -> Pod:
@@ -283,15 +305,9 @@ class DevicesRead:
                 self.unread.add(pod.task.uid)
                 continue
             results = None if claim is None else _results(claim, name)
-            if claim is not None and results is not None:
-                if readers.get(claim.full_name, pod.task.uid) != pod.task.uid:
-                    message = "shared by several pods: the devices are those of the first of them"
-                    claim.note(NoticeCode.READ_AS, "status.reservedFor", message)
-                    continue
-                if given is not pod.object and not pod.task.status.holds:
-                    continue  # allocated already, to pods that are not there any more
-                if claim.full_name in readers or given is not pod.object:
-                    self._taken.add(claim.full_name)
+            of_group = given is not pod.object
+            if claim and results is not None and not self._takes(pod, claim, readers, of_group):
+                continue
             read, of_claim = self._claim(spec, name, claim or template or given)
             if read.requests:
                 claims.append(read)
