@@ -70,7 +70,6 @@ class AllocateAction:
         waiting = session.jobs_having(TaskStatus.PENDING, TaskStatus.CONDITIONAL)
         reserves = self.starvation_threshold is not None
         holds = not self.discard_unready
-        places_alike = not (holds or reserves or self.evict_backfill or self.retry_largest_first)
         turns = Turns(session, waiting, closed=session.passes_over)
         attempts = Attempts(
             session=session,
@@ -80,9 +79,14 @@ class AllocateAction:
             keeps_part=lambda job: holds or reserves or job.count(TaskStatus.RESERVED) > 0,
             holds_part=holds,
             undoes=bool(session.plugins.second_try),
-            depends_on_nodes_alone=places_alike
-            and session.plans.guard is None
-            and not session.plugins.second_try,
+            depends_on_nodes_alone=not (
+                holds
+                or reserves
+                or self.evict_backfill
+                or self.retry_largest_first
+                or session.plans.guard is not None
+                or session.plugins.second_try
+            ),
         )
         place_one, keeps = partial(_place_one, session), partial(self._keeps, session)
         for turn in turns:
