@@ -201,17 +201,17 @@ def close(
     if session.ledger.initial_promises:
         end_promises(session)
     conditions = session.plugins.close()
-    why = PendingReasons(session)
+    why = PendingReasons(session) if reasons else None
     changed = session.jobs if unchanged is None else _jobs_changed(session)
     concerned = {**changed, **{uid: session.jobs[uid] for uid in conditions if uid in session.jobs}}
-    if reasons:
+    if why is not None:
         for uid, condition in conditions.items():
             if uid in concerned:
                 conditions[uid] = why.explain(concerned[uid], condition)
     tasks: Mapping[str, TaskOutcome] = _outcomes_of_tasks(changed.values())
     jobs: Mapping[str, JobOutcome] = _outcomes_of_jobs(concerned.values(), conditions)
     left_out = dict(session.left_out)
-    pending: Mapping[str, PendingReason] = why.of_all() if reasons else {}
+    pending: Mapping[str, PendingReason] = {} if why is None else why.of_all()
     if unchanged is None:
         pending = pending.whole() if isinstance(pending, LazyMap) else pending
     else:

@@ -76,9 +76,12 @@ def allowed_together(
 ) -> Need | None:
     """Return the first tasks that a job's queue may have together, if these are all it needs.
 
-    They are taken greedily, in task order. None: they are too few.
+    They are taken greedily, in task order. None: they are too few. A task that is refused alone
+    is not asked about again.
     """
     assert job.queue is not None
+    if len(tasks) == 1:
+        return None
     together: list[TaskState] = []
     for task in tasks:
         part = need_of_tasks(job, (*together, task))

@@ -78,23 +78,6 @@ def test_what_is_held_and_kept_is_what_counting_anew_gives(
         assert accounts.kept[d] == [exact.hold(name) for name in tree.names]
 
 
-@given(trees_with_holdings(), st.tuples(st.integers(0, 9), st.integers(0, 9)), CHANGES)
-def test_whether_there_is_room_is_not_remembered_after_a_charge(
-    world: tuple[tuple[Queue, ...], Holdings, tuple[int, int]],
-    request: tuple[int, int],
-    changes: list[tuple[int, tuple[int, int], bool]],
-) -> None:
-    queues, held, total = world
-    accounts = accounts_of(queues, held, total)
-    leaves = [accounts.tree.position[name] for name in sorted(held)]
-    needed = [d for d, amount in enumerate(request) if amount]
-    for who, amounts, _ in changes:
-        for leaf in (*leaves, *leaves):
-            has_room = next(accounts.excesses(leaf, request, needed), None) is None
-            assert accounts.has_room(leaf, request, needed) is has_room
-        accounts.charge(leaves[who % len(leaves)], amounts, 1)
-
-
 @given(
     trees_with_holdings(),
     st.integers(0, 7),

@@ -9,6 +9,7 @@ from itertools import repeat
 from math import inf
 
 from batchsched.model.cluster import QueueStatus, TaskStatus
+from batchsched.model.reasons import Unfit
 from batchsched.plugin.queues import QueueTree, Use, sum_of_requests
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.shares import (
@@ -173,8 +174,8 @@ class QueueAccounts:
             "_met",
             "_nominal",
             "_room",
-            "_roomy",
             "demand",
+            "refusals",
             "dimensions",
             "guarantee",
             "held",
@@ -238,8 +239,8 @@ class QueueAccounts:
         self._least_limits: dict[int, list[float]] = {}
         """By leaf, the least limit on its path in each dimension."""
         self._room: RoomOfQueues = room or (lambda _: total)
-        self._roomy: set[tuple[int, Vector]] = set()
-        """Leaves and requests for which there is room, as long as nothing is charged."""
+        self.refusals: dict[tuple[int, Vector], Unfit | None] = {}
+        """What was said of leaves and requests in addition, as long as nothing is charged."""
         self._basis: list[tuple[int, int, list[int], list[int] | None]] = []
         for dimension, (name, unit) in enumerate(
             zip(dimensions, repeat(1) if units is None else units, strict=False)
@@ -305,7 +306,7 @@ class QueueAccounts:
 
     def charge(self, leaf: int, vector: Vector, sign: int) -> None:
         """Charge an amount to a leaf (sign 1) or discharge it (-1). O(depth x dimensions)."""
-        self._roomy.clear()
+        self.refusals.clear()
         path = self.tree.path(leaf)
         if len(path) == 1:
             columns = zip(vector, self.held, self.kept, self.guarantee, strict=True)
@@ -404,20 +405,7 @@ class QueueAccounts:
 
     def room_changed(self) -> None:
         """Record that tasks that are charged to no queue moved."""
-        self._roomy.clear()
-
-    def has_room(self, leaf: int, request: Vector, dimensions: Iterable[int]) -> bool:
-        """Return whether a leaf may hold a request besides what all hold.
-
-        O(dimensions x depth); O(1) if nothing was charged since an equal question.
-        """
-        asked = leaf, request
-        if asked in self._roomy:
-            return True
-        if next(self.excesses(leaf, request, dimensions), None) is not None:
-            return False
-        self._roomy.add(asked)
-        return True
+        self.refusals.clear()
 
     def once_gone(self, tasks: Collection[TaskState]) -> Departure:
         """Return what changes for queues once some tasks have left."""

@@ -291,15 +291,20 @@ class _Capacity:
     def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
         accounts = self.accounts
         leaf = self._tree.position[queue.name]
-        departure: Departure | None = None
         if need.leaving:  # there may be less room once they have left
-            departure = accounts.once_gone(need.leaving)
-        elif Shortcut.LOANS not in self._view.plain and accounts.has_room(
-            leaf, need.request, need.dimensions
-        ):
-            return None
+            return self._refusal(leaf, need, accounts.once_gone(need.leaving))
+        if Shortcut.LOANS in self._view.plain:
+            return self._refusal(leaf, need, None)
+        asked = leaf, need.request
+        try:
+            return accounts.refusals[asked]
+        except KeyError:
+            refusal = accounts.refusals[asked] = self._refusal(leaf, need, None)
+            return refusal
+
+    def _refusal(self, leaf: int, need: Need, departure: Departure | None) -> Unfit | None:
         refusal: Unfit | None = None
-        for excess in accounts.excesses(leaf, need.request, need.dimensions, departure):
+        for excess in self.accounts.excesses(leaf, need.request, need.dimensions, departure):
             refusal = self._over_limit(excess, need)
             if refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
                 break  # a limit applies whatever becomes free
