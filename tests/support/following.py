@@ -19,7 +19,7 @@ from batchsched import (
 from batchsched.model.resources import exact
 from batchsched.testing import ClusterMachine
 from batchsched.testing.invariants.amounts import add, fits, of, total
-from batchsched.testing.invariants.placements import accepts_node, is_tolerated
+from tests.support.kubernetes_rules import accepts_node, is_tolerated
 
 
 class FollowedMachine(ClusterMachine):

@@ -7,11 +7,17 @@ from collections.abc import Collection, Iterable, Sequence
 from batchsched import CycleResult, Registry, SchedulerConfig, Snapshot
 from batchsched import testing as kit
 from batchsched.testing import Invariant
+from tests.support.eviction_laws import claims, protection, sparing
 from tests.support.kept_places import promises, starving
+from tests.support.kubernetes_rules import rules
 from tests.support.queue_laws import shares, swaps
 from tests.support.true_reasons import outcomes, reasons
 
-OWN: Sequence[Invariant] = (shares, swaps, promises, starving, outcomes, reasons)
+OWN: Sequence[Invariant] = (
+    rules,
+    *(protection, claims, sparing, shares, swaps),
+    *(promises, starving, outcomes, reasons),
+)
 INVARIANTS: Sequence[Invariant] = (*kit.INVARIANTS, *OWN)
 BUT_REASONS = INVARIANTS[:-1]
 

@@ -18,11 +18,8 @@ from batchsched.testing.invariants.amounts import (
     total,
 )
 from batchsched.testing.invariants.cycle import OCCUPYING, WAITING, least_tasks
-from batchsched.testing.invariants.evictions import (
-    by_claimant,
-    may_be_charged,
-    may_be_charged_for,
-)
+from batchsched.testing.invariants.rules import by_claimant
+from tests.support.eviction_laws import may_be_charged, may_be_charged_for, protects
 
 _EPS = 0.1
 
@@ -137,9 +134,9 @@ def shares(cycle: Cycle) -> Iterator[str]:
     covers, the most important jobs first. What a queue deserves under capacity, or what its fair
     share allows if that is less, is never claimed.
     """
-    if cycle.policy.protects("proportion", "reclaim"):
+    if protects(cycle.policy, "proportion", "reclaim"):
         yield from _below_share(cycle)
-    if cycle.policy.protects("capacity", "reclaim") and cycle.policy.knows_plugins:
+    if protects(cycle.policy, "capacity", "reclaim") and cycle.policy.knows_plugins:
         yield from _below_what_it_deserves(cycle)
 
 

@@ -50,9 +50,12 @@ from batchsched import (
     TaskGroup,
     TaskInfo,
     TaskStatus,
+    Toleration,
+    TolerationOperator,
     Topology,
     TopologyRequest,
 )
+from batchsched.testing import InvariantViolation
 
 S = TaskStatus
 
@@ -262,6 +265,42 @@ def on_node(name: str) -> NodeSelectorTerm:
 def near(app: str, key: str) -> PodAffinity:
     selector = LabelSelector(match_labels={"app": app})
     return PodAffinity(required=(PodAffinityTerm(selector=selector, topology_key=key),))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [
+        (NodeAffinity, "accepts", "task 'a-1' and node 'n1': expected True of selectors"),
+        (Toleration, "tolerates", "task 'a-1' and node 'n1': expected True of tolerations"),
+        (HostPort, "conflicts", "tasks 'a-1' and 'a-1': expected HostPort"),
+        (PodAffinityTerm, "selects", "tasks 'a-1' and 'a-1': expected True of PodAffinityTerm"),
+    ],
+)
+def test_rules_that_mean_something_else(
+    monkeypatch: pytest.MonkeyPatch, kind: type[object], name: str, said: str
+) -> None:
+    taint = Taint(key="team", effect=TaintEffect.NO_EXECUTE)
+    snapshot = with_task(
+        cluster([node("n1", "1C1G", labels={"zone": "z1"}, taints=[taint])], job("a", "1C1G")),
+        "a-1",
+        labels={"app": "web"},
+        host_ports=[HostPort(port=80)],
+        tolerations=[Toleration(key="team", operator=TolerationOperator.EXISTS)],
+        pod_affinity=near("web", "zone"),
+        node_affinity=NodeAffinity(
+            required=[
+                NodeSelectorTerm(
+                    match_expressions=[Requirement(key="zone", operator=Operator.EXISTS)]
+                )
+            ]
+        ),
+    )
+    result = Scheduler().schedule(snapshot)
+    check_cycle(snapshot, result)
+    monkeypatch.setattr(kind, name, lambda *_, **__: False)
+    with pytest.raises(InvariantViolation, match="rules: ") as caught:
+        check_cycle(snapshot, result, invariants=["rules"])
+    assert said in caught.value.problem
 
 
 class TestPlacements:

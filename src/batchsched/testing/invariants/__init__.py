@@ -18,7 +18,6 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.testing.invariants import (
     decisions,
     domains_and_devices,
-    evictions,
     gangs,
     nodes,
     placements,
@@ -45,9 +44,6 @@ INVARIANTS: Sequence[Invariant] = (
     placements.placements,
     gangs.gangs,
     domains_and_devices.domains,
-    evictions.protection,
-    evictions.claims,
-    evictions.sparing,
     nodes.reservations,
     decisions.permutation,
 )

@@ -1,105 +1,28 @@
-"""Kubernetes' rules for tasks on nodes, written a second time; every placement satisfies them."""
+"""Kubernetes' rules for tasks on nodes; every placement satisfies them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 from batchsched.causes import UnfitReason
 from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
-from batchsched.model.constraints import (
-    HostPort,
-    LabelSelector,
-    NodeSelectorTerm,
-    Operator,
-    PodAffinityTerm,
-    Requirement,
-    Taint,
-    TaintEffect,
-    Toleration,
-    TolerationOperator,
-)
+from batchsched.model.constraints import HostPort, PodAffinityTerm
+from batchsched.model.rules import has_what_is_selected, out_of_service, tolerates
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
 from batchsched.testing.invariants.invariant import invariant
 
 
-def accepts_node(task: TaskInfo, node: NodeInfo) -> bool:
-    """Return whether a node meets a task's node selector and required node affinity."""
-    if any(node.labels.get(key) != value for key, value in task.node_selector.items()):
-        return False
-    if task.node_affinity is None or task.node_affinity.required is None:
-        return True
-    return any(_holds_on(term, node) for term in task.node_affinity.required)
-
-
-def _holds_on(term: NodeSelectorTerm, node: NodeInfo) -> bool:
-    if not term.match_expressions and not term.match_fields:
-        return False
-    fields = {"metadata.name": node.name}
-    return all(_holds(part, node.labels) for part in term.match_expressions) and all(
-        _holds(part, fields) for part in term.match_fields
-    )
-
-
-def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    there = requirement.key in labels
-    value = labels.get(requirement.key, "")
-    match requirement.operator:
-        case Operator.IN:
-            return there and value in requirement.values
-        case Operator.NOT_IN:
-            return not there or value not in requirement.values
-        case Operator.EXISTS:
-            return there
-        case Operator.DOES_NOT_EXIST:
-            return not there
-        case Operator.GT:
-            return there and _compare(value, requirement.values[0]) > 0
-        case Operator.LT:
-            return there and _compare(value, requirement.values[0]) < 0
-
-
-def _compare(left: str, right: str) -> int:
-    """Compare two integers; 0 also if one of the texts is none."""
-    first, second = _integer(left), _integer(right)
-    return 0 if first is None or second is None else (first > second) - (first < second)
-
-
-def _integer(text: str) -> int | None:
-    if not re.fullmatch("[+-]?[0-9]+", text):
-        return None
-    value = int(text)
-    return value if -(2**63) <= value < 2**63 else None
-
-
-def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Return whether a taint does not repel a task with these tolerations."""
-    return taint.effect is TaintEffect.PREFER_NO_SCHEDULE or any(
-        toleration.effect in (None, taint.effect)
-        and (
-            toleration.key == taint.key
-            or (not toleration.key and toleration.operator is TolerationOperator.EXISTS)
-        )
-        and (toleration.operator is TolerationOperator.EXISTS or toleration.value == taint.value)
-        for toleration in tolerations
-    )
-
-
 def conflict(one: TaskInfo, other: TaskInfo) -> HostPort | None:
     """Return a host port of `one` that `other` has too, or None."""
-    for mine in one.host_ports:
-        for theirs in other.host_ports:
-            if (mine.port, mine.protocol) == (theirs.port, theirs.protocol) and (
-                mine.address == theirs.address or "0.0.0.0" in (mine.address, theirs.address)  # noqa: S104
-            ):
-                return mine
-    return None
+    theirs = other.host_ports
+    return next((mine for mine in one.host_ports if any(map(mine.conflicts, theirs))), None)
 
 
 def means(term: PodAffinityTerm, owner: TaskInfo, other: TaskInfo) -> bool:
     """Return whether a term of `owner` selects the task `other`."""
-    namespaces = term.namespaces or (owner.namespace,)
-    return other.namespace in namespaces and _selects(term.selector, other.labels)
+    return term.selects(
+        own_namespace=owner.namespace, namespace=other.namespace, labels=other.labels
+    )
 
 
 def repelled_in(owner: TaskInfo, other: TaskInfo) -> list[str]:
@@ -108,31 +31,19 @@ def repelled_in(owner: TaskInfo, other: TaskInfo) -> list[str]:
     return [term.topology_key for term in terms if means(term, owner, other)]
 
 
-def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    if selector is None:
-        return False
-    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
-        _holds(part, labels) for part in selector.match_expressions
-    )
-
-
 def refusal_by_description(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> UnfitReason | None:
     """Return why a node always refuses a task, whatever else is on it, or None.
 
     These are the predicates that read only the descriptions of the node and the task.
     """
-    policy = cycle.policy
-    if not policy.has("predicates", "enablePredicate"):
+    if not cycle.policy.has("predicates", "enablePredicate"):
         return None
-    if node.conditions.get("Ready", "True") != "True":
-        return UnfitReason.NODE_NOT_READY
-    if node.conditions.get("NetworkUnavailable", "False") != "False":
-        return UnfitReason.NETWORK_UNAVAILABLE
-    if node.unschedulable:
-        return UnfitReason.NODE_UNSCHEDULABLE
-    if not accepts_node(task, node):
+    reason = out_of_service(node)
+    if reason is not None:
+        return reason
+    if not has_what_is_selected(node, task):
         return UnfitReason.NODE_SELECTOR
-    if not all(is_tolerated(taint, task.tolerations) for taint in node.taints):
+    if not tolerates(task, node):
         return UnfitReason.UNTOLERATED_TAINT
     wants_little = not task.resreq.milli_cpu and not task.resreq.memory
     for condition, reason, concerns in (
@@ -140,11 +51,9 @@ def refusal_by_description(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> Unfi
         ("DiskPressure", UnfitReason.DISK_PRESSURE, True),
         ("PIDPressure", UnfitReason.PID_PRESSURE, True),
     ):
-        if (
-            concerns
-            and node.conditions.get(condition) == "True"
-            and policy.argument("predicates", f"predicate.{condition}Enable")
-        ):
+        argument = f"predicate.{condition}Enable"
+        is_pressed = node.conditions.get(condition) == "True"
+        if concerns and is_pressed and cycle.policy.argument("predicates", argument):
             return reason
     return None
 

@@ -17,14 +17,13 @@ _PLUGINS = frozenset(
     }
 )
 _ACTIONS = frozenset({"allocate", "backfill", "plan", "preempt", "reclaim", "reserve"})
-_PREEMPTABLE = frozenset({"priority", "gang", "conformance", "drf"})
-_RECLAIMABLE = frozenset({"gang", "conformance", "proportion", "capacity"})
 _OURS = default_registry()
 _TRUE = ("1", "t", "true", "yes", "on")
 TWO_DAYS = 172_800.0
 
 
-def _is_true(value: ArgumentValue) -> bool:
+def is_true(value: ArgumentValue) -> bool:
+    """Return whether an argument says yes."""
     return value if isinstance(value, bool) else str(value).strip().lower() in _TRUE
 
 
@@ -63,7 +62,7 @@ class ConfiguredPolicy:
 
     def argument(self, plugin: str, name: str) -> bool:
         """Return a boolean argument of a plugin; False by default."""
-        return _is_true(self.plugins[plugin][1].arguments.get(name, False))
+        return is_true(self.plugins[plugin][1].arguments.get(name, False))
 
     @property
     def evicts_whole_jobs(self) -> bool:
@@ -86,34 +85,10 @@ class ConfiguredPolicy:
             if position < tier
         )
 
-    def protects(self, plugin: str, action: str) -> bool:
-        """Return whether a plugin's protections hold for evictions by an action."""
-        if action not in self.known_actions:
-            return False
-        if action == "allocate":
-            return plugin == "conformance" and self.has(plugin)
-        if action == "preempt":
-            return plugin in (*_PREEMPTABLE, "protection") and self.has(plugin, "enablePreemptable")
-        if action == "reclaim":
-            return plugin in (*_RECLAIMABLE, "protection") and self.has(plugin, "enableReclaimable")
-        return False
-
-    def tiers_asked(self, action: str) -> list[list[str]]:
-        """Return, by tier, the plugins that are asked for victims; none for other actions.
-
-        A plugin that is not built in may have such a function, or not.
-        """
-        flag = "enablePreemptable" if action == "preempt" else "enableReclaimable"
-        with_function = _PREEMPTABLE if action == "preempt" else _RECLAIMABLE
-        return [
-            [
-                plugin.name
-                for plugin in tier.plugins
-                if plugin.flags.get(flag, True)
-                and (plugin.name in with_function or plugin.name not in self.known_plugins)
-            ]
-            for tier in self.config.tiers
-        ]
+    def keeps_gangs(self, action: str) -> bool:
+        """Return whether plugin gang is asked for victims of an action, and so protects gangs."""
+        flag = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}.get(action)
+        return action in self.known_actions and flag is not None and self.has("gang", flag)
 
     def actions(self, name: str) -> list[ActionOption]:
         """Return the configured actions of a name, if it is the built-in one."""
@@ -125,60 +100,35 @@ class ConfiguredPolicy:
         """Return the values of an argument of the configured built-in actions of a name."""
         return [each.arguments.get(argument, default) for each in self.actions(action)]
 
-    def has_own_action_after(self, name: str) -> bool:
-        """Return whether a custom action runs after an action of this name."""
-        names = [action.name for action in self.config.actions]
-        later = names[names.index(name) + 1 :] if name in names else names
-        return any(other not in self.known_actions for other in later)
-
     @property
     def takes_back(self) -> bool:
         """Whether a later action may undo a placement without a record."""
-        return any(self._takes_back(action) for action in self.config.actions)
+        return any(self.may_take_back(action) for action in self.config.actions)
 
-    @property
-    def takes_back_after_evicting(self) -> bool:
-        """Whether a placement may be undone without a record after tasks were evicted."""
-        may_have_evicted = False
-        for action in self.config.actions:
-            may_have_evicted = may_have_evicted or self._evicts(action)
-            if may_have_evicted and self._takes_back(action):
-                return True
-        return False
-
-    def _takes_back(self, action: ActionOption) -> bool:
+    def may_take_back(self, action: ActionOption) -> bool:
+        """Return whether an action may undo a placement without a record."""
         if action.name == "backfill" and action.name in self.known_actions:
             return str(action.arguments.get("strategy", "best-effort")) != "best-effort"
         if action.name == "reserve" and action.name in self.known_actions:
-            return _is_true(action.arguments.get("inOrder", False))
+            return is_true(action.arguments.get("inOrder", False))
         return action.name not in self.known_actions
-
-    def _evicts(self, action: ActionOption) -> bool:
-        if action.name == "allocate" and action.name in self.known_actions:
-            return _is_true(action.arguments.get("evictBackfill", False))
-        return action.name in ("preempt", "reclaim") or action.name not in self.known_actions
 
     @property
     def cures(self) -> bool:
         """Whether tasks may be pipelined to nodes that accept them only once others have left."""
         default = self.config.tiers == DEFAULT_TIERS
         curable = (self.given(action, "curable", default) for action in ("preempt", "reclaim"))
-        return any(map(_is_true, chain(*curable)))
+        return any(map(is_true, chain(*curable)))
 
     @property
     def unblocks(self) -> bool:
         """Whether preempt may evict broken jobs and groups for others that are broken."""
         default = self.config.tiers == DEFAULT_TIERS
-        return any(map(_is_true, self.given("preempt", "unblock", default)))
+        return any(map(is_true, self.given("preempt", "unblock", default)))
 
     def backfill_strategies(self) -> set[str]:
         """Return the strategies of all configured backfill actions."""
         return set(map(str, self.given("backfill", "strategy", "best-effort")))
-
-    @property
-    def evicts_backfill(self) -> bool:
-        """Whether allocate evicts backfill tasks for those that were promised their room."""
-        return any(map(_is_true, self.given("allocate", "evictBackfill", False)))
 
     @property
     def thresholds_before_allocate(self) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from batchsched import ActionOption
 from batchsched.causes import WhyPending
 from batchsched.devices import allocate
 from batchsched.model.cluster import TaskInfo, TaskStatus
@@ -25,8 +26,65 @@ from batchsched.testing.invariants.cycle import (
 )
 from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.placements import conflict, refusals_ahead, repelled_in
+from batchsched.testing.invariants.policy import ConfiguredPolicy, is_true
+from batchsched.testing.invariants.rules import by_claimant, is_critical
 
-_CRITICAL = ("system-cluster-critical", "system-node-critical")
+_PREEMPTABLE = frozenset({"priority", "gang", "conformance", "drf"})
+_RECLAIMABLE = frozenset({"gang", "conformance", "proportion", "capacity"})
+
+
+def protects(policy: ConfiguredPolicy, plugin: str, action: str) -> bool:
+    """Return whether a plugin's protections hold for evictions by an action."""
+    if action not in policy.known_actions:
+        return False
+    if action == "allocate":
+        return plugin == "conformance" and policy.has(plugin)
+    if action == "preempt":
+        return plugin in (*_PREEMPTABLE, "protection") and policy.has(plugin, "enablePreemptable")
+    if action == "reclaim":
+        return plugin in (*_RECLAIMABLE, "protection") and policy.has(plugin, "enableReclaimable")
+    return False
+
+
+def _tiers_asked(policy: ConfiguredPolicy, action: str) -> list[list[str]]:
+    """Return, by tier, the plugins that are asked for victims; none for other actions.
+
+    A plugin that is not built in may have such a function, or not.
+    """
+    flag = "enablePreemptable" if action == "preempt" else "enableReclaimable"
+    with_function = _PREEMPTABLE if action == "preempt" else _RECLAIMABLE
+    return [
+        [
+            plugin.name
+            for plugin in tier.plugins
+            if plugin.flags.get(flag, True)
+            and (plugin.name in with_function or plugin.name not in policy.known_plugins)
+        ]
+        for tier in policy.config.tiers
+    ]
+
+
+def _has_own_action_after(policy: ConfiguredPolicy, name: str) -> bool:
+    """Return whether a custom action runs after an action of this name."""
+    names = [action.name for action in policy.config.actions]
+    later = names[names.index(name) + 1 :] if name in names else names
+    return any(other not in policy.known_actions for other in later)
+
+
+def _takes_back_after_evicting(policy: ConfiguredPolicy) -> bool:
+    """Return whether a placement may be undone without a record after tasks were evicted."""
+    may_have_evicted = False
+    for action in policy.config.actions:
+        may_have_evicted = may_have_evicted or _evicts(policy, action)
+        if may_have_evicted and policy.may_take_back(action):
+            return True
+    return False
+
+
+def _evicts(policy: ConfiguredPolicy, action: ActionOption) -> bool:
+    if action.name == "allocate" and action.name in policy.known_actions:
+        return is_true(action.arguments.get("evictBackfill", False))
+    return action.name in ("preempt", "reclaim") or action.name not in policy.known_actions
 
 
 @invariant
@@ -51,11 +109,6 @@ def verb(eviction: Eviction | TakenBack) -> str:
     return "is evicted" if isinstance(eviction, Eviction) else "loses its place"
 
 
-def is_critical(task: TaskInfo) -> bool:
-    """Return whether a task is a critical one of the system, which conformance protects."""
-    return task.namespace == "kube-system" or task.priority_class_name in _CRITICAL
-
-
 def _rank(cycle: Cycle, victim: TaskInfo, claimant: TaskInfo) -> tuple[int, int, str]:
     """Return the priorities to compare, and whether they are of tasks or jobs."""
     theirs, mine = cycle.job_of[victim.uid], cycle.job_of[claimant.uid]
@@ -70,19 +123,19 @@ def _protected(
     action = eviction.action
     what = f"task {victim.uid!r} {verb(eviction)} by {action} for {claimant.uid!r}"
     critical = is_critical(victim)
-    if critical and cycle.policy.protects("conformance", action):
+    if critical and protects(cycle.policy, "conformance", action):
         yield f"{what}, but it is a critical task of the system, which conformance protects"
-    if not cycle.job_of[victim.uid].preemptible and cycle.policy.protects("protection", action):
+    if not cycle.job_of[victim.uid].preemptible and protects(cycle.policy, "protection", action):
         yield f"{what}, but its job is not preemptible, and protection protects it"
     rank, against, kind = _rank(cycle, victim, claimant)
-    if rank > against and cycle.policy.protects("priority", action):
+    if rank > against and protects(cycle.policy, "priority", action):
         yield f"{what}, but its {kind} has priority {rank}, and the claimant's {against}"
     policy = cycle.policy
     if action not in ("preempt", "reclaim") or action not in policy.known_actions:
         return
     if is_of_blocked(cycle, eviction):
         return
-    for tier in policy.tiers_asked(action):
+    for tier in _tiers_asked(policy, action):
         # gang, drf, proportion and custom plugins may name any task a victim.
         refuse = {
             *(["conformance"] if critical else []),
@@ -139,12 +192,12 @@ def _claim(cycle: Cycle, eviction: Eviction | TakenBack, what: str) -> Iterator[
         return
     place = cycle.after[claimant]
     is_there = isinstance(eviction, TakenBack) or is_promised_its_place(cycle, eviction)
-    if not is_there and not cycle.policy.has_own_action_after(eviction.action):
+    if not is_there and not _has_own_action_after(cycle.policy, eviction.action):
         yield (
             f"{what} for {claimant!r}, which is {place.status.value} on "
             f"{place.node_name!r} afterwards"
         )
-    may_differ = cycle.policy.has_own_action_after(eviction.action) or cycle.policy.takes_back
+    may_differ = _has_own_action_after(cycle.policy, eviction.action) or cycle.policy.takes_back
     if place.status is TaskStatus.PIPELINED and not may_differ:
         for problem in refusals_ahead(cycle, claimant):
             yield f"{what} in vain: {problem}"
@@ -194,7 +247,7 @@ def _relation(cycle: Cycle, eviction: Eviction | TakenBack, what: str) -> Iterat
             if theirs.queue == mine.queue:
                 yield f"{what} for {eviction.for_task_uid!r}, which is of the same queue"
         case "allocate" if isinstance(eviction, Eviction):
-            if not cycle.policy.evicts_backfill:
+            if not any(map(is_true, cycle.policy.given("allocate", "evictBackfill", False))):
                 yield f"{what}, which does not evict without evictBackfill"
             elif not _is_lent(cycle, eviction):
                 yield f"{what}, but it is not marked as backfill"
@@ -242,15 +295,6 @@ def sparing(cycle: Cycle) -> Iterator[str]:
             if action in ("preempt", "reclaim") and may_be_for_queues:
                 continue
             yield from spared(cycle, claimant, positions)
-
-
-def by_claimant(cycle: Cycle) -> dict[str, list[int]]:
-    """Return claimant to the positions of its evictions, in the order of the first ones."""
-    found: dict[str, list[int]] = {}
-    for position, eviction in enumerate(cycle.result.evictions):
-        if eviction.task_uid in cycle.job_of:
-            found.setdefault(eviction.for_task_uid, []).append(position)
-    return found
 
 
 def _has_limits(cycle: Cycle) -> bool:
@@ -438,7 +482,7 @@ def _may_have_been_there(cycle: Cycle, node_name: str, *, but: str) -> list[str]
         for uid, reason in cycle.result.pending.items()
         if reason.why is WhyPending.TAKEN_BACK and reason.taken_for != mine
     ]  # what gave way to others
-    if not cycle.policy.takes_back_after_evicting:
+    if not _takes_back_after_evicting(cycle.policy):
         return taken_back
     return [
         uid
