@@ -17,7 +17,6 @@ from batchsched.model.immutable import (
     frozen_map,
     kept_in_order,
     kept_map,
-    kept_text_map,
     kept_tuple,
 )
 
@@ -152,7 +151,7 @@ class TestFrozenMapFunction:
 class TestKeeping:
     """What fields are converted with: never an error, so that a snapshot can list all."""
 
-    @pytest.mark.parametrize("keep", [kept_map, kept_text_map])
+    @pytest.mark.parametrize("keep", [kept_map])
     def test_mappings_are_frozen(self, keep) -> None:
         frozen = FrozenMap({"a": "b"})
         assert keep(frozen) is frozen
@@ -161,7 +160,7 @@ class TestKeeping:
             assert type(keep(mapping)) is FrozenMap
             assert keep(mapping) == frozen
 
-    @pytest.mark.parametrize("keep", [kept_map, kept_text_map])
+    @pytest.mark.parametrize("keep", [kept_map])
     @pytest.mark.parametrize("wrong", [None, [], [("a", "b")], "ab", 0])
     def test_what_is_no_mapping_is_kept(self, keep, wrong: object) -> None:
         assert keep(wrong) is wrong

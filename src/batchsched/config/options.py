@@ -5,7 +5,7 @@ A configuration is checked against a registry as a whole: all its faults are fou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from attrs import field, frozen
@@ -13,7 +13,14 @@ from attrs import field, frozen
 from batchsched.actions.action import Action
 from batchsched.config.registry import Registry, default_registry, unknown_name
 from batchsched.errors import Fault, problem_of
-from batchsched.model.immutable import EMPTY, FrozenMap, is_frozen_map, kept_map, kept_tuple
+from batchsched.model.immutable import (
+    EMPTY,
+    AsMap,
+    AsTuple,
+    FrozenMap,
+    is_frozen_map,
+    kept_map,
+)
 from batchsched.model.notice import NoticeCode
 from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import (
@@ -64,14 +71,6 @@ def _frozen(value: ArgumentValue) -> ArgumentValue:
     return kept_map(value) if isinstance(value, Mapping) else value
 
 
-def _flags(given: Mapping[str, bool]) -> Mapping[str, bool]:
-    return kept_map(given)
-
-
-def _plugins(given: Iterable[PluginOption]) -> tuple[PluginOption, ...]:
-    return kept_tuple(given, "plugins")
-
-
 @frozen(kw_only=True)
 class ActionOption:
     """An action in a configuration."""
@@ -85,7 +84,7 @@ class PluginOption:
     """A plugin in a configuration."""
 
     name: str
-    flags: Mapping[str, bool] = field(default=EMPTY, converter=_flags)
+    flags: Mapping[str, bool] = field(default=EMPTY, converter=AsMap[str, bool])
     """Whether extension points are enabled, by flag, as ``enableJobOrder``; default: all are."""
     arguments: Mapping[str, ArgumentValue] = field(default=EMPTY, converter=_arguments)
 
@@ -94,7 +93,7 @@ class PluginOption:
 class Tier:
     """Plugins that are asked together; the answers of tiers are combined in order."""
 
-    plugins: tuple[PluginOption, ...] = field(default=(), converter=_plugins)
+    plugins: tuple[PluginOption, ...] = field(default=(), converter=AsTuple[PluginOption])
 
 
 def _tier(*plugins: str | PluginOption) -> Tier:

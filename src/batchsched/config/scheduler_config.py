@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 from attrs import field, frozen
@@ -17,18 +17,10 @@ from batchsched.config.options import (
 from batchsched.config.reading import ConfigReader, without_unknown
 from batchsched.config.registry import Registry, default_registry
 from batchsched.errors import ConfigError, Fault
-from batchsched.model.immutable import kept_tuple
+from batchsched.model.immutable import AsTuple
 from batchsched.model.notice import Notice, NoticeCollector
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.validation.values import is_of, is_text, shown
-
-
-def _actions(given: Iterable[ActionOption]) -> tuple[ActionOption, ...]:
-    return kept_tuple(given, "actions")
-
-
-def _tiers(given: Iterable[Tier]) -> tuple[Tier, ...]:
-    return kept_tuple(given, "tiers")
 
 
 @frozen(kw_only=True)
@@ -44,8 +36,10 @@ class SchedulerConfig:
     says otherwise, and `curable` is false unless it is given.
     """
 
-    actions: tuple[ActionOption, ...] = field(default=DEFAULT_ACTIONS, converter=_actions)
-    tiers: tuple[Tier, ...] = field(default=DEFAULT_TIERS, converter=_tiers)
+    actions: tuple[ActionOption, ...] = field(
+        default=DEFAULT_ACTIONS, converter=AsTuple[ActionOption]
+    )
+    tiers: tuple[Tier, ...] = field(default=DEFAULT_TIERS, converter=AsTuple[Tier])
     notices: tuple[Notice, ...] = field(default=(), eq=False, repr=False)
     """What was ignored when the configuration was read with ``unknown="notice"``."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import Enum
-from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast
 
 from attrs import field, frozen
@@ -20,15 +19,15 @@ from batchsched.model.devices import (
     Device,
     DeviceClaim,
     DevicePick,
-    kept_counter_sets,
-    kept_devices,
 )
 from batchsched.model.immutable import (
     EMPTY,
+    AsMap,
+    AsTuple,
+    AsTupleOrNone,
+    ByUid,
     FrozenMap,
     kept_in_order,
-    kept_map,
-    kept_text_map,
     kept_tuple,
 )
 from batchsched.model.resources import Resource, ResourceLimit
@@ -213,7 +212,7 @@ class Plan:
 
     start: float
     """Seconds, on the same clock as the snapshot's `now`."""
-    nodes: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
+    nodes: Mapping[str, str] = field(default=EMPTY, converter=AsMap[str, str])
     """The node of each task that is to start then, by task UID."""
 
 
@@ -332,42 +331,6 @@ class ScoringRequest:
     """Bytes."""
 
 
-# The usual case comes first, for speed: there are many tasks.
-
-
-def _tolerations(items: Iterable[Toleration], /) -> tuple[Toleration, ...]:
-    if type(items) is tuple:
-        return cast("tuple[Toleration, ...]", items)
-    return kept_tuple(items, "tolerations")
-
-
-def _holds(items: Iterable[Hold], /) -> tuple[Hold, ...]:
-    if type(items) is tuple:
-        return cast("tuple[Hold, ...]", items)
-    return kept_tuple(items, "holds")
-
-
-def _host_ports(items: Iterable[HostPort], /) -> tuple[HostPort, ...]:
-    if type(items) is tuple:
-        return cast("tuple[HostPort, ...]", items)
-    return kept_tuple(items, "host_ports")
-
-
-def _claims(items: Iterable[DeviceClaim], /) -> tuple[DeviceClaim, ...]:
-    if type(items) is tuple:
-        return cast("tuple[DeviceClaim, ...]", items)
-    return kept_tuple(items, "claims")
-
-
-def _picks(items: Iterable[DevicePick] | None, /) -> tuple[DevicePick, ...] | None:
-    return None if items is None else kept_tuple(items, "devices")
-
-
-def _choices(content: Mapping[str, Hashable], /) -> Mapping[str, Hashable]:
-    """Return choices as a `FrozenMap`, or unchanged if they are not a mapping."""
-    return content if content is EMPTY else kept_map(content)
-
-
 @frozen(kw_only=True)
 class TaskInfo:
     """A task: it requests resources and runs on one node (a pod).
@@ -397,12 +360,12 @@ class TaskInfo:
     """Seconds, on the same clock as the snapshot's `now`."""
     is_backfill: bool = False
     """Whether it runs on resources that other jobs wait for."""
-    labels: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
-    node_selector: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
+    labels: Mapping[str, str] = field(default=EMPTY, converter=AsMap[str, str])
+    node_selector: Mapping[str, str] = field(default=EMPTY, converter=AsMap[str, str])
     """Labels that the node must carry."""
     node_affinity: NodeAffinity | None = None
-    tolerations: tuple[Toleration, ...] = field(default=(), converter=_tolerations)
-    host_ports: tuple[HostPort, ...] = field(default=(), converter=_host_ports)
+    tolerations: tuple[Toleration, ...] = field(default=(), converter=AsTuple[Toleration])
+    host_ports: tuple[HostPort, ...] = field(default=(), converter=AsTuple[HostPort])
     pod_affinity: PodAffinity | None = None
     """The tasks to be placed near to."""
     pod_anti_affinity: PodAffinity | None = None
@@ -419,7 +382,7 @@ class TaskInfo:
     """For how many seconds it held resources in earlier runs; see `seconds_held`."""
     group: str | None = None
     """The group of its job that it belongs to, a leaf of `JobInfo.groups`. None: no groups."""
-    holds: tuple[Hold, ...] = field(default=(), converter=_holds)
+    holds: tuple[Hold, ...] = field(default=(), converter=AsTuple[Hold])
     """What keeps it from being placed. It is not placed while it has any, or its job has."""
     index: int | None = None
     """Its number in its group, or in a job without groups, from 0: it determines its segment
@@ -427,11 +390,15 @@ class TaskInfo:
     is_on_each_node: bool = False
     """Whether each node runs such a task, as for a DaemonSet. No decision reads it: `explain` and
     `standings` put such tasks on nodes that they add, or take as empty."""
-    claims: tuple[DeviceClaim, ...] = field(default=(), converter=_claims)
+    claims: tuple[DeviceClaim, ...] = field(default=(), converter=AsTuple[DeviceClaim])
     """The devices that it needs. The plugin ``devices`` reads them."""
-    devices: tuple[DevicePick, ...] | None = field(default=None, converter=_picks)
+    devices: tuple[DevicePick, ...] | None = field(
+        default=None, converter=AsTupleOrNone[DevicePick]
+    )
     """The devices that it has on its node, or is promised there. None: unknown."""
-    choices: Mapping[str, Hashable] = field(default=EMPTY, converter=_choices, repr=False)
+    choices: Mapping[str, Hashable] = field(
+        default=EMPTY, converter=AsMap[str, Hashable], repr=False
+    )
     """What other plugins have chosen for it on its node, or where it is promised one, by plugin."""
 
     def seconds_held(self, now: float, /) -> float:
@@ -514,10 +481,6 @@ def choice_fields(choices: Mapping[str, Hashable], /) -> ChoiceFields:
     return ChoiceFields(choices=FrozenMap(others) if others else EMPTY, devices=devices)
 
 
-def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
-    return kept_in_order(items, attrgetter("uid"), "tasks")
-
-
 def _dependencies(items: Iterable[Dependency], /) -> tuple[Dependency, ...]:
     return (
         _NO_DEPENDENCIES
@@ -567,8 +530,8 @@ class JobInfo:
     """Jobs with a higher priority come first."""
     creation_time: float = 0.0
     """Seconds, on the same clock as the snapshot's `now`."""
-    tasks: tuple[TaskInfo, ...] = field(default=(), converter=_tasks)
-    labels: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
+    tasks: tuple[TaskInfo, ...] = field(default=(), converter=ByUid[TaskInfo])
+    labels: Mapping[str, str] = field(default=EMPTY, converter=AsMap[str, str])
     user: str = ""
     """The user who owns the job. Empty: unknown; all such jobs count as those of one user."""
     estimate: float | None = None
@@ -586,7 +549,7 @@ class JobInfo:
     """
     plan: Plan | None = None
     """When and where the last cycle planned to start the job. None: there is no plan."""
-    holds: tuple[Hold, ...] = field(default=(), converter=_holds)
+    holds: tuple[Hold, ...] = field(default=(), converter=AsTuple[Hold])
     """What keeps all of its tasks from being placed. Those that run already go on."""
     topology: TopologyRequest | None = None
     """Where its tasks are placed together, as the plugin ``topology`` sees to. None: anywhere."""
@@ -646,14 +609,6 @@ class JobInfo:
         return self.estimate if task.estimate is None else task.estimate
 
 
-def _taints(items: Iterable[Taint], /) -> tuple[Taint, ...]:
-    return kept_tuple(items, "taints")
-
-
-def _closed_pools(items: Iterable[tuple[str, str]], /) -> tuple[tuple[str, str], ...]:
-    return kept_tuple(items, "closed_pools")
-
-
 @frozen(kw_only=True)
 class NodeInfo:
     """A node: its resources, and its constraints on tasks."""
@@ -664,22 +619,20 @@ class NodeInfo:
     """The resources that all tasks on the node can hold together."""
     max_tasks: int | None = None
     """The most tasks on the node at the same time (the ``pods`` capacity). None: any number."""
-    labels: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
-    taints: tuple[Taint, ...] = field(default=(), converter=_taints)
+    labels: Mapping[str, str] = field(default=EMPTY, converter=AsMap[str, str])
+    taints: tuple[Taint, ...] = field(default=(), converter=AsTuple[Taint])
     unschedulable: bool = False
     """Whether the node is cordoned."""
-    conditions: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
+    conditions: Mapping[str, str] = field(default=EMPTY, converter=AsMap[str, str])
     """Condition type to status, such as ``{"Ready": "True", "MemoryPressure": "False"}``."""
-    devices: tuple[Device, ...] = field(default=(), converter=kept_devices)
+    devices: tuple[Device, ...] = field(default=(), converter=AsTuple[Device])
     """Its devices, those of each pool in order of preference."""
-    counter_sets: tuple[CounterSet, ...] = field(default=(), converter=kept_counter_sets)
+    counter_sets: tuple[CounterSet, ...] = field(default=(), converter=AsTuple[CounterSet])
     """What its devices draw on. A pool is one pool on all nodes that name it."""
-    closed_pools: tuple[tuple[str, str], ...] = field(default=(), converter=_closed_pools)
+    closed_pools: tuple[tuple[str, str], ...] = field(
+        default=(), converter=AsTuple[tuple[str, str]]
+    )
     """Driver and pool of what offers nothing here, as it is known only in part."""
-
-
-def _kept_usage(content: Mapping[str, Resource], /) -> Mapping[str, Resource]:
-    return kept_map(content)
 
 
 @frozen(kw_only=True)
@@ -729,7 +682,7 @@ class Queue:
 
     See `batchsched.decayed`. The plugin ``usage`` reads it.
     """
-    usage_by_user: Mapping[str, Resource] = field(default=EMPTY, converter=_kept_usage)
+    usage_by_user: Mapping[str, Resource] = field(default=EMPTY, converter=AsMap[str, Resource])
     """The part of each user in `usage`, by `JobInfo.user`."""
     usage_half_life: float | None = None
     """The time in which `usage` halves, in seconds; `next_snapshot` and `Cluster` then update it.

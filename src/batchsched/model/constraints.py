@@ -12,7 +12,12 @@ from enum import Enum
 
 from attrs import field, frozen
 
-from batchsched.model.immutable import EMPTY, kept_text_map, kept_tuple
+from batchsched.model.immutable import (
+    EMPTY,
+    AsMap,
+    AsTuple,
+    AsTupleOrNone,
+)
 
 _INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
 _INT64 = 1 << 63
@@ -42,14 +47,6 @@ def integer_of(text: str, /) -> int | None:
     return value if -_INT64 <= value < _INT64 else None
 
 
-def _values(items: Iterable[str], /) -> tuple[str, ...]:
-    return kept_tuple(items, "values")
-
-
-def _namespaces(items: Iterable[str], /) -> tuple[str, ...]:
-    return kept_tuple(items, "namespaces")
-
-
 @frozen(kw_only=True)
 class Requirement:
     """One expression over labels: a key, an operator and values.
@@ -64,7 +61,7 @@ class Requirement:
 
     key: str
     operator: Operator
-    values: tuple[str, ...] = field(default=(), converter=_values)
+    values: tuple[str, ...] = field(default=(), converter=AsTuple[str])
 
     def matches(self, labels: Mapping[str, str], /) -> bool:
         """Return whether `labels` meet the requirement. O(values)."""
@@ -87,14 +84,6 @@ class Requirement:
                 return have > bound if self.operator is Operator.GT else have < bound
 
 
-def _expressions(items: Iterable[Requirement], /) -> tuple[Requirement, ...]:
-    return kept_tuple(items, "match_expressions")
-
-
-def _fields(items: Iterable[Requirement], /) -> tuple[Requirement, ...]:
-    return kept_tuple(items, "match_fields")
-
-
 @frozen(kw_only=True)
 class LabelSelector:
     """A selection of tasks by their labels: all of its parts must hold.
@@ -108,8 +97,8 @@ class LabelSelector:
     True
     """
 
-    match_labels: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
-    match_expressions: tuple[Requirement, ...] = field(default=(), converter=_expressions)
+    match_labels: Mapping[str, str] = field(default=EMPTY, converter=AsMap[str, str])
+    match_expressions: tuple[Requirement, ...] = field(default=(), converter=AsTuple[Requirement])
 
     def matches(self, labels: Mapping[str, str], /) -> bool:
         """Return whether `labels` meet every part. O(size of the selector)."""
@@ -129,9 +118,9 @@ class NodeSelectorTerm:
     True
     """
 
-    match_expressions: tuple[Requirement, ...] = field(default=(), converter=_expressions)
+    match_expressions: tuple[Requirement, ...] = field(default=(), converter=AsTuple[Requirement])
     """Requirements on the node's labels."""
-    match_fields: tuple[Requirement, ...] = field(default=(), converter=_fields)
+    match_fields: tuple[Requirement, ...] = field(default=(), converter=AsTuple[Requirement])
     """Requirements on the node's fields; the only field is ``metadata.name``."""
 
     def is_empty(self) -> bool:
@@ -157,23 +146,17 @@ class PreferredNodeTerm:
     term: NodeSelectorTerm
 
 
-def _required_nodes(
-    terms: Iterable[NodeSelectorTerm] | None, /
-) -> tuple[NodeSelectorTerm, ...] | None:
-    return None if terms is None else kept_tuple(terms, "required")
-
-
-def _preferred_nodes(terms: Iterable[PreferredNodeTerm], /) -> tuple[PreferredNodeTerm, ...]:
-    return kept_tuple(terms, "preferred")
-
-
 @frozen(kw_only=True)
 class NodeAffinity:
     """Which nodes a task requires and prefers."""
 
-    required: tuple[NodeSelectorTerm, ...] | None = field(default=None, converter=_required_nodes)
+    required: tuple[NodeSelectorTerm, ...] | None = field(
+        default=None, converter=AsTupleOrNone[NodeSelectorTerm]
+    )
     """The node must match any of the terms; an empty term matches nothing. None: every node."""
-    preferred: tuple[PreferredNodeTerm, ...] = field(default=(), converter=_preferred_nodes)
+    preferred: tuple[PreferredNodeTerm, ...] = field(
+        default=(), converter=AsTuple[PreferredNodeTerm]
+    )
     """Terms that make a node preferable; an empty term matches everything."""
 
     def accepts(self, labels: Mapping[str, str], node_name: str, /) -> bool:
@@ -201,7 +184,7 @@ class PodAffinityTerm:
     """Selects tasks by label. None matches no task; an empty selector matches all."""
     topology_key: str
     """The node label whose value names a domain; a node without it is in no domain."""
-    namespaces: tuple[str, ...] = field(default=(), converter=_namespaces)
+    namespaces: tuple[str, ...] = field(default=(), converter=AsTuple[str])
     """The namespaces of selected tasks; empty: the namespace of the task with the term."""
 
     def selects(self, *, own_namespace: str, namespace: str, labels: Mapping[str, str]) -> bool:
@@ -233,20 +216,12 @@ class WeightedPodTerm:
     term: PodAffinityTerm
 
 
-def _required_terms(terms: Iterable[PodAffinityTerm], /) -> tuple[PodAffinityTerm, ...]:
-    return kept_tuple(terms, "required")
-
-
-def _preferred_terms(terms: Iterable[WeightedPodTerm], /) -> tuple[WeightedPodTerm, ...]:
-    return kept_tuple(terms, "preferred")
-
-
 @frozen(kw_only=True)
 class PodAffinity:
     """Required and preferred terms, used as `pod_affinity` or as `pod_anti_affinity`."""
 
-    required: tuple[PodAffinityTerm, ...] = field(default=(), converter=_required_terms)
-    preferred: tuple[WeightedPodTerm, ...] = field(default=(), converter=_preferred_terms)
+    required: tuple[PodAffinityTerm, ...] = field(default=(), converter=AsTuple[PodAffinityTerm])
+    preferred: tuple[WeightedPodTerm, ...] = field(default=(), converter=AsTuple[WeightedPodTerm])
 
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - only compared, never bound

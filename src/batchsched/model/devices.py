@@ -7,14 +7,22 @@ all data of the model, values are not validated here, but where they are used.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from attrs import Factory, field, frozen
 
 from batchsched.errors import ArgumentError
 from batchsched.model.constraints import NodeSelectorTerm, Taint, Toleration
-from batchsched.model.immutable import EMPTY, kept_map, kept_tuple
+from batchsched.model.immutable import (
+    EMPTY,
+    AsMap,
+    AsMapOrNone,
+    AsTuple,
+    AsTupleOrNone,
+    kept_map,
+    kept_tuple,
+)
 from batchsched.model.validation.values import is_text, shown
 
 _NUMBER = "(?:0|[1-9][0-9]*)"
@@ -83,10 +91,6 @@ Attribute = AttributeValue | tuple[AttributeValue, ...]
 """What a device says of itself under one name: a value, or a set of values."""
 
 
-def _numbers(items: Iterable[int], /) -> tuple[int, ...]:
-    return kept_tuple(items, "values")
-
-
 @frozen(kw_only=True)
 class CapacityPolicy:
     """Which parts of a capacity can be had."""
@@ -99,7 +103,7 @@ class CapacityPolicy:
     """The largest part."""
     step: int | None = None
     """Parts are `min`, `min + step` and so on."""
-    values: tuple[int, ...] = field(default=(), converter=_numbers)
+    values: tuple[int, ...] = field(default=(), converter=AsTuple[int])
     """Or: all parts that there are, rising."""
 
     def rounded(self, asked: int, /) -> int | None:
@@ -118,40 +122,12 @@ class CapacityPolicy:
         return None if self.max is not None and amount > self.max else amount
 
 
-def _attributes(content: Mapping[str, Attribute], /) -> Mapping[str, Attribute]:
-    return kept_map(content)
-
-
-def _amounts(content: Mapping[str, int], /) -> Mapping[str, int]:
-    return kept_map(content)
-
-
-def _some_amounts(content: Mapping[str, int] | None, /) -> Mapping[str, int] | None:
-    return None if content is None else kept_map(content)
-
-
-def _policies(content: Mapping[str, CapacityPolicy], /) -> Mapping[str, CapacityPolicy]:
-    return kept_map(content)
-
-
 def _counters(content: Mapping[str, Mapping[str, int]], /) -> Mapping[str, Mapping[str, int]]:
     kept = kept_map(content)
     try:
         return kept_map({name: kept_map(amounts) for name, amounts in kept.items()})
     except Exception:
         return kept
-
-
-def _taints(items: Iterable[Taint], /) -> tuple[Taint, ...]:
-    return kept_tuple(items, "taints")
-
-
-def _conditions(items: Iterable[str], /) -> tuple[str, ...]:
-    return kept_tuple(items, "conditions")
-
-
-def _node_terms(items: Iterable[NodeSelectorTerm] | None, /) -> tuple[NodeSelectorTerm, ...] | None:
-    return None if items is None else kept_tuple(items, "nodes")
 
 
 @frozen(kw_only=True)
@@ -168,20 +144,24 @@ class Device:
     name: str
     driver: str = ""
     pool: str = ""
-    attributes: Mapping[str, Attribute] = field(default=EMPTY, converter=_attributes)
+    attributes: Mapping[str, Attribute] = field(default=EMPTY, converter=AsMap[str, Attribute])
     """What selectors and constraints read: ``model``, or ``domain/model``."""
-    capacity: Mapping[str, int] = field(default=EMPTY, converter=_amounts)
+    capacity: Mapping[str, int] = field(default=EMPTY, converter=AsMap[str, int])
     """How much it has of what can be asked for."""
-    policies: Mapping[str, CapacityPolicy] = field(default=EMPTY, converter=_policies)
+    policies: Mapping[str, CapacityPolicy] = field(
+        default=EMPTY, converter=AsMap[str, CapacityPolicy]
+    )
     """Which parts of a capacity can be had; without one: any."""
     shared: bool = False
     """Whether several tasks may each hold a part of it."""
     counters: Mapping[str, Mapping[str, int]] = field(default=EMPTY, converter=_counters)
     """What it draws on while it is held: name of a counter set, counter, amount."""
-    taints: tuple[Taint, ...] = field(default=(), converter=_taints)
-    conditions: tuple[str, ...] = field(default=(), converter=_conditions)
+    taints: tuple[Taint, ...] = field(default=(), converter=AsTuple[Taint])
+    conditions: tuple[str, ...] = field(default=(), converter=AsTuple[str])
     """What must come true after it was chosen: such pools are tried last."""
-    nodes: tuple[NodeSelectorTerm, ...] | None = field(default=None, converter=_node_terms)
+    nodes: tuple[NodeSelectorTerm, ...] | None = field(
+        default=None, converter=AsTupleOrNone[NodeSelectorTerm]
+    )
     """Which nodes reach it, if it belongs to none; any of the terms must match. None: all."""
 
     @property
@@ -197,27 +177,11 @@ class CounterSet:
     name: str
     driver: str = ""
     pool: str = ""
-    counters: Mapping[str, int] = field(default=EMPTY, converter=_amounts)
+    counters: Mapping[str, int] = field(default=EMPTY, converter=AsMap[str, int])
 
 
 Selector = str | Callable[[Device], bool]
 """Which devices serve: an expression of `batchsched.devices`, or a pure function."""
-
-
-def _selectors(items: Iterable[Selector], /) -> tuple[Selector, ...]:
-    return kept_tuple(items, "select")
-
-
-def _asked(content: Mapping[str, int | Milli], /) -> Mapping[str, int | Milli]:
-    return kept_map(content)
-
-
-def _tolerations(items: Iterable[Toleration], /) -> tuple[Toleration, ...]:
-    return kept_tuple(items, "tolerations")
-
-
-def _alternatives(items: Iterable[DeviceRequest], /) -> tuple[DeviceRequest, ...]:
-    return kept_tuple(items, "alternatives")
 
 
 @frozen(kw_only=True)
@@ -227,19 +191,15 @@ class DeviceRequest:
     name: str
     count: int | Literal["all"] = 1
     """A number, or all that the selectors accept."""
-    select: tuple[Selector, ...] = field(default=(), converter=_selectors)
+    select: tuple[Selector, ...] = field(default=(), converter=AsTuple[Selector])
     """All must accept a device."""
-    capacity: Mapping[str, int | Milli] = field(default=EMPTY, converter=_asked)
+    capacity: Mapping[str, int | Milli] = field(default=EMPTY, converter=AsMap[str, int | Milli])
     """What each device must have; of a shared one, the part that is taken."""
-    tolerations: tuple[Toleration, ...] = field(default=(), converter=_tolerations)
+    tolerations: tuple[Toleration, ...] = field(default=(), converter=AsTuple[Toleration])
     admin: bool = False
     """To look after devices: it gets them whoever holds them, and holds nothing."""
-    alternatives: tuple[DeviceRequest, ...] = field(default=(), converter=_alternatives)
+    alternatives: tuple[DeviceRequest, ...] = field(default=(), converter=AsTuple["DeviceRequest"])
     """Requests of which one is served, in this order of preference; they have none themselves."""
-
-
-def _request_names(items: Iterable[str], /) -> tuple[str, ...]:
-    return kept_tuple(items, "requests")
 
 
 @frozen(kw_only=True)
@@ -250,16 +210,8 @@ class DeviceConstraint:
     """The name of an attribute of which all have a value in common."""
     distinct: str | None = None
     """The name of an attribute of which no two have a value in common."""
-    requests: tuple[str, ...] = field(default=(), converter=_request_names)
+    requests: tuple[str, ...] = field(default=(), converter=AsTuple[str])
     """Of which requests: ``r``, with all its alternatives, or ``r/a``. None: of all."""
-
-
-def _requests(items: Iterable[DeviceRequest], /) -> tuple[DeviceRequest, ...]:
-    return kept_tuple(items, "requests")
-
-
-def _constraints(items: Iterable[DeviceConstraint], /) -> tuple[DeviceConstraint, ...]:
-    return kept_tuple(items, "constraints")
 
 
 @frozen(kw_only=True, cache_hash=True)
@@ -267,8 +219,10 @@ class DeviceClaim:
     """Requests that are served together, on one node, by at most 32 devices."""
 
     name: str
-    requests: tuple[DeviceRequest, ...] = field(converter=_requests)
-    constraints: tuple[DeviceConstraint, ...] = field(default=(), converter=_constraints)
+    requests: tuple[DeviceRequest, ...] = field(converter=AsTuple[DeviceRequest])
+    constraints: tuple[DeviceConstraint, ...] = field(
+        default=(), converter=AsTuple[DeviceConstraint]
+    )
 
 
 def _key(items: Sequence[str], /) -> tuple[str, str, str]:
@@ -284,23 +238,13 @@ class DevicePick:
     """The request's name, or ``r/a`` if alternative `a` of `r` is served."""
     device: tuple[str, str, str] = field(converter=_key)
     """Driver, pool and name."""
-    amounts: Mapping[str, int] | None = field(default=None, converter=_some_amounts)
+    amounts: Mapping[str, int] | None = field(default=None, converter=AsMapOrNone[str, int])
     """The part that is taken of each capacity; None: the whole device."""
     admin: bool = False
     """Whether it holds nothing."""
 
 
 # For the fields of nodes, tasks, snapshots and decisions.
-
-
-def kept_devices(items: Iterable[Device], /) -> tuple[Device, ...]:
-    """Return devices as a tuple; see `kept_tuple`."""
-    return kept_tuple(items, "devices")
-
-
-def kept_counter_sets(items: Iterable[CounterSet], /) -> tuple[CounterSet, ...]:
-    """Return counter sets as a tuple; see `kept_tuple`."""
-    return kept_tuple(items, "counter_sets")
 
 
 def named_under(name: str, names: Mapping[str, object], driver: str, /) -> str | None:

@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import repeat
 from operator import attrgetter, call
-from typing import NoReturn, Protocol, TypeGuard, TypeVar, cast
+from types import FunctionType
+from typing import TYPE_CHECKING, NoReturn, Protocol, Self, TypeGuard, TypeVar, cast
 
-from attrs import evolve, fields
+from attrs import Converter, evolve, fields
 
 from batchsched.errors import ArgumentError, FaultsError, UnknownNameError, shown_problem
 from batchsched.model.texts import did_you_mean
@@ -179,9 +180,8 @@ def _is_mapping(value: object) -> bool:
         return False
 
 
-# Converters for the fields of frozen classes. A value that cannot be converted is kept
-# unchanged, so that the snapshot can report it with its path, together with all other faults.
-# Type checkers cannot follow a generic converter, so there is one for each type of field.
+# What fields of frozen classes keep of what they are given. A value that cannot be converted is
+# kept unchanged, so that the snapshot can report it with its path, together with all other faults.
 
 
 def kept_map(content: Mapping[K, V], /) -> Mapping[K, V]:
@@ -200,11 +200,6 @@ def kept_map(content: Mapping[K, V], /) -> Mapping[K, V]:
         except Exception:  # its items may raise anything when they are read
             return content
     return content
-
-
-def kept_text_map(content: Mapping[str, str], /) -> Mapping[str, str]:
-    """Return `content`, such as labels, as a `FrozenMap`, or unchanged if not a mapping. O(n)."""
-    return kept_map(content)
 
 
 def kept_tuple(items: Iterable[T], /, name: str = "items") -> tuple[T, ...]:
@@ -266,6 +261,64 @@ def kept_in_order(
         return tuple(sorted(kept, key=key))
     except Exception:  # invalid items or keys may raise anything
         return kept
+
+
+# Converters of fields: `AsTuple[str]` is `kept_tuple` of strings, `AsMap[str, int]` is `kept_map`
+# of numbers by name. There type checkers follow no generic function, but a class like these.
+if TYPE_CHECKING:
+
+    class AsTuple(tuple[T, ...]):
+        """Keeps items as a tuple."""
+
+    class AsTupleOrNone(tuple[T, ...]):
+        """Keeps items as a tuple, or None."""
+
+        def __new__(cls, items: Iterable[T] | None, /) -> Self: ...  # noqa: D102
+
+    class ByName(AsTuple[T]):
+        """Keeps items as a tuple in order of name."""
+
+    class ByUid(AsTuple[T]):
+        """Keeps items as a tuple in order of UID."""
+
+    class AsMap(dict[K, V]):
+        """Keeps a mapping as one that cannot be changed."""
+
+        def __init__(self, content: Mapping[K, V], /) -> None: ...
+
+    class AsMapOrNone(dict[K, V]):
+        """Keeps a mapping as one that cannot be changed, or None."""
+
+        def __init__(self, content: Mapping[K, V] | None, /) -> None: ...
+
+else:
+
+    class _Converters:
+        """A function that converts, to which each field adds the type of what it is given."""
+
+        def __init__(self, keep, given):
+            self._keep, self._given = keep, given
+
+        def __getitem__(self, kinds):
+            same = self._keep
+            keep = FunctionType(same.__code__, same.__globals__, closure=same.__closure__)
+            keep.__annotations__ = {"given": self._given[kinds]}
+            return Converter(keep, takes_field=True)
+
+    def _as_tuple(given, field):
+        return given if given is None or type(given) is tuple else kept_tuple(given, field.name)
+
+    def _in_order_of(name):
+        key = attrgetter(name)
+        return lambda given, field: kept_in_order(given, key, field.name)
+
+    def _as_map(given, _field):
+        return given if given is None or type(given) is FrozenMap else kept_map(given)
+
+    AsTuple = AsTupleOrNone = _Converters(_as_tuple, Iterable)
+    ByName = _Converters(_in_order_of("name"), Iterable)
+    ByUid = _Converters(_in_order_of("uid"), Iterable)
+    AsMap = AsMapOrNone = _Converters(_as_map, Mapping)
 
 
 KindT = TypeVar("KindT")

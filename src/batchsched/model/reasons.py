@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 
 from batchsched.causes import ConditionReason, UnfitReason, WhyPending, agreeing
 from batchsched.model.cluster import Hold
-from batchsched.model.immutable import EMPTY, FrozenMap, kept_map, kept_tuple
+from batchsched.model.immutable import EMPTY, AsMap, AsTuple, FrozenMap
 from batchsched.model.resources import Resource
 from batchsched.model.texts import (
     amount_text,
@@ -44,14 +44,6 @@ class QueueShare:
         return self.text
 
 
-def _kept_texts(items: Iterable[str], /) -> tuple[str, ...]:
-    return kept_tuple(items, "selectors")
-
-
-def _kept_counts(content: Mapping[str, int], /) -> Mapping[str, int]:
-    return kept_map(content)
-
-
 @frozen
 class DevicesRefused:
     """Which request for devices is not served, and why devices are refused.
@@ -62,9 +54,9 @@ class DevicesRefused:
 
     request: str = ""
     """The first request that cannot be served beside those before it."""
-    selectors: tuple[str, ...] = field(default=(), converter=_kept_texts)
+    selectors: tuple[str, ...] = field(default=(), converter=AsTuple[str])
     """The selectors of the request, or of its first alternative."""
-    counts: Mapping[str, int] = field(default=EMPTY, converter=_kept_counts)
+    counts: Mapping[str, int] = field(default=EMPTY, converter=AsMap[str, int])
     """How many devices are refused, by the first rule that refuses them: not selected, too small,
     taken, no counter, tainted, or apart from others of the claim."""
 
@@ -82,10 +74,6 @@ class DevicesRefused:
 
     def __str__(self) -> str:
         return f"{self.of_request}: {self.counted}" if self.counts else self.of_request
-
-
-def _unfit_counts(content: Mapping[Unfit, int], /) -> Mapping[Unfit, int]:
-    return kept_map(content)
 
 
 def summed_refusals(counts: Mapping[Unfit, int]) -> Mapping[Unfit, int]:
@@ -169,7 +157,7 @@ covered by its queue's share: 7, would still be 2 GPUs short on n3
     """
     candidates: int
     """How many running tasks on these nodes it could consider."""
-    out: Mapping[str, int] = field(default=EMPTY, converter=_kept_counts)
+    out: Mapping[str, int] = field(default=EMPTY, converter=AsMap[str, int])
     """How many candidates may not be evicted, by reason."""
     best_node: str = ""
     """The node with the smallest shortfall after evicting all allowed tasks; empty: no
@@ -178,7 +166,7 @@ covered by its queue's share: 7, would still be 2 GPUs short on n3
     """The resources that would still be missing on that node."""
     refusing: int = 0
     """How many searched nodes would still reject the task by a predicate."""
-    beside_promises: Mapping[Unfit, int] = field(default=FrozenMap(), converter=_unfit_counts)
+    beside_promises: Mapping[Unfit, int] = field(default=FrozenMap(), converter=AsMap["Unfit", int])
     """How many nodes would accept the task if it were not for what was promised when it searched,
     to others of its job too, by reason: these were not searched."""
 
@@ -251,7 +239,7 @@ class NoDomain:
     """The most of the tasks that one of them holds together now."""
     needed: int
     """How many tasks must be in one domain."""
-    causes: Mapping[str, int] = field(default=EMPTY, converter=_kept_counts)
+    causes: Mapping[str, int] = field(default=EMPTY, converter=AsMap[str, int])
     """How many domains do not hold them because of what: no node accepts any (``refused``), too
     little of a dimension is free in sum (``too little gpu``), or it is ``fragmented``."""
     home: int | None = None
@@ -399,7 +387,7 @@ class NodeTally:
     """The number of nodes."""
     available: int
     """The number of nodes on which the task could start now."""
-    unfit: Mapping[Unfit, int] = field(default=FrozenMap(), converter=_unfit_counts)
+    unfit: Mapping[Unfit, int] = field(default=FrozenMap(), converter=AsMap[Unfit, int])
     """The number of nodes on which it could not, by reason."""
 
     @property

@@ -16,7 +16,7 @@ from sys import float_info
 from attrs import field, frozen
 
 from batchsched.errors import ArgumentError, Fault, QuantityError, ResourceError
-from batchsched.model.immutable import EMPTY, kept_map
+from batchsched.model.immutable import EMPTY, AsMap
 
 Amount = int | float
 """A quantity of one dimension, in its unit: whole, except for past use and computed shares."""
@@ -33,10 +33,6 @@ def exact(amount: Amount, /) -> int:
     neither is true of floats.
     """
     return amount if type(amount) is int else int(amount)
-
-
-def _kept_amounts(content: Mapping[str, Amount], /) -> Mapping[str, Amount]:
-    return kept_map(content)
 
 
 @frozen(eq=False, kw_only=True)
@@ -60,7 +56,7 @@ class Resource:
     """Thousandths of a cpu."""
     memory: Amount = 0
     """Bytes."""
-    scalars: Mapping[str, Amount] = field(default=EMPTY, converter=_kept_amounts)
+    scalars: Mapping[str, Amount] = field(default=EMPTY, converter=AsMap[str, Amount])
     """Thousandths of each named scalar resource."""
 
     @classmethod
@@ -321,10 +317,6 @@ def sum_resources(resources: Iterable[Resource], /) -> Resource:
     return Resource(milli_cpu=milli_cpu, memory=memory, scalars=scalars)
 
 
-def _kept_limits(content: Mapping[str, Amount], /) -> Mapping[str, Amount]:
-    return kept_map(content)
-
-
 @frozen(kw_only=True)
 class ResourceLimit:
     """The most of each dimension; a dimension that is not named is unlimited.
@@ -341,7 +333,7 @@ class ResourceLimit:
     """Thousandths of a cpu; None: unlimited."""
     memory: Amount | None = None
     """Bytes; None: unlimited."""
-    scalars: Mapping[str, Amount] = field(default=EMPTY, converter=_kept_limits)
+    scalars: Mapping[str, Amount] = field(default=EMPTY, converter=AsMap[str, Amount])
     """Thousandths of each named scalar; a scalar that is not named is unlimited."""
 
     def get(self, dimension: str, /) -> Amount | None:

@@ -12,6 +12,7 @@ from batchsched.model.cluster import JobPhase, Plan, TaskStatus
 from batchsched.model.devices import DevicePick
 from batchsched.model.immutable import (
     EMPTY,
+    AsMap,
     FrozenMap,
     LazyMap,
     is_frozen_map,
@@ -236,9 +237,6 @@ class JobOutcome:
 _SHOWN = 10
 
 
-_MAPS = ("tasks", "jobs", "left_out", "pending", "planned", "names")
-
-
 @frozen(kw_only=True, repr=False)
 class CycleResult:
     """All decisions of one cycle, with outcomes and reasons.
@@ -268,31 +266,28 @@ class CycleResult:
     The tasks are Pipelined or Allocated now, and will be Pipelined; in order of task UID."""
     dropped_promises: tuple[DroppedPromise, ...] = ()
     """Promises of the snapshot that ended unused in this cycle; in order of task UID."""
-    tasks: Mapping[str, TaskOutcome] = EMPTY
+    tasks: Mapping[str, TaskOutcome] = field(default=EMPTY, converter=AsMap[str, TaskOutcome])
     """The outcomes of all tasks of the jobs in the session, by task UID."""
-    jobs: Mapping[str, JobOutcome] = EMPTY
+    jobs: Mapping[str, JobOutcome] = field(default=EMPTY, converter=AsMap[str, JobOutcome])
     """The outcomes of all jobs in the session, by job UID."""
-    left_out: Mapping[str, JobCondition] = EMPTY
+    left_out: Mapping[str, JobCondition] = field(default=EMPTY, converter=AsMap[str, JobCondition])
     """The conditions of the jobs that were not in the session, by job UID."""
-    pending: Mapping[str, PendingReason] = EMPTY
+    pending: Mapping[str, PendingReason] = field(default=EMPTY, converter=AsMap[str, PendingReason])
     """The reasons of all pending tasks of all jobs, by task UID.
 
     On a live cluster they are known when the cycle ends, and listed by task when any is read."""
-    planned: Mapping[str, Plan] = EMPTY
+    planned: Mapping[str, Plan] = field(default=EMPTY, converter=AsMap[str, Plan])
     """The plans of jobs that the action plan expects to start later, by job UID."""
     late: tuple[str, ...] = ()
     """UIDs of jobs whose planned start is too late for their deadline or maximum wait."""
     queues: Mapping[str, QueueOutcome] = QueueOutcomes()
     """The outcomes of queues by name, from capacity or proportion; printed as a tree."""
-    names: Mapping[str, str] = EMPTY
+    names: Mapping[str, str] = field(default=EMPTY, converter=AsMap[str, str])
     """The display names of tasks in decisions by UID, where they differ from the UID."""
     notices: tuple[Notice, ...] = ()
     """What the configuration leaves out of account, such as claims of devices."""
 
     def __attrs_post_init__(self) -> None:
-        # Type checkers cannot follow one converter for mappings of several types.
-        for name in _MAPS:
-            object.__setattr__(self, name, kept_map(getattr(self, name)))
         if not is_of(self.queues, QueueOutcomes) and is_frozen_map(kept_map(self.queues)):
             object.__setattr__(self, "queues", QueueOutcomes(self.queues))
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from operator import attrgetter
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import field, frozen
@@ -15,10 +14,8 @@ from batchsched.model.devices import (
     CounterSet,
     Device,
     DevicePick,
-    kept_counter_sets,
-    kept_devices,
 )
-from batchsched.model.immutable import kept_in_order, kept_tuple
+from batchsched.model.immutable import AsTuple, ByName, ByUid
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.texts import html_table
 from batchsched.model.topology import Topology
@@ -39,30 +36,6 @@ class _Index:
             self.tasks.update((task.uid, task) for task in job.tasks)
         self.nodes = {node.name: node for node in snapshot.nodes}
         self.queues = {queue.name: queue for queue in snapshot.queues}
-
-
-def _nodes(items: Iterable[NodeInfo], /) -> tuple[NodeInfo, ...]:
-    return kept_in_order(items, attrgetter("name"), "nodes")
-
-
-def _jobs(items: Iterable[JobInfo], /) -> tuple[JobInfo, ...]:
-    return kept_in_order(items, attrgetter("uid"), "jobs")
-
-
-def _queues(items: Iterable[Queue], /) -> tuple[Queue, ...]:
-    return kept_in_order(items, attrgetter("name"), "queues")
-
-
-def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
-    return kept_in_order(items, attrgetter("uid"), "other_tasks")
-
-
-def _topologies(items: Iterable[Topology], /) -> tuple[Topology, ...]:
-    return kept_in_order(items, attrgetter("name"), "topologies")
-
-
-def _held(items: Iterable[DevicePick], /) -> tuple[DevicePick, ...]:
-    return kept_tuple(items, "held")
 
 
 @frozen(kw_only=True, repr=False)
@@ -95,20 +68,20 @@ class Snapshot:
 
     """
 
-    nodes: tuple[NodeInfo, ...] = field(default=(), converter=_nodes)
-    jobs: tuple[JobInfo, ...] = field(default=(), converter=_jobs)
-    queues: tuple[Queue, ...] = field(default=(), converter=_queues)
-    other_tasks: tuple[TaskInfo, ...] = field(default=(), converter=_tasks)
+    nodes: tuple[NodeInfo, ...] = field(default=(), converter=ByName[NodeInfo])
+    jobs: tuple[JobInfo, ...] = field(default=(), converter=ByUid[JobInfo])
+    queues: tuple[Queue, ...] = field(default=(), converter=ByName[Queue])
+    other_tasks: tuple[TaskInfo, ...] = field(default=(), converter=ByUid[TaskInfo])
     """Tasks that this scheduler does not manage: they only occupy their nodes."""
-    topologies: tuple[Topology, ...] = field(default=(), converter=_topologies)
+    topologies: tuple[Topology, ...] = field(default=(), converter=ByName[Topology])
     """How nodes are grouped, for jobs with a `TopologyRequest`."""
     now: float = 0.0
     """Seconds, on the clock of all creation times."""
-    devices: tuple[Device, ...] = field(default=(), converter=kept_devices)
+    devices: tuple[Device, ...] = field(default=(), converter=AsTuple[Device])
     """Devices that several nodes reach: those that `Device.nodes` accepts."""
-    counter_sets: tuple[CounterSet, ...] = field(default=(), converter=kept_counter_sets)
+    counter_sets: tuple[CounterSet, ...] = field(default=(), converter=AsTuple[CounterSet])
     """What devices draw on, those above and those of nodes."""
-    held: tuple[DevicePick, ...] = field(default=(), converter=_held)
+    held: tuple[DevicePick, ...] = field(default=(), converter=AsTuple[DevicePick])
     """What is held by no task, on each node that has the device."""
     _index: _Index | None = field(default=None, init=False, eq=False)
     _tables: object = field(default=None, init=False, eq=False)

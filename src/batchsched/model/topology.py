@@ -6,23 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from attrs import evolve, field, frozen
 
-from batchsched.model.immutable import kept_tuple
-
-
-def _levels(items: Iterable[str], /) -> tuple[str, ...]:
-    return kept_tuple(items, "levels")
-
-
-def _nodes(items: Iterable[str], /) -> tuple[str, ...]:
-    return kept_tuple(items, "nodes")
-
-
-def _domains(items: Iterable[Domain], /) -> tuple[Domain, ...]:
-    return kept_tuple(items, "domains")
-
-
-def _segments(items: Iterable[Segment], /) -> tuple[Segment, ...]:
-    return kept_tuple(items, "segments")
+from batchsched.model.immutable import AsTuple
 
 
 @frozen
@@ -33,7 +17,7 @@ class Domain:
     """One of the levels of the topology."""
     name: str
     """Unique in its level."""
-    nodes: tuple[str, ...] = field(default=(), converter=_nodes)
+    nodes: tuple[str, ...] = field(default=(), converter=AsTuple[str])
     """The names of its nodes. They may be in other domains too, of any level."""
 
 
@@ -55,9 +39,9 @@ class Topology:
 
     name: str
     """Unique in the snapshot."""
-    levels: tuple[str, ...] = field(converter=_levels)
+    levels: tuple[str, ...] = field(converter=AsTuple[str])
     """The widest level first."""
-    domains: tuple[Domain, ...] = field(default=(), converter=_domains)
+    domains: tuple[Domain, ...] = field(default=(), converter=AsTuple[Domain])
     """The domains, where they are listed. Among equal ones, those listed first come first."""
 
 
@@ -93,7 +77,7 @@ class TopologyRequest:
     preferred: str | None = field(default=None, kw_only=True)
     """The level of which one domain should hold all tasks; where none can, one of a wider level
     up to `required`, or the whole cluster. None: as `required`."""
-    segments: tuple[Segment, ...] = field(default=(), converter=_segments, kw_only=True)
+    segments: tuple[Segment, ...] = field(default=(), converter=AsTuple[Segment], kw_only=True)
     """The domains of parts of the tasks, from the widest level to the narrowest."""
     balanced: bool = field(default=False, kw_only=True)
     """Whether tasks that one domain of the preferred level cannot hold are spread evenly over as

@@ -10,8 +10,8 @@ from attrs import evolve, field, frozen
 
 from batchsched.errors import Fault, SnapshotError, UnknownNameError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue
-from batchsched.model.devices import CounterSet, Device, kept_counter_sets, kept_devices
-from batchsched.model.immutable import gone_through, kept_in_order
+from batchsched.model.devices import CounterSet, Device
+from batchsched.model.immutable import AsTuple, gone_through, kept_in_order
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.topology import Topology
@@ -262,10 +262,10 @@ class Machine:
     """The nodes in order of name, if they are more than processors; see `Machine.of`."""
     topologies: tuple[Topology, ...] = field(default=(), converter=_topologies, kw_only=True)
     """How the nodes are grouped; see `batchsched.Snapshot`, as for the next two."""
-    devices: tuple[Device, ...] = field(default=(), converter=kept_devices, kw_only=True)
+    devices: tuple[Device, ...] = field(default=(), converter=AsTuple[Device], kw_only=True)
     """Devices that several nodes reach."""
     counter_sets: tuple[CounterSet, ...] = field(
-        default=(), converter=kept_counter_sets, kw_only=True
+        default=(), converter=AsTuple[CounterSet], kw_only=True
     )
 
     def __attrs_post_init__(self) -> None:

@@ -7,14 +7,18 @@ effects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 
 from attrs import field, frozen
 
 from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.devices import CounterSet, Device, DevicePick
-from batchsched.model.immutable import kept_text_map, kept_tuple
+from batchsched.model.immutable import (
+    AsMapOrNone,
+    AsTuple,
+    AsTupleOrNone,
+)
 from batchsched.model.topology import Topology, TopologyRequest
 
 
@@ -45,10 +49,6 @@ NO_LIMIT = NoLimit.NO_LIMIT
 """In `JobChanged`: the job has no such limit any more."""
 
 
-def _labels(content: Mapping[str, str] | None, /) -> Mapping[str, str] | None:
-    return None if content is None else kept_text_map(content)
-
-
 @frozen
 class JobChanged:
     """A job's description changed; None: unchanged. Its tasks and groups do not change.
@@ -65,7 +65,9 @@ class JobChanged:
     max_available: int | NoLimit | None = field(default=None, kw_only=True)
     holds: tuple[Hold, ...] | None = field(default=None, kw_only=True)
     user: str | None = field(default=None, kw_only=True)
-    labels: Mapping[str, str] | None = field(default=None, converter=_labels, kw_only=True)
+    labels: Mapping[str, str] | None = field(
+        default=None, converter=AsMapOrNone[str, str], kw_only=True
+    )
     deadline: float | NoLimit | None = field(default=None, kw_only=True)
     max_wait: float | NoLimit | None = field(default=None, kw_only=True)
     topology: TopologyRequest | NoLimit | None = field(default=None, kw_only=True)
@@ -91,16 +93,12 @@ class EndedJobsRemoved:
     """All jobs with tasks, all of which have Succeeded or Failed, were removed."""
 
 
-def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
-    return kept_tuple(items, "tasks")
-
-
 @frozen
 class TasksAdded:
     """Tasks were added to a job."""
 
     job_uid: str
-    tasks: tuple[TaskInfo, ...] = field(converter=_tasks)
+    tasks: tuple[TaskInfo, ...] = field(converter=AsTuple[TaskInfo])
 
 
 # Tasks
@@ -228,18 +226,6 @@ class NodeRemoved:
     name: str
 
 
-def _devices(items: Iterable[Device] | None, /) -> tuple[Device, ...] | None:
-    return None if items is None else kept_tuple(items, "devices")
-
-
-def _counter_sets(items: Iterable[CounterSet] | None, /) -> tuple[CounterSet, ...] | None:
-    return None if items is None else kept_tuple(items, "counter_sets")
-
-
-def _held(items: Iterable[DevicePick] | None, /) -> tuple[DevicePick, ...] | None:
-    return None if items is None else kept_tuple(items, "held")
-
-
 @frozen(kw_only=True)
 class DevicesChanged:
     """What several nodes reach, or what no task holds, is this now; None: unchanged.
@@ -247,9 +233,11 @@ class DevicesChanged:
     For devices that belong to a node see `NodeChanged`.
     """
 
-    devices: tuple[Device, ...] | None = field(default=None, converter=_devices)
-    counter_sets: tuple[CounterSet, ...] | None = field(default=None, converter=_counter_sets)
-    held: tuple[DevicePick, ...] | None = field(default=None, converter=_held)
+    devices: tuple[Device, ...] | None = field(default=None, converter=AsTupleOrNone[Device])
+    counter_sets: tuple[CounterSet, ...] | None = field(
+        default=None, converter=AsTupleOrNone[CounterSet]
+    )
+    held: tuple[DevicePick, ...] | None = field(default=None, converter=AsTupleOrNone[DevicePick])
 
 
 @frozen
@@ -273,15 +261,11 @@ class QueueRemoved:
     name: str
 
 
-def _topologies(items: Iterable[Topology], /) -> tuple[Topology, ...]:
-    return kept_tuple(items, "topologies")
-
-
 @frozen
 class TopologiesChanged:
     """Topologies, or the domains listed in them, were added, changed or removed."""
 
-    topologies: tuple[Topology, ...] = field(converter=_topologies)
+    topologies: tuple[Topology, ...] = field(converter=AsTuple[Topology])
     """All topologies that there are now."""
 
 
