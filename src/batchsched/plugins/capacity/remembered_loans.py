@@ -24,12 +24,14 @@ class Cover:
     for the units behind them only.
     """
 
-    __slots__ = ("_covered", "_held", "_sure", "size", "units")
+    __slots__ = ("_covered", "_held", "_least", "_sure", "size", "units")
 
     def __init__(self, units: Iterable[EvictionUnit], dimensions: int) -> None:
         """Begin with some units, of which none is covered yet. O(units log units)."""
         self.units = sorted([unit for unit in units if not unit.is_backfill], key=by_value)
         """All of them, the most valuable first, without backfill units, which are never covered."""
+        self._least: Vector = tuple(map(min, zip(*[unit.size for unit in self.units], strict=True)))
+        """By dimension, at most what any unit holds; empty: there was none yet."""
         self._covered: set[EvictionUnit] = set()
         self._sure = 0
         """How many units, from the first on, are all covered."""
@@ -76,6 +78,7 @@ class Cover:
             return
         place = bisect_left(self.units, unit.order, key=by_value)
         self.units.insert(place, unit)
+        self._least = tuple(map(min, self._least or unit.size, unit.size))
         if place < self._sure:
             self._sure += 1
             self._held = plus(self._held, unit.size)
@@ -98,9 +101,9 @@ class Cover:
         """Find out what a share covers; return the units for which the answer has changed.
 
         Units that were added need not be among these. O(dimensions) for each unit from the first
-        that is not covered on.
+        that is not covered to where nothing is left that any could use (`steady:waiting`).
         """
-        units, covered = self.units, self._covered
+        units, covered, least = self.units, self._covered, self._least
         sure, taken = self._sure, self._held
         while any(there and there > most for there, most in zip(taken, share, strict=True)):
             sure -= 1
@@ -108,7 +111,7 @@ class Cover:
         exposed: set[str] = set()
         changed: list[EvictionUnit] = []
         are_all_covered = True
-        self._held = taken
+        self._held, count = taken, sure
         for unit in islice(units, sure, None):
             fits = unit.job.uid not in exposed
             if fits:
@@ -118,6 +121,7 @@ class Cover:
                         break
             if fits:
                 taken = plus(taken, unit.size)
+                count += 1
                 if are_all_covered:
                     sure += 1
                     self._held = taken
@@ -128,6 +132,15 @@ class Cover:
             if fits is not (unit in covered):
                 (covered.add if fits else covered.discard)(unit)
                 changed.append(unit)
+            if (
+                not fits
+                and count == len(covered)  # no unit behind it was covered before
+                and any(
+                    one and there + one > most
+                    for one, there, most in zip(least, taken, share, strict=True)
+                )
+            ):
+                break
         self._sure = sure
         self.size = taken
         return changed
