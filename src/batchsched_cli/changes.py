@@ -263,9 +263,19 @@ class ReadChanges:
         if "required" not in values and "preferred" not in values:
             return None
         before = self.snapshot.job(uid).topology or TopologyRequest()
+        known = [
+            level
+            for each in self.snapshot.topologies
+            if before.topology in (None, each.name)
+            for level in each.levels
+        ]
+        if before.topology is None:  # then the key of any label is one
+            known += {key for node in self.snapshot.nodes for key in node.labels}
         levels: list[str | None] = []
         for name, level in (("required", before.required), ("preferred", before.preferred)):
             given = values.get(name)
+            if given is not None and given not in (*known, _NONE):
+                raise unknown("level", given, known)
             levels.append(level if given is None else None if given == _NONE else given)
         required, preferred = levels
         if required is preferred is None and not before.segments:

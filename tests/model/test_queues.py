@@ -47,7 +47,7 @@ class TestOneQueue:
         ("changes", "fault"),
         [
             ({"parent": ""}, "queues['q'].parent: is empty"),
-            ({"parent": 5}, "queues['q'].parent: expected a string, got 5"),
+            ({"parent": 5}, "queues['q'].parent: expected a string or None, got 5"),
             (
                 {"parent": "gone"},
                 "queues['q'].parent: there is no queue 'gone' in this snapshot",
@@ -67,11 +67,11 @@ class TestOneQueue:
                 {"deserved": 4},
                 "queues['q'].deserved: expected a Resource, a ResourceLimit or None, got 4",
             ),
-            ({"limit": 4}, "queues['q'].limit: expected a ResourceLimit, got 4"),
+            ({"limit": 4}, "queues['q'].limit: expected a ResourceLimit or None, got 4"),
             (
                 {"limit": cpu(4)},
                 (
-                    "queues['q'].limit: expected a ResourceLimit, "
+                    "queues['q'].limit: expected a ResourceLimit or None, "
                     "got Resource(milli_cpu=4, memory=0); "
                     "in a Resource, dimensions that are not named would be 0"
                 ),

@@ -211,14 +211,14 @@ class TestConstraintFaults:
             (
                 {"tolerations": [Toleration(key="a", effect="NoSchedule")]},
                 (
-                    "tolerations[0].effect: expected a TaintEffect, got 'NoSchedule'; use "
+                    "tolerations[0].effect: expected a TaintEffect or None, got 'NoSchedule'; use "
                     "TaintEffect.NO_SCHEDULE"
                 ),
             ),
             (
                 {"tolerations": [Toleration(key="a", effect="")]},
                 (
-                    "tolerations[0].effect: expected a TaintEffect, got ''; known: "
+                    "tolerations[0].effect: expected a TaintEffect or None, got ''; known: "
                     "NoSchedule, PreferNoSchedule, NoExecute"
                 ),
             ),
@@ -255,7 +255,7 @@ class TestConstraintFaults:
                 {"host_ports": [HostPort(port=80, address=None)]},
                 "host_ports[0].address: expected an address, got None; 0.0.0.0 means all addresses",
             ),
-            ({"node_affinity": {}}, "node_affinity: expected a NodeAffinity, got {}"),
+            ({"node_affinity": {}}, "node_affinity: expected a NodeAffinity or None, got {}"),
             (
                 {"node_affinity": NodeAffinity(required=5)},
                 (
@@ -354,8 +354,11 @@ class TestConstraintFaults:
                     "Requirement, got 'a'"
                 ),
             ),
-            ({"pod_affinity": []}, "pod_affinity: expected a PodAffinity, got []"),
-            ({"pod_anti_affinity": "x"}, "pod_anti_affinity: expected a PodAffinity, got 'x'"),
+            ({"pod_affinity": []}, "pod_affinity: expected a PodAffinity or None, got []"),
+            (
+                {"pod_anti_affinity": "x"},
+                "pod_anti_affinity: expected a PodAffinity or None, got 'x'",
+            ),
             (
                 {"pod_affinity": PodAffinity(required=None)},
                 (
@@ -397,8 +400,11 @@ class TestConstraintFaults:
                 "pod_affinity.required[0].namespaces[0]: expected a string, got None",
             ),
             (
-                {"pod_affinity": near(selector={"app": "db"})},
-                "pod_affinity.required[0].selector: expected a LabelSelector, got {'app': 'db'}",
+                {"pod_affinity": near(selector={"a": "b"})},
+                (
+                    "pod_affinity.required[0].selector: expected a LabelSelector or None, "
+                    "got {'a': 'b'}"
+                ),
             ),
             (
                 {"pod_affinity": near(selector=LabelSelector(match_labels={"app": 1}))},

@@ -273,7 +273,7 @@ class TestPlainFaults:
             ),
             (
                 {"scoring_request": (1, 2)},
-                ("scoring_request: expected a ScoringRequest, got (1, 2)"),
+                ("scoring_request: expected a ScoringRequest or None, got (1, 2)"),
             ),
             (
                 {"scoring_request": ScoringRequest(milli_cpu=-1, memory=0)},

@@ -790,4 +790,14 @@ def test_what_if_a_job_asks_for_a_wider_level():
     anywhere = run("what-if", "job train required=none preferred=none", given=objects)
     assert "topology none instead of rack required" in anywhere.out
     wrong = run("what-if", "job train required=row", given=objects)
-    assert "there is no level 'row' in this topology" in wrong.err
+    assert wrong.err == "batchsched: no level is called row\n"
+    typed = run("what-if", "job train preferred=rak", given=objects)
+    assert typed.err == "batchsched: no level is called rak; did you mean rack?\n"
+
+
+def test_what_if_a_job_without_a_topology_asks_for_a_level_that_is_nowhere():
+    objects = [*kai_gang("train", 8, 2), dumps.node("n1", gpu=8, labels={"zone": "a"})]
+    wrong = run("what-if", "job train required=zones", given=objects)
+    assert wrong.status == 2
+    assert wrong.err == "batchsched: no level is called zones; did you mean zone?\n"
+    assert run("what-if", "job train required=zone", given=objects).status != 2

@@ -253,6 +253,65 @@ def test_what_the_queues_would_admit_is_said_to_start_if_kueue_decides_so():
     assert "  it would start if Kueue decides as here: 2 tasks on n1" in ended.lines
 
 
+def test_nothing_starts_now_for_which_kueue_waits_whatever_quota_there_is():
+    def held_by(message, **status):
+        job = dumps.kueue_job("work")
+        told = [dumps.condition("QuotaReserved", "False", "Pending", message)]
+        workload = dumps.workload("work", job, 2, told, status=status)
+        return [job, workload, dumps.local_queue(), dumps.cluster_queue(), dumps.node("n1")]
+
+    def requeued(at):
+        return held_by("Exceeded the PodsReady timeout", requeueState={"requeueAt": at})
+
+    def follows(now, given):
+        lines = why("--now", now, given=given).lines
+        return lines[lines.index("What follows") + 1]
+
+    starts = "it would start if Kueue decides as here: 2 tasks on n1"
+    given, now = requeued("2026-11-20T10:05:00Z"), "2026-11-20T10:00:00Z"
+    assert follows(now, given) == f"  from 2026-11-20T10:05:00Z on, {starts}"
+    assert follows("2026-11-20T10:06:00Z", given) == f"  {starts}"
+    given = held_by("waiting for all admitted workloads to be in PodsReady condition")
+    assert follows(now, given) == f"  once the pods of other jobs are ready, {starts}"
+
+
+def test_where_flavors_are_added_up_it_would_start_as_far_as_could_be_seen():
+    queue, job = dumps.cluster_queue(), dumps.kueue_job("work")
+    given = [job, dumps.workload("work", job), dumps.local_queue(), queue, dumps.node("n1")]
+    (group,) = queue["spec"]["resourceGroups"]
+    group["flavors"].append({**group["flavors"][0], "name": "spot"})
+    ended = why(given=given)
+    assert "the quotas of a resource are added up" in ended.out
+    assert (
+        "  it would start if Kueue decides as here: 2 tasks on n1 (as far as could be seen)"
+        in ended.lines
+    )
+
+
+def test_a_queue_that_holds_what_it_lends_to_nobody_is_not_above_its_share():
+    def queue_in_cohort(name, lends):
+        queue = dumps.cluster_queue(name, cpu="4")
+        queue["spec"]["cohortName"] = "all"
+        (flavor,) = queue["spec"]["resourceGroups"][0]["flavors"]
+        flavor["resources"][0]["lendingLimit"] = lends
+        return queue
+
+    def told(held):
+        given = [queue_in_cohort("a", "3"), queue_in_cohort("b", "0"), dumps.node("n1", "6")]
+        for name, count in (("a", 3), ("b", held)):
+            job = dumps.kueue_job(name, suspend=False)
+            fields = {"status": {"admission": {"clusterQueue": name}}, "queue": name}
+            reserved = [dumps.condition(each, "True") for each in ("QuotaReserved", "Admitted")]
+            given += [dumps.local_queue(name, name), job]
+            given += [dumps.workload(f"job-{name}", job, count, reserved, **fields)]
+            given += [dumps.pod(f"{name}-{i}", "1", owner=job, on="n1") for i in range(count)]
+        waits = dumps.kueue_job("waits")
+        return why("waits", given=[*given, waits, dumps.workload("waits", waits, queue="a")]).out
+
+    assert "queue b holds 1 cpu above its share" in told(held=5)
+    assert "above its share" not in told(held=4)
+
+
 def test_what_is_not_admitted_has_its_fair_share():
     objects = kueue(limit="4", admitted=2)
     lent = [dumps.cluster_queue("lends", cpu="4"), dumps.local_queue("l", "lends")]

@@ -401,6 +401,8 @@ class Kueue:
         return labels is None or label_selector(selector).matches(labels)
 
 
+UNREADY = "to be in PodsReady condition"
+"""What Kueue says of those that it admits only when the pods of all others are ready."""
 _IMPOSSIBLE = (
     *("maximum capacity", "unavailable in ClusterQueue", "doesn't match node affinity"),
     *("LimitRange", "resources validation failed", "limits exceeded", "untolerated taint"),

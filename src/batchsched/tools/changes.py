@@ -11,6 +11,7 @@ from attrs import AttrsInstance, evolve, frozen
 from batchsched.causes import HoldKind
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ArgumentError, Fault
+from batchsched.kubernetes.kueue import UNREADY
 from batchsched.kubernetes.objects import time_text as date_text
 from batchsched.live import (
     BindRefused,
@@ -105,6 +106,15 @@ def who_keeps_out(job: JobInfo) -> str:
     if not lacking or not all(is_of_admission(h) and h.kind is not HoldKind.CHECK for h in holds):
         return ""
     return "Volcano" if lacking[0].name == _ENQUEUE else "Kueue"
+
+
+def admission_waits(job: JobInfo, now: float) -> str:
+    """Return what a controller waits for before it decides on a job, whatever queues allow."""
+    lacking = [hold for hold in all_holds(job) if hold.kind is HoldKind.NOT_ADMITTED]
+    if any(UNREADY in hold.detail for hold in lacking):
+        return "once the pods of other jobs are ready"
+    until = max((hold.until for hold in lacking if hold.until is not None), default=now)
+    return f"from {time_text(until)} on" if until > now else ""
 
 
 def admitted(job: JobInfo) -> JobInfo:

@@ -24,6 +24,7 @@ from batchsched.session.turns import tasks_left
 from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, QueueState, SortKey, TaskState
 from batchsched.state.vectors import total_of
+from batchsched.tools.changes import admission_waits
 from batchsched.tools.explanation import (
     AboveShare,
     Explanation,
@@ -114,8 +115,9 @@ def explain(
     standing, owner = told_of.of(job), told_of.owner(job)
     trials = Trials(snapshot, config, registry)
     admits = trials.kept_out.get(job.uid, "")
-    follows, places = "", tuple[str, ...]()
+    follows, places, waits = "", tuple[str, ...](), ""
     if admits:  # what is told of queues and nodes is how it would be with the queues admitting it
+        waits = admission_waits(job, snapshot.now)
         snapshot, result = trials.snapshot, trials.now
         job = snapshot.job(job.uid)
         anew = Standings(snapshot, result, facts=facts, config=config, registry=registry).of(job)
@@ -131,6 +133,7 @@ def explain(
         if admits or not trials.kept_out
         else Trials(snapshot, config, registry, but=trials.kept_out)
     )
+    reclaims = any(action.name == "reclaim" for action in trials.config.actions)
     with as_is.session(without_evictions(trials.config)) as session:
         state = session.ledger.jobs[job.uid]
         pending = [task for task in state.tasks if task.status is TaskStatus.PENDING]
@@ -144,7 +147,8 @@ def explain(
             owner=owner,
             standing=standing,
             admits=admits,
-            once_released=follows,
+            admits_once=waits,
+            once_released=f"{waits}, {follows}" if waits and follows else follows,
             once_released_on=places,
             caveats=() if own_facts is None else own_facts.caveats,
             told=() if own_facts is None else own_facts.told,
@@ -158,7 +162,7 @@ def explain(
             before_it=tuple(other.uid for other in before[-_BEFORE:][::-1]),
             decided_by=decided_by,
             queue=_standing_of_queue(session, state.info.queue),
-            above_share=_above_share(session, left),
+            above_share=_above_share(session, left, reclaims=reclaims),
             min_available=state.min_available,
             ready=state.ready_count,
             lacking=max(0, state.lacks()),
@@ -371,9 +375,15 @@ def _leaves_below(queue: QueueState) -> tuple[str, ...]:
     return tuple(sorted(leaves))
 
 
-def _above_share(session: Session, waiting: Sequence[TaskState]) -> tuple[AboveShare, ...]:
-    """Return the leaf queues that hold more than their fair shares, the most first. O(queues)."""
-    cluster = session.ledger.cluster
+def _above_share(
+    session: Session, waiting: Sequence[TaskState], *, reclaims: bool
+) -> tuple[AboveShare, ...]:
+    """Return the leaf queues that hold more than their fair shares, the most first. O(queues).
+
+    What is guaranteed to a queue is its own even if its share is less, and so is what it deserves
+    if nothing is reclaimed.
+    """
+    cluster, names = session.ledger.cluster, session.ledger.dimensions.names
     asked = [
         at
         for at, whole in enumerate(cluster)
@@ -384,14 +394,19 @@ def _above_share(session: Session, waiting: Sequence[TaskState]) -> tuple[AboveS
         share = None if queue.children else session.plugins.queue_share(queue)
         if share is None:
             continue
-        above = [(float(share[1][at] - share[0][at]), at) for at in asked]
+        own = [queue.info.guarantee]
+        if not reclaims and isinstance(queue.info.deserved, Resource):
+            own.append(queue.info.deserved)
+        above = [
+            (float(share[1][at] - max(share[0][at], *(each.get(names[at]) for each in own))), at)
+            for at in asked
+        ]
         # Of equal parts, those of devices are told, which come last.
         part, at, amount = max(
             ((amount / cluster[at], at, amount) for amount, at in above), default=(0.0, 0, 0.0)
         )
         if amount >= 1:  # a share may have fractions
-            dimension = session.ledger.dimensions.names[at]
-            found.append((part, AboveShare(queue=name, dimension=dimension, amount=amount)))
+            found.append((part, AboveShare(queue=name, dimension=names[at], amount=amount)))
     found.sort(key=lambda each: (-each[0], each[1].queue))
     return tuple(each for _, each in found)
 

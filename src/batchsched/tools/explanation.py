@@ -160,6 +160,8 @@ class Explanation(Report):
     admits: str = ""
     """The controller whose admission is all that it lacks: its place, shares, nodes and changes are
     given as if the queues decided whom it admits. Empty: there is none."""
+    admits_once: str = ""
+    """What that controller waits for besides: a time, or the pods of others; empty: nothing."""
     once_released: str = ""
     """What follows once nothing holds the job any more, by one cycle; empty: nothing holds it, or
     no changes are tried."""
@@ -200,9 +202,11 @@ class Explanation(Report):
         if told:
             yield Section("What controllers say", told[:_MOST_TOLD], in_full=True)
         yield Section("Its place in the queue", tuple(self._place()), in_full=True)
+        unsure = " (as far as could be seen)" if self.admits and left_out else ""
+        follows = Section("What follows", (f"{self.once_released}{unsure}",), in_full=True)
         if self.task is None:
             if self.once_released:
-                yield Section("What follows", (self.once_released,), in_full=True)
+                yield follows
             return
         if self.tells_nodes:
             yield Section("Nodes", (self._fits, *wrap(self._unfit, _WRAPPED)))
@@ -216,7 +220,7 @@ class Explanation(Report):
             yield Section("Nearest nodes", (), ("node", "problem", "held by"), rows)
         said = tuple(f"{change.text}" for change in self.would_start)
         if self.once_released:
-            yield Section("What follows", (self.once_released,), in_full=True)
+            yield follows
         if self.tried and not said and not self.once_released_on:
             text = "the one change that was tried was not enough"
             if self.tried > 1:
@@ -226,7 +230,8 @@ class Explanation(Report):
             how = f", if {self.admits} decides as here" if self.admits else ""
             runs = self.standing.state in (JobStatus.STARTS, JobStatus.RUNNING_PART)
             who = "More of it" if runs else "It"
-            title = f"{who} would start now with any one of these changes (each was tried){how}"
+            when = self.admits_once or "now"
+            title = f"{who} would start {when} with any one of these changes (each was tried){how}"
             yield Section(title, said)
 
     @property

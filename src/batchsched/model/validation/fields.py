@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from functools import partial
+from re import sub
 from types import NoneType, UnionType
 from typing import Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -40,6 +41,9 @@ Check = Callable[[str, object], Problems]
 T = TypeVar("T")
 
 
+_KIND = r"^(expected an? \w+), got"
+
+
 def any_text(path: str, value: object) -> Problems:
     """Check a string that may be empty."""
     return text_problems(path, value, may_be_empty=True)
@@ -51,8 +55,14 @@ def integer(what: str, least: int | None = 0) -> Check:
 
 
 def optional(check: Check) -> Check:
-    """Return the check of a value that may be None."""
-    return lambda path, value: iter(()) if value is None else check(path, value)
+    """Return the check of a value that may be None, which then is told as what is expected too."""
+
+    def check_value(path: str, value: object) -> Problems:
+        for place, message in () if value is None else check(path, value):
+            is_own = place == path
+            yield place, sub(_KIND, r"\1 or None, got", message) if is_own else message
+
+    return check_value
 
 
 def tuple_of(check: Check, kind: str) -> Check:
