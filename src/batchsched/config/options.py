@@ -11,7 +11,7 @@ from typing import NamedTuple
 from attrs import field, frozen
 
 from batchsched.actions.action import Action
-from batchsched.config.registry import Registry, default_registry, unknown_name
+from batchsched.config.registry import Registry, What, default_registry, factory_of, unknown_name
 from batchsched.errors import Fault, problem_of
 from batchsched.model.immutable import (
     EMPTY,
@@ -307,20 +307,17 @@ def checked(
     """
     check = _Check(registry, names_too=names_too, has_default_tiers=tiers == DEFAULT_TIERS)
     for position, action in enumerate(check.each("actions", actions, "ActionOption")):
-        check.action(f"actions[{position}]" if paths is None else paths[0][position], action)
+        path = f"actions[{position}]" if paths is None else paths[0][position]
+        check.option(path, "action", action)
     for tier_position, tier in enumerate(check.each("tiers", tiers, "Tier")):
         path = f"tiers[{tier_position}]"
         if not isinstance(tier, Tier):
             check.refuse(path, _not_a(tier, "Tier(plugins=[...])"))
             continue
-        plugins = check.each(f"{path}.plugins", tier.plugins, "PluginOption")
-        for position, plugin in enumerate(plugins):
-            check.plugin(
-                f"{path}.plugins[{position}]"
-                if paths is None
-                else paths[1][tier_position][position],
-                plugin,
-            )
+        below = f"{path}.plugins"
+        for position, plugin in enumerate(check.each(below, tier.plugins, "PluginOption")):
+            given_at = None if paths is None else paths[1][tier_position][position]
+            check.option(given_at or f"{below}[{position}]", "plugin", plugin)
     check.exclusive_plugins()
     return Checked(check.faults, check.actions, check.plugins)
 
@@ -375,35 +372,24 @@ class _Check:
             self.refuse(where, message)
         return items if is_tuple(items) else ()
 
-    def action(self, path: str, action: object) -> None:
-        if not isinstance(action, ActionOption):
-            self.refuse(path, _not_a(action, "ActionOption(name=...)"))
+    def option(self, path: str, what: What, option: object) -> None:
+        kind = ActionOption if what == "action" else PluginOption
+        if not isinstance(option, kind):
+            self.refuse(path, _not_a(option, f"{kind.__name__}(name=...)"))
             return
-        factory: Callable[[Arguments], object] | None = None
-        if self._is_name(path, action.name):
-            factory = self._registry.action_factory(action.name)
-            if factory is None and self._names_too:
-                known = self._registry.action_names
-                self.refuse(path, unknown_name("action", action.name, known))
-        self._arguments(path, "action", action, factory)
-
-    def plugin(self, path: str, plugin: object) -> None:
-        if not isinstance(plugin, PluginOption):
-            self.refuse(path, _not_a(plugin, "PluginOption(name=...)"))
-            return
-        factory: Callable[[Arguments], object] | None = None
-        name = plugin.name
-        is_name = self._is_name(path, name)
-        if is_name:
+        name: object = option.name
+        if not is_text(name):
+            self.refuse(f"{path}.name", f"expected a name (a string), got {shown(name)}")
+        elif what == "plugin":
             if name in self._first:
                 self.refuse(path, f"plugin {name!r} is already configured at {self._first[name]}")
             self._first.setdefault(name, path)
-        self._flags(path, plugin.flags)
-        if is_name:
-            factory = self._registry.plugin_factory(name)
-            if factory is None and self._names_too:
-                self.refuse(path, unknown_name("plugin", name, self._registry.plugin_names))
-        self._arguments(path, "plugin", plugin, factory)
+        if isinstance(option, PluginOption):
+            self._flags(path, option.flags)
+        factory = factory_of(what, name, self._registry) if is_text(name) else None
+        if is_text(name) and factory is None and self._names_too:
+            self.refuse(path, unknown_name(what, name, self._registry))
+        self._arguments(path, what, option, factory)
 
     def exclusive_plugins(self) -> None:
         """Check that no two plugins are configured that exclude each other."""
@@ -411,11 +397,6 @@ class _Check:
             path, other = self._first["capacity"], self._first["proportion"]
             message = f"replaces 'proportion', which is configured at {other}; remove one of them"
             self.refuse(path, f"plugin 'capacity' {message}")
-
-    def _is_name(self, path: str, name: object) -> bool:
-        if not is_text(name):
-            self.refuse(f"{path}.name", f"expected a name (a string), got {shown(name)}")
-        return is_text(name)
 
     def _flags(self, path: str, flags: object) -> None:
         if not is_mapping(flags):
@@ -432,7 +413,7 @@ class _Check:
     def _arguments(
         self,
         path: str,
-        what: str,
+        what: What,
         option: ActionOption | PluginOption,
         factory: Callable[[Arguments], object] | None,
     ) -> None:

@@ -6,7 +6,7 @@ What is not known there is a fault, or, where the caller asks for it, left out w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import TypeVar, cast
 
 from attrs import evolve
 
@@ -15,14 +15,13 @@ from batchsched.config.options import (
     DEFAULT_TIERS,
     ENABLE_FLAGS,
     ActionOption,
-    Paths,
     PluginOption,
     Tier,
     of_unknown,
     unknown_flag,
     unknown_key,
 )
-from batchsched.config.registry import Registry
+from batchsched.config.registry import Registry, What, factory_of, names_of
 from batchsched.errors import Fault
 from batchsched.model.notice import NoticeCode, NoticeCollector
 from batchsched.model.validation.values import (
@@ -37,18 +36,24 @@ from batchsched.model.validation.values import (
 )
 from batchsched.plugin.arguments import Arguments, ArgumentValue, as_boolean
 
+OptionT = TypeVar("OptionT", ActionOption, PluginOption)
+
 
 class ConfigReader:
     """Reads the parsed content of a configuration file, and collects its faults."""
 
-    def __init__(self, *, notices: NoticeCollector | None = None) -> None:
+    def __init__(
+        self, *, notices: NoticeCollector | None = None, registry: Registry | None = None
+    ) -> None:
         """Create a reader.
 
         Args:
-            notices: receives unknown keys and flags. None: they are faults.
+            notices: receives what is unknown, and is left out. None: unknown keys and flags are
+                faults.
+            registry: with `notices`, the names and arguments that are known; None: all may be.
 
         """
-        self._notices = notices
+        self._notices, self._registry = notices, registry
         self.faults: list[Fault] = []
         self.action_paths: list[str] = [f"actions[{i}]" for i in range(len(DEFAULT_ACTIONS))]
         """The path of each action in the input, without the entries that cannot be read."""
@@ -84,7 +89,15 @@ class ConfigReader:
                 self._tier(f"tiers[{position}]", tier)
                 for position, tier in enumerate(self._list("tiers", content["tiers"]))
             )
-        return actions, tiers
+        if self._notices is None or self._registry is None:
+            return actions, tiers
+        actions, self.action_paths = self._known("action", actions, self.action_paths)
+        kept = [
+            self._known("plugin", tier.plugins, paths)
+            for tier, paths in zip(tiers, self.plugin_paths, strict=True)
+        ]
+        self.plugin_paths = [paths for _, paths in kept]
+        return actions, tuple(Tier(plugins=plugins) for plugins, _ in kept)
 
     def _actions(self, given: object) -> tuple[ActionOption, ...]:
         if is_text(given):
@@ -233,88 +246,46 @@ class ConfigReader:
                 code, consequence = of_unknown(NoticeCode.UNKNOWN_KEY, key, known)
                 self._note(code, "key", key, where, consequence)
 
+    def _known(
+        self, what: What, options: Sequence[OptionT], paths: Sequence[str]
+    ) -> tuple[tuple[OptionT, ...], list[str]]:
+        """Return the options that are known, with the arguments that they read, and their paths."""
+        assert self._registry is not None
+        kept: list[OptionT] = []
+        kept_paths: list[str] = []
+        for option, path in zip(options, paths, strict=True):
+            factory = factory_of(what, option.name, self._registry)
+            if factory is None:
+                code = NoticeCode.UNKNOWN_ACTION if what == "action" else NoticeCode.UNKNOWN_PLUGIN
+                code, consequence = of_unknown(code, option.name, names_of(what, self._registry))
+                self._note(code, what, option.name, path, consequence)
+                continue
+            arguments = self._known_arguments(option.arguments, factory, f"{path}.arguments")
+            kept.append(evolve(option, arguments=arguments))
+            kept_paths.append(path)
+        return tuple(kept), kept_paths
+
+    def _known_arguments(
+        self,
+        given: Mapping[str, ArgumentValue],
+        factory: Callable[[Arguments], object],
+        path: str,
+    ) -> Mapping[str, ArgumentValue]:
+        probe = Arguments(given, path)
+        try:
+            factory(probe)
+        except Exception:
+            return given  # the check of the configuration reports the fault
+        unknown = probe.unknown_names()
+        for name in unknown:
+            known = probe.known_names()
+            code, consequence = of_unknown(NoticeCode.UNKNOWN_ARGUMENT, name, known)
+            self._note(code, "argument", name, f"{path}[{name!r}]", consequence)
+        return {name: value for name, value in given.items() if name not in unknown}
+
     def _note(self, code: NoticeCode, kind: str, name: str, path: str, consequence: str) -> None:
         assert self._notices is not None
         self._notices.note(code, kind, name, name=path, path=path, consequence=consequence)
 
     def _fault(self, path: str, message: str) -> None:
         self.faults.append(Fault(path, message))
-
-
-_Parts = tuple[tuple[ActionOption, ...], tuple[Tier, ...], Paths]
-
-
-def without_unknown(
-    actions: tuple[ActionOption, ...],
-    tiers: tuple[Tier, ...],
-    paths: Paths,
-    registry: Registry,
-    notices: NoticeCollector,
-) -> _Parts:
-    """Return actions, tiers and paths without unknown names and arguments."""
-    pruning = _Pruning(registry, notices)
-    kept_actions = [
-        (kept_action, path)
-        for action, path in zip(actions, paths[0], strict=True)
-        if (kept_action := pruning.action(action, path)) is not None
-    ]
-    kept_tiers = [
-        [
-            (kept, path)
-            for plugin, path in zip(tier.plugins, tier_paths, strict=True)
-            if (kept := pruning.plugin(plugin, path)) is not None
-        ]
-        for tier, tier_paths in zip(tiers, paths[1], strict=True)
-    ]
-    return (
-        tuple(action for action, _ in kept_actions),
-        tuple(Tier(plugins=[plugin for plugin, _ in kept]) for kept in kept_tiers),
-        ([path for _, path in kept_actions], [[path for _, path in kept] for kept in kept_tiers]),
-    )
-
-
-class _Pruning:
-    def __init__(self, registry: Registry, notices: NoticeCollector) -> None:
-        self._registry = registry
-        self._notices = notices
-
-    def action(self, action: ActionOption, path: str) -> ActionOption | None:
-        factory = self._registry.action_factory(action.name)
-        if factory is None:
-            known = self._registry.action_names
-            code, consequence = of_unknown(NoticeCode.UNKNOWN_ACTION, action.name, known)
-            self._note(code, "action", action.name, path, consequence)
-            return None
-        return evolve(action, arguments=self._known(action.arguments, factory, path))
-
-    def plugin(self, plugin: PluginOption, path: str) -> PluginOption | None:
-        factory = self._registry.plugin_factory(plugin.name)
-        if factory is None:
-            known = self._registry.plugin_names
-            code, consequence = of_unknown(NoticeCode.UNKNOWN_PLUGIN, plugin.name, known)
-            self._note(code, "plugin", plugin.name, path, consequence)
-            return None
-        return evolve(plugin, arguments=self._known(plugin.arguments, factory, path))
-
-    def _known(
-        self,
-        given: Mapping[str, ArgumentValue],
-        factory: Callable[[Arguments], object],
-        path: str,
-    ) -> Mapping[str, ArgumentValue]:
-        """Return the arguments that a factory reads."""
-        probe = Arguments(given, f"{path}.arguments")
-        try:
-            factory(probe)
-        except Exception:
-            return given  # the checker reports the fault
-        unknown = probe.unknown_names()
-        for name in unknown:
-            where = f"{path}.arguments[{name!r}]"
-            known = probe.known_names()
-            code, consequence = of_unknown(NoticeCode.UNKNOWN_ARGUMENT, name, known)
-            self._note(code, "argument", name, where, consequence)
-        return {name: value for name, value in given.items() if name not in unknown}
-
-    def _note(self, code: NoticeCode, kind: str, name: str, path: str, consequence: str) -> None:
-        self._notices.note(code, kind, name, name=path, path=path, consequence=consequence)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable
 from inspect import signature
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 from batchsched.actions.action import Action
 from batchsched.actions.allocate import AllocateAction
@@ -41,6 +41,7 @@ ActionFactory = Callable[[Arguments], Action]
 """Creates a configured action from its arguments."""
 
 MadeT = TypeVar("MadeT", Plugin, Action)
+What = Literal["action", "plugin"]
 
 
 class Registry:
@@ -79,8 +80,7 @@ class Registry:
             RegistryError: the name is taken or invalid, or `factory` cannot be called.
 
         """
-        self._check("plugin", name, factory, self._plugins)
-        self._plugins[name] = _maker(factory)
+        _register("plugin", name, factory, self._plugins)
 
     def register_action(self, name: str, factory: ActionFactory | type[Action], /) -> None:
         """Register an action under a name; the factory may be a class, as in `register_plugin`.
@@ -89,8 +89,7 @@ class Registry:
             RegistryError: the name is taken or invalid, or `factory` cannot be called.
 
         """
-        self._check("action", name, factory, self._actions)
-        self._actions[name] = _maker(factory)
+        _register("action", name, factory, self._actions)
 
     @checks_arguments()
     def plugin_factory(self, name: str, /) -> PluginFactory | None:
@@ -109,19 +108,24 @@ class Registry:
         other._actions.update(self._actions)
         return other
 
-    @staticmethod
-    def _check(what: str, name: str, factory: object, taken: Container[str]) -> None:
-        if not _is_name(name):
-            raise RegistryError(
-                f"expected a name for {what}, got {shown(name)}; use a string without commas"
-            )
-        if name in taken:
-            raise RegistryError(f"{what} {name!r} is already registered; choose another name")
-        if not callable(factory):
-            raise RegistryError(
-                f"{what} {name!r}: expected a callable that takes its arguments, "
-                f"got {shown(factory)}"
-            )
+
+def _register(
+    what: What,
+    name: str,
+    factory: Callable[[Arguments], MadeT] | type[MadeT],
+    factories: dict[str, Callable[[Arguments], MadeT]],
+) -> None:
+    if not is_text(name) or not name.strip() or "," in name:
+        raise RegistryError(
+            f"expected a name for {what}, got {shown(name)}; use a string without commas"
+        )
+    if name in factories:
+        raise RegistryError(f"{what} {name!r} is already registered; choose another name")
+    if not callable(factory):
+        raise RegistryError(
+            f"{what} {name!r}: expected a callable that takes its arguments, got {shown(factory)}"
+        )
+    factories[name] = _maker(factory)
 
 
 def _maker(factory: Callable[[Arguments], MadeT] | type[MadeT]) -> Callable[[Arguments], MadeT]:
@@ -144,13 +148,21 @@ def _maker(factory: Callable[[Arguments], MadeT] | type[MadeT]) -> Callable[[Arg
     return make
 
 
-def _is_name(name: object) -> bool:
-    return is_text(name) and bool(name.strip()) and "," not in name
+def factory_of(
+    what: What, name: str, registry: Registry
+) -> Callable[[Arguments], Plugin | Action] | None:
+    """Return the factory of a plugin or action, or None."""
+    return registry.plugin_factory(name) if what == "plugin" else registry.action_factory(name)
 
 
-def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
+def names_of(what: What, registry: Registry) -> tuple[str, ...]:
+    """Return the names of all plugins or actions, sorted."""
+    return registry.plugin_names if what == "plugin" else registry.action_names
+
+
+def unknown_name(what: What, name: str, registry: Registry) -> str:
     """Return the message for a name that is not registered."""
-    names = sorted(known)
+    names = names_of(what, registry)
     hint = did_you_mean(name, names)
     return f"{what} {shown(name)} is not registered; {hint and hint + ' '}known: {', '.join(names)}"
 

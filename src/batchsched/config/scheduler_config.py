@@ -14,7 +14,7 @@ from batchsched.config.options import (
     Tier,
     config_faults,
 )
-from batchsched.config.reading import ConfigReader, without_unknown
+from batchsched.config.reading import ConfigReader
 from batchsched.config.registry import Registry, default_registry
 from batchsched.errors import ConfigError, Fault
 from batchsched.model.immutable import AsTuple
@@ -107,12 +107,10 @@ did you mean 'unready'? known: evictBackfill, retry, starvationThreshold, unread
             message = f"expected 'fault' or 'notice', got {shown(unknown)}"
             raise ConfigError([Fault("unknown", message)])
         collector = NoticeCollector() if unknown == "notice" else None
-        reader = ConfigReader(notices=collector)
+        known = default_registry() if registry is None else registry
+        reader = ConfigReader(notices=collector, registry=known if is_of(known, Registry) else None)
         actions, tiers = reader.read(mapping)
         paths = (reader.action_paths, reader.plugin_paths)
-        known = default_registry() if registry is None else registry
-        if collector is not None and is_of(known, Registry):
-            actions, tiers, paths = without_unknown(actions, tiers, paths, known, collector)
         names_too = registry is not None
         faults = config_faults(actions, tiers, known, names_too=names_too, paths=paths)
         if not names_too and (faults or reader.faults):

@@ -13,7 +13,7 @@ from typing import cast
 from attrs import evolve, frozen
 
 from batchsched.config.options import ActionOption, PluginOption
-from batchsched.config.reading import ConfigReader, without_unknown
+from batchsched.config.reading import ConfigReader
 from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ArgumentError, BatchschedError, ConfigError
@@ -331,7 +331,8 @@ def _without_unknown(
 
     """
     tiers = (getattr(tier, "plugins", None) for tier in _items(config.tiers))
-    reader = ConfigReader(notices=unknown)
+    known = default_registry() if registry is None else registry
+    reader = ConfigReader(notices=unknown, registry=known)
     actions, kept = reader.read(
         {
             "actions": [_given(action, ActionOption) for action in _items(config.actions)],
@@ -344,9 +345,6 @@ def _without_unknown(
     if reader.faults:
         unknown.codes.clear()
         raise ConfigError(reader.faults)
-    known = default_registry() if registry is None else registry
-    paths = reader.action_paths, reader.plugin_paths
-    actions, kept, _ = without_unknown(actions, kept, paths, known, unknown)
     return evolve(config, actions=actions, tiers=kept)
 
 
