@@ -332,7 +332,7 @@ def test_decisions_that_are_no_collection_are_faults(part: str, kind: str, wrong
                     "tasks['a'].status: expected a TaskStatus, got 'Allocated'; use "
                     "TaskStatus.ALLOCATED"
                 ),
-                "tasks['a'].node_name: expected a string, got ['n1']",
+                "tasks['a'].node_name: expected a string or None, got ['n1']",
             ],
         ),
     ],

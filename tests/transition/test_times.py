@@ -118,6 +118,17 @@ def test_a_job_whose_dependencies_held_all_along_has_waited_since_it_came() -> N
     assert arrived.jobs[1].eligible_time == 7
 
 
+def test_a_job_that_comes_in_the_place_of_a_removed_one_waits_for_its_own_dependencies() -> None:
+    again = job("k", task("u"), depends_on=AFTER_J, plan=Plan(start=60.0))
+    first = snapshot(job("j", RUNS), job("k", task("u")))
+    decided = CycleResult(planned={"default/k": Plan(start=40.0)})
+    after = next_snapshot(
+        first, decided, now=20, removed_jobs=["default/k"], new_jobs=[again]
+    ).jobs[1]
+    assert after.eligible_time is None
+    assert after.plan == again.plan
+
+
 def test_plans_are_those_of_the_last_cycle() -> None:
     plan = Plan(start=40.0, nodes={"t": "n1"})
     first = snapshot(job("j", task("t"), plan=Plan(start=60.0)))

@@ -193,7 +193,7 @@ class KeptState:
         if undone or self._version is not self._content.version:
             # Plugins may read the time when they are opened again.
             self._ledger.now = self._content.now
-            self._ledger.topologies = self._content.topologies_in_order()
+            self._ledger.topologies = self._content.in_order("topologies")
             before = self._content.changed_since(self._version)
             if self._version is not self._content.version:
                 self._version = self._content.version

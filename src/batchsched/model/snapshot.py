@@ -88,17 +88,7 @@ class Snapshot:
     """The tables from which `next_snapshot` derives the next snapshot incrementally."""
 
     def __attrs_post_init__(self) -> None:
-        faults = snapshot_faults(
-            nodes=self.nodes,
-            jobs=self.jobs,
-            queues=self.queues,
-            other_tasks=self.other_tasks,
-            topologies=self.topologies,
-            now=self.now,
-            devices=self.devices,
-            counter_sets=self.counter_sets,
-            held=self.held,
-        )
+        faults = snapshot_faults(**{name: getattr(self, name) for name in _PARTS})
         if faults:
             raise SnapshotError(faults)
 

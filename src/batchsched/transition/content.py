@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, cast
 
 from attrs import define, field
 
@@ -98,7 +98,7 @@ _with_tasks = copier(JobInfo, "tasks")
 Table = Literal[
     "tasks", "owner", "jobs", "members", "nodes", "queues", "topologies", "common", "now"
 ]
-ItemT = TypeVar("ItemT")
+Part = Literal["nodes", "queues", "topologies", "others"]
 
 Devices = tuple[Device, ...] | tuple[CounterSet, ...] | tuple[DevicePick, ...]
 Value = (
@@ -410,22 +410,28 @@ class Content:
     def snapshot(self) -> Snapshot:
         """Return the content as a snapshot. O(jobs), and O(1) while nothing changes."""
         if self._whole is None:
-            nodes, queues, tasks, others = self.nodes, self.queues, self.tasks, self.others
             self._whole = snapshot_of_sound_parts(
-                nodes=self._ordered("nodes", lambda: map(nodes.__getitem__, sorted(nodes))),
+                nodes=self.in_order("nodes"),
                 jobs=self._jobs_in_order.brought_up_to_date(self.jobs, self.job),
-                queues=self._ordered("queues", lambda: map(queues.__getitem__, sorted(queues))),
-                other_tasks=self._ordered("others", lambda: map(tasks.__getitem__, sorted(others))),
-                topologies=self.topologies_in_order(),
+                queues=self.in_order("queues"),
+                other_tasks=self.in_order("others"),
+                topologies=self.in_order("topologies"),
                 now=self.now,
                 **self.common,
             )
         return self._whole
 
-    def topologies_in_order(self) -> tuple[Topology, ...]:
-        """Return the topologies in order of name. O(1) while they do not change."""
-        topologies = self.topologies
-        return self._ordered("topologies", lambda: map(topologies.__getitem__, sorted(topologies)))
+    def in_order(self, part: Part) -> tuple[Any, ...]:
+        """Return the values of a table, or the tasks without a job, in order of name or UID.
+
+        O(1) while they do not change.
+        """
+        known = self._in_order.get(part)
+        if known is None:
+            table = self.tasks if part == "others" else self._tables[part]
+            keys = self.others if part == "others" else table
+            known = self._in_order[part] = tuple([table[key] for key in sorted(keys)])
+        return known
 
     def adopt(self, snapshot: Snapshot) -> None:
         """Set the cached snapshot, which must equal the content."""
@@ -456,7 +462,7 @@ class Content:
             jobs=tuple(whole),
             queues=(),
             other_tasks=tuple(self.tasks[uid] for uid in sorted(others)),
-            topologies=levels_alone(self.topologies_in_order()),
+            topologies=levels_alone(self.in_order("topologies")),
             now=self.now,
             **self.common,
         )
@@ -480,9 +486,3 @@ class Content:
                 yield uid
             else:
                 del self._may_have_ended[uid]
-
-    def _ordered(self, part: str, make: Callable[[], Iterable[ItemT]]) -> tuple[ItemT, ...]:
-        known = self._in_order.get(part)
-        if known is None:
-            known = self._in_order[part] = tuple(make())
-        return known

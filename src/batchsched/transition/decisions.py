@@ -14,7 +14,7 @@ from batchsched.model.rules import accepts_by_description
 from batchsched.model.snapshot import Snapshot, common_of
 from batchsched.model.validation.values import is_of, shown
 from batchsched.transition.arguments import ArgumentReader, read_result
-from batchsched.transition.event_rules import RULES, TO_START, bound, placed, with_run_added
+from batchsched.transition.event_rules import RULES, TO_START, placed, starting, with_run_added
 
 
 def reservations_to_keep(
@@ -318,7 +318,9 @@ class TaskTransitions:
             chosen, now = self._chosen.get(task.uid), self._snapshot.now
             if status is TaskStatus.BINDING:
                 # It holds its resources from the time of the decision.
-                return bound(task, node_name, is_backfill=is_backfill, now=now, chosen=chosen)
+                return starting(
+                    task, status, node_name, is_backfill=is_backfill, now=now, chosen=chosen
+                )
             return placed(task, status, node_name, is_backfill=is_backfill, chosen=chosen)
         if task.status in _WAITING and not self.keeps_places:
             return placed(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)

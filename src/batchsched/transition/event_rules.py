@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Literal, TypeVar, cast
 
 from attrs import evolve, fields, frozen
 
-from batchsched.errors import EventError, Fault, SnapshotError
+from batchsched.errors import EventError, Fault
 from batchsched.model.cluster import (
     HasChoices,
     JobInfo,
@@ -27,7 +28,12 @@ from batchsched.model.rules import unmet_dependencies
 from batchsched.model.snapshot import COMMON, Snapshot
 from batchsched.model.topology import Topology, without_nodes
 from batchsched.model.validation.arguments import checks_arguments
-from batchsched.model.validation.snapshot import is_sound_job, queue_cycles, queue_problems
+from batchsched.model.validation.snapshot import (
+    is_sound_job,
+    queue_cycles,
+    queue_problems,
+    snapshot_faults,
+)
 from batchsched.model.validation.tasks import dependency_cycle_faults
 from batchsched.model.validation.topology import (
     has_requests,
@@ -45,7 +51,7 @@ from batchsched.model.validation.values import (
     time_problems,
 )
 from batchsched.transition import events as happened
-from batchsched.transition.content import Content
+from batchsched.transition.content import Content, Part
 
 TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 """The statuses of tasks that are on their nodes and have yet to start."""
@@ -90,23 +96,17 @@ def placed(
     return _having(task, chosen)
 
 
-def bound(
-    task: TaskInfo, node_name: str, *, is_backfill: bool, now: float, chosen: HasChoices | None
-) -> TaskInfo:
-    """Return the task as Binding, with its resources held since `now`."""
-    return _having(_in_place(task, TaskStatus.BINDING, node_name, is_backfill, now), chosen)
-
-
-def running(
+def starting(
     task: TaskInfo,
+    status: TaskStatus,
     node_name: str,
     *,
     is_backfill: bool,
     now: float,
     chosen: HasChoices | None = None,
 ) -> TaskInfo:
-    """Return the task as Running, with its resources held since `now`."""
-    return _having(_in_place(task, TaskStatus.RUNNING, node_name, is_backfill, now), chosen)
+    """Return the task as Binding or Running, with its resources held since `now`."""
+    return _having(_in_place(task, status, node_name, is_backfill, now), chosen)
 
 
 def as_it_was(task: TaskInfo, before: TaskInfo) -> TaskInfo:
@@ -163,22 +163,6 @@ class TaskRule:
         return f"the task is {task.status.value}; only one that {self.who}"
 
 
-def _is_on_a_node(task: TaskInfo) -> bool:
-    return task.status.holds
-
-
-def _is_to_start(task: TaskInfo) -> bool:
-    return task.status in TO_START
-
-
-def _is_releasing(task: TaskInfo) -> bool:
-    return task.status is TaskStatus.RELEASING
-
-
-def _occupies(task: TaskInfo) -> bool:
-    return task.status.occupies
-
-
 def _becomes(status: TaskStatus) -> Callable[[TaskInfo, float], TaskInfo]:
     return lambda task, _now: placed(task, status, task.node_name)
 
@@ -191,21 +175,22 @@ def _is_replaced(task: TaskInfo, now: float) -> TaskInfo | None:
     return as_new(with_run_added(task, now))
 
 
-def _stays(task: TaskInfo, _now: float) -> TaskInfo:
-    return task
+_HOLDS = attrgetter("status.holds")
 
 
-def _is_removed(_task: TaskInfo, _now: float) -> None:
-    return None
+def _is_to_start(task: TaskInfo) -> bool:
+    return task.status in TO_START
+
+
+def _is_releasing(task: TaskInfo) -> bool:
+    return task.status is TaskStatus.RELEASING
 
 
 RULES = {
-    "succeeded": TaskRule(
-        _is_on_a_node, "is on a node can have succeeded", _ends(TaskStatus.SUCCEEDED)
-    ),
-    "failed": TaskRule(_is_on_a_node, "is on a node can have failed", _ends(TaskStatus.FAILED)),
-    "gone": TaskRule(_is_on_a_node, "is on a node can have left it", _is_replaced),
-    "removed": TaskRule(lambda _task: True, "", _is_removed),
+    "succeeded": TaskRule(_HOLDS, "is on a node can have succeeded", _ends(TaskStatus.SUCCEEDED)),
+    "failed": TaskRule(_HOLDS, "is on a node can have failed", _ends(TaskStatus.FAILED)),
+    "gone": TaskRule(_HOLDS, "is on a node can have left it", _is_replaced),
+    "removed": TaskRule(lambda _task: True, "", lambda _task, _now: None),
     "started": TaskRule(
         _is_to_start, "is bound and has yet to start can start", _becomes(TaskStatus.RUNNING)
     ),
@@ -216,9 +201,13 @@ RULES = {
         lambda task, _now: as_new(task),
     ),
     "releasing": TaskRule(
-        _occupies, "runs on a node can be going away", _becomes(TaskStatus.RELEASING)
+        attrgetter("status.occupies"),
+        "runs on a node can be going away",
+        _becomes(TaskStatus.RELEASING),
     ),
-    "still_releasing": TaskRule(_is_releasing, "is Releasing has yet to leave", _stays),
+    "still_releasing": TaskRule(
+        _is_releasing, "is Releasing has yet to leave", lambda task, _now: task
+    ),
     "eviction_refused": TaskRule(
         lambda task: _is_releasing(task) and task.node_name is not None,
         "is Releasing on a node can go on running",
@@ -229,16 +218,17 @@ RULES = {
 
 
 def carried_over(
-    jobs: Sequence[JobInfo],
+    jobs: Iterable[JobInfo],
     removed: Sequence[JobInfo],
     before: Snapshot,
     result: CycleResult | None,
     *,
     now: float,
-) -> Sequence[JobInfo]:
+) -> list[JobInfo]:
     """Return jobs, whose tasks are up to date, with their new eligible times and plans.
 
-    Without a result, plans do not change. O(jobs).
+    Dependencies hold if they hold before or after jobs are removed. Without a result, plans do not
+    change. O(jobs).
 
     Args:
         jobs: the jobs of the next snapshot.
@@ -248,42 +238,37 @@ def carried_over(
         now: the time of the next cycle.
 
     """
-    times = _eligible_times(jobs, removed, before, now)
-    known = None if result is None else {job.uid for job in before.jobs}
-    changed: list[JobInfo] | None = None
-    for position, job in enumerate(jobs):
+    jobs = list(jobs)
+    known = {job.uid for job in before.jobs}.difference(job.uid for job in removed)
+    times: dict[str, float] = {}
+    if any(map(_waits_for_others, jobs)):
+        held = _eligible(before.jobs)
+        holds = held | _eligible(jobs) | _eligible([*removed, *jobs])
+        times = {
+            job.uid: now if job.uid in known - held else job.creation_time
+            for job in jobs
+            if job.uid in holds and _waits_for_others(job)
+        }
+
+    def carried(job: JobInfo) -> JobInfo:
+        time = times.get(job.uid, job.eligible_time)
         plan = job.plan
-        if result is not None and known is not None and job.uid in known:
+        if result is not None and job.uid in known:
             plan = result.planned.get(job.uid)
-        eligible_time = times.get(job.uid, job.eligible_time)
-        if plan != job.plan or eligible_time != job.eligible_time:
-            if changed is None:
-                changed = list(jobs)
-            changed[position] = evolve(job, plan=plan, eligible_time=eligible_time)
-    return jobs if changed is None else changed
+        if plan == job.plan and time == job.eligible_time:
+            return job
+        return evolve(job, plan=plan, eligible_time=time)
+
+    return [carried(job) for job in jobs]
 
 
-def _eligible_times(
-    jobs: Sequence[JobInfo], removed: Sequence[JobInfo], before: Snapshot, now: float
-) -> dict[str, float]:
-    """Return the eligible times of jobs whose dependencies hold, or held, for the first time.
+def _waits_for_others(job: JobInfo) -> bool:
+    return bool(job.depends_on) and job.eligible_time is None
 
-    It is the job's creation time if they held before, or the job has just arrived, and else `now`.
-    They hold if they hold before or after jobs are removed.
-    """
-    waiting = [job for job in jobs if job.depends_on and job.eligible_time is None]
-    if not waiting:
-        return {}
-    known = {job.uid for job in before.jobs}
-    unmet_before = unmet_dependencies(before.jobs)
-    unmet = set(unmet_dependencies(jobs))
-    if removed:
-        unmet &= unmet_dependencies([*removed, *jobs]).keys()
-    return {
-        job.uid: now if job.uid in unmet_before else job.creation_time
-        for job in waiting
-        if job.uid not in unmet or (job.uid in known and job.uid not in unmet_before)
-    }
+
+def _eligible(jobs: Sequence[JobInfo]) -> set[str]:
+    """Return the UIDs of the jobs whose dependencies hold among these jobs. O(jobs)."""
+    return {job.uid for job in jobs if _waits_for_others(job)}.difference(unmet_dependencies(jobs))
 
 
 def set_eligible_times(
@@ -335,22 +320,20 @@ def queues_after(
     updated if their use has not been changed by the caller; a changed use is taken as of `now`.
     O(tasks), if any queue has a half-life.
     """
-    queues = before.queues if given is None else given
     if given is not None and (
         any(next(queue_problems(queue), None) for queue in given) or any(queue_cycles(given))
     ):
         return given  # the snapshot reports the fault
-    seconds = now - before.now
-    if seconds <= 0 or not any(queue.usage_half_life for queue in queues):
-        return queues
-    if given is not None:
-        were = {queue.name: queue for queue in before.queues}
-        is_old = [queue.name in were and _is_same(queue, were[queue.name]) for queue in given]
-    else:
-        is_old = [True] * len(queues)
+    queues = before.queues if given is None else given
     tasks = ((job, task) for job in before.jobs for task in job.tasks)
-    after = _passed(queues, _held(tasks, result), seconds)
-    return [new if old else queue for queue, new, old in zip(queues, after, is_old, strict=True)]
+    after = _passed(queues, tasks, result, now - before.now)
+    if given is None:
+        return after
+    were = {queue.name: queue for queue in before.queues}
+    return [
+        new if _is_same(queue, were.get(queue.name)) else queue
+        for queue, new in zip(queues, after, strict=True)
+    ]
 
 
 def let_use_pass(content: Content, now: float, result: CycleResult | None = None) -> None:
@@ -362,31 +345,28 @@ def let_use_pass(content: Content, now: float, result: CycleResult | None = None
         result: the result of a cycle that has taken effect and is not in the tables yet.
 
     """
-    queues = [queue for queue in content.queues.values() if queue.usage_half_life]
-    seconds = now - content.now
-    if seconds <= 0 or not queues:
-        return
-    uids = {uid for there in content.on_node.values() for uid in there}
-    if result is not None:
-        uids.update(bind.task_uid for bind in result.binds)
-    tasks = (
-        (content.jobs[content.owner[uid]], content.tasks[uid])
-        for uid in sorted(uids)
-        if uid in content.owner
-    )
-    everything = list(content.queues.values())
-    after = _passed(everything, _held(tasks, result), seconds)
-    for before, queue in zip(everything, after, strict=True):
+    queues = list(content.queues.values())
+    after = _passed(queues, _on_nodes(content, result), result, now - content.now)
+    for before, queue in zip(queues, after, strict=True):
         if queue is not before:
             content.put("queues", queue.name, queue)
 
 
-def _is_same(one: Queue, other: Queue) -> bool:
-    return (one.usage, one.usage_by_user, one.usage_half_life) == (
-        other.usage,
-        other.usage_by_user,
-        other.usage_half_life,
-    )
+def _on_nodes(content: Content, result: CycleResult | None) -> Iterator[tuple[JobInfo, TaskInfo]]:
+    """Yield the tasks of jobs that are on nodes, or that a result binds, with their jobs."""
+    uids = {uid for there in content.on_node.values() for uid in there}
+    if result is not None:
+        uids.update(bind.task_uid for bind in result.binds)
+    for uid in sorted(uids):
+        if uid in content.owner:
+            yield content.jobs[content.owner[uid]], content.tasks[uid]
+
+
+_use_of = attrgetter("usage", "usage_by_user", "usage_half_life")
+
+
+def _is_same(queue: Queue, before: Queue | None) -> bool:
+    return before is not None and _use_of(queue) == _use_of(before)
 
 
 def _held(tasks: Iterable[tuple[JobInfo, TaskInfo]], result: CycleResult | None) -> _Held:
@@ -412,12 +392,19 @@ def _held(tasks: Iterable[tuple[JobInfo, TaskInfo]], result: CycleResult | None)
     return held
 
 
-def _passed(queues: Sequence[Queue], held: _Held, seconds: float) -> list[Queue]:
-    """Return the queues after their jobs have held these amounts for some seconds."""
+def _passed(
+    queues: Sequence[Queue],
+    tasks: Iterable[tuple[JobInfo, TaskInfo]],
+    result: CycleResult | None,
+    seconds: float,
+) -> Sequence[Queue]:
+    """Return the queues after these tasks have been there for some seconds."""
+    if seconds <= 0 or not any(queue.usage_half_life for queue in queues):
+        return queues
     parents = {queue.name: queue.parent for queue in queues}
     by_queue: dict[str, dict[str, dict[str, int]]] = {}
     together: dict[str, dict[str, int]] = {}
-    for (name, user), amounts in held.items():
+    for (name, user), amounts in _held(tasks, result).items():
         by_queue.setdefault(name, {})[user] = amounts
         above: str | None = name
         while above is not None and above in parents:
@@ -500,6 +487,14 @@ def apply_events(content: Content, events: Iterable[object]) -> None:
         raise EventError(applied.faults)
 
 
+_CHECKED_WITH: Mapping[str, Sequence[Part]] = {
+    "devices": ("nodes",),
+    "queues": ("queues",),  # they refer to one another
+    "topologies": ("nodes", "topologies"),
+}
+"""The parts of a snapshot that are checked when something changed that concerns all of them."""
+
+
 class _Applied:
     """Applies events one by one and collects the faults."""
 
@@ -509,14 +504,11 @@ class _Applied:
         self._path = ""
         self._to_check: list[tuple[str, str, JobInfo | TaskInfo | NodeInfo | Queue]] = []
         """New or changed objects: the path of the event, the part of a snapshot, the object."""
-        self._queues_changed = ""
-        """The path of the last event that concerned queues; empty: there was none."""
-        self._topologies_changed = ""
-        """The path of the last event that changed topologies; empty: there was none."""
+        self._changed: dict[str, str] = {}
+        """What is checked as a whole since it changed (queues, topologies, and devices that several
+        nodes reach): the path of the last event that concerned it."""
         self._requests_to_check: dict[str, str] = {}
         """By UID, the jobs that ask something of topologies and changed: the path of the event."""
-        self._devices_changed = ""
-        """The path of the last event that concerned devices that several nodes reach."""
         self._may_close_cycle = ""
         """The path of the last job to arrive that depends on others and that others wait for."""
         self._nodes_removed: dict[str, str] = {}
@@ -585,7 +577,7 @@ class _Applied:
         self._refuse(f"expected a {kind.__name__}, got {shown(value)}", below)
         return False
 
-    def _expect(self, named: str, there: Iterable[str], what: str) -> bool:
+    def _expect(self, named: object, there: Iterable[str], what: str) -> bool:
         if is_text(named) and named in there:
             return True
         self._refuse(f"there is no {what} {shown(named)}")
@@ -719,8 +711,10 @@ class _Applied:
             content.put("tasks", uid, placed(task, status, task.node_name))
         else:
             task = with_run_added(task, content.now)
-            found = running(task, event.node_name, is_backfill=task.is_backfill, now=content.now)
-            content.put("tasks", uid, placed(found, status, event.node_name))
+            found = starting(
+                task, status, event.node_name, is_backfill=task.is_backfill, now=content.now
+            )
+            content.put("tasks", uid, found)
             owner = content.owner.get(uid)
             if owner is not None:
                 self._let_start(owner)
@@ -757,27 +751,40 @@ class _Applied:
     # Nodes and queues
 
     def node_added(self, event: happened.NodeAdded) -> None:
-        node = event.node
-        if not self._is(node, NodeInfo, "node"):
-            return
-        if not is_text(node.name):
-            self._to_check.append((self._path, "nodes", node))
-        elif node.name in self._content.nodes:
-            self._refuse(f"there is a node {node.name!r} already; see NodeChanged")
-        else:
-            self._put_node(node)
+        self._describe(event.node, NodeInfo, "node", self._content.nodes, is_new=True)
 
     def node_changed(self, event: happened.NodeChanged) -> None:
-        node = event.node
-        if self._is(node, NodeInfo, "node") and self._expect(
-            node.name, self._content.nodes, "node"
-        ):
-            self._put_node(node)
+        self._describe(event.node, NodeInfo, "node", self._content.nodes, is_new=False)
 
-    def _put_node(self, node: NodeInfo) -> None:
-        self._to_check.append((self._path, "nodes", node))
-        self._nodes_removed.pop(node.name, None)
-        self._content.put("nodes", node.name, node)
+    def queue_added(self, event: happened.QueueAdded) -> None:
+        self._describe(event.queue, Queue, "queue", self._content.queues, is_new=True)
+
+    def queue_changed(self, event: happened.QueueChanged) -> None:
+        self._describe(event.queue, Queue, "queue", self._content.queues, is_new=False)
+
+    def _describe(
+        self,
+        item: NodeInfo | Queue,
+        kind: type[NodeInfo | Queue],
+        what: Literal["node", "queue"],
+        there: Mapping[str, object],
+        *,
+        is_new: bool,
+    ) -> None:
+        if not self._is(item, kind, what):
+            return
+        name: object = item.name
+        if is_new and not is_text(name):
+            self._to_check.append((self._path, f"{what}s", item))
+        elif is_new and name in there:
+            self._refuse(f"there is a {what} {name!r} already; see {what.title()}Changed")
+        elif is_new or self._expect(name, there, what):
+            if what == "queue":
+                self._changed["queues"] = self._path
+            else:
+                self._to_check.append((self._path, "nodes", item))
+                self._nodes_removed.pop(item.name, None)
+            self._content.put("queues" if what == "queue" else "nodes", item.name, item)
 
     def node_removed(self, event: happened.NodeRemoved) -> None:
         if self._expect(event.name, self._content.nodes, "node"):
@@ -794,33 +801,12 @@ class _Applied:
             value = getattr(event, name)
             if value is not None:
                 self._content.put("common", name, value or None)
-        self._devices_changed = self._path
-
-    def queue_added(self, event: happened.QueueAdded) -> None:
-        queue = event.queue
-        if not self._is(queue, Queue, "queue"):
-            return
-        if not is_text(queue.name):
-            self._to_check.append((self._path, "queues", queue))
-        elif queue.name in self._content.queues:
-            self._refuse(f"there is a queue {queue.name!r} already; see QueueChanged")
-        else:
-            self._put_queue(queue.name, queue)
-
-    def queue_changed(self, event: happened.QueueChanged) -> None:
-        queue = event.queue
-        if self._is(queue, Queue, "queue") and self._expect(
-            queue.name, self._content.queues, "queue"
-        ):
-            self._put_queue(queue.name, queue)
+        self._changed["devices"] = self._path
 
     def queue_removed(self, event: happened.QueueRemoved) -> None:
         if self._expect(event.name, self._content.queues, "queue"):
-            self._put_queue(event.name, None)
-
-    def _put_queue(self, name: str, queue: Queue | None) -> None:
-        self._queues_changed = self._path
-        self._content.put("queues", name, queue)
+            self._changed["queues"] = self._path
+            self._content.put("queues", event.name, None)
 
     def topologies_changed(self, event: happened.TopologiesChanged) -> None:
         topologies: object = event.topologies
@@ -830,7 +816,7 @@ class _Applied:
             # The snapshot reports the fault.
             self._check(self._path, {"topologies": event.topologies})
             return
-        self._topologies_changed = self._path
+        self._changed["topologies"] = self._path
         for name in [*self._content.topologies]:
             self._content.put("topologies", name, None)
         for topology in event.topologies:
@@ -849,7 +835,7 @@ class _Applied:
             self._refuse(message, below)
         if not problems:
             try:
-                if self._queues_changed and any(queue_cycles(content.queues.values())):
+                if "queues" in self._changed and any(queue_cycles(content.queues.values())):
                     raise EventError.at(self._path, "expected queues without a cycle of parents")
                 let_use_pass(content, now)
             except Exception as error:
@@ -861,36 +847,21 @@ class _Applied:
     def _check_parts(self) -> None:
         content = self._content
         for path, part, item in self._to_check:
-            tasks: Iterable[TaskInfo] = ()
             checked = item
             if part == "jobs":
                 job = cast("JobInfo", item)
                 if is_sound_job(job, content.nodes):
                     continue
-                tasks = job.tasks
                 if is_of(job.groups, tuple) and has_requests(job):
                     checked = without_requests(job)  # it is checked with all tasks, below
-            elif part == "other_tasks":
-                tasks = (cast("TaskInfo", item),)
-            nodes: dict[str, NodeInfo] = {}
-            if is_tuple(tasks):
-                for name in {task.node_name for task in tasks if is_of(task, TaskInfo)}:
-                    if is_text(name) and name in content.nodes:
-                        nodes[name] = content.nodes[name]
-            self._check(path, {"nodes": nodes.values(), part: (checked,)})
-        if self._devices_changed:
-            self._check(self._devices_changed, {"nodes": content.nodes.values()})
-        if self._queues_changed:
-            # Queues refer to each other.
-            self._check(self._queues_changed, {"queues": content.queues.values()})
-        if self._topologies_changed:
-            self._check(
-                self._topologies_changed,
-                {"nodes": content.nodes.values(), "topologies": content.topologies.values()},
-            )
+            self._check(path, {part: (checked,)})
+        for changed, parts in _CHECKED_WITH.items():
+            if changed in self._changed:
+                self._check(self._changed[changed], {p: content.in_order(p) for p in parts})
+        if "topologies" in self._changed:
             for uid, job in content.jobs.items():
                 if has_requests(job):
-                    self._requests_to_check.setdefault(uid, self._topologies_changed)
+                    self._requests_to_check.setdefault(uid, self._changed["topologies"])
         levels = levels_of(content.topologies.values())
         for uid, path in self._requests_to_check.items():
             if uid in content.jobs:
@@ -905,12 +876,10 @@ class _Applied:
         if uid is not None and has_requests(self._content.jobs[uid]):
             self._requests_to_check[uid] = self._path
 
-    def _check(self, path: str, parts: Mapping[str, Iterable[object]]) -> None:
-        try:
-            Snapshot(**parts, **self._content.common)  # type: ignore[arg-type]  # by their keys
-        except SnapshotError as error:
-            for fault in error.faults:
-                self._note(path, fault)
+    def _check(self, path: str, parts: Mapping[str, Any]) -> None:
+        content = self._content
+        for fault in snapshot_faults(node_names=content.nodes, **content.common, **parts):
+            self._note(path, fault)
 
     def _note(self, path: str, fault: Fault) -> None:
         self.faults.append(Fault(f"{path}: {fault.path}", fault.message))

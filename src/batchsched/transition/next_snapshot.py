@@ -43,7 +43,7 @@ from batchsched.transition.event_rules import (
     keep_plans,
     let_use_pass,
     queues_after,
-    running,
+    starting,
 )
 from batchsched.transition.events import Event
 
@@ -359,8 +359,13 @@ def tasks_started(cycle: CycleResult, content: Content) -> dict[str, TaskInfo] |
         if not _is_usual_bind(bind, content) or bind.task_uid in started:
             return None
         uid = bind.task_uid
-        started[uid] = running(
-            tasks[uid], bind.node_name, is_backfill=bind.is_backfill, now=now, chosen=bind
+        started[uid] = starting(
+            tasks[uid],
+            TaskStatus.RUNNING,
+            bind.node_name,
+            is_backfill=bind.is_backfill,
+            now=now,
+            chosen=bind,
         )
         jobs[owner[uid]] = None
     outcomes = cycle.tasks

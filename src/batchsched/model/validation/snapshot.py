@@ -231,17 +231,21 @@ _WAITING_FOR_A_NODE = (TaskStatus.RESERVED, TaskStatus.PIPELINED)
 
 def snapshot_faults(
     *,
-    nodes: Sequence[NodeInfo],
-    jobs: Sequence[JobInfo],
-    queues: Sequence[Queue],
-    other_tasks: Sequence[TaskInfo],
-    topologies: Sequence[Topology],
-    now: float,
+    nodes: Sequence[NodeInfo] = (),
+    jobs: Sequence[JobInfo] = (),
+    queues: Sequence[Queue] = (),
+    other_tasks: Sequence[TaskInfo] = (),
+    topologies: Sequence[Topology] = (),
+    now: float = 0.0,
     devices: Sequence[Device] = (),
     counter_sets: Sequence[CounterSet] = (),
     held: Sequence[DevicePick] = (),
+    node_names: Container[str] | None = None,
 ) -> list[Fault]:
-    """Return all faults of the content of a snapshot, in a stable order."""
+    """Return all faults of the content of a snapshot, in a stable order.
+
+    `node_names` has the names of all nodes where `nodes` are not all of them.
+    """
     check = _Check()
     check.report("", time_problems("now", now))
     if not (_is_empty(devices) and _is_empty(counter_sets) and _is_empty(held)):
@@ -258,7 +262,11 @@ def snapshot_faults(
     check.unique("queues", (queue.name for queue in queues))
     check.faults.extend(queue_tree_faults(queues))
 
-    check.nodes = frozenset(node.name for node in nodes if is_text(node.name))
+    check.nodes = (
+        frozenset(node.name for node in nodes if is_text(node.name))
+        if node_names is None
+        else node_names
+    )
     tasks: list[TaskInfo] = []
     jobs = check.only(JobInfo, jobs, "jobs")
     for job in jobs:
