@@ -10,18 +10,12 @@ from typing import TypeVar
 from attrs import evolve
 
 from batchsched.causes import HoldKind
-from batchsched.kubernetes.objects import KubernetesObject, seconds_of
+from batchsched.kubernetes import api
+from batchsched.kubernetes.objects import KubernetesObject, annotation, seconds_of
 from batchsched.model.cluster import Dependency, Hold, JobEvent, JobInfo, Plan, TaskInfo
 from batchsched.model.validation.values import shown
 
-GROUP_NAMES = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-"""The annotations of kube-batch and Volcano for the pod's PodGroup; the first one set is used."""
-BACKFILL = "scheduling.k8s.io/kube-batch-backfill"
 """``"true"`` marks a pod that runs on resources that are promised to other jobs."""
-RESERVED_NODE = "scheduling.k8s.io/kube-batch-reserved-node"
-"""The node that is reserved for a pending pod."""
-ROLE_NAMES = ("volcano.sh/task-spec", "kai.scheduler/subgroup-name")
-"""The pod's role in its PodGroup, by Volcano's annotation and KAI Scheduler's label."""
 
 
 # Times, in annotations of pod groups and pods
@@ -32,7 +26,6 @@ ATTAINED = "batchsched/attained-service"
 DEADLINE = "batchsched/deadline"
 ELIGIBLE_TIME = "batchsched/eligible-time"
 MAX_WAITS = ("batchsched/max-wait", "sla-waiting-time", "volcano.sh/sla-waiting-time")
-DEPENDS_ON = "batchsched/depends-on"
 USER = "batchsched/user"
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)", re.ASCII)
@@ -69,19 +62,19 @@ def with_annotated_properties(job: JobInfo, found: KubernetesObject, /) -> JobIn
     annotations = _Annotations(found)
     described = evolve(
         job,
-        labels=found.metadata.text_map("labels"),
+        labels=found.labels,
         user=annotations.texts.get(USER, ""),
         estimate=annotations.read(parse_duration, ESTIMATE),
         deadline=annotations.read(seconds_of, DEADLINE),
         max_wait=annotations.read(parse_duration, *MAX_WAITS),
         eligible_time=annotations.read(seconds_of, ELIGIBLE_TIME),
         depends_on=annotations.read(
-            lambda text: tuple(_dependencies(text, found.namespace)), DEPENDS_ON
+            lambda text: tuple(_dependencies(text, found.namespace)), api.DEPENDS_ON
         )
         or (),
     )
     # It might not be its turn yet.
-    unclear = [key for key in (DEPENDS_ON, ELIGIBLE_TIME) if key in annotations.not_read]
+    unclear = [key for key in (api.DEPENDS_ON, ELIGIBLE_TIME) if key in annotations.not_read]
     holds = (
         *job.holds,
         *(Hold(HoldKind.DEPENDENCIES, key, _NOT_READ.format(key)) for key in unclear),
@@ -92,7 +85,7 @@ def with_annotated_properties(job: JobInfo, found: KubernetesObject, /) -> JobIn
 def pod_estimate(pod: KubernetesObject, /) -> float | None:
     """Return a pod's estimate: its annotation, else ``spec.activeDeadlineSeconds``."""
     estimate = _Annotations(pod).read(parse_duration, ESTIMATE)
-    spec = pod.reader.child("spec")
+    spec = pod.spec
     if estimate is None and spec.get("activeDeadlineSeconds") is not None:
         return spec.integer("activeDeadlineSeconds")
     return estimate
@@ -105,9 +98,9 @@ def read_attained(pod: KubernetesObject, /) -> float:
 
 class _Annotations:
     def __init__(self, found: KubernetesObject) -> None:
-        self.texts: Mapping[str, str] = found.metadata.text_map("annotations")
+        self.texts: Mapping[str, str] = found.annotations
         if found.api_group == "batch":  # users annotate the pods, by their template
-            template = found.reader.child("spec").child("template").child("metadata")
+            template = found.spec.child("template").child("metadata")
             self.texts = {**template.text_map("annotations"), **self.texts}
         self._found = found
         self.not_read: set[str] = set()
@@ -121,7 +114,7 @@ class _Annotations:
                 try:
                     return parse(text)
                 except ValueError as error:
-                    self._found.ignore_annotation(key, f"ignored: {error}")
+                    self._found.ignore(annotation(key), error)
                     self.not_read.add(key)
                     return None
         return None
@@ -146,11 +139,6 @@ def _dependencies(text: str, namespace: str) -> Iterator[Dependency]:
 
 # Plans, in annotations of pending pods
 
-PLANNED_START = "batchsched/planned-start"
-"""When a pending pod is planned to start, in seconds since 1970-01-01T00:00:00Z."""
-PLANNED_NODE = "batchsched/planned-node"
-"""The node on which it is planned to start."""
-
 
 def read_plan(pods: Iterable[tuple[KubernetesObject, TaskInfo]], /) -> Plan | None:
     """Return the plan in the annotations of a job's pending pods, or None. O(pods).
@@ -160,8 +148,8 @@ def read_plan(pods: Iterable[tuple[KubernetesObject, TaskInfo]], /) -> Plan | No
     starts: list[float] = []
     nodes: dict[str, str] = {}
     for pod, task in pods:
-        annotations = pod.metadata.text_map("annotations")
-        text, node = annotations.get(PLANNED_START, ""), annotations.get(PLANNED_NODE, "")
+        annotations = pod.annotations
+        text, node = annotations.get(api.PLANNED_START, ""), annotations.get(api.PLANNED_NODE, "")
         if not text or not node:
             continue
         try:
@@ -172,6 +160,6 @@ def read_plan(pods: Iterable[tuple[KubernetesObject, TaskInfo]], /) -> Plan | No
             starts.append(start)
             nodes[task.uid] = node
         else:
-            message = f"ignored: expected a time in seconds, got {shown(text)}"
-            pod.ignore_annotation(PLANNED_START, message)
+            why = f"expected a time in seconds, got {shown(text)}"
+            pod.ignore(annotation(api.PLANNED_START), why)
     return Plan(start=max(starts), nodes=nodes) if starts else None

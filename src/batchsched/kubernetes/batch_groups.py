@@ -7,15 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from attrs import define, evolve, field, frozen
 
 from batchsched.causes import HoldKind
-from batchsched.kubernetes.annotations import GROUP_NAMES
-from batchsched.kubernetes.dump_objects import (
-    COSCHEDULING,
-    KAI,
-    KUBE_BATCH,
-    VOLCANO,
-    VOLCANO_JOBS,
-    DumpObjects,
-)
+from batchsched.kubernetes import api
+from batchsched.kubernetes.dump_objects import DumpObjects
 from batchsched.kubernetes.job_drafts import JobDraft, Template
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.pods import Pod, PriorityClasses, requiring
@@ -24,26 +17,18 @@ from batchsched.model.cluster import Hold, NodeInfo, TaskGroup
 from batchsched.model.constraints import Operator, Requirement
 from batchsched.model.notice import NoticeCode
 
-KAI_GROUP = "pod-group-name"
-"""The annotation that KAI Scheduler's pod grouper writes on pods."""
-KAI_QUEUE = "kai.scheduler/queue"
 KAI_DEFAULT_QUEUE = "default-queue"
 KAI_DEFAULT_PRIORITY = 50
-_OF_TOP = "ignored: KAI Scheduler starts nothing in a queue that has no parent"
-NODE_POOL = "kai.scheduler/node-pool"
-"""The label of nodes, queues, groups and pods that only one scheduler of KAI sees."""
+_OF_TOP = "KAI Scheduler starts nothing in a queue that has no parent"
 _NON_PREEMPTIBLE = 100
 """The least priority of groups that are not preemptible if they do not say what they are."""
 ENQUEUE = "enqueue"
 """Volcano's action that lets groups in."""
 _NOT_LET_IN = "the phase of its PodGroup is Pending: action enqueue has not admitted it"
-_JOB_NAME = "volcano.sh/job-name"
 _ENDED_JOBS = ("Completing", "Completed", "Terminating", "Terminated", "Failed")
 """The phases of Volcano's Jobs that have ended, or do not start anything more."""
 _ABORTED = ("Aborting", "Aborted")
 """The phases of Volcano's Jobs that wait until somebody resumes them."""
-_OF_PODS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
-"""The labels of coscheduling for the pod's PodGroup, the newer first."""
 
 
 @define(eq=False)
@@ -66,14 +51,14 @@ class BatchGroups:
     ) -> BatchGroups:
         """Return the jobs of all groups. O(groups)."""
         found = cls()
-        for api_group, system in ((VOLCANO, "volcano"), (KUBE_BATCH, "kube-batch")):
+        for api_group, system in ((api.VOLCANO, "volcano"), (api.KUBE_BATCH, "kube-batch")):
             for given in objects.of(api_group, "PodGroup"):
                 if given.full_name not in found.volcano:
                     draft = _volcano_draft(given, system, api_group, priorities, theirs=theirs)
                     found.volcano[given.full_name] = draft
-        for given in objects.of(KAI, "PodGroup"):
+        for given in objects.of(api.KAI, "PodGroup"):
             found.kai[given.full_name] = _kai_draft(given, of_kai)
-        for api_group in COSCHEDULING:
+        for api_group in api.COSCHEDULING:
             for given in objects.of(api_group, "PodGroup"):
                 if given.full_name not in found.coscheduling:
                     found.coscheduling[given.full_name] = _coscheduling_draft(given, api_group)
@@ -86,14 +71,14 @@ class BatchGroups:
 
     def of_pod(self, pod: Pod, annotations: Mapping[str, str]) -> tuple[str, JobDraft | str] | None:
         """Return the system of the group that a pod names, and its job or its missing name."""
-        name = annotations.get(KAI_GROUP)
+        name = annotations.get(api.KAI_GROUP)
         if name:
             full_name = f"{pod.task.namespace}/{name}"
             other = self.volcano.get(full_name)
             if full_name not in self.kai and other is not None and other.system == "kube-batch":
                 return other.system, other  # as of a group without an API group
             return "kai", self.kai.get(full_name, name)
-        name = next((annotations[key] for key in GROUP_NAMES if annotations.get(key)), None)
+        name = next((annotations[key] for key in api.GROUP_NAMES if annotations.get(key)), None)
         if name:
             system = "kube-batch" if pod.scheduler_name == "kube-batch" else "volcano"
             draft = self.volcano.get(f"{pod.task.namespace}/{name}")
@@ -111,7 +96,7 @@ class BatchGroups:
 
 def coscheduling_key(pod: Pod) -> str | None:
     """Return the label by which a pod names its group of coscheduling."""
-    return next((key for key in _OF_PODS if pod.task.labels.get(key)), None)
+    return next((key for key in api.COSCHEDULING_NAMES if pod.task.labels.get(key)), None)
 
 
 def _coscheduling_draft(given: KubernetesObject, api_group: str) -> JobDraft:
@@ -122,7 +107,7 @@ def _coscheduling_draft(given: KubernetesObject, api_group: str) -> JobDraft:
         given.namespace,
         given.name,
         [given],
-        min_available=given.reader.child("spec").integer("minMember", default=0, least=0),
+        min_available=given.spec.integer("minMember", default=0, least=0),
     )
 
 
@@ -134,10 +119,10 @@ def _volcano_draft(
     *,
     theirs: bool,
 ) -> JobDraft:
-    spec = given.reader.child("spec")
+    spec = given.spec
     note_unsupported(given)
     least = spec.integer("minMember", default=0, least=0)  # the API omits a 0
-    is_volcanos = api_group == VOLCANO
+    is_volcanos = api_group == api.VOLCANO
     roles = _roles(spec, least) if is_volcanos else roles_of(spec, least_of_leaf=0)
     groups, missing = _connected(tuple(roles))
     draft = JobDraft(
@@ -157,7 +142,7 @@ def _volcano_draft(
         draft.holds.append(missing)
     if theirs and is_volcanos and phase_of(given) == "Pending":
         draft.holds.append(Hold(HoldKind.NOT_ADMITTED, ENQUEUE, _NOT_LET_IN))
-    job_name = given.metadata.text_map("labels").get(_JOB_NAME)
+    job_name = given.labels.get(api.VOLCANO_JOB_NAME)
     if job_name:
         draft.add_alias(job_name)
     return draft
@@ -197,13 +182,13 @@ def roles_of(spec: Reader, *, least_of_leaf: int) -> Iterator[TaskGroup]:
 
 def phase_of(given: KubernetesObject) -> str:
     """Return the phase in the status of a group."""
-    return given.reader.child("status").text("phase")
+    return given.status.text("phase")
 
 
 def volcano_templates(draft: JobDraft, objects: DumpObjects) -> Iterator[Template]:
     """Yield the templates of the Volcano Job that owns a group."""
     for owner in objects.owner_objects(draft.objects[0]):
-        if owner.api_group == VOLCANO_JOBS:
+        if owner.api_group == api.VOLCANO_JOBS:
             draft.objects.append(owner)
             yield from _templates_of(owner)
             return
@@ -212,7 +197,7 @@ def volcano_templates(draft: JobDraft, objects: DumpObjects) -> Iterator[Templat
 def note_dependents(draft: JobDraft, objects: DumpObjects) -> None:
     """Note the tasks of a Volcano Job whose pods are made only once others are there."""
     for owner in objects.owner_objects(draft.objects[0]):
-        if owner.api_group != VOLCANO_JOBS:
+        if owner.api_group != api.VOLCANO_JOBS:
             continue
         there = {pod.role for pod, _ in draft.pods}
         missing = [
@@ -220,7 +205,7 @@ def note_dependents(draft: JobDraft, objects: DumpObjects) -> None:
                 max(0, task.integer("replicas", default=1)),
                 list(task.child("dependsOn").texts("name")),
             )
-            for task in owner.reader.child("spec").children("tasks")
+            for task in owner.spec.children("tasks")
             if task.get("dependsOn") is not None and task.text("name") not in there
         ]
         count = sum(replicas for replicas, _ in missing)
@@ -236,7 +221,7 @@ def note_dependents(draft: JobDraft, objects: DumpObjects) -> None:
 
 
 def _templates_of(job: KubernetesObject) -> Iterator[Template]:
-    for position, task in enumerate(job.reader.child("spec").children("tasks")):
+    for position, task in enumerate(job.spec.children("tasks")):
         name = task.text("name") or f"default{position}"
         yield Template(name, task.integer("replicas", default=1), task, job)
 
@@ -246,8 +231,8 @@ def volcano_job_alone(job: KubernetesObject, priorities: PriorityClasses) -> Job
 
     Volcano makes the pods of a Job only after its PodGroup, and deletes that when it is aborted.
     """
-    spec = job.reader.child("spec")
-    phase = job.reader.child("status").child("state").text("phase")
+    spec = job.spec
+    phase = job.status.child("state").text("phase")
     if phase in _ENDED_JOBS:
         return None
     hold = Hold(HoldKind.GROUP_MISSING, job.name, f"the PodGroup of Job {job.name} does not exist")
@@ -258,7 +243,7 @@ def volcano_job_alone(job: KubernetesObject, priorities: PriorityClasses) -> Job
     return JobDraft(
         "volcano",
         job.kind,
-        VOLCANO_JOBS,
+        api.VOLCANO_JOBS,
         job.namespace,
         job.name,
         [job],
@@ -271,17 +256,17 @@ def volcano_job_alone(job: KubernetesObject, priorities: PriorityClasses) -> Job
 
 
 def _kai_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobDraft:
-    spec = given.reader.child("spec")
+    spec = given.spec
     note_unsupported(given, "PodGroup (KAI Scheduler)")
     groups = tuple(roles_of(spec, least_of_leaf=1))
-    labels = given.metadata.text_map("labels")
+    labels = given.labels
     groups, missing = _connected(groups)
     priority = priorities.of(given, spec.text("priorityClassName"), KAI_DEFAULT_PRIORITY)
     preemptibility = spec.text("preemptibility")
     draft = JobDraft(
         "kai",
         given.kind,
-        KAI,
+        api.KAI,
         given.namespace,
         given.name,
         [given],
@@ -292,7 +277,7 @@ def _kai_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobDraft
         preemptible=preemptibility != "non-preemptible"
         if preemptibility
         else priority < _NON_PREEMPTIBLE,
-        queue=spec.text("queue") or labels.get(KAI_QUEUE, ""),
+        queue=spec.text("queue") or labels.get(api.KAI_QUEUE, ""),
     )
     if missing is not None:
         draft.holds.append(missing)
@@ -313,9 +298,9 @@ class NodePools:
     @classmethod
     def read(cls, objects: DumpObjects, nodes: Iterable[NodeInfo]) -> NodePools:
         """Return the pools of nodes and queues. O(nodes + queues)."""
-        labels = frozenset(node.labels.get(NODE_POOL, "") for node in nodes) - {""}
-        queues = objects.of(KAI, "Queue")
-        tops = [q.name for q in queues if not q.reader.child("spec").text("parentQueue")]
+        labels = frozenset(node.labels.get(api.NODE_POOL, "") for node in nodes) - {""}
+        queues = objects.of(api.KAI, "Queue")
+        tops = [q.name for q in queues if not q.spec.text("parentQueue")]
         return cls(labels, {queue.name: _pool_of(queue) for queue in queues}, frozenset(tops))
 
     def let_see(self, drafts: Iterable[JobDraft]) -> None:
@@ -326,11 +311,11 @@ class NodePools:
 
     def _let_see(self, draft: JobDraft) -> None:
         pools = [_pool_of(given) for given in draft.objects]
-        pools += [pod.task.labels.get(NODE_POOL, "") for pod, _ in draft.pods]
+        pools += [pod.task.labels.get(api.NODE_POOL, "") for pod, _ in draft.pods]
         pool = next(filter(None, pools), "")
         of_queue = self.queues.get(draft.queue, pool)
         if draft.queue in self.tops and draft.objects:
-            draft.objects[0].note(NoticeCode.FIELD_IGNORED, "spec.queue", _OF_TOP)
+            draft.objects[0].ignore("spec.queue", _OF_TOP)
         if of_queue != pool:
             who = f"the scheduler of node pool {pool}" if pool else "the scheduler of no node pool"
             message = f"{who} does not see queue {draft.queue}, which is "
@@ -341,15 +326,17 @@ class NodePools:
 
 
 def _pool_of(given: KubernetesObject) -> str:
-    return given.metadata.text_map("labels").get(NODE_POOL, "")
+    return given.labels.get(api.NODE_POOL, "")
 
 
 def _only_in(pool: str, pod: Pod) -> Pod:
     """Return a pod that may start only on nodes of a pool; empty: on those of none."""
     task = pod.task
     if pool:
-        return evolve(pod, task=evolve(task, node_selector={**task.node_selector, NODE_POOL: pool}))
-    in_none = Requirement(key=NODE_POOL, operator=Operator.DOES_NOT_EXIST)
+        return evolve(
+            pod, task=evolve(task, node_selector={**task.node_selector, api.NODE_POOL: pool})
+        )
+    in_none = Requirement(key=api.NODE_POOL, operator=Operator.DOES_NOT_EXIST)
     return evolve(pod, task=requiring(task, in_none))
 
 

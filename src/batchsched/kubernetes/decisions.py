@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from batchsched.errors import UnknownNameError
-from batchsched.kubernetes.annotations import BACKFILL, PLANNED_NODE, PLANNED_START, RESERVED_NODE
+from batchsched.kubernetes import api
 from batchsched.model.cluster import Plan, TaskInfo, TaskStatus
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
@@ -47,7 +47,7 @@ def binding_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str
             continue
         metadata = _metadata(task)
         if bind.is_backfill:
-            metadata["annotations"] = {BACKFILL: "true"}
+            metadata["annotations"] = {api.BACKFILL: "true"}
         bindings.append(
             {
                 "apiVersion": "v1",
@@ -119,7 +119,7 @@ def reservation_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict
     after = reservations_to_keep(result, snapshot)
     patches: list[dict[str, object]] = []
     for metadata, node_name in _pods_to_patch(tasks, before, after):
-        metadata["annotations"] = {RESERVED_NODE: node_name}
+        metadata["annotations"] = {api.RESERVED_NODE: node_name}
         patches.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
     return patches
 
@@ -206,8 +206,8 @@ def plan_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, o
     for metadata, place in _pods_to_patch(tasks, before, after):
         start, node = (None, None) if place is None else place
         metadata["annotations"] = {
-            PLANNED_START: None if start is None else _text(start),
-            PLANNED_NODE: node,
+            api.PLANNED_START: None if start is None else _text(start),
+            api.PLANNED_NODE: node,
         }
         patches.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
     return patches

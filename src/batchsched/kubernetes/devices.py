@@ -14,11 +14,11 @@ from math import ceil
 from attrs import define, evolve, field, frozen
 
 from batchsched.errors import ArgumentError, QuantityError
-from batchsched.kubernetes.dump_objects import KUBERNETES, RESOURCE, DumpObjects
+from batchsched.kubernetes import api
+from batchsched.kubernetes.dump_objects import DumpObjects
 from batchsched.kubernetes.objects import KubernetesObject, Reader, is_sequence, whole_number
 from batchsched.kubernetes.pods import ENDED, Pod, node_term, tolerations_of
 from batchsched.kubernetes.shared_gpus import (
-    GPU,
     gpu_groups,
     is_reservation,
     number_of_parts,
@@ -118,9 +118,11 @@ class DevicesRead:
     @classmethod
     def read(cls, objects: DumpObjects, nodes: Sequence[NodeInfo]) -> DevicesRead:
         """Read which devices there are. O(slices x nodes)."""
-        slices = [_slice(each) for each in objects.of(RESOURCE, "ResourceSlice")]
-        taints = [_taint_rule(each) for each in objects.of(RESOURCE, "DeviceTaintRule")]
-        classes = {each.name: _device_class(each) for each in objects.of(RESOURCE, "DeviceClass")}
+        slices = [_slice(each) for each in objects.of(api.RESOURCE, "ResourceSlice")]
+        taints = [_taint_rule(each) for each in objects.of(api.RESOURCE, "DeviceTaintRule")]
+        classes = {
+            each.name: _device_class(each) for each in objects.of(api.RESOURCE, "DeviceClass")
+        }
         found = cls(list(nodes), objects=objects, classes=classes)
         found._take_slices([_tainted(each, [t for t in taints if t]) for each in slices])
         found.nodes = [
@@ -198,7 +200,7 @@ class DevicesRead:
         self._share_claims_of_groups(pods)
         found = [self._with_claims(pod, readers, of_class) for pod in pods]
         found = self._with_gpus(found)
-        for claim in self.objects.of(RESOURCE, "ResourceClaim"):
+        for claim in self.objects.of(api.RESOURCE, "ResourceClaim"):
             if claim.full_name not in self._taken:
                 self.held += _results(claim, claim.full_name) or ()
         self._offer_resources()
@@ -208,8 +210,8 @@ class DevicesRead:
         """Return the UID of the first pod for which each claim is reserved, by the claim's name."""
         uids = {pod.object.full_name: pod.task.uid for pod in pods}
         readers: dict[str, str] = {}
-        for claim in self.objects.of(RESOURCE, "ResourceClaim"):
-            for each in claim.reader.child("status").children("reservedFor"):
+        for claim in self.objects.of(api.RESOURCE, "ResourceClaim"):
+            for each in claim.status.children("reservedFor"):
                 uid = uids.get(f"{claim.namespace}/{each.text('name')}")
                 if uid is not None and each.text("resource") == "pods":
                     readers.setdefault(claim.full_name, uid)
@@ -219,12 +221,12 @@ class DevicesRead:
         """Give what pods of a PodGroup claim together to its first pod, one that runs if any."""
         groups = {
             each.full_name: each
-            for each in self.objects.of(KUBERNETES, "PodGroup")
-            if each.reader.child("spec").get("resourceClaims")
+            for each in self.objects.of(api.KUBERNETES, "PodGroup")
+            if each.spec.get("resourceClaims")
         }
         first: dict[str, Pod] = {}
         for pod in pods if groups else ():
-            name = pod.object.reader.child("spec").child("schedulingGroup").text("podGroupName")
+            name = pod.object.spec.child("schedulingGroup").text("podGroupName")
             group = groups.get(f"{pod.object.namespace}/{name}")
             if group is None or pod.task.status in ENDED:
                 continue
@@ -241,10 +243,10 @@ class DevicesRead:
         """Yield the claims of a pod and of its group: entries, their object, generated names."""
 
         def entries(given: KubernetesObject) -> list[Reader]:
-            return [*given.reader.child("spec").children("resourceClaims")]
+            return [*given.spec.children("resourceClaims")]
 
         def generated(given: KubernetesObject) -> dict[str, str]:
-            statuses = given.reader.child("status").children("resourceClaimStatuses")
+            statuses = given.status.children("resourceClaimStatuses")
             return {each.text("name"): each.text("resourceClaimName") for each in statuses}
 
         group = self._group_of.get(pod.task.uid)
@@ -286,21 +288,23 @@ class DevicesRead:
         claims: list[DeviceClaim] = []
         picks: list[DevicePick] | None = []
         more = Counter[str]()
-        status = pod.object.reader.child("status")
+        status = pod.object.status
         for entry, given, generated in self._claimed(pod):
             name = entry.text("name", required=True)
             claim_name = entry.text("resourceClaimName") or generated.get(name, "")
-            claim = self.objects.named(RESOURCE, "ResourceClaim", pod.object.namespace, claim_name)
+            claim = self.objects.named(
+                api.RESOURCE, "ResourceClaim", pod.object.namespace, claim_name
+            )
             template = self.objects.named(
-                RESOURCE,
+                api.RESOURCE,
                 "ResourceClaimTemplate",
                 pod.object.namespace,
                 entry.text("resourceClaimTemplateName"),
             )
             if claim is not None:
-                spec = claim.reader.child("spec")
+                spec = claim.spec
             elif template is not None:
-                spec = template.reader.child("spec").child("spec")
+                spec = template.spec.child("spec")
             else:
                 self.unread.add(pod.task.uid)
                 continue
@@ -323,7 +327,9 @@ class DevicesRead:
                 )
                 claims.append(DeviceClaim(name=resource, requests=[request]))
                 name = status.child("extendedResourceClaimStatus").text("resourceClaimName")
-                claim = self.objects.named(RESOURCE, "ResourceClaim", pod.object.namespace, name)
+                claim = self.objects.named(
+                    api.RESOURCE, "ResourceClaim", pod.object.namespace, name
+                )
                 results = None if claim is None else _results(claim, resource)
                 if claim is not None and results is not None:
                     self._taken.add(claim.full_name)
@@ -453,7 +459,7 @@ class DevicesRead:
         """
         gpus = self._gpus()
         return any(gpus.values()) and all(
-            int(node.allocatable.get(GPU)) <= 1000 * len(gpus[node.name]) for node in self.nodes
+            int(node.allocatable.get(api.GPU)) <= 1000 * len(gpus[node.name]) for node in self.nodes
         )
 
     def _with_gpus(self, pods: Sequence[Pod]) -> list[Pod]:
@@ -516,7 +522,7 @@ def _terms(reader: Reader) -> tuple[NodeSelectorTerm, ...] | None:
 
 
 def _slice(given: KubernetesObject) -> _Slice:
-    spec = given.reader.child("spec")
+    spec = given.spec
     driver, pool = spec.text("driver"), spec.child("pool")
     name = pool.text("name")
     by_device = spec.truth("perDeviceNodeSelection")
@@ -584,12 +590,11 @@ def _device(
     for each in reader.children("consumesCounters"):
         counters[each.text("counterSet")] = _values(each.child("counters"))
         if each.get("compatibilityGroups") is not None:
-            message = "ignored: devices of any groups may be allocated together"
             field = "spec.devices.consumesCounters.compatibilityGroups"
-            given.note(NoticeCode.FIELD_IGNORED, field, message)
+            given.ignore(field, "devices of any groups may be allocated together")
     if reader.get("nodeAllocatableResources") is not None:
-        message = "ignored: what comes with the device is not counted"
-        given.note(NoticeCode.FIELD_IGNORED, "spec.devices.nodeAllocatableResources", message)
+        field = "spec.devices.nodeAllocatableResources"
+        given.ignore(field, "what comes with the device is not counted")
     attributes = reader.child("attributes")
     return Device(
         name=reader.text("name", required=True),
@@ -670,7 +675,7 @@ def _taint(reader: Reader) -> Taint | None:
 
 def _taint_rule(given: KubernetesObject) -> tuple[tuple[str, str, str], Taint] | None:
     """Return a rule's driver, pool and device (empty: any), and its taint."""
-    spec = given.reader.child("spec")
+    spec = given.spec
     selector = spec.optional_child("deviceSelector")
     taint = _taint(spec.child("taint"))
     if selector is None or taint is None:
@@ -693,7 +698,7 @@ def _tainted(given: _Slice, rules: Sequence[tuple[tuple[str, str, str], Taint]])
 
 
 def _device_class(given: KubernetesObject) -> _Class:
-    spec = given.reader.child("spec")
+    spec = given.spec
     return _Class(_selectors(spec, given), spec.text("extendedResourceName"))
 
 
@@ -713,7 +718,7 @@ def _selectors(reader: Reader, given: KubernetesObject) -> tuple[str, ...]:
 
 def _results(claim: KubernetesObject, name: str) -> list[DevicePick] | None:
     """Return the devices that a claim has; None: it is not allocated."""
-    allocation = claim.reader.child("status").optional_child("allocation")
+    allocation = claim.status.optional_child("allocation")
     if allocation is None:
         return None
     picks: list[DevicePick] = []
@@ -755,7 +760,7 @@ def _with_gpu_claim(
     task = pod.task
     part = part_asked(pod)
     if part is None:
-        count = int(task.resreq.get(GPU)) // 1000
+        count = int(task.resreq.get(api.GPU)) // 1000
         if not count or is_reservation(pod):
             return pod
         request = DeviceRequest(name="gpu", count=count, select=[_OF_GPUS])

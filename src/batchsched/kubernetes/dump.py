@@ -11,12 +11,10 @@ from attrs import define, evolve, field
 
 from batchsched.causes import HoldKind
 from batchsched.errors import Fault, KubernetesObjectError
-from batchsched.kubernetes.annotations import DEPENDS_ON
+from batchsched.kubernetes import api
 from batchsched.kubernetes.batch_groups import (
     KAI_DEFAULT_PRIORITY,
     KAI_DEFAULT_QUEUE,
-    KAI_GROUP,
-    KAI_QUEUE,
     BatchGroups,
     NodePools,
     coscheduling_key,
@@ -26,44 +24,21 @@ from batchsched.kubernetes.batch_groups import (
     volcano_templates,
 )
 from batchsched.kubernetes.devices import DevicesRead
-from batchsched.kubernetes.dump_objects import (
-    COSCHEDULING,
-    KAI,
-    KUBE_BATCH,
-    KUBERNETES,
-    KUEUE,
-    VOLCANO,
-    VOLCANO_JOBS,
-    DumpObjects,
-    contents_of,
-    owners_of,
-    sorted_objects,
-)
+from batchsched.kubernetes.dump_objects import DumpObjects, contents_of, owners_of, sorted_objects
 from batchsched.kubernetes.enqueue import Enqueue
 from batchsched.kubernetes.facts import Dump
 from batchsched.kubernetes.facts_reader import FactsReader
 from batchsched.kubernetes.flavors import Flavors
-from batchsched.kubernetes.job_drafts import (
-    JobDraft,
-    Template,
-    give_names,
-    is_true,
-    suspended_job,
-)
+from batchsched.kubernetes.job_drafts import JobDraft, Template, give_names, is_true, suspended_job
 from batchsched.kubernetes.jobs import ControlledPods
-from batchsched.kubernetes.kueue import (
-    ADMISSION_GATE,
-    ELASTIC_GATE,
-    GROUP_LABEL,
-    QUEUE_LABEL,
-    Kueue,
-)
+from batchsched.kubernetes.kueue import Kueue
 from batchsched.kubernetes.manifests import is_submitted, submitted_objects
 from batchsched.kubernetes.native_groups import NativeGroups
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     Objects,
     Reading,
+    annotation,
     is_mapping,
     look_up,
     present_time,
@@ -111,12 +86,9 @@ from batchsched.model.validation.values import (
 
 _SYSTEMS = {"volcano": "volcano", "kai-scheduler": "kai", "kube-batch": "kube-batch"}
 """The names of batch schedulers, and of their systems."""
-_YUNIKORN = "yunikorn"
-_KAI = "kai-scheduler"
-_KUBE_SCHEDULER = ("", "default-scheduler")
 _DEFAULT_QUEUE = "default"
 _GATES_OF_ADMISSION = (
-    *(ADMISSION_GATE, ELASTIC_GATE),
+    *(api.ADMISSION_GATE, api.ELASTIC_GATE),
     "scheduling.volcano.sh/queue-allocation-gate",
 )
 _WITH_QUEUES = ("volcano", "kube-batch", "kai")
@@ -131,7 +103,7 @@ _ENDED_PHASES = {"volcano": ("Completed",), "coscheduling": ("Finished", "Failed
 _ORDER = ("kubernetes", "volcano", "kube-batch", "kai", "coscheduling", "kueue")
 """The order in which jobs take their names; those without a group come last."""
 _NO_KAI_GROUP = (
-    f"KAI Scheduler passes over a pod without the annotation {KAI_GROUP}, "
+    f"KAI Scheduler passes over a pod without the annotation {api.KAI_GROUP}, "
     "which its pod grouper writes"
 )
 _NOT_IN_ROOT = "no job can be in queue root; it must name a queue below it"
@@ -283,7 +255,7 @@ class ObjectsReader:
             self._find_systems(pods)
         controlled = ControlledPods(objects, self.leader_worker_sets)
         self._assign(pods, native, batch, kueue, controlled, general)
-        by_kube = frozenset(_KUBE_SCHEDULER if self.only is None else ())
+        by_kube = frozenset(api.KUBE_SCHEDULER if self.only is None else ())
         self.drafts += controlled.complete(by_kube=by_kube)
         self._take_workloads(kueue)
         self.drafts += [one for one in kueue.drafts if one.pods or not one.is_taken]
@@ -350,22 +322,22 @@ class ObjectsReader:
     def _queues(self) -> tuple[list[Queue], dict[str, KubernetesObject], dict[str, str]]:
         """Return the queues, the object of each, and the new names of ClusterQueues."""
         given: dict[str, KubernetesObject] = {}
-        for group in (VOLCANO, KUBE_BATCH):
+        for group in (api.VOLCANO, api.KUBE_BATCH):
             for queue in self.objects.of(group, "Queue"):
                 given.setdefault(queue.name, queue)
-        of_kai = self.objects.of(KAI, "Queue")
+        of_kai = self.objects.of(api.KAI, "Queue")
         self.kai_names = {
-            queue.name: f"Queue.{KAI}/{queue.name}" for queue in of_kai if queue.name in given
+            queue.name: f"Queue.{api.KAI}/{queue.name}" for queue in of_kai if queue.name in given
         }
         for queue in of_kai:
             name = self.kai_names.get(queue.name, queue.name)
             given[name] = _renamed_kai_queue(queue, self.kai_names)
-        cluster = self.objects.of(KUEUE, "ClusterQueue")
+        cluster = self.objects.of(api.KUEUE, "ClusterQueue")
         renamed = {q.name: f"ClusterQueue/{q.name}" for q in cluster if q.name in given}
         for queue in cluster:
             name = renamed.get(queue.name, queue.name)
             given[name] = evolve(queue, name=name)
-        cohorts = self.objects.of(KUEUE, "Cohort")
+        cohorts = self.objects.of(api.KUEUE, "Cohort")
         queues = read_queues([*given.values(), *cohorts])
         for cohort in cohorts:
             given.setdefault(f"cohort/{cohort.name}", cohort)
@@ -419,13 +391,13 @@ class ObjectsReader:
             name, priority = look_up(spec, "priorityClassName"), look_up(spec, "priority")
             if type(name) is str and type(priority) is int:
                 of_pods[name] = max(priority, of_pods.get(name, priority))
-        given = read_priority_classes(self.objects.of(KUBERNETES, "PriorityClass"))
+        given = read_priority_classes(self.objects.of(api.KUBERNETES, "PriorityClass"))
         known = {**(_SYSTEM_CLASSES if is_whole else {}), **of_pods, **given.values}
         default = KAI_DEFAULT_PRIORITY if given.default is None else given.default
         return (
             PriorityClasses(known, given.default),
             PriorityClasses({**_KAI_CLASSES, **known}, default),
-            read_priority_classes(self.objects.of(KUEUE, "WorkloadPriorityClass")),
+            read_priority_classes(self.objects.of(api.KUEUE, "WorkloadPriorityClass")),
         )
 
     # Pods
@@ -436,14 +408,14 @@ class ObjectsReader:
         )
         given = self.objects.of("", "Namespace")
         for namespace in given:
-            labels[namespace.name] = namespace.metadata.text_map("labels")
+            labels[namespace.name] = namespace.labels
         return Namespaces(labels, labels_are_known=bool(given))
 
     def _bound(self, pods: Iterable[Pod]) -> list[Pod]:
         """Return the pods; those for which a BindRequest is on its way are on its node."""
         requests: dict[str, tuple[str, tuple[str, ...]]] = {}
-        for given in self.objects.of(KAI, "BindRequest"):
-            spec = given.reader.child("spec")
+        for given in self.objects.of(api.KAI, "BindRequest"):
+            spec = given.spec
             name, node = spec.text("podName"), spec.text("selectedNode")
             if name and node in self.nodes and phase_of(given) != "Failed":
                 requests[f"{given.namespace}/{name}"] = node, spec.texts("selectedGPUGroups")
@@ -466,24 +438,24 @@ class ObjectsReader:
             if found and kind != "PriorityClass"
         }
         names = {
-            KUBERNETES: "kubernetes",
-            VOLCANO: "volcano",
-            VOLCANO_JOBS: "volcano",
-            KUBE_BATCH: "kube-batch",
-            KAI: "kai",
-            KUEUE: "kueue",
-            **dict.fromkeys(COSCHEDULING, "coscheduling"),
+            api.KUBERNETES: "kubernetes",
+            api.VOLCANO: "volcano",
+            api.VOLCANO_JOBS: "volcano",
+            api.KUBE_BATCH: "kube-batch",
+            api.KAI: "kai",
+            api.KUEUE: "kueue",
+            **dict.fromkeys(api.COSCHEDULING, "coscheduling"),
         }
         self.systems.update(names[group] for group in groups if group in names)
         for pod in pods:
             if pod.scheduler_name in _SYSTEMS:
                 self.systems.add(_SYSTEMS[pod.scheduler_name])
-            elif pod.scheduler_name == _YUNIKORN:
-                self.systems.add(_YUNIKORN)
+            elif pod.scheduler_name == api.YUNIKORN:
+                self.systems.add(api.YUNIKORN)
             spec = look_up(pod.object.reader.content, "spec")
             if look_up(spec, "schedulingGroup") or look_up(spec, "workloadRef"):
                 self.systems.add("kubernetes")
-            if QUEUE_LABEL in pod.task.labels:
+            if api.QUEUE_LABEL in pod.task.labels:
                 self.systems.add("kueue")
             if coscheduling_key(pod) is not None:
                 self.systems.add("coscheduling")
@@ -506,7 +478,7 @@ class ObjectsReader:
                 self._occupy(pod)
                 continue
             own = native.of_pod(pod)
-            group = batch.of_pod(pod, pod.object.metadata.text_map("annotations"))
+            group = batch.of_pod(pod, pod.object.annotations)
             if group is not None:
                 system, named = group
                 draft = self._missing(pod, system, named) if isinstance(named, str) else named
@@ -550,7 +522,7 @@ class ObjectsReader:
         """Give a pod without a group to its Workload, to its Job, or to a job of its own."""
         role: str | None = None
         workload = kueue.workload_of(pod, self.objects)
-        label = pod.task.labels.get(GROUP_LABEL) if self.only is None else None
+        label = pod.task.labels.get(api.GROUP_LABEL) if self.only is None else None
         if workload is not None:
             draft = None if workload.has_finished else workload
         elif label:
@@ -571,17 +543,17 @@ class ObjectsReader:
         name, labels = pod.scheduler_name, pod.task.labels
         if self.only not in (None, name):
             return None
-        if name in (*_SYSTEMS, _YUNIKORN, self.only) or name in self.scheduler_names:
-            system = _SYSTEMS.get(name, _YUNIKORN if name == _YUNIKORN else "kubernetes")
-        elif QUEUE_LABEL in labels:
+        if name in (*_SYSTEMS, api.YUNIKORN, self.only) or name in self.scheduler_names:
+            system = _SYSTEMS.get(name, api.YUNIKORN if name == api.YUNIKORN else "kubernetes")
+        elif api.QUEUE_LABEL in labels:
             system = "kueue"
         elif pod.task.status in WAITING and (
-            (self.kube_places and name in _KUBE_SCHEDULER) or is_submitted(pod.object)
+            (self.kube_places and name in api.KUBE_SCHEDULER) or is_submitted(pod.object)
         ):
             system = "kubernetes"
         else:
             return None
-        if name == _YUNIKORN and pod.task.status not in ENDED:
+        if name == api.YUNIKORN and pod.task.status not in ENDED:
             pod.object.note(
                 NoticeCode.FIELD_IGNORED,
                 "spec.schedulerName",
@@ -590,8 +562,8 @@ class ObjectsReader:
         draft = JobDraft(
             system, "Pod", "", pod.task.namespace, pod.task.name, min_available=1, priority=None
         )
-        if name == _KAI and pod.task.status in WAITING and self.only is None:
-            draft.holds.append(Hold(HoldKind.GROUP_MISSING, KAI_GROUP, _NO_KAI_GROUP))
+        if name == api.KAI_SCHEDULER and pod.task.status in WAITING and self.only is None:
+            draft.holds.append(Hold(HoldKind.GROUP_MISSING, api.KAI_GROUP, _NO_KAI_GROUP))
         return draft
 
     def _take(
@@ -612,7 +584,7 @@ class ObjectsReader:
                 self._occupy(pod)
                 return
         task = self._task(pod, priorities)
-        if any(gate.name == ELASTIC_GATE for gate in pod.gates) and task.status in WAITING:
+        if any(gate.name == api.ELASTIC_GATE for gate in pod.gates) and task.status in WAITING:
             task = evolve(task, holds=(*task.holds, *draft.growth_holds))
         draft.pods.append((pod if task is pod.task else evolve(pod, task=task), role))
 
@@ -623,8 +595,8 @@ class ObjectsReader:
             return task
         note_unsupported(pod.object)
         if pod.task.uid in self.unread_claims:
-            message = "ignored: pods may be placed on nodes without the devices that they claim"
-            pod.object.note(NoticeCode.FIELD_IGNORED, "spec.resourceClaims", message)
+            why = "pods may be placed on nodes without the devices that they claim"
+            pod.object.ignore("spec.resourceClaims", why)
         if pod.has_unknown_class(priorities):
             priorities.of(pod.object, task.priority_class_name, task.priority)
         if task.status in WAITING:
@@ -647,7 +619,7 @@ class ObjectsReader:
             else:
                 note_missing_node(pod)
         elif task.status in WAITING and (
-            pod.scheduler_name not in _KUBE_SCHEDULER
+            pod.scheduler_name not in api.KUBE_SCHEDULER
             if self.only is None
             else pod.scheduler_name != self.only
         ):
@@ -684,7 +656,7 @@ class ObjectsReader:
         if self.only is not None:
             return []
         mains = [draft.main for draft in self.drafts if draft.main is not None]
-        known = self._owners_of([*mains, *self.objects.of(KUEUE, "Workload")])
+        known = self._owners_of([*mains, *self.objects.of(api.KUEUE, "Workload")])
         known |= {main.reader.path for main in mains}
         found: list[JobDraft] = []
         for job in self.objects.of("batch", "Job"):
@@ -694,10 +666,10 @@ class ObjectsReader:
             # What else owns it is told of, or of no kind that is read.
             if all(owner.kind == "CronJob" for owner in self.objects.owners(job)):
                 found.append(self._suspended_alone(job, kueue))
-        volcano_jobs = self.objects.of(VOLCANO_JOBS, "Job")
+        volcano_jobs = self.objects.of(api.VOLCANO_JOBS, "Job")
         if volcano_jobs:
             # Groups that ended and pods that run without their group are no jobs.
-            known |= self._owners_of(self.objects.of(VOLCANO, "PodGroup"))
+            known |= self._owners_of(self.objects.of(api.VOLCANO, "PodGroup"))
             known |= self._owners_of(pod.object for pod in pods if pod.task.status not in ENDED)
         for job in volcano_jobs:
             draft = None if job.reader.path in known else volcano_job_alone(job, priorities)
@@ -710,7 +682,7 @@ class ObjectsReader:
         return {owner.reader.path for one in objects for owner in self.objects.owner_objects(one)}
 
     def _suspended_alone(self, job: KubernetesObject, kueue: Kueue) -> JobDraft:
-        spec, is_queued = job.reader.child("spec"), bool(_local_queue(job))
+        spec, is_queued = job.spec, bool(_local_queue(job))
         count = spec.integer("parallelism", default=1, least=0)
         if spec.get("completions") is not None:
             count = min(count, spec.integer("completions", least=0))
@@ -817,10 +789,10 @@ class ObjectsReader:
         for position, (draft, job) in enumerate(zip(self.drafts, jobs, strict=True)):
             if job.uid in chains:
                 message = f"its dependencies form a cycle: {chains[job.uid]}"
-                hold = Hold(HoldKind.DEPENDENCIES, DEPENDS_ON, message)
+                hold = Hold(HoldKind.DEPENDENCIES, api.DEPENDS_ON, message)
                 jobs[position] = evolve(job, depends_on=(), holds=(*job.holds, hold))
                 if draft.main is not None:
-                    draft.main.ignore_annotation(DEPENDS_ON, f"ignored: {message}")
+                    draft.main.ignore(annotation(api.DEPENDS_ON), message)
         return jobs
 
     def _queue_of(self, draft: JobDraft, kueue: Kueue) -> str | None:
@@ -831,13 +803,13 @@ class ObjectsReader:
             is_default = draft.queue == self.default_queue and draft.system != "kueue"
             return None if is_default and not draft.local_queue else draft.queue
         labels = [pod.task.labels for pod, _ in draft.pods]
-        labels += [given.metadata.text_map("labels") for given in draft.objects]
+        labels += [given.labels for given in draft.objects]
         if draft.system != "volcano" or draft.is_missing:
-            of_kai = next((one[KAI_QUEUE] for one in labels if one.get(KAI_QUEUE)), None)
+            of_kai = next((one[api.KAI_QUEUE] for one in labels if one.get(api.KAI_QUEUE)), None)
             if of_kai is not None and (draft.system == "kai" or not draft.objects):
                 return self.kai_names.get(of_kai, of_kai)
             local = draft.local_queue or next(
-                (one[QUEUE_LABEL] for one in labels if one.get(QUEUE_LABEL)), ""
+                (one[api.QUEUE_LABEL] for one in labels if one.get(api.QUEUE_LABEL)), ""
             )
             if local and draft.system != "kai" and self.only is None:
                 draft.local_queue = local
@@ -862,7 +834,10 @@ class ObjectsReader:
             yield "queue default is not in the dump: it has weight 1 and no limit"
         for name in sorted(self.assumed_queues):
             yield f"ClusterQueue {name}, which admitted jobs, is not in the dump: it has no limit"
-        for system, group, kind in (("kueue", KUEUE, "Workload"), ("volcano", VOLCANO, "PodGroup")):
+        for system, group, kind in (
+            ("kueue", api.KUEUE, "Workload"),
+            ("volcano", api.VOLCANO, "PodGroup"),
+        ):
             waits = any(draft.kind == "Job" and draft.system == system for draft in self.drafts)
             if waits and not self.objects.of(group, kind):
                 yield f"there are no {kind}s of {group}: none are in the dump"
@@ -871,14 +846,14 @@ class ObjectsReader:
 
 
 def _local_queue(job: KubernetesObject) -> str:
-    return job.metadata.text_map("labels").get(QUEUE_LABEL, "")
+    return job.labels.get(api.QUEUE_LABEL, "")
 
 
 def _renamed_kai_queue(given: KubernetesObject, names: Mapping[str, str]) -> KubernetesObject:
     """Return a queue whose name, and whose parent's, may have been taken by others."""
-    parent = given.reader.child("spec").text("parentQueue")
+    parent = given.spec.text("parentQueue")
     if parent in names:
-        spec = {**given.reader.child("spec").content, "parentQueue": names[parent]}
+        spec = {**given.spec.content, "parentQueue": names[parent]}
         reader = given.reader.replaced({**given.reader.content, "spec": spec})
         given = evolve(given, reader=reader)
     return evolve(given, name=names.get(given.name, given.name))
@@ -886,12 +861,12 @@ def _renamed_kai_queue(given: KubernetesObject, names: Mapping[str, str]) -> Kub
 
 def _group_field(pod: Pod) -> str:
     """Return the path of what names the group of a pod."""
-    annotations = pod.object.metadata.text_map("annotations")
-    key = KAI_GROUP if annotations.get(KAI_GROUP) else pod.group_key
+    annotations = pod.object.annotations
+    key = api.KAI_GROUP if annotations.get(api.KAI_GROUP) else pod.group_key
     if key:
-        return f"metadata.annotations[{key!r}]"
+        return annotation(key)
     for name in ("schedulingGroup", "workloadRef"):
-        if pod.object.reader.child("spec").get(name) is not None:
+        if pod.object.spec.get(name) is not None:
             return f"spec.{name}"
     return f"metadata.labels[{coscheduling_key(pod)!r}]"
 

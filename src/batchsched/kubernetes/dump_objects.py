@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from attrs import define, field, frozen
 
 from batchsched.errors import shown_problem
+from batchsched.kubernetes import api
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     Objects,
@@ -23,51 +24,38 @@ from batchsched.kubernetes.objects import (
 )
 from batchsched.model.validation.values import is_collection, shown
 
-BATCH = "batch"
-KUBERNETES = "scheduling.k8s.io"
-VOLCANO = "scheduling.volcano.sh"
-VOLCANO_JOBS = "batch.volcano.sh"
-KUBE_BATCH = "scheduling.incubator.k8s.io"
-KAI = "scheduling.run.ai"
-COSCHEDULING = ("scheduling.x-k8s.io", "scheduling.sigs.k8s.io")
-"""The plugin of the kube-scheduler that places gangs: its API group, and the one of before 2022."""
-KUEUE = "kueue.x-k8s.io"
-KAI_TOPOLOGIES = "kai.scheduler"
-HYPER_NODES = "topology.volcano.sh"
-RESOURCE = "resource.k8s.io"
-
 _KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("", "Node"): ("nodes", False),
     ("", "Pod"): ("pods", True),
     ("", "Namespace"): ("namespaces", False),
-    (BATCH, "Job"): ("jobs.batch", True),
-    (KUBERNETES, "PriorityClass"): ("priorityclasses", False),
-    (KUBERNETES, "PodGroup"): ("podgroups.scheduling.k8s.io", True),
-    (KUBERNETES, "CompositePodGroup"): ("compositepodgroups.scheduling.k8s.io", True),
-    (KUBERNETES, "Workload"): ("workloads.scheduling.k8s.io", True),
-    (VOLCANO, "PodGroup"): ("podgroups.scheduling.volcano.sh", True),
-    (VOLCANO, "Queue"): ("queues.scheduling.volcano.sh", False),
-    (VOLCANO_JOBS, "Job"): ("jobs.batch.volcano.sh", True),
-    (KUBE_BATCH, "PodGroup"): ("podgroups.scheduling.incubator.k8s.io", True),
-    (KUBE_BATCH, "Queue"): ("queues.scheduling.incubator.k8s.io", False),
-    **{(g, "PodGroup"): (f"podgroups.{g}", True) for g in COSCHEDULING},
-    (KAI, "PodGroup"): ("podgroups.scheduling.run.ai", True),
-    (KAI, "Queue"): ("queues.scheduling.run.ai", False),
-    (KAI, "BindRequest"): ("bindrequests.scheduling.run.ai", True),
-    (KUEUE, "Workload"): ("workloads.kueue.x-k8s.io", True),
-    (KUEUE, "LocalQueue"): ("localqueues.kueue.x-k8s.io", True),
-    (KUEUE, "ClusterQueue"): ("clusterqueues.kueue.x-k8s.io", False),
-    (KUEUE, "Cohort"): ("cohorts.kueue.x-k8s.io", False),
-    (KUEUE, "ResourceFlavor"): ("resourceflavors.kueue.x-k8s.io", False),
-    (KUEUE, "WorkloadPriorityClass"): ("workloadpriorityclasses.kueue.x-k8s.io", False),
-    (KUEUE, "Topology"): ("topologies.kueue.x-k8s.io", False),
-    (KAI_TOPOLOGIES, "Topology"): ("topologies.kai.scheduler", False),
-    (HYPER_NODES, "HyperNode"): ("hypernodes.topology.volcano.sh", False),
-    (RESOURCE, "ResourceSlice"): ("resourceslices.resource.k8s.io", False),
-    (RESOURCE, "DeviceTaintRule"): ("devicetaintrules.resource.k8s.io", False),
-    (RESOURCE, "DeviceClass"): ("deviceclasses.resource.k8s.io", False),
-    (RESOURCE, "ResourceClaim"): ("resourceclaims.resource.k8s.io", True),
-    (RESOURCE, "ResourceClaimTemplate"): ("resourceclaimtemplates.resource.k8s.io", True),
+    (api.BATCH, "Job"): ("jobs.batch", True),
+    (api.KUBERNETES, "PriorityClass"): ("priorityclasses", False),
+    (api.KUBERNETES, "PodGroup"): ("podgroups.scheduling.k8s.io", True),
+    (api.KUBERNETES, "CompositePodGroup"): ("compositepodgroups.scheduling.k8s.io", True),
+    (api.KUBERNETES, "Workload"): ("workloads.scheduling.k8s.io", True),
+    (api.VOLCANO, "PodGroup"): ("podgroups.scheduling.volcano.sh", True),
+    (api.VOLCANO, "Queue"): ("queues.scheduling.volcano.sh", False),
+    (api.VOLCANO_JOBS, "Job"): ("jobs.batch.volcano.sh", True),
+    (api.KUBE_BATCH, "PodGroup"): ("podgroups.scheduling.incubator.k8s.io", True),
+    (api.KUBE_BATCH, "Queue"): ("queues.scheduling.incubator.k8s.io", False),
+    **{(g, "PodGroup"): (f"podgroups.{g}", True) for g in api.COSCHEDULING},
+    (api.KAI, "PodGroup"): ("podgroups.scheduling.run.ai", True),
+    (api.KAI, "Queue"): ("queues.scheduling.run.ai", False),
+    (api.KAI, "BindRequest"): ("bindrequests.scheduling.run.ai", True),
+    (api.KUEUE, "Workload"): ("workloads.kueue.x-k8s.io", True),
+    (api.KUEUE, "LocalQueue"): ("localqueues.kueue.x-k8s.io", True),
+    (api.KUEUE, "ClusterQueue"): ("clusterqueues.kueue.x-k8s.io", False),
+    (api.KUEUE, "Cohort"): ("cohorts.kueue.x-k8s.io", False),
+    (api.KUEUE, "ResourceFlavor"): ("resourceflavors.kueue.x-k8s.io", False),
+    (api.KUEUE, "WorkloadPriorityClass"): ("workloadpriorityclasses.kueue.x-k8s.io", False),
+    (api.KUEUE, "Topology"): ("topologies.kueue.x-k8s.io", False),
+    (api.KAI_TOPOLOGIES, "Topology"): ("topologies.kai.scheduler", False),
+    (api.HYPER_NODES, "HyperNode"): ("hypernodes.topology.volcano.sh", False),
+    (api.RESOURCE, "ResourceSlice"): ("resourceslices.resource.k8s.io", False),
+    (api.RESOURCE, "DeviceTaintRule"): ("devicetaintrules.resource.k8s.io", False),
+    (api.RESOURCE, "DeviceClass"): ("deviceclasses.resource.k8s.io", False),
+    (api.RESOURCE, "ResourceClaim"): ("resourceclaims.resource.k8s.io", True),
+    (api.RESOURCE, "ResourceClaimTemplate"): ("resourceclaimtemplates.resource.k8s.io", True),
 }
 """API group and kind to the name in paths, and whether objects have a namespace."""
 

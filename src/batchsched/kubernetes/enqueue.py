@@ -43,7 +43,7 @@ class _Group:
 
     def kept(self, name: str) -> int:
         """Return how much is kept for it, once it is let in, beyond what it holds."""
-        status = self.draft.objects[0].reader.child("status")
+        status = self.draft.objects[0].status
         if status.text("phase") not in _LET_IN:
             return 0
         is_complete = status.integer("running", default=0) >= (self.draft.min_available or 0)
@@ -88,7 +88,7 @@ class Enqueue:
             held = _held(pod.task for pod, _ in draft.pods)
             used.update(held)
             if draft.system == "volcano" and draft.objects:
-                least = draft.objects[0].reader.child("spec").optional_child("minResources")
+                least = draft.objects[0].spec.optional_child("minResources")
                 amounts = {} if least is None else read_amounts(least)
                 found.groups.append(_Group(draft, amounts, held))
         return found

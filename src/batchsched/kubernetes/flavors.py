@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from attrs import evolve, field, frozen
 
 from batchsched.causes import HoldKind
-from batchsched.kubernetes.dump_objects import KUEUE, DumpObjects
+from batchsched.kubernetes import api
+from batchsched.kubernetes.dump_objects import DumpObjects
 from batchsched.kubernetes.job_drafts import JobDraft
 from batchsched.kubernetes.kueue import message_of
 from batchsched.kubernetes.objects import KubernetesObject, Reader
@@ -65,11 +66,11 @@ class Flavors:
     @classmethod
     def read(cls, objects: DumpObjects, renamed: Mapping[str, str]) -> Flavors:
         """Return the flavors of all queues. O(flavors)."""
-        known = {given.name: given for given in objects.of(KUEUE, "ResourceFlavor")}
+        known = {given.name: given for given in objects.of(api.KUEUE, "ResourceFlavor")}
         groups: dict[str, Sequence[tuple[frozenset[str], Sequence[_Flavor]]]] = {}
         in_cohorts: set[str] = set()
-        for given in objects.of(KUEUE, "ClusterQueue"):
-            spec, name = given.reader.child("spec"), renamed.get(given.name, given.name)
+        for given in objects.of(api.KUEUE, "ClusterQueue"):
+            spec, name = given.spec, renamed.get(given.name, given.name)
             groups[name] = [
                 (
                     frozenset(group.texts("coveredResources")),
@@ -154,7 +155,7 @@ def _flavor(given: Reader, known: Mapping[str, KubernetesObject]) -> _Flavor:
             quota[of] = flavor_amount(resource, "nominalQuota", unit=unit) or 0
     if name not in known:
         return _Flavor(name, quota, {})
-    spec = known[name].reader.child("spec")
+    spec = known[name].spec
     return _Flavor(
         name,
         quota,

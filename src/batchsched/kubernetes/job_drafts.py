@@ -6,18 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, evolve, field, frozen
 
+from batchsched.kubernetes import api
 from batchsched.kubernetes.annotations import read_plan, with_annotated_properties
-from batchsched.kubernetes.dump_objects import (
-    BATCH,
-    COSCHEDULING,
-    KAI,
-    KUBE_BATCH,
-    KUBERNETES,
-    KUEUE,
-    VOLCANO,
-    VOLCANO_JOBS,
-    DumpObjects,
-)
+from batchsched.kubernetes.dump_objects import DumpObjects
 from batchsched.kubernetes.facts import Told
 from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up, mappings_in, text_at
 from batchsched.kubernetes.pods import WAITING, Namespaces, Pod, PriorityClasses, read_pod
@@ -33,13 +24,13 @@ MOST_MADE = 100_000
 """How many tasks one set of templates may become."""
 _KUBE_SCHEDULER = "the kube-scheduler"
 _WRITERS = {
-    KUBERNETES: _KUBE_SCHEDULER,
-    **dict.fromkeys(COSCHEDULING, _KUBE_SCHEDULER),
-    VOLCANO: "Volcano",
-    VOLCANO_JOBS: "Volcano",
-    KUBE_BATCH: "kube-batch",
-    KAI: "KAI Scheduler",
-    KUEUE: "Kueue",
+    api.KUBERNETES: _KUBE_SCHEDULER,
+    **dict.fromkeys(api.COSCHEDULING, _KUBE_SCHEDULER),
+    api.VOLCANO: "Volcano",
+    api.VOLCANO_JOBS: "Volcano",
+    api.KUBE_BATCH: "kube-batch",
+    api.KAI: "KAI Scheduler",
+    api.KUEUE: "Kueue",
 }
 """API group to who writes the conditions of its objects."""
 _SCHEDULERS = {
@@ -298,7 +289,7 @@ def _all_told(draft: JobDraft) -> Iterator[Told]:
                 if text_at(condition, "type"):
                     yield from _conditions(given, condition, who)
         yield from _said_otherwise(given, status, who)
-        since = given.metadata.text_map("annotations").get("kai.scheduler/stale-podgroup-timestamp")
+        since = given.annotations.get("kai.scheduler/stale-podgroup-timestamp")
         if since:
             yield Told(
                 type="Stale",
@@ -388,6 +379,6 @@ def suspended_job(owners: Sequence[KubernetesObject]) -> KubernetesObject | None
     """Return the first batch/v1 Job among owners that is suspended, or None."""
     for owner in owners:
         spec = look_up(owner.reader.content, "spec")
-        if owner.api_group == BATCH and look_up(spec, "suspend") is True:
+        if owner.api_group == api.BATCH and look_up(spec, "suspend") is True:
             return owner
     return None

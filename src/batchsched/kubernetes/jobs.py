@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from attrs import define, field
 
-from batchsched.kubernetes.dump_objects import BATCH, DumpObjects
+from batchsched.kubernetes import api
+from batchsched.kubernetes.dump_objects import DumpObjects
 from batchsched.kubernetes.job_drafts import JobDraft
-from batchsched.kubernetes.objects import whole_number
+from batchsched.kubernetes.objects import annotation, whole_number
 from batchsched.kubernetes.pods import Pod
 from batchsched.model.cluster import TaskGroup, TaskStatus
 from batchsched.model.notice import NoticeCode
 
-_JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
-"""The label of a Job's pods, and its name before Kubernetes 1.27."""
 _SET_NAME = "leaderworkerset.sigs.k8s.io/name"
 _REPLICA = "leaderworkerset.sigs.k8s.io/group-index"
 _REPLICA_SIZE = "leaderworkerset.sigs.k8s.io/size"
@@ -31,13 +30,13 @@ class ControlledPods:
     def draft_of(self, pod: Pod, single: JobDraft) -> tuple[JobDraft, str | None]:
         """Return the job of a pod and its role; `single`: the one that it would be by itself."""
         labels, namespace = pod.task.labels, pod.task.namespace
-        name = next((labels[key] for key in _JOB_NAMES if labels.get(key)), "")
-        job = self.objects.named(BATCH, "Job", namespace, name)
+        name = next((labels[key] for key in api.JOB_NAMES if labels.get(key)), "")
+        job = self.objects.named(api.BATCH, "Job", namespace, name)
         if job is not None:
             key = "Job", job.full_name
             if key not in self.drafts:
                 self.drafts[key] = JobDraft(
-                    single.system, "Job", BATCH, namespace, name, [job], priority=None
+                    single.system, "Job", api.BATCH, namespace, name, [job], priority=None
                 )
             return self.drafts[key], None
         name = labels.get(_SET_NAME, "") if self.leader_worker_sets else ""
@@ -94,12 +93,12 @@ def _group(draft: JobDraft) -> None:
 def _replica_size(pods: list[Pod]) -> int:
     """Return the size of a replica: as annotated, or else the number of its pods."""
     for pod in pods:
-        size = whole_number(pod.object.metadata.text_map("annotations").get(_REPLICA_SIZE, ""))
+        size = whole_number(pod.object.annotations.get(_REPLICA_SIZE, ""))
         if size is not None:
             return size
     pods[0].object.note(
         NoticeCode.FIELD_IGNORED,
-        f"metadata.annotations[{_REPLICA_SIZE!r}]",
+        annotation(_REPLICA_SIZE),
         "not given, or not a number: all existing pods of the replica must start together",
     )
     return len(pods)

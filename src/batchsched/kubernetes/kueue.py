@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from attrs import define, evolve, field
 
 from batchsched.causes import HoldKind
-from batchsched.kubernetes.dump_objects import KUEUE, DumpObjects, owners_of
+from batchsched.kubernetes import api
+from batchsched.kubernetes.dump_objects import DumpObjects, owners_of
 from batchsched.kubernetes.job_drafts import FAILED_CHECKS, JobDraft, Template, is_true
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     Reader,
+    annotation,
     look_up,
     mappings_in,
     whole_number,
@@ -21,13 +23,7 @@ from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold
 from batchsched.model.notice import NoticeCode
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-ADMISSION_GATE = "kueue.x-k8s.io/admission"
-ELASTIC_GATE = "kueue.x-k8s.io/elastic-job"
-"""The gate of pods by which a job grows, until a Workload of the new size is admitted."""
 _REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
-GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
-TOTAL_COUNT = "kueue.x-k8s.io/pod-group-total-count"
 _WORKLOAD = "kueue.x-k8s.io/workload"
 _DEFAULT = "default"
 _MOST_NAMED = 3
@@ -81,14 +77,13 @@ class Kueue:
         """
         found = cls()
         found._renamed = renamed
-        found._local = {one.full_name: one for one in objects.of(KUEUE, "LocalQueue")}
-        found._cluster = {one.name: one for one in objects.of(KUEUE, "ClusterQueue")}
+        found._local = {one.full_name: one for one in objects.of(api.KUEUE, "LocalQueue")}
+        found._cluster = {one.name: one for one in objects.of(api.KUEUE, "ClusterQueue")}
         found._namespaces = {
-            one.name: {_NAMESPACE: one.name, **one.metadata.text_map("labels")}
-            for one in objects.of("", "Namespace")
+            one.name: {_NAMESPACE: one.name, **one.labels} for one in objects.of("", "Namespace")
         }
         drafts: list[JobDraft] = []
-        for given in objects.of(KUEUE, "Workload"):
+        for given in objects.of(api.KUEUE, "Workload"):
             draft = found._draft(given, priorities, of_workloads, theirs=theirs)
             found._by_name[given.full_name] = draft
             drafts.append(draft)
@@ -114,7 +109,7 @@ class Kueue:
         """Say who is before what Kueue has not tried: of some queues it tries only the first."""
         in_order: dict[str, list[JobDraft]] = {}
         for name, cluster in self._cluster.items():
-            if cluster.reader.child("spec").text("queueingStrategy") == "StrictFIFO":
+            if cluster.spec.text("queueingStrategy") == "StrictFIFO":
                 in_order[self._renamed.get(name, name)] = []
         for draft in self.drafts:
             kinds = {hold.kind for hold in draft.holds}
@@ -145,7 +140,7 @@ class Kueue:
 
         for draft in list(self.drafts):
             given = draft.objects[0]
-            named = given.metadata.text_map("annotations").get(_REPLACES, "")
+            named = given.annotations.get(_REPLACES, "")
             old = job_of(self._by_name.get(named, draft))
             if draft in joined or old is draft or old.has_finished:
                 continue
@@ -156,7 +151,7 @@ class Kueue:
             if left is old:
                 left.objects.append(given)
                 left.growth_holds = draft.holds
-                given.note(NoticeCode.READ_AS, f"metadata.annotations[{_REPLACES!r}]", _GROWS)
+                given.note(NoticeCode.READ_AS, annotation(_REPLACES), _GROWS)
         self._by_name = {name: job_of(draft) for name, draft in self._by_name.items()}
         return {gone: job_of(gone) for gone in joined}
 
@@ -173,7 +168,7 @@ class Kueue:
             if own:
                 message += f"; namespace {namespace} has {', '.join(own[:_MOST_NAMED])}"
             return local_queue, Hold(HoldKind.NO_QUEUE, local_queue, message)
-        name = local.reader.child("spec").text("clusterQueue")
+        name = local.spec.text("clusterQueue")
         return self._renamed.get(name, name) or local_queue, None
 
     def holds_new(self, queue: str) -> Hold | None:
@@ -193,12 +188,12 @@ class Kueue:
         if not self._by_name:
             return None
         namespace = pod.task.namespace
-        name = pod.object.metadata.text_map("annotations").get(_WORKLOAD)
+        name = pod.object.annotations.get(_WORKLOAD)
         found = self._by_name.get(f"{namespace}/{name}") if name else None
         if found is None:
             found = self.owned_by(pod.object, "", objects)
         if found is None:
-            group = pod.task.labels.get(GROUP_LABEL)
+            group = pod.task.labels.get(api.GROUP_LABEL)
             found = self._by_name.get(f"{namespace}/{group}") if group else None
         return found
 
@@ -224,17 +219,17 @@ class Kueue:
         key = f"{pod.task.namespace}/{name}"
         draft = self.groups.get(key)
         if draft is None:
-            draft = JobDraft("kueue", "PodGroup", KUEUE, pod.task.namespace, name)
+            draft = JobDraft("kueue", "PodGroup", api.KUEUE, pod.task.namespace, name)
             self.groups[key] = draft
-        text = pod.object.metadata.text_map("annotations").get(TOTAL_COUNT, "")
+        text = pod.object.annotations.get(api.TOTAL_COUNT, "")
         if text:
             total = whole_number(text)
             if total is not None:
                 draft.min_available = max(draft.min_available or 0, total)
             else:
-                message = f"ignored: expected a number of pods, got {text!r}"
-                pod.object.ignore_annotation(TOTAL_COUNT, message)
-        draft.local_queue = draft.local_queue or pod.task.labels.get(QUEUE_LABEL, "")
+                why = f"expected a number of pods, got {text!r}"
+                pod.object.ignore(annotation(api.TOTAL_COUNT), why)
+        draft.local_queue = draft.local_queue or pod.task.labels.get(api.QUEUE_LABEL, "")
         return draft
 
     def tell_groups(self) -> None:
@@ -273,7 +268,7 @@ class Kueue:
         theirs: bool,
     ) -> JobDraft:
         note_unsupported(given, "Workload (Kueue)")
-        spec, status = given.reader.child("spec"), given.reader.child("status")
+        spec, status = given.spec, given.status
         local_queue = spec.text("queueName")
         if not local_queue and f"{given.namespace}/{_DEFAULT}" in self._local:
             local_queue = _DEFAULT
@@ -286,7 +281,7 @@ class Kueue:
         draft = JobDraft(
             "kueue",
             given.kind,
-            KUEUE,
+            api.KUEUE,
             given.namespace,
             given.name,
             [given],
@@ -337,7 +332,7 @@ class Kueue:
 
     def holds_without_workload(self, job: KubernetesObject, *, theirs: bool) -> Sequence[Hold]:
         """Return what holds a suspended Job that names a LocalQueue and has no Workload."""
-        local_queue = job.metadata.text_map("labels")[QUEUE_LABEL]
+        local_queue = job.labels[api.QUEUE_LABEL]
         queue, missing = self.queue_of(job.namespace, local_queue)
         message = f"Kueue has made no Workload yet for Job {job.name} in LocalQueue {local_queue}"
         return self._not_reserved(
@@ -356,7 +351,7 @@ class Kueue:
     ) -> Sequence[Hold]:
         holds: list[Hold] = []
         local = self._local.get(f"{given.namespace}/{local_queue}")
-        name = "" if local is None else local.reader.child("spec").text("clusterQueue")
+        name = "" if local is None else local.spec.text("clusterQueue")
         cluster = self._cluster.get(name)
         if missing is not None:
             holds.append(missing)
@@ -368,7 +363,7 @@ class Kueue:
                 message = f"{one.kind} {one.name} is stopped"
                 holds.append(Hold(HoldKind.QUEUE_CLOSED, one.name, message))
         if theirs:
-            status = given.reader.child("status")
+            status = given.status
             told = _message(status.content, "QuotaReserved")
             inactive = _inactive(cluster)
             if inactive and not any(hold.kind is HoldKind.QUEUE_CLOSED for hold in holds):
@@ -394,7 +389,7 @@ class Kueue:
         """Return whether a queue takes jobs of a namespace; without a selector it takes none."""
         if cluster is None:
             return True
-        selector = cluster.reader.child("spec").optional_child("namespaceSelector")
+        selector = cluster.spec.optional_child("namespaceSelector")
         if selector is None:
             return False
         labels = self._namespaces.get(namespace)
@@ -429,12 +424,12 @@ def _is_stopped(given: KubernetesObject) -> bool:
 
 
 def _stop_policy(given: KubernetesObject) -> str:
-    return given.reader.child("spec").text("stopPolicy")
+    return given.spec.text("stopPolicy")
 
 
 def _runs_elsewhere(given: KubernetesObject) -> bool:
     """Return whether a Workload was sent to another cluster, by MultiKueue."""
-    cluster = given.reader.child("status").text("clusterName")
+    cluster = given.status.text("clusterName")
     if not cluster or not is_true(given, "Admitted"):
         return False
     given.note(NoticeCode.FIELD_IGNORED, "status.clusterName", "left out: it is on another cluster")

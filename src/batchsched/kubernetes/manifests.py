@@ -7,17 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from attrs import frozen
 
 from batchsched.errors import Fault, KubernetesObjectError
-from batchsched.kubernetes.batch_groups import KAI_GROUP, KAI_QUEUE
-from batchsched.kubernetes.dump_objects import (
-    BATCH,
-    KAI,
-    KUBERNETES,
-    KUEUE,
-    VOLCANO,
-    VOLCANO_JOBS,
-    contents_of,
-)
-from batchsched.kubernetes.kueue import ADMISSION_GATE, GROUP_LABEL, QUEUE_LABEL, TOTAL_COUNT
+from batchsched.kubernetes import api
+from batchsched.kubernetes.dump_objects import contents_of
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     Objects,
@@ -30,15 +21,11 @@ from batchsched.kubernetes.objects import (
 )
 from batchsched.model.immutable import EMPTY
 
-SUBMITTED = "batchsched/submitted"
-"""The annotation of what was submitted, and of what controllers make of it."""
 MOST_PODS = 100_000
 """The most pods that one set of a manifest may become."""
 _RAY = "ray.io"
 _JOB_SET = "jobset.x-k8s.io"
-_LEADER_WORKER_SET = "leaderworkerset.x-k8s.io"
 _GROUP_NAME = "scheduling.k8s.io/group-name"
-_KAI_SCHEDULER = "kai-scheduler"
 _SCHEDULER = {"schedulerName": "default-scheduler"}
 """What a pod says that names no scheduler."""
 
@@ -95,16 +82,16 @@ def _made(given: Content) -> Iterator[Content]:
     """Yield a manifest, as a cluster has it then, and what is made of it."""
     kind = api_group_of(given), text_at(given, "kind")
     labels = _labels(given)
-    local_queue = text_at(labels, QUEUE_LABEL)
+    local_queue = text_at(labels, api.QUEUE_LABEL)
     if kind == ("", "Pod"):
         yield from _pod(given)
-    elif kind == (VOLCANO_JOBS, "Job"):
+    elif kind == (api.VOLCANO_JOBS, "Job"):
         yield given
         yield _volcano_group(given)
     elif kind in _PODS_OF:
         sets = list(_PODS_OF[kind](given))
         if local_queue and kind not in _OF_PODS:
-            is_job = kind == (BATCH, "Job")
+            is_job = kind == (api.BATCH, "Job")
             spec = _mapping(given, "spec")
             given = {**given, "spec": {**spec, "suspend": True}} if is_job else given
             yield given
@@ -146,7 +133,7 @@ def _pods(
             least = _whole(look_up(native, "gang"), "minCount", count)
             yield _group(
                 given,
-                f"{KUBERNETES}/v1beta1",
+                f"{api.KUBERNETES}/v1beta1",
                 name,
                 {
                     "schedulingPolicy": {"gang": {"minCount": least}},
@@ -154,21 +141,21 @@ def _pods(
                 },
             )
             more = {"schedulingGroup": {"podGroupName": name}}
-        elif scheduler == _KAI_SCHEDULER and kind not in _SINGLE:
-            queue = text_at(_labels(given), KAI_QUEUE) or text_at(
-                _labels(members[0].template), KAI_QUEUE
+        elif scheduler == api.KAI_SCHEDULER and kind not in _SINGLE:
+            queue = text_at(_labels(given), api.KAI_QUEUE) or text_at(
+                _labels(members[0].template), api.KAI_QUEUE
             )
             own = text_at(_labels(given), "priorityClassName")
             annotated = text_at(_mapping(_mapping(given, "metadata"), "annotations"), _KAI_LEAST)
-            if kind == (BATCH, "Job"):
+            if kind == (api.BATCH, "Job"):
                 least = int(annotated) if annotated.isdecimal() else 1
             spec = {
                 "minMember": least,
                 "queue": queue,
                 **({"priorityClassName": own} if own else _class_of(members)),
             }
-            yield _group(given, f"{KAI}/v2alpha2", f"pg-{name}", spec)
-            notes = {KAI_GROUP: f"pg-{name}"}
+            yield _group(given, f"{api.KAI}/v2alpha2", f"pg-{name}", spec)
+            notes = {api.KAI_GROUP: f"pg-{name}"}
         elif text_at(_labels(given), "ray.io/scheduler-name") == "volcano":
             labels = _labels(given)
             spec = {
@@ -177,12 +164,12 @@ def _pods(
             }
             own = text_at(labels, "ray.io/priority-class-name")
             spec |= {"priorityClassName": own} if own else {}
-            yield _group(given, f"{VOLCANO}/v1beta1", f"ray-{name}-pg", spec)
+            yield _group(given, f"{api.VOLCANO}/v1beta1", f"ray-{name}-pg", spec)
             notes, more = {_GROUP_NAME: f"ray-{name}-pg"}, {"schedulerName": "volcano"}
         elif local_queue:
-            extra = {QUEUE_LABEL: local_queue}
+            extra = {api.QUEUE_LABEL: local_queue}
             if kind not in _SINGLE:
-                extra[GROUP_LABEL], notes = name, {TOTAL_COUNT: str(count)}
+                extra[api.GROUP_LABEL], notes = name, {api.TOTAL_COUNT: str(count)}
         for each in members:
             for pod in each.pods:
                 yield from _pod(
@@ -213,14 +200,14 @@ def _of_template(
 def _pod(given: Content) -> Iterator[Content]:
     """Yield a pod that waits; for Kueue, with its gate, and with its Workload if it is alone."""
     labels, spec = _labels(given), {**_SCHEDULER, **_mapping(given, "spec")}
-    local_queue = text_at(labels, QUEUE_LABEL)
+    local_queue = text_at(labels, api.QUEUE_LABEL)
     if not local_queue:
         yield {**given, "spec": spec, "status": {"phase": "Pending"}}
         return
-    gates = [*mappings_in(look_up(spec, "schedulingGates")), {"name": ADMISSION_GATE}]
+    gates = [*mappings_in(look_up(spec, "schedulingGates")), {"name": api.ADMISSION_GATE}]
     pod = {**given, "spec": {**spec, "schedulingGates": gates}, "status": {"phase": "Pending"}}
     yield pod
-    if not look_up(labels, GROUP_LABEL):
+    if not look_up(labels, api.GROUP_LABEL):
         yield _workload(pod, local_queue, [_PodSet("main", given, (_name(pod),))])
 
 
@@ -228,14 +215,14 @@ def _of_pod_groups(made: Iterable[Content]) -> Iterator[Content]:
     """Yield the Workloads of groups of pods that are whole."""
     groups: dict[tuple[str, str], list[Content]] = {}
     for each in made:
-        group = text_at(_labels(each), GROUP_LABEL)
+        group = text_at(_labels(each), api.GROUP_LABEL)
         if group and text_at(each, "kind") == "Pod":
             groups.setdefault((_namespace(each), group), []).append(each)
     for (_, name), pods in groups.items():
-        total = text_at(_mapping(_mapping(pods[0], "metadata"), "annotations"), TOTAL_COUNT)
+        total = text_at(_mapping(_mapping(pods[0], "metadata"), "annotations"), api.TOTAL_COUNT)
         if total == str(len(pods)):
             sets = [_PodSet(_name(pod), pod, (_name(pod),)) for pod in pods]
-            workload = _workload(pods[0], text_at(_labels(pods[0]), QUEUE_LABEL), sets)
+            workload = _workload(pods[0], text_at(_labels(pods[0]), api.QUEUE_LABEL), sets)
             references = [{**_reference(pod), "controller": False} for pod in pods]
             yield _marked(workload, {"name": name, "ownerReferences": references})
 
@@ -254,7 +241,7 @@ def _workload(given: Content, local_queue: str, sets: Iterable[_PodSet]) -> Cont
     least = {"minCount": int(partial)} if partial.isdecimal() else {}
     return _marked(
         {
-            "apiVersion": f"{KUEUE}/v1beta2",
+            "apiVersion": f"{api.KUEUE}/v1beta2",
             "kind": "Workload",
             "spec": {
                 "queueName": local_queue,
@@ -288,7 +275,7 @@ def _volcano_group(given: Content) -> Content:
     }
     if text_at(spec, "priorityClassName"):
         content["priorityClassName"] = text_at(spec, "priorityClassName")
-    return _group(given, f"{VOLCANO}/v1beta1", _name(given), content)
+    return _group(given, f"{api.VOLCANO}/v1beta1", _name(given), content)
 
 
 def _group(given: Content, version: str, name: str, spec: Content) -> Content:
@@ -297,7 +284,7 @@ def _group(given: Content, version: str, name: str, spec: Content) -> Content:
             "apiVersion": version,
             "kind": "PodGroup",
             "spec": spec,
-            "status": {"phase": "Pending"} if version.startswith(VOLCANO) else {},
+            "status": {"phase": "Pending"} if version.startswith(api.VOLCANO) else {},
         },
         {"name": name, "namespace": _namespace(given), "ownerReferences": [_reference(given)]},
     )
@@ -308,7 +295,7 @@ def _group(given: Content, version: str, name: str, spec: Content) -> Content:
 
 def _job(given: Content) -> Iterator[_PodSet]:
     spec, name = _mapping(given, "spec"), _name(given)
-    if look_up(spec, "suspend") is True and not text_at(_labels(given), QUEUE_LABEL):
+    if look_up(spec, "suspend") is True and not text_at(_labels(given), api.QUEUE_LABEL):
         return
     count = _whole(spec, "parallelism", 1)
     count = min(count, _whole(spec, "completions", count))
@@ -318,7 +305,7 @@ def _job(given: Content) -> Iterator[_PodSet]:
 
 
 def _job_set(given: Content) -> Iterator[_PodSet]:
-    is_queued = bool(text_at(_labels(given), QUEUE_LABEL))
+    is_queued = bool(text_at(_labels(given), api.QUEUE_LABEL))
     for one in mappings_in(look_up(_mapping(given, "spec"), "replicatedJobs")):
         role, template = text_at(one, "name"), _mapping(one, "template")
         pods: list[str] = []
@@ -408,9 +395,9 @@ def _replicas(given: Content) -> Iterator[_PodSet]:
 
 
 _PODS_OF: Mapping[tuple[str, str], Callable[[Content], Iterator[_PodSet]]] = {
-    (BATCH, "Job"): _job,
+    (api.BATCH, "Job"): _job,
     (_JOB_SET, "JobSet"): _job_set,
-    (_LEADER_WORKER_SET, "LeaderWorkerSet"): _leader_worker_set,
+    (api.LEADER_WORKER_SET, "LeaderWorkerSet"): _leader_worker_set,
     (_RAY, "RayCluster"): _ray_cluster,
     (_RAY, "RayJob"): _ray_job,
     **{
@@ -422,7 +409,7 @@ _PODS_OF: Mapping[tuple[str, str], Callable[[Content], Iterator[_PodSet]]] = {
 """Kinds that become pods, by API group and kind."""
 _SINGLE = (("apps", "Deployment"), ("apps", "ReplicaSet"))
 """Those whose pods start one by one, whoever places them."""
-_OF_PODS = (*_SINGLE, ("apps", "StatefulSet"), (_LEADER_WORKER_SET, "LeaderWorkerSet"))
+_OF_PODS = (*_SINGLE, ("apps", "StatefulSet"), (api.LEADER_WORKER_SET, "LeaderWorkerSet"))
 """Those whose pods Kueue admits, and not themselves."""
 _KAI_LEAST = "kai.scheduler/batch-min-member"
 
@@ -433,13 +420,13 @@ _KAI_LEAST = "kai.scheduler/batch-min-member"
 def _marked(given: Content, metadata: Content) -> Content:
     """Return an object with further metadata, marked as submitted."""
     own = {**_mapping(given, "metadata"), **metadata}
-    annotations = {**_mapping(own, "annotations"), SUBMITTED: "true"}
+    annotations = {**_mapping(own, "annotations"), api.SUBMITTED: "true"}
     return {**given, "metadata": {**own, "annotations": annotations}}
 
 
 def is_submitted(given: KubernetesObject) -> bool:
     """Return whether an object is only submitted."""
-    return SUBMITTED in _mapping(given.metadata.content, "annotations")
+    return api.SUBMITTED in _mapping(given.metadata.content, "annotations")
 
 
 def _reference(given: Content) -> Content:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from batchsched.causes import HoldKind
-from batchsched.kubernetes.dump_objects import KUBERNETES, DumpObjects
+from batchsched.kubernetes import api
+from batchsched.kubernetes.dump_objects import DumpObjects
 from batchsched.kubernetes.job_drafts import JobDraft
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.pods import Pod, PriorityClasses
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, TaskGroup
-from batchsched.model.notice import NoticeCode
 from batchsched.model.topology import TopologyRequest
 
 _PARENT = "parentCompositePodGroupName"
@@ -38,8 +38,8 @@ class NativeGroups:
     def read(cls, objects: DumpObjects, priorities: PriorityClasses) -> NativeGroups:
         """Return the jobs of PodGroups and CompositePodGroups. O(groups)."""
         found = cls()
-        composites = {g.full_name: g for g in objects.of(KUBERNETES, "CompositePodGroup")}
-        groups = objects.of(KUBERNETES, "PodGroup")
+        composites = {g.full_name: g for g in objects.of(api.KUBERNETES, "CompositePodGroup")}
+        groups = objects.of(api.KUBERNETES, "PodGroup")
         roots: dict[str, str | Hold] = {}
         for name in composites:
             _find_root(name, composites, roots)
@@ -60,7 +60,7 @@ class NativeGroups:
                 role_of[name] = role
         for given in (*composites.values(), *groups):
             note_unsupported(given, f"{given.kind} (Kubernetes)")
-            spec = given.reader.child("spec")
+            spec = given.spec
             parent = spec.text(_PARENT)
             name, is_leaf = given.full_name, given.kind == "PodGroup"
             if not is_leaf and name in trees:
@@ -89,11 +89,11 @@ class NativeGroups:
             draft.objects.append(given)
             if is_leaf:
                 found.of_group[name] = draft, role
-        found._workloads = {w.full_name: w for w in objects.of(KUBERNETES, "Workload")}
+        found._workloads = {w.full_name: w for w in objects.of(api.KUBERNETES, "Workload")}
         return found
 
     def _new(self, given: KubernetesObject, priorities: PriorityClasses) -> JobDraft:
-        spec = given.reader.child("spec")
+        spec = given.spec
         if spec.get("priority") is not None:
             priority = spec.integer("priority")
         else:
@@ -101,7 +101,7 @@ class NativeGroups:
         draft = JobDraft(
             SYSTEM,
             given.kind,
-            KUBERNETES,
+            api.KUBERNETES,
             given.namespace,
             given.name,
             [given],
@@ -113,7 +113,7 @@ class NativeGroups:
 
     def of_pod(self, pod: Pod) -> tuple[JobDraft, str | None] | str | None:
         """Return the job of a pod and its role; the name of what is missing; None: no group."""
-        spec = pod.object.reader.child("spec")
+        spec = pod.object.spec
         if spec.get("schedulingGroup") is not None:
             name = spec.child("schedulingGroup").text("podGroupName")
             if name:
@@ -132,10 +132,10 @@ class NativeGroups:
         if draft is None:
             given = self._workloads.get(f"{pod.task.namespace}/{workload}")
             name = "-".join(part for part in key[1:] if part)
-            draft = JobDraft(SYSTEM, "Workload", KUBERNETES, pod.task.namespace, name)
+            draft = JobDraft(SYSTEM, "Workload", api.KUBERNETES, pod.task.namespace, name)
             draft.add_alias(workload)
             policy: Reader | None = None
-            for one in () if given is None else given.reader.child("spec").children("podGroups"):
+            for one in () if given is None else given.spec.children("podGroups"):
                 if policy is None and one.text("name") == group:
                     policy = one.child("policy")
             if given is not None:
@@ -153,7 +153,7 @@ class NativeGroups:
 
 
 def _above(given: KubernetesObject, roots: Mapping[str, str | Hold]) -> str | None:
-    parent = given.reader.child("spec").text(_PARENT)
+    parent = given.spec.text(_PARENT)
     root = roots.get(f"{given.namespace}/{parent}") if parent else None
     return root if isinstance(root, str) else None
 
@@ -178,7 +178,7 @@ def _find_root(
             found = Hold(HoldKind.GROUP_MISSING, group, detail)
             break
         path[name] = None
-        parent = given.reader.child("spec").text(_PARENT)
+        parent = given.spec.text(_PARENT)
         if not parent:
             found = name
             break
@@ -188,7 +188,7 @@ def _find_root(
 
 
 def _least(given: KubernetesObject, key: str) -> int:
-    return _policy_least(given.reader.child("spec").child("schedulingPolicy"), key)
+    return _policy_least(given.spec.child("schedulingPolicy"), key)
 
 
 def _policy_least(policy: Reader, key: str) -> int:
@@ -199,7 +199,7 @@ def _policy_least(policy: Reader, key: str) -> int:
 
 def _topology(given: KubernetesObject) -> TopologyRequest | None:
     """Return the level of which one domain must hold a group: the values of a node label."""
-    constraints = given.reader.child("spec").child("schedulingConstraints")
+    constraints = given.spec.child("schedulingConstraints")
     # The latter names are those of an alpha of 1.36.
     keys = [
         each.text("key") or each.text("topologyKey")
@@ -209,6 +209,6 @@ def _topology(given: KubernetesObject) -> TopologyRequest | None:
         )
     ]
     for key in keys[1:]:
-        message = f"ignored: the group may be spread over values of {key}"
-        given.note(NoticeCode.FIELD_IGNORED, "spec.schedulingConstraints.topology", message)
+        why = f"the group may be spread over values of {key}"
+        given.ignore("spec.schedulingConstraints.topology", why)
     return TopologyRequest(required=keys[0]) if keys and keys[0] else None

@@ -220,6 +220,11 @@ def names_of(key: str, /) -> tuple[str, str]:
     return key, _snake_case[key]
 
 
+def annotation(key: str, /) -> str:
+    """Return the path of an annotation."""
+    return f"metadata.annotations[{key!r}]"
+
+
 def mappings_in(given: object, /) -> Iterator[Mapping[str, object]]:
     """Yield the mappings in a list; nothing if `given` is not a list."""
     if is_sequence(given):
@@ -447,13 +452,33 @@ class KubernetesObject:
         """``namespace/name``, or the name alone for objects without a namespace."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
+    @property
+    def spec(self) -> Reader:
+        """Its ``spec``."""
+        return self.reader.child("spec")
+
+    @property
+    def status(self) -> Reader:
+        """Its ``status``."""
+        return self.reader.child("status")
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+        return self.metadata.text_map("labels")
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """Its annotations."""
+        return self.metadata.text_map("annotations")
+
     def creation_time(self) -> float:
         """Return the creation time of the object in seconds; 0.0 if it is not given."""
         return self.metadata.time("creationTimestamp") or 0.0
 
-    def ignore_annotation(self, key: str, consequence: str) -> None:
-        """Record that an annotation cannot be read: nobody checks them when objects are made."""
-        self.note(NoticeCode.FIELD_IGNORED, f"metadata.annotations[{key!r}]", consequence)
+    def ignore(self, field: str, why: object) -> None:
+        """Record that a field of the object is ignored, and why or with which consequence."""
+        self.note(NoticeCode.FIELD_IGNORED, field, f"ignored: {why}")
 
     def note(self, code: NoticeCode, field: str, consequence: str) -> None:
         """Record that a field of the object is not supported, and the consequence."""

@@ -8,14 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from attrs import evolve, frozen
 
 from batchsched.causes import HoldKind
-from batchsched.kubernetes.annotations import (
-    BACKFILL,
-    GROUP_NAMES,
-    RESERVED_NODE,
-    ROLE_NAMES,
-    pod_estimate,
-    read_attained,
-)
+from batchsched.kubernetes import api
+from batchsched.kubernetes.annotations import pod_estimate, read_attained
 from batchsched.kubernetes.objects import KubernetesObject, Reader, Reading
 from batchsched.model.cluster import (
     DEFAULT_SCORING_MEMORY,
@@ -84,10 +78,10 @@ class Pod:
 def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: PriorityClasses, /) -> Pod:
     """Return a v1 Pod as a task, with its group and role."""
     reading = pod.reader.reading
-    metadata, spec = pod.metadata, pod.reader.child("spec")
+    metadata, spec = pod.metadata, pod.spec
     annotations = metadata.text_map("annotations")
-    group_key = next((key for key in GROUP_NAMES if annotations.get(key)), "")
-    status, node_name = _status_and_node(pod, spec, annotations.get(RESERVED_NODE, ""))
+    group_key = next((key for key in api.GROUP_NAMES if annotations.get(key)), "")
+    status, node_name = _status_and_node(pod, spec, annotations.get(api.RESERVED_NODE, ""))
     containers = _read_containers(spec)
     request = _read_pod_request(spec, containers, reading)
     affinity = spec.optional_child("affinity")
@@ -111,7 +105,7 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
         priority=priority,
         priority_class_name=class_name,
         creation_time=pod.creation_time(),
-        is_backfill=annotations.get(BACKFILL) == "true",
+        is_backfill=annotations.get(api.BACKFILL) == "true",
         labels=metadata.text_map("labels"),
         node_selector=spec.text_map("nodeSelector"),
         node_affinity=None if affinity is None else reading.shared(_read_node_affinity(affinity)),
@@ -123,7 +117,7 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
         pod_anti_affinity=None
         if affinity is None
         else reading.shared(_read_pod_affinity(affinity, "podAntiAffinity", namespaces, pod)),
-        start_time=pod.reader.child("status").time("startTime") if status.holds else None,
+        start_time=pod.status.time("startTime") if status.holds else None,
         estimate=pod_estimate(pod),
         attained_service=read_attained(pod),
     )
@@ -135,7 +129,7 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
         role=next(
             (
                 texts[key]
-                for key in ROLE_NAMES
+                for key in api.ROLE_NAMES
                 for texts in (annotations, task.labels)
                 if texts.get(key)
             ),
@@ -151,7 +145,7 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
 def _status_and_node(
     pod: KubernetesObject, spec: Reader, reserved_node: str
 ) -> tuple[TaskStatus, str | None]:
-    pod_status = pod.reader.child("status")
+    pod_status = pod.status
     phase = pod_status.text("phase") or "Pending"
     # This is the end of the grace period, which may be in the future: not a bound of the present.
     is_deleted = pod.metadata.time("deletionTimestamp", is_past=False) is not None
@@ -593,14 +587,14 @@ def read_priority_classes(classes: Iterable[KubernetesObject], /) -> PriorityCla
 def read_node(node: KubernetesObject, /) -> NodeInfo:
     """Return a v1 Node as a `NodeInfo`."""
     node.creation_time()  # not stored, but it is a lower bound of the present time
-    spec = node.reader.child("spec")
-    status = node.reader.child("status")
+    spec = node.spec
+    status = node.status
     allocatable, max_tasks = _read_allocatable(status)
     return NodeInfo(
         name=node.name,
         allocatable=allocatable,
         max_tasks=max_tasks,
-        labels=node.metadata.text_map("labels"),
+        labels=node.labels,
         taints=tuple(taints_of(spec)),
         unschedulable=spec.truth("unschedulable"),
         conditions=FrozenMap(_conditions(status)),

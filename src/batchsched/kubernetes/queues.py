@@ -10,7 +10,7 @@ from attrs import define, evolve, field, frozen
 
 from batchsched.errors import QuantityError
 from batchsched.kubernetes.annotations import parse_duration
-from batchsched.kubernetes.objects import KubernetesObject, Reader, whole_number
+from batchsched.kubernetes.objects import KubernetesObject, Reader, annotation, whole_number
 from batchsched.kubernetes.pods import amount_unit, read_amounts, resource_of
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Queue, QueueStatus
@@ -313,7 +313,7 @@ ROOT = "root"
 
 
 def _read_volcano(given: Sequence[KubernetesObject]) -> Iterator[_QueueDraft]:
-    parents = {queue.name: queue.reader.child("spec").text("parent") for queue in given}
+    parents = {queue.name: queue.spec.text("parent") for queue in given}
     paths = {queue.name: _annotated_path(queue, parents[queue.name]) for queue in given}
     names = {path: name for name, path in paths.items() if path}
     implied: dict[tuple[str, ...], _QueueDraft] = {}
@@ -331,7 +331,7 @@ def _read_volcano(given: Sequence[KubernetesObject]) -> Iterator[_QueueDraft]:
 
 def _volcano_draft(given: KubernetesObject, parent: str) -> _QueueDraft:
     note_unsupported(given)
-    spec = given.reader.child("spec")
+    spec = given.spec
     capability = read_amounts(spec.child("capability"))
     for name in ("cpu", "memory"):
         if capability.get(name) == 0:  # Volcano reads a 0 of these two as no limit
@@ -360,25 +360,23 @@ def _volcano_state(given: KubernetesObject) -> QueueStatus:
 
     Volcano sets Open, Closed, Closing or Unknown; a new queue has none.
     """
-    if given.reader.child("status").text("state") in ("", "Open"):
+    if given.status.text("state") in ("", "Open"):
         return QueueStatus.OPEN
     return QueueStatus.CLOSED
 
 
 def _annotated_path(given: KubernetesObject, parent: str) -> tuple[str, ...]:
     """Return the path in an annotation such as ``root/science/vision``; (): there is none."""
-    text = given.metadata.text_map("annotations").get(_HIERARCHY, "")
+    text = given.annotations.get(_HIERARCHY, "")
     if not text:
         return ()
-    field = f"metadata.annotations[{_HIERARCHY!r}]"
+    field = annotation(_HIERARCHY)
     if parent:
-        given.note(NoticeCode.FIELD_IGNORED, field, "ignored: spec.parent takes precedence")
+        given.ignore(field, "spec.parent takes precedence")
         return ()
     root, *path = text.split("/")
     if root != ROOT or not path or not all(path):
-        given.note(
-            NoticeCode.FIELD_IGNORED, field, "ignored: expected a path such as root/science/vision"
-        )
+        given.ignore(field, "expected a path such as root/science/vision")
         return ()
     return tuple(path)
 
@@ -405,7 +403,7 @@ def _in_hierarchy(
             elif implied[part].weight != weight and weights is not None:
                 given.note(
                     NoticeCode.FIELD_IGNORED,
-                    f"metadata.annotations[{_WEIGHTS!r}]",
+                    annotation(_WEIGHTS),
                     f"ignored for {name!r}: another queue gives it the weight "
                     f"{implied[part].weight}",
                 )
@@ -415,18 +413,15 @@ def _in_hierarchy(
 
 
 def _annotated_weights(given: KubernetesObject, count: int) -> Sequence[int] | None:
-    text = given.metadata.text_map("annotations").get(_WEIGHTS, "")
+    text = given.annotations.get(_WEIGHTS, "")
     if not text:
         return None
     weights = text.split("/")[1:]  # the root's weight has no effect
     numbers = [number for each in weights if (number := whole_number(each))]
     if len(numbers) == len(weights) == count:
         return numbers
-    given.note(
-        NoticeCode.FIELD_IGNORED,
-        f"metadata.annotations[{_WEIGHTS!r}]",
-        "ignored: expected whole numbers above 0, as many as the hierarchy has parts",
-    )
+    why = "expected whole numbers above 0, as many as the hierarchy has parts"
+    given.ignore(annotation(_WEIGHTS), why)
     return None
 
 
@@ -451,7 +446,7 @@ def is_kai_queue(given: KubernetesObject, /) -> bool:
     version = given.reader.get("apiVersion")
     if isinstance(version, str) and version:
         return version.startswith(_KAI_GROUP)
-    spec = given.reader.child("spec")
+    spec = given.spec
     return spec.get("parentQueue") is not None or spec.get("resources") is not None
 
 
@@ -462,7 +457,7 @@ def _read_kai_queue(given: KubernetesObject, /) -> _QueueDraft:
     use its quota and no more, as KAI Scheduler's documentation says of a limit of 0.
     """
     note_unsupported(given, "Queue (KAI Scheduler)")
-    spec = given.reader.child("spec")
+    spec = given.spec
     resources = spec.child("resources")
     quotas: dict[str, int] = {}
     limits: dict[str, int] = {}
@@ -513,11 +508,11 @@ def _read_kai_queue(given: KubernetesObject, /) -> _QueueDraft:
 
 def _kai_runtime(given: KubernetesObject, key: str) -> float | None:
     """Return a minimum runtime in seconds; None: none is given, or it cannot be read."""
-    text = given.reader.child("spec").text(key)
+    text = given.spec.text(key)
     try:
         return parse_duration(text) if text else None
     except ValueError as error:
-        given.note(NoticeCode.FIELD_IGNORED, f"spec.{key}", f"ignored: {error}")
+        given.ignore(f"spec.{key}", error)
         return None
 
 
@@ -593,7 +588,7 @@ def _read_member(given: KubernetesObject) -> _Member:
     is_cohort = given.kind == "Cohort"
     by_kueue = given.reader.reading.kueue_admits and not is_cohort
     note_unsupported(given, "ClusterQueue (admitted by Kueue)" if by_kueue else None)
-    spec = given.reader.child("spec")
+    spec = given.spec
     names = ("parentName", "parent") if is_cohort else ("cohortName", "cohort")
     parent = next((name for key in names if (name := spec.text(key))), None)
     member = _Member(given, given.name, is_cohort, parent)
@@ -698,7 +693,7 @@ def _cohort_name(name: str, taken: Collection[str]) -> str:
 def _member_state(member: _Member) -> QueueStatus:
     if member.object is None:
         return QueueStatus.OPEN
-    policy = member.object.reader.child("spec").text("stopPolicy")
+    policy = member.object.spec.text("stopPolicy")
     if policy in ("", "None"):
         return QueueStatus.OPEN
     if policy not in _STOP_POLICIES:
@@ -712,6 +707,6 @@ def _member_state(member: _Member) -> QueueStatus:
 def _member_weight(member: _Member) -> Fraction:
     if member.object is None:
         return Fraction(1)
-    sharing = member.object.reader.child("spec").child("fairSharing")
+    sharing = member.object.spec.child("fairSharing")
     thousandths = flavor_amount(sharing, "weight", unit=True)
     return Fraction(1) if thousandths is None else Fraction(thousandths, 1000)

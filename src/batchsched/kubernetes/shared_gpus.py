@@ -10,7 +10,8 @@ from math import ceil
 from attrs import evolve
 
 from batchsched.errors import QuantityError
-from batchsched.kubernetes.objects import KubernetesObject, whole_number
+from batchsched.kubernetes import api
+from batchsched.kubernetes.objects import KubernetesObject, annotation, whole_number
 from batchsched.kubernetes.pods import ENDED, Pod, requiring
 from batchsched.model.cluster import NodeInfo
 from batchsched.model.constraints import Operator, Requirement
@@ -18,7 +19,6 @@ from batchsched.model.notice import NoticeCode
 from batchsched.model.quantities import parse_quantity
 from batchsched.model.resources import Resource
 
-GPU = "nvidia.com/gpu"
 FRACTION = "gpu-fraction"
 MEMORY = "gpu-memory"
 DEVICES = "gpu-fraction-num-devices"
@@ -41,12 +41,12 @@ def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo], *, are_devices: b
     """
     memory = {node.name: node.labels.get(_MEMORY_LABEL, "") for node in nodes}
     known = sorted({size for text in memory.values() if (size := whole_number(text))})
-    tells = known and all(memory[n.name] for n in nodes if n.allocatable.get(GPU))
+    tells = known and all(memory[n.name] for n in nodes if n.allocatable.get(api.GPU))
     """Whether each node with GPUs tells how much memory they have."""
     held: defaultdict[tuple[str | None, str], int] = defaultdict(int)
     found: list[Pod] = []
     for pod in pods:
-        annotations = pod.object.metadata.text_map("annotations")
+        annotations = pod.object.annotations
         given = pod
         if FRACTION in annotations or MEMORY in annotations:
             size = whole_number(memory.get(pod.task.node_name or "", ""))
@@ -64,7 +64,7 @@ def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo], *, are_devices: b
                 key = FRACTION if FRACTION in annotations else MEMORY
                 pod.object.note(
                     NoticeCode.GPU_FRACTION,
-                    f"metadata.annotations[{key!r}]",
+                    annotation(key),
                     "parts of GPUs are taken from whole free GPUs, not from shared ones",
                 )
         found.append(given)
@@ -79,7 +79,7 @@ def with_request(pod: Pod, thousandths: int) -> Pod:
     """Return a pod that requests thousandths of a GPU as well."""
     task = pod.task
     init = task.init_resreq
-    more = Resource(scalars={GPU: thousandths})
+    more = Resource(scalars={api.GPU: thousandths})
     task = evolve(
         task, resreq=task.resreq + more, init_resreq=None if init is None else init + more
     )
@@ -88,9 +88,9 @@ def with_request(pod: Pod, thousandths: int) -> Pod:
 
 def _holding(pod: Pod, thousandths: int) -> Pod:
     resreq = pod.task.resreq
-    scalars = {**resreq.scalars, GPU: thousandths}
+    scalars = {**resreq.scalars, api.GPU: thousandths}
     if not thousandths:
-        del scalars[GPU]
+        del scalars[api.GPU]
     held = evolve(resreq, scalars=scalars)
     return evolve(pod, task=evolve(pod.task, resreq=held, init_resreq=None))
 
@@ -114,7 +114,7 @@ def _only_with_memory(pod: Pod, least: int, largest: int) -> Pod:
     if largest < least:
         message = f"asks for {least} MiB of one GPU; "
         message += f"the largest has {largest} MiB" if largest else "no node says how much its have"
-        pod.object.note(NoticeCode.READ_AS, f"metadata.annotations[{MEMORY!r}]", message)
+        pod.object.note(NoticeCode.READ_AS, annotation(MEMORY), message)
     more = Requirement(key=_MEMORY_LABEL, operator=Operator.GT, values=(str(least - 1),))
     return evolve(pod, task=requiring(pod.task, more))
 
@@ -132,7 +132,8 @@ def _part(
         if number < 0:
             raise QuantityError(f"expected 0 or more, got {annotations[key]!r}")
     except QuantityError as error:
-        given.ignore_annotation(key, f"read as one whole GPU: {error}")
+        why = f"read as one whole GPU: {error}"
+        given.note(NoticeCode.FIELD_IGNORED, annotation(key), why)
         return Fraction(1), 0
     if key == FRACTION:
         return number, 0
@@ -142,7 +143,7 @@ def _part(
 
 def part_asked(pod: Pod) -> Fraction | int | None:
     """Return the part of a GPU that a pod asks for, or MiB of its memory; None: of none."""
-    annotations = pod.object.metadata.text_map("annotations")
+    annotations = pod.object.annotations
     key = next((key for key in (FRACTION, MEMORY) if key in annotations), None)
     if key is None:
         return None
@@ -157,7 +158,7 @@ def part_asked(pod: Pod) -> Fraction | int | None:
 
 def number_of_parts(pod: Pod) -> int:
     """Return of how many GPUs a pod asks for a part."""
-    annotations = pod.object.metadata.text_map("annotations")
+    annotations = pod.object.annotations
     return whole_number(annotations.get(DEVICES, "1")) or 1
 
 
@@ -166,5 +167,6 @@ def _count(given: KubernetesObject, annotations: Mapping[str, str]) -> int:
     count = whole_number(text)
     if count:
         return count
-    given.ignore_annotation(DEVICES, f"read as 1: expected a number of GPUs, got {text!r}")
+    why = f"read as 1: expected a number of GPUs, got {text!r}"
+    given.note(NoticeCode.FIELD_IGNORED, annotation(DEVICES), why)
     return 1

@@ -8,18 +8,9 @@ from datetime import datetime
 from attrs import evolve
 
 from batchsched.errors import KubernetesObjectError
+from batchsched.kubernetes import api
 from batchsched.kubernetes.dump import ObjectsReader
-from batchsched.kubernetes.dump_objects import (
-    BATCH,
-    COSCHEDULING,
-    HYPER_NODES,
-    KAI,
-    KUBE_BATCH,
-    KUBERNETES,
-    KUEUE,
-    RESOURCE,
-    DumpObjects,
-)
+from batchsched.kubernetes.dump_objects import DumpObjects
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     Objects,
@@ -192,26 +183,26 @@ policy Never (team/p)
         raise KubernetesObjectError(reading.faults)
     by_kind: defaultdict[tuple[str, str], list[KubernetesObject]] = defaultdict(list)
     for argument, kinds, group, objects in (
-        ("priority_classes", "PriorityClass", KUBERNETES, priority_classes),
+        ("priority_classes", "PriorityClass", api.KUBERNETES, priority_classes),
         ("nodes", "Node", "", nodes),
-        ("queues", QUEUE_KINDS, KUBE_BATCH, queues),
+        ("queues", QUEUE_KINDS, api.KUBE_BATCH, queues),
         # Of Volcano too: whether its action enqueue has admitted a group, and which roles it
         # ignores, does not matter to another scheduler.
-        ("pod_groups", "PodGroup", KUBE_BATCH, pod_groups),
+        ("pod_groups", "PodGroup", api.KUBE_BATCH, pod_groups),
         ("pods", "Pod", "", pods),
         ("namespaces", "Namespace", "", () if namespaces is None else namespaces),
-        ("jobs", "Job", BATCH, jobs),
-        ("topologies", ("Topology", "HyperNode"), KUEUE, topologies),
-        ("resource_slices", "ResourceSlice", RESOURCE, resource_slices),
-        ("resource_claims", "ResourceClaim", RESOURCE, resource_claims),
+        ("jobs", "Job", api.BATCH, jobs),
+        ("topologies", ("Topology", "HyperNode"), api.KUEUE, topologies),
+        ("resource_slices", "ResourceSlice", api.RESOURCE, resource_slices),
+        ("resource_claims", "ResourceClaim", api.RESOURCE, resource_claims),
         (
             "resource_claim_templates",
             "ResourceClaimTemplate",
-            RESOURCE,
+            api.RESOURCE,
             resource_claim_templates,
         ),
-        ("device_classes", "DeviceClass", RESOURCE, device_classes),
-        ("device_taint_rules", "DeviceTaintRule", RESOURCE, device_taint_rules),
+        ("device_classes", "DeviceClass", api.RESOURCE, device_classes),
+        ("device_taint_rules", "DeviceTaintRule", api.RESOURCE, device_taint_rules),
     ):
         namespaced = argument in (
             *("pod_groups", "pods", "jobs"),
@@ -237,12 +228,12 @@ policy Never (team/p)
 def _api_group(given: KubernetesObject, usual: str) -> str:
     """Return the API group of an object, which may say none."""
     group = api_group_of(given.reader.content)
-    if given.kind == "PodGroup" and group in (KAI, KUBERNETES, *COSCHEDULING):
+    if given.kind == "PodGroup" and group in (api.KAI, api.KUBERNETES, *api.COSCHEDULING):
         return group
     if given.kind in ("ClusterQueue", "Cohort"):
-        return KUEUE
+        return api.KUEUE
     if given.kind == "HyperNode":
-        return HYPER_NODES
+        return api.HYPER_NODES
     if given.kind == "Topology":
         return group or usual
-    return KAI if given.kind == "Queue" and is_kai_queue(given) else usual
+    return api.KAI if given.kind == "Queue" and is_kai_queue(given) else usual

@@ -8,20 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, evolve, field, frozen
 
-from batchsched.kubernetes.dump_objects import (
-    HYPER_NODES,
-    KAI,
-    KAI_TOPOLOGIES,
-    KUBE_BATCH,
-    KUEUE,
-    VOLCANO,
-    DumpObjects,
-)
+from batchsched.kubernetes import api
+from batchsched.kubernetes.dump_objects import DumpObjects
 from batchsched.kubernetes.job_drafts import WITHOUT_ROLE, JobDraft, with_tasks
-from batchsched.kubernetes.objects import KubernetesObject, Reader, whole_number
+from batchsched.kubernetes.objects import KubernetesObject, Reader, annotation, whole_number
 from batchsched.kubernetes.pods import label_selector
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskGroup, TaskInfo
-from batchsched.model.notice import NoticeCode
 from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
 from batchsched.model.validation.topology import has_requests
 
@@ -29,7 +21,7 @@ _NAME = "HyperNodes"
 """The name of the topology that Volcano's HyperNodes form."""
 _PODSET = "kueue.x-k8s.io/podset-"
 _ON_PODS = (*("required-topology", "preferred-topology", "slice-required-topology", "slice-size"),)
-_PATH = f"metadata.annotations[{_PODSET + _ON_PODS[0]!r}]"
+_PATH = annotation(_PODSET + _ON_PODS[0])
 _SET_LABEL = "kueue.x-k8s.io/podset"
 _UNNAMED = "pods"
 """The group of pods that name no pod set, beside others that do."""
@@ -57,7 +49,7 @@ class _PodSet:
 
     @classmethod
     def of(cls, name: str, pod: KubernetesObject) -> _PodSet:
-        annotations = pod.metadata.text_map("annotations")
+        annotations = pod.annotations
         texts = [annotations.get(_PODSET + each, "") for each in _ON_PODS]
         return cls(name, annotations.get(_PODSET + "group-name", ""), *texts)
 
@@ -93,18 +85,17 @@ class Topologies:
     def read(cls, objects: DumpObjects, nodes: Iterable[NodeInfo]) -> Topologies:
         """Return all topologies. O(objects), and O(HyperNodes x nodes) where they match nodes."""
         read = cls()
-        for group in (KUEUE, KAI_TOPOLOGIES):
+        for group in (api.KUEUE, api.KAI_TOPOLOGIES):
             for given in objects.of(group, "Topology"):
                 name = given.name if given.name not in read.found else f"{given.name}.{group}"
                 levels = dict.fromkeys(
-                    each.text("nodeLabel", required=True)
-                    for each in given.reader.child("spec").children("levels")
+                    each.text("nodeLabel", required=True) for each in given.spec.children("levels")
                 )
                 if levels:
                     read.found[name] = Topology(name, list(levels))
-                    if group == KAI_TOPOLOGIES:
+                    if group == api.KAI_TOPOLOGIES:
                         read._of_kai[given.name] = name
-        hyper_nodes = objects.of(HYPER_NODES, "HyperNode")
+        hyper_nodes = objects.of(api.HYPER_NODES, "HyperNode")
         if hyper_nodes:
             read._read_hyper_nodes(hyper_nodes, list(nodes))
         return read
@@ -114,7 +105,7 @@ class Topologies:
     ) -> None:
         tiers: dict[str, int] = {}
         for one in given:
-            spec = one.reader.child("spec")
+            spec = one.spec
             tiers[one.name] = spec.integer("tier", default=1, least=0)
             if spec.text("tierName"):
                 self._tier_named[spec.text("tierName")] = tiers[one.name]
@@ -134,7 +125,7 @@ class Topologies:
             Domain(self._tiers[tier], name, sorted(nodes_of(name, frozenset([name]))))
             for name, tier in sorted(tiers.items())
         ]
-        name = _NAME if _NAME not in self.found else f"{_NAME}.{HYPER_NODES}"
+        name = _NAME if _NAME not in self.found else f"{_NAME}.{api.HYPER_NODES}"
         self.found[name] = Topology(name, list(self._tiers.values()), domains)
 
     # What jobs ask of them
@@ -142,10 +133,10 @@ class Topologies:
     def asked_by(self, job: JobInfo, draft: JobDraft) -> JobInfo:
         """Return a job with what its group and its pods ask of topologies. O(tasks)."""
         for given in draft.objects:
-            spec = given.reader.child("spec")
-            if given.kind == "PodGroup" and draft.api_group == KAI:
+            spec = given.spec
+            if given.kind == "PodGroup" and draft.api_group == api.KAI:
                 job = self._asked_of_kai(job, given, spec)
-            elif given.kind == "PodGroup" and draft.api_group in (VOLCANO, KUBE_BATCH):
+            elif given.kind == "PodGroup" and draft.api_group in (api.VOLCANO, api.KUBE_BATCH):
                 job = evolve(job, topology=self._asked_of_volcano(given, spec))
                 job = self._with_subgroups(job, given, spec)
         if draft.topology is not None:
@@ -185,7 +176,7 @@ class Topologies:
         if asked is None:
             return None
         if not self._tiers:
-            given.note(NoticeCode.FIELD_IGNORED, path, "ignored: there are no HyperNodes")
+            given.ignore(path, "there are no HyperNodes")
             return None
         narrowest = self._tiers[min(self._tiers)]
         name = next(name for name in self.found if name.startswith(_NAME))
@@ -197,8 +188,8 @@ class Topologies:
             highest = asked.integer("highestTierAllowed", default=1, least=0)
         allowed = [tier for tier in self._tiers if tier <= highest]
         if not allowed:
-            message = f"ignored: there is no HyperNode of tier {highest} or lower"
-            given.note(NoticeCode.FIELD_IGNORED, path, message)
+            message = f"there is no HyperNode of tier {highest} or lower"
+            given.ignore(path, message)
             return None
         return TopologyRequest(name, required=self._tiers[max(allowed)], preferred=narrowest)
 
@@ -208,8 +199,8 @@ class Topologies:
         if not policies:
             return job
         if job.groups:
-            message = "ignored: the group has roles with minimums of their own"
-            given.note(NoticeCode.FIELD_IGNORED, "spec.subGroupPolicy", message)
+            message = "the group has roles with minimums of their own"
+            given.ignore("spec.subGroupPolicy", message)
             return job
         groups: dict[str, TaskGroup] = {}
         of_task: dict[str, str] = {}
@@ -237,10 +228,10 @@ class Topologies:
         for pod, role in draft.pods:
             if role is None or role in asked:
                 continue
-            annotations = pod.object.metadata.text_map("annotations")
+            annotations = pod.object.annotations
             required, level = (annotations.get(_SET + key) or None for key in _SET_LEVELS)
             size = whole_number(annotations.get(_SET + "subgroup-size", "")) or 0
-            path = f"metadata.annotations[{_SET + _SET_LEVELS[1]!r}]"
+            path = annotation(_SET + _SET_LEVELS[1])
             name = self._with_level(level or required or "")
             request_ = None
             if required is not None:
@@ -249,17 +240,15 @@ class Topologies:
                 count = sum(one == role for _, one in draft.pods)
                 topology = self.found.get(name)
                 if topology is None or required not in (None, *topology.levels):
-                    message = f"ignored: no Topology has the level {level} of subgroups"
+                    message = f"no Topology has the level {level} of subgroups"
                 elif count % size:
-                    message = (
-                        "ignored: the leader is in a subgroup beside as many workers as others"
-                    )
+                    message = "the leader is in a subgroup beside as many workers as others"
                 else:
                     message = ""
                     segments = [Segment(size, level)]
                     request_ = TopologyRequest(name, required=required, segments=segments)
                 if message:
-                    pod.object.note(NoticeCode.FIELD_IGNORED, path, message)
+                    pod.object.ignore(path, message)
             asked[role] = request_
         groups = [evolve(each, topology=asked.get(each.name)) for each in job.groups]
         return evolve(job, groups=groups)
@@ -323,10 +312,8 @@ class Topologies:
                 for name, number in count.items()
             ]
             return with_tasks(evolve(job, groups=groups), _in_groups(job.tasks, of_group))
-        message = (
-            "ignored: pod sets ask for other domains than the roles of the job, or not all start"
-        )
-        source.note(NoticeCode.FIELD_IGNORED, _PATH, message)
+        message = "pod sets ask for other domains than the roles of the job, or not all start"
+        source.ignore(_PATH, message)
         return job
 
     def _of_pod_sets(self, sets: Mapping[_PodSet, KubernetesObject]) -> TopologyRequest | None:
@@ -338,8 +325,8 @@ class Topologies:
         if any(
             (each.required, each.preferred) != (first.required, first.preferred) for each in asking
         ):
-            message = "ignored: pod sets that are placed together ask for different levels"
-            given.note(NoticeCode.FIELD_IGNORED, _PATH, message)
+            message = "pod sets that are placed together ask for different levels"
+            given.ignore(_PATH, message)
             return None
         required, preferred, level, size = first.required, first.preferred, first.level, first.size
         name = self._with_level(required or preferred or level)
@@ -348,14 +335,14 @@ class Topologies:
             count = whole_number(size)
             message = ""
             if request_.topology is None or level not in self.found[name].levels or not count:
-                message = "ignored: no topology has this level, or the slices have no size"
+                message = "no topology has this level, or the slices have no size"
             elif any((each.level, each.size) != (level, size) for each in sets):
-                message = "ignored: pods of other pod sets are placed with those of the slices"
+                message = "pods of other pod sets are placed with those of the slices"
             elif count > 1:
                 request_ = evolve(request_, segments=[Segment(count, level)])
             if message:
                 path = f"metadata.annotations[{_PODSET}slice]"
-                given.note(NoticeCode.FIELD_IGNORED, path, message)
+                given.ignore(path, message)
         return request_
 
     def _sound(
@@ -371,13 +358,13 @@ class Topologies:
         if topology is None:
             if required is not None:
                 return TopologyRequest(required=required)
-            given.note(NoticeCode.FIELD_IGNORED, path, f"ignored: no Topology has {preferred}")
+            given.ignore(path, f"no Topology has {preferred}")
             return None
         levels = topology.levels
         for level in (required, preferred):
             if level is not None and level not in levels:
-                message = f"ignored: Topology {name} has no level {level}"
-                given.note(NoticeCode.FIELD_IGNORED, path, message)
+                message = f"Topology {name} has no level {level}"
+                given.ignore(path, message)
                 return TopologyRequest(required=required) if required else None
         if required and preferred and levels.index(preferred) < levels.index(required):
             preferred = None  # a wider domain is no preference
@@ -388,7 +375,7 @@ def _members(
     one: KubernetesObject, nodes: Sequence[NodeInfo], hyper_nodes: Mapping[str, int]
 ) -> Iterator[tuple[str, str]]:
     """Yield kind and name of each member of a HyperNode that exists."""
-    for member in one.reader.child("spec").children("members"):
+    for member in one.spec.children("members"):
         kind, selector = member.text("type"), member.child("selector")
         names = [node.name for node in nodes] if kind == "Node" else list(hyper_nodes)
         exact = selector.child("exactMatch").text("name")
@@ -399,8 +386,8 @@ def _members(
             try:
                 names = [name for name in names if re.search(pattern, name)]
             except re.error:
-                message = f"ignored: {pattern!r} is no regular expression"
-                one.note(NoticeCode.FIELD_IGNORED, "spec.members", message)
+                message = f"{pattern!r} is no regular expression"
+                one.ignore("spec.members", message)
                 names = []
         elif selector.optional_child("labelMatch") is not None and kind == "Node":
             labels = label_selector(selector.child("labelMatch"))
@@ -426,7 +413,7 @@ def _with_numbers(job: JobInfo, draft: JobDraft) -> JobInfo:
     if not of_group:
         return job
     for pod, _ in draft.pods:
-        annotations = pod.object.metadata.text_map("annotations")
+        annotations = pod.object.annotations
         for key in _NUMBERS:
             text = pod.task.labels.get(key) or annotations.get(key)
             number = None if text is None else whole_number(text)
