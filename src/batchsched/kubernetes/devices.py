@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve, frozen
 
 from batchsched.errors import ArgumentError, QuantityError
 from batchsched.kubernetes import api
@@ -95,41 +95,32 @@ class _Class:
     """The extended resource that its devices are also asked for by; empty: none."""
 
 
-@define(eq=False)
 class DevicesRead:
     """The devices of a cluster, as they were read, and what is claimed of them."""
 
-    nodes: list[NodeInfo]
-    devices: list[Device] = field(factory=list[Device])
-    """Those that several nodes reach."""
-    counter_sets: list[CounterSet] = field(factory=list[CounterSet])
-    held: list[DevicePick] = field(factory=list[DevicePick])
-    unread: set[str] = field(factory=set[str])
-    """The pods of which a claim was not given, by UID: they are taken not to have it."""
-    objects: DumpObjects = field(factory=lambda: DumpObjects({}))
-    classes: dict[str, _Class] = field(factory=dict[str, _Class])
-    _taken: set[str] = field(factory=set[str])
-    """The claims that are some pod's."""
-    _group_of: dict[str, KubernetesObject] = field(factory=dict[str, KubernetesObject])
-    """The PodGroup of each pod that claims something together with others, by UID."""
-    _first_pods: set[str] = field(factory=set[str])
-    """The pods that have what a PodGroup claims, by UID."""
-
-    @classmethod
-    def read(cls, objects: DumpObjects, nodes: Sequence[NodeInfo]) -> DevicesRead:
+    def __init__(self, objects: DumpObjects, nodes: Sequence[NodeInfo]) -> None:
         """Read which devices there are. O(slices x nodes)."""
+        self._objects = objects
+        self._classes = {
+            given.name: _device_class(given) for given in objects.of(api.RESOURCE, "DeviceClass")
+        }
+        self.nodes = list(nodes)
+        self.devices: list[Device] = []
+        """Those that several nodes reach."""
+        self.counter_sets: list[CounterSet] = []
+        self.held: list[DevicePick] = []
+        self.unread: set[str] = set()
+        """The pods of which a claim was not given, by UID: they are taken not to have it."""
+        self._taken: set[str] = set()
+        """The claims that are some pod's."""
+        self._group_of: dict[str, KubernetesObject] = {}
+        """The PodGroup of each pod that claims something together with others, by UID."""
+        self._first_pods: set[str] = set()
+        """The pods that have what a PodGroup claims, by UID."""
         slices = [_slice(each) for each in objects.of(api.RESOURCE, "ResourceSlice")]
         taints = [_taint_rule(each) for each in objects.of(api.RESOURCE, "DeviceTaintRule")]
-        classes = {
-            each.name: _device_class(each) for each in objects.of(api.RESOURCE, "DeviceClass")
-        }
-        found = cls(list(nodes), objects=objects, classes=classes)
-        found._take_slices([_tainted(each, [t for t in taints if t]) for each in slices])
-        found.nodes = [
-            _with_shared_gpus(node, whole_number(node.labels.get(_COUNT_LABEL, "")) or 0)
-            for node in found.nodes
-        ]
-        return found
+        self._take_slices([_tainted(each, [t for t in taints if t]) for each in slices])
+        self.nodes = [_with_shared_gpus(node) for node in self.nodes]
 
     # Slices
 
@@ -193,14 +184,14 @@ class DevicesRead:
         offered = {name for node in self.nodes for name in node.allocatable.scalars}
         of_class = {
             each.resource: name
-            for name, each in sorted(self.classes.items(), reverse=True)
+            for name, each in sorted(self._classes.items(), reverse=True)
             if each.resource and each.resource not in offered
         }
         readers = self._readers(pods)
         self._share_claims_of_groups(pods)
         found = [self._with_claims(pod, readers, of_class) for pod in pods]
         found = self._with_gpus(found)
-        for claim in self.objects.of(api.RESOURCE, "ResourceClaim"):
+        for claim in self._objects.of(api.RESOURCE, "ResourceClaim"):
             if claim.full_name not in self._taken:
                 self.held += _results(claim, claim.full_name) or ()
         self._offer_resources()
@@ -210,7 +201,7 @@ class DevicesRead:
         """Return the UID of the first pod for which each claim is reserved, by the claim's name."""
         uids = {pod.object.full_name: pod.task.uid for pod in pods}
         readers: dict[str, str] = {}
-        for claim in self.objects.of(api.RESOURCE, "ResourceClaim"):
+        for claim in self._objects.of(api.RESOURCE, "ResourceClaim"):
             for each in claim.status.children("reservedFor"):
                 uid = uids.get(f"{claim.namespace}/{each.text('name')}")
                 if uid is not None and each.text("resource") == "pods":
@@ -221,7 +212,7 @@ class DevicesRead:
         """Give what pods of a PodGroup claim together to its first pod, one that runs if any."""
         groups = {
             each.full_name: each
-            for each in self.objects.of(api.KUBERNETES, "PodGroup")
+            for each in self._objects.of(api.KUBERNETES, "PodGroup")
             if each.spec.get("resourceClaims")
         }
         first: dict[str, Pod] = {}
@@ -292,10 +283,10 @@ class DevicesRead:
         for entry, given, generated in self._claimed(pod):
             name = entry.text("name", required=True)
             claim_name = entry.text("resourceClaimName") or generated.get(name, "")
-            claim = self.objects.named(
+            claim = self._objects.named(
                 api.RESOURCE, "ResourceClaim", pod.object.namespace, claim_name
             )
-            template = self.objects.named(
+            template = self._objects.named(
                 api.RESOURCE,
                 "ResourceClaimTemplate",
                 pod.object.namespace,
@@ -323,11 +314,11 @@ class DevicesRead:
                 request = DeviceRequest(
                     name="devices",
                     count=ceil(amount / 1000),
-                    select=self.classes[class_name].selectors,
+                    select=self._classes[class_name].selectors,
                 )
                 claims.append(DeviceClaim(name=resource, requests=[request]))
                 name = status.child("extendedResourceClaimStatus").text("resourceClaimName")
-                claim = self.objects.named(
+                claim = self._objects.named(
                     api.RESOURCE, "ResourceClaim", pod.object.namespace, name
                 )
                 results = None if claim is None else _results(claim, resource)
@@ -368,7 +359,7 @@ class DevicesRead:
             requests.append(DeviceRequest(name=called, alternatives=read) if one_of else read[0])
             most: dict[str, int] = {}
             for reader, request in zip(readers, read, strict=True):
-                of_class = self.classes.get(reader.text("deviceClassName"))
+                of_class = self._classes.get(reader.text("deviceClassName"))
                 if of_class is not None and of_class.resource and not request.admin:
                     amount = self._amount_of(of_class, request)
                     most[of_class.resource] = max(most.get(of_class.resource, 0), amount)
@@ -385,7 +376,7 @@ class DevicesRead:
 
     def _request(self, reader: Reader, name: str, given: KubernetesObject) -> DeviceRequest:
         class_name = reader.text("deviceClassName")
-        known = self.classes.get(class_name)
+        known = self._classes.get(class_name)
         selectors: tuple[str, ...] = ()
         if known is not None:
             selectors = known.selectors
@@ -432,7 +423,7 @@ class DevicesRead:
 
     def _offer_resources(self) -> None:
         """Add the extended resources of classes to what nodes have."""
-        classes = [each for _, each in sorted(self.classes.items()) if each.resource]
+        classes = [each for _, each in sorted(self._classes.items()) if each.resource]
         for place, node in enumerate(self.nodes):
             there = [
                 *node.devices,
@@ -743,7 +734,8 @@ def _results(claim: KubernetesObject, name: str) -> list[DevicePick] | None:
 # GPUs
 
 
-def _with_shared_gpus(node: NodeInfo, count: int) -> NodeInfo:
+def _with_shared_gpus(node: NodeInfo) -> NodeInfo:
+    count = whole_number(node.labels.get(_COUNT_LABEL, "")) or 0
     if node.devices or not 0 < count <= _UNKNOWN_MEMORY:
         return node
     memory = whole_number(node.labels.get(_MEMORY_LABEL, "")) or _UNKNOWN_MEMORY

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Literal, cast
 
-from attrs import define, evolve, field
+from attrs import evolve
 
 from batchsched.causes import HoldKind
 from batchsched.errors import Fault, KubernetesObjectError
 from batchsched.kubernetes import api
-from batchsched.kubernetes.batch_groups import (
+from batchsched.kubernetes.devices import DevicesRead
+from batchsched.kubernetes.dump_objects import DumpObjects, contents_of, owners_of, sorted_objects
+from batchsched.kubernetes.enqueue import Enqueue
+from batchsched.kubernetes.facts import Dump
+from batchsched.kubernetes.facts_reader import FactsReader
+from batchsched.kubernetes.groups import (
     KAI_DEFAULT_PRIORITY,
     KAI_DEFAULT_QUEUE,
     BatchGroups,
+    ControlledPods,
+    NativeGroups,
     NodePools,
     coscheduling_key,
     note_dependents,
@@ -23,17 +31,9 @@ from batchsched.kubernetes.batch_groups import (
     volcano_job_alone,
     volcano_templates,
 )
-from batchsched.kubernetes.devices import DevicesRead
-from batchsched.kubernetes.dump_objects import DumpObjects, contents_of, owners_of, sorted_objects
-from batchsched.kubernetes.enqueue import Enqueue
-from batchsched.kubernetes.facts import Dump
-from batchsched.kubernetes.facts_reader import FactsReader
-from batchsched.kubernetes.flavors import Flavors
-from batchsched.kubernetes.job_drafts import JobDraft, Template, give_names, is_true, suspended_job
-from batchsched.kubernetes.jobs import ControlledPods
-from batchsched.kubernetes.kueue import Kueue
-from batchsched.kubernetes.manifests import is_submitted, submitted_objects
-from batchsched.kubernetes.native_groups import NativeGroups
+from batchsched.kubernetes.job_drafts import JobDraft, Template, give_names, suspended_job
+from batchsched.kubernetes.kueue import Flavors, Kueue
+from batchsched.kubernetes.manifests import submitted_objects
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     Objects,
@@ -62,30 +62,15 @@ from batchsched.kubernetes.queues import ROOT, read_queues, with_room_for
 from batchsched.kubernetes.shared_gpus import is_reservation, labels_of_groups, with_parts
 from batchsched.kubernetes.topologies import Topologies
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import (
-    Hold,
-    JobInfo,
-    NodeInfo,
-    Queue,
-    QueueStatus,
-    TaskInfo,
-    TaskStatus,
-)
+from batchsched.model.cluster import Hold, JobInfo, Queue, QueueStatus, TaskInfo, TaskStatus
 from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.rules import out_of_service
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.tasks import dependency_cycles
-from batchsched.model.validation.values import (
-    cycles_of_parents,
-    is_collection,
-    is_text,
-    shown,
-)
+from batchsched.model.validation.values import cycles_of_parents, is_collection, is_text, shown
 
-_SYSTEMS = {"volcano": "volcano", "kai-scheduler": "kai", "kube-batch": "kube-batch"}
-"""The names of batch schedulers, and of their systems."""
 _DEFAULT_QUEUE = "default"
 _GATES_OF_ADMISSION = (
     *(api.ADMISSION_GATE, api.ELASTIC_GATE),
@@ -100,7 +85,7 @@ _SYSTEM_CLASSES = {
 _KAI_CLASSES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
 _ENDED_PHASES = {"volcano": ("Completed",), "coscheduling": ("Finished", "Failed")}
 """The phases of groups whose pods have ended, by system."""
-_ORDER = ("kubernetes", "volcano", "kube-batch", "kai", "coscheduling", "kueue")
+_ORDER = tuple(dict.fromkeys(api.SYSTEM_OF.values()))
 """The order in which jobs take their names; those without a group come last."""
 _NO_KAI_GROUP = (
     f"KAI Scheduler passes over a pod without the annotation {api.KAI_GROUP}, "
@@ -162,8 +147,7 @@ def read_dump(
         reading.fault("admission", f"expected 'theirs' or 'ours', got {shown(admission)}")
     if reading.faults:
         raise KubernetesObjectError(reading.faults)
-    theirs = admission == "theirs"
-    reading.kueue_admits = theirs
+    reading.theirs = reading.kueue_admits = admission == "theirs"
     manifests = [content for _, content in contents_of(reading, submitted)]
     if manifests and is_collection(objects):  # they are read twice
         objects = list(cast("Iterable[Mapping[str, object]]", objects))
@@ -173,9 +157,7 @@ def read_dump(
         listed = [objects] if is_mapping(objects) else objects
         given = cast("Sequence[Mapping[str, object]]", [*listed, *submitted_objects(new)])
         found = sorted_objects(reading, given)
-    return ObjectsReader(
-        reading, found, scheduler_names=names, theirs=theirs, submits=bool(new)
-    ).dump(now)
+    return ObjectsReader(reading, found, now, scheduler_names=names, submits=bool(new)).dump()
 
 
 def _scheduler_names(reading: Reading, given: object) -> frozenset[str]:
@@ -194,175 +176,182 @@ def _scheduler_names(reading: Reading, given: object) -> frozenset[str]:
     return frozenset()
 
 
-@define(eq=False)
 class ObjectsReader:
-    """Reads sorted objects."""
+    """Reads sorted objects: nodes, queues and pods, then the jobs that these pods are of."""
 
-    reading: Reading
-    objects: DumpObjects
-    scheduler_names: frozenset[str] = frozenset()
-    """Further batch schedulers."""
-    theirs: bool = True
-    """Whether the admission of others counts."""
-    only: str | None = None
-    """The one scheduler whose jobs are read; None: those of all."""
-    default_queue: str = _DEFAULT_QUEUE
-    submits: bool = False
-    """Whether some objects are only submitted."""
-    leader_worker_sets: bool = True
-    """Whether the labels of LeaderWorkerSets are read."""
-    unread_claims: set[str] = field(factory=set[str])
-    """The pods of which a claim was not given, by UID."""
-    drafts: list[JobDraft] = field(factory=list[JobDraft])
-    others: list[TaskInfo] = field(factory=list[TaskInfo])
-    systems: set[str] = field(factory=set[str])
-    nodes: frozenset[str] = frozenset()
-    kube_places: bool = False
-    """Whether the kube-scheduler places jobs."""
-    missing: dict[tuple[str, str, str], JobDraft] = field(
-        factory=dict[tuple[str, str, str], JobDraft]
-    )
-    """The jobs of groups that are not there, by system, namespace and name."""
-    kai_names: dict[str, str] = field(factory=dict[str, str])
-    """The names in the snapshot of KAI's queues whose names were taken."""
-    facts: FactsReader = field(init=False)
-    assumed_queues: list[str] = field(factory=list[str])
-    """The queues in which Kueue has admitted jobs, and which are not there."""
+    def __init__(
+        self,
+        reading: Reading,
+        objects: DumpObjects,
+        now: str | datetime | float | None,
+        *,
+        scheduler_names: Iterable[str] = (),
+        only: str | None = None,
+        default_queue: str = _DEFAULT_QUEUE,
+        submits: bool = False,
+        leader_worker_sets: bool = True,
+    ) -> None:
+        """Read nodes, queues, pods, and what makes pods one job.
 
-    def snapshot(
-        self, now: str | datetime | float | None, *, strict: bool = False
-    ) -> tuple[Snapshot, tuple[Notice, ...], Mapping[str, KubernetesObject]]:
-        """Return the snapshot, the notices (with `strict` they are faults), and the queues."""
-        reading, objects = self.reading, self.objects
-        self.facts = FactsReader(reading, objects)
-        node_objects = objects.of("", "Node")
-        nodes = [read_node(node) for node in node_objects]
-        if self.submits:
-            self._submit_now(present_time(reading, now))
-        self.nodes = frozenset(node.name for node in nodes)
-        queues, queue_objects, renamed = self._queues()
+        Args:
+            reading: the state of the reading.
+            objects: the objects.
+            now: the present time; None: the latest that objects tell.
+            scheduler_names: further batch schedulers.
+            only: the one scheduler whose jobs are read; None: those of all.
+            default_queue: the queue of jobs that name none.
+            submits: whether some objects are only submitted.
+            leader_worker_sets: whether the labels of LeaderWorkerSets are read.
+
+        """
+        self._reading = reading
+        self._objects = objects
+        self._now = now
+        self._only = only
+        self._schedulers = {*api.BATCH_SCHEDULERS, *scheduler_names}
+        """The schedulers whose pods without a group are jobs."""
+        if only is not None:
+            self._schedulers.add(only)
+        self._default_queue = default_queue
+        self._submits = submits
+        self._assumed_queues: list[str] = []
+        """The queues in which Kueue has admitted jobs, and which are not there."""
+        self._others: list[TaskInfo] = []
+        self._drafts: list[JobDraft] = []
+        self._missing: dict[tuple[str, str, str], JobDraft] = {}
+        """The jobs of groups that are not there, by system, namespace and name."""
+        self._facts = FactsReader(reading, objects)
+        nodes = [read_node(node) for node in objects.of("", "Node")]
+        if submits:
+            self._submit_now()
+        self._node_names = {node.name for node in nodes}
+        self._queue_objects: dict[str, KubernetesObject] = {}
+        self._renamed: dict[str, str] = {}
+        """The names in the snapshot of ClusterQueues whose names were taken."""
+        self._kai_names: dict[str, str] = {}
+        """The same of KAI's queues."""
+        self._queues = self._read_queues()
         pod_objects = objects.of("", "Pod")
-        general, of_kai, of_workloads = self._priority_classes(pod_objects)
-        namespaces = self._namespaces(pod_objects)
-        pods = [read_pod(pod, namespaces, general) for pod in pod_objects]
-        there = DevicesRead.read(objects, nodes)
-        pods = there.with_claims(with_parts(self._bound(pods), nodes, are_devices=there.has_gpus))
-        nodes, self.unread_claims = there.nodes, there.unread
-        native = NativeGroups.read(objects, general)
-        batch = BatchGroups.read(objects, general, of_kai, theirs=self.theirs)
-        kueue = Kueue.read(objects, general, of_workloads, renamed, theirs=self.theirs)
-        if self.only is None:
-            self._find_systems(pods)
-        controlled = ControlledPods(objects, self.leader_worker_sets)
-        self._assign(pods, native, batch, kueue, controlled, general)
-        by_kube = frozenset(api.KUBE_SCHEDULER if self.only is None else ())
-        self.drafts += controlled.complete(by_kube=by_kube)
-        self._take_workloads(kueue)
-        self.drafts += [one for one in kueue.drafts if one.pods or not one.is_taken]
-        self.drafts = [draft for draft in self.drafts if _is_job(draft)]
-        self.drafts += self._jobs_alone(pods, kueue, general)
-        self.drafts.sort(key=_naming_order)
-        give_names(self.drafts)
-        NodePools.read(objects, nodes).let_see(self.drafts)
-        for draft in self.drafts:
-            self._hold_if_suspended(draft, kueue)
-            self._make_tasks(draft, namespaces, general)
-        Enqueue.read(self.drafts, queues, nodes, self.others).tell()
-        topologies = Topologies.read(objects, nodes)
-        jobs = self._jobs(kueue, queues, topologies, Flavors.read(objects, renamed))
-        if self.theirs:
-            queues = self._with_room_for_admitted(queues, jobs, nodes, queue_objects)
-        tasks = [task for job in jobs for task in job.tasks] + self.others
+        self._priorities, of_kai, of_workloads = self._priority_classes(pod_objects)
+        self._namespaces = self._read_namespaces(pod_objects)
+        pods = [read_pod(pod, self._namespaces, self._priorities) for pod in pod_objects]
+        self._devices = DevicesRead(objects, nodes)
+        parts = with_parts(self._bound(pods), nodes, are_devices=self._devices.has_gpus)
+        self._pods = self._devices.with_claims(parts)
+        self._native = NativeGroups(objects, self._priorities)
+        self._batch = BatchGroups(objects, self._priorities, of_kai)
+        self._kueue = Kueue(
+            objects, self._priorities, of_workloads, self._renamed, theirs=reading.theirs
+        )
+        self._systems = set[str]() if only is not None else self._find_systems()
+        self._kube_places = not self._systems.isdisjoint(("kubernetes", "coscheduling", "kueue"))
+        self._controlled = ControlledPods(objects, leader_worker_sets=leader_worker_sets)
+
+    def snapshot(self, *, strict: bool = False) -> tuple[Snapshot, tuple[Notice, ...]]:
+        """Return the snapshot and the notices; with `strict` they are faults."""
+        reading, objects, nodes = self._reading, self._objects, self._devices.nodes
+        self._assign()
+        self._drafts += self._controlled.complete(
+            by_kube=api.KUBE_SCHEDULER if self._only is None else ()
+        )
+        self._take_workloads()
+        self._drafts += [one for one in self._kueue.drafts if one.pods or not one.is_taken]
+        self._drafts = [draft for draft in self._drafts if _is_job(draft)]
+        self._drafts += self._jobs_alone()
+        self._drafts.sort(key=_naming_order)
+        give_names(self._drafts)
+        pools = NodePools.read(objects, nodes)
+        for draft in self._drafts:
+            pools.let_see(draft)
+            self._hold_if_suspended(draft)
+            self._make_tasks(draft)
+        Enqueue.read(self._drafts, self._queues, nodes, self._others).tell()
+        topologies = Topologies(objects, nodes)
+        jobs = self._jobs(topologies)
+        if reading.theirs:
+            self._make_room_for_admitted(jobs)
+        tasks = [task for job in jobs for task in job.tasks] + self._others
         nodes = without_unused_scalars(nodes, tasks)
-        note_overcommitted(node_objects, nodes, tasks)
-        present = present_time(reading, now)
+        note_overcommitted(objects.of("", "Node"), nodes, tasks)
+        present = present_time(reading, self._now)
         if strict:
             reading.faults += [Fault(path, message) for path, message in reading.notices.each()]
         if reading.faults:
             raise KubernetesObjectError(list(dict.fromkeys(reading.faults)))
         snapshot = Snapshot(
-            devices=there.devices,
-            counter_sets=there.counter_sets,
-            held=there.held,
+            devices=self._devices.devices,
+            counter_sets=self._devices.counter_sets,
+            held=self._devices.held,
             nodes=nodes,
             jobs=jobs,
-            queues=queues,
-            other_tasks=self.others,
+            queues=self._queues,
+            other_tasks=self._others,
             topologies=topologies.found.values(),
             now=present,
         )
-        return snapshot, reading.notices.notices(), queue_objects
+        return snapshot, reading.notices.notices()
 
-    def _submit_now(self, now: float) -> None:
-        """Let what is submitted be made at the present time."""
-        for of_kind in self.objects.by_kind.values():
-            for given in of_kind:
-                metadata = given.metadata.content
-                if now and isinstance(metadata, dict) and is_submitted(given):
-                    metadata["creationTimestamp"] = time_text(now)
-
-    def _submitted(self) -> Iterator[str]:
-        """Yield the UIDs of the jobs that are only submitted, sorted."""
-        yield from sorted(d.uid for d in self.drafts if any(map(is_submitted, d.own)))
-
-    def dump(self, now: str | datetime | float | None) -> Dump:
+    def dump(self) -> Dump:
         """Return the snapshot, and what stands beside it."""
-        snapshot, notices, queue_objects = self.snapshot(now)
+        snapshot, notices = self.snapshot()
+        submitted = sorted(draft.uid for draft in self._drafts if draft.is_submitted)
         return Dump(
             snapshot=snapshot,
             notices=notices,
-            facts=self.facts.facts(self.drafts, snapshot, notices, queue_objects),
-            systems=frozenset(self.systems),
-            assumed=tuple(self._assumptions(snapshot, queue_objects, now)),
-            submitted=tuple(self._submitted()) if self.submits else (),
+            facts=self._facts.facts(self._drafts, snapshot, notices, self._queue_objects),
+            systems=frozenset(self._systems),
+            assumed=tuple(self._assumptions(snapshot)),
+            submitted=submitted if self._submits else (),
         )
+
+    def _submit_now(self) -> None:
+        """Let what is submitted be made at the present time."""
+        now = present_time(self._reading, self._now)
+        for of_kind in self._objects.by_kind.values():
+            for given in of_kind:
+                metadata = given.metadata.content
+                if now and isinstance(metadata, dict) and given.is_submitted:
+                    metadata["creationTimestamp"] = time_text(now)
 
     # Queues
 
-    def _queues(self) -> tuple[list[Queue], dict[str, KubernetesObject], dict[str, str]]:
-        """Return the queues, the object of each, and the new names of ClusterQueues."""
-        given: dict[str, KubernetesObject] = {}
+    def _read_queues(self) -> list[Queue]:
+        """Return the queues, and keep the object of each, and their new names."""
+        given, of_kueue = self._queue_objects, self._objects.of(api.KUEUE, "ClusterQueue")
         for group in (api.VOLCANO, api.KUBE_BATCH):
-            for queue in self.objects.of(group, "Queue"):
+            for queue in self._objects.of(group, "Queue"):
                 given.setdefault(queue.name, queue)
-        of_kai = self.objects.of(api.KAI, "Queue")
-        self.kai_names = {
-            queue.name: f"Queue.{api.KAI}/{queue.name}" for queue in of_kai if queue.name in given
-        }
+        of_kai = self._objects.of(api.KAI, "Queue")
+        self._kai_names.update(
+            {queue.name: f"Queue.{api.KAI}/{queue.name}" for queue in of_kai if queue.name in given}
+        )
         for queue in of_kai:
-            name = self.kai_names.get(queue.name, queue.name)
-            given[name] = _renamed_kai_queue(queue, self.kai_names)
-        cluster = self.objects.of(api.KUEUE, "ClusterQueue")
-        renamed = {q.name: f"ClusterQueue/{q.name}" for q in cluster if q.name in given}
-        for queue in cluster:
-            name = renamed.get(queue.name, queue.name)
+            renamed = _renamed_kai_queue(queue, self._kai_names)
+            given[renamed.name] = renamed
+        self._renamed.update(
+            {queue.name: f"ClusterQueue/{queue.name}" for queue in of_kueue if queue.name in given}
+        )
+        for queue in of_kueue:
+            name = self._renamed.get(queue.name, queue.name)
             given[name] = evolve(queue, name=name)
-        cohorts = self.objects.of(api.KUEUE, "Cohort")
+        cohorts = self._objects.of(api.KUEUE, "Cohort")
         queues = read_queues([*given.values(), *cohorts])
         for cohort in cohorts:
             given.setdefault(f"cohort/{cohort.name}", cohort)
             given.setdefault(cohort.name, cohort)
-        parents = {queue.name: queue.parent for queue in queues}
-        for cycle in cycles_of_parents(parents):
-            for name in cycle:
-                parents[name] = None
-                if name in given:
-                    message = "its parents form a cycle: the queue has no parent"
-                    given[name].note(NoticeCode.QUEUE_MISSING, "spec", message)
-        queues = [evolve(queue, parent=parents[queue.name]) for queue in queues]
-        return queues, given, renamed
+        in_cycles = {
+            name for c in cycles_of_parents({q.name: q.parent for q in queues}) for name in c
+        }
+        for name in sorted(in_cycles & given.keys()):
+            message = "its parents form a cycle: the queue has no parent"
+            given[name].note(NoticeCode.QUEUE_MISSING, "spec", message)
+        return [evolve(q, parent=None) if q.name in in_cycles else q for q in queues]
 
-    def _with_room_for_admitted(
-        self,
-        queues: Sequence[Queue],
-        jobs: Sequence[JobInfo],
-        nodes: Iterable[NodeInfo],
-        given: Mapping[str, KubernetesObject],
-    ) -> list[Queue]:
-        """Return the queues in which quotas refuse nothing that Kueue has reserved quota for."""
-        has_quota = {draft.uid for draft in self.drafts if draft.has_quota}
+    def _make_room_for_admitted(self, jobs: Sequence[JobInfo]) -> None:
+        """Let quotas refuse nothing that Kueue has reserved quota for."""
+        has_quota = {draft.uid for draft in self._drafts if draft.has_quota}
         if not has_quota:
-            return list(queues)
+            return
         requests: defaultdict[str, list[Resource]] = defaultdict(list)
         for job in jobs:
             for task in job.tasks:
@@ -372,10 +361,11 @@ class ObjectsReader:
                 if status.holds or is_reserved:
                     requests[job.queue].append(task.resreq)
         used = {name: sum_resources(each) for name, each in requests.items()}
-        there = sum_resources(n.allocatable for n in nodes if out_of_service(n) is None)
-        taken = sum_resources(task.resreq for task in self.others)
+        in_service = (node for node in self._devices.nodes if out_of_service(node) is None)
+        there = sum_resources(node.allocatable for node in in_service)
+        taken = sum_resources(task.resreq for task in self._others)
         room = {name: int(most - taken.get(name)) for name, most in there.dimensions()}
-        return with_room_for(queues, used, room, given)
+        self._queues = with_room_for(self._queues, used, room, self._queue_objects)
 
     # Priorities
 
@@ -384,392 +374,330 @@ class ObjectsReader:
     ) -> tuple[PriorityClasses, PriorityClasses, PriorityClasses]:
         """Return the priority classes of pods and groups, of KAI's groups, and of Workloads."""
         # Callers who sort their objects by kind give all the classes that are to count.
-        is_whole = self.only is None
+        is_whole = self._only is None
         of_pods: dict[str, int] = {}
         for pod in pods if is_whole else ():
             spec = look_up(pod.reader.content, "spec")
             name, priority = look_up(spec, "priorityClassName"), look_up(spec, "priority")
             if type(name) is str and type(priority) is int:
                 of_pods[name] = max(priority, of_pods.get(name, priority))
-        given = read_priority_classes(self.objects.of(api.KUBERNETES, "PriorityClass"))
+        given = read_priority_classes(self._objects.of(api.KUBERNETES, "PriorityClass"))
         known = {**(_SYSTEM_CLASSES if is_whole else {}), **of_pods, **given.values}
         default = KAI_DEFAULT_PRIORITY if given.default is None else given.default
         return (
             PriorityClasses(known, given.default),
             PriorityClasses({**_KAI_CLASSES, **known}, default),
-            read_priority_classes(self.objects.of(api.KUEUE, "WorkloadPriorityClass")),
+            read_priority_classes(self._objects.of(api.KUEUE, "WorkloadPriorityClass")),
         )
 
     # Pods
 
-    def _namespaces(self, pods: Iterable[KubernetesObject]) -> Namespaces:
-        labels: dict[str, Mapping[str, str]] = dict.fromkeys(
-            sorted({pod.namespace for pod in pods}), EMPTY
-        )
-        given = self.objects.of("", "Namespace")
-        for namespace in given:
-            labels[namespace.name] = namespace.labels
+    def _read_namespaces(self, pods: Iterable[KubernetesObject]) -> Namespaces:
+        given = self._objects.of("", "Namespace")
+        labels: dict[str, Mapping[str, str]] = dict.fromkeys((pod.namespace for pod in pods), EMPTY)
+        labels |= {namespace.name: namespace.labels for namespace in given}
         return Namespaces(labels, labels_are_known=bool(given))
 
     def _bound(self, pods: Iterable[Pod]) -> list[Pod]:
         """Return the pods; those for which a BindRequest is on its way are on its node."""
         requests: dict[str, tuple[str, tuple[str, ...]]] = {}
-        for given in self.objects.of(api.KAI, "BindRequest"):
+        for given in self._objects.of(api.KAI, "BindRequest"):
             spec = given.spec
             name, node = spec.text("podName"), spec.text("selectedNode")
-            if name and node in self.nodes and phase_of(given) != "Failed":
+            if name and node in self._node_names and phase_of(given) != "Failed":
                 requests[f"{given.namespace}/{name}"] = node, spec.texts("selectedGPUGroups")
         found: list[Pod] = []
         for pod in pods:
-            request = requests.get(pod.task.full_name)
-            if request is not None and pod.task.status in WAITING:
-                node_name, groups = request
-                labels = labels_of_groups(groups) | dict(pod.task.labels)
-                task = evolve(pod.task, status=TaskStatus.BOUND, node_name=node_name, labels=labels)
-                found.append(evolve(pod, task=task))
-            else:
-                found.append(pod)
+            task, request = pod.task, requests.get(pod.task.full_name)
+            if request is not None and task.status in WAITING:
+                labels = labels_of_groups(request[1]) | dict(task.labels)
+                task = evolve(task, status=TaskStatus.BOUND, node_name=request[0], labels=labels)
+            found.append(pod if task is pod.task else evolve(pod, task=task))
         return found
 
-    def _find_systems(self, pods: Iterable[Pod]) -> None:
-        groups = {
-            group
-            for (group, kind), found in self.objects.by_kind.items()
-            if found and kind != "PriorityClass"
+    def _find_systems(self) -> set[str]:
+        systems = {
+            api.SYSTEM_OF[group]
+            for (group, kind), found in self._objects.by_kind.items()
+            if found and kind != "PriorityClass" and group in api.SYSTEM_OF
         }
-        names = {
-            api.KUBERNETES: "kubernetes",
-            api.VOLCANO: "volcano",
-            api.VOLCANO_JOBS: "volcano",
-            api.KUBE_BATCH: "kube-batch",
-            api.KAI: "kai",
-            api.KUEUE: "kueue",
-            **dict.fromkeys(api.COSCHEDULING, "coscheduling"),
-        }
-        self.systems.update(names[group] for group in groups if group in names)
-        for pod in pods:
-            if pod.scheduler_name in _SYSTEMS:
-                self.systems.add(_SYSTEMS[pod.scheduler_name])
-            elif pod.scheduler_name == api.YUNIKORN:
-                self.systems.add(api.YUNIKORN)
+        for pod in self._pods:
+            if pod.scheduler_name in api.BATCH_SCHEDULERS:
+                systems.add(api.BATCH_SCHEDULERS[pod.scheduler_name])
             spec = look_up(pod.object.reader.content, "spec")
             if look_up(spec, "schedulingGroup") or look_up(spec, "workloadRef"):
-                self.systems.add("kubernetes")
+                systems.add("kubernetes")
             if api.QUEUE_LABEL in pod.task.labels:
-                self.systems.add("kueue")
+                systems.add("kueue")
             if coscheduling_key(pod) is not None:
-                self.systems.add("coscheduling")
-        self.kube_places = not self.systems.isdisjoint(("kubernetes", "coscheduling", "kueue"))
+                systems.add("coscheduling")
+        return systems
 
-    def _assign(
-        self,
-        pods: Iterable[Pod],
-        native: NativeGroups,
-        batch: BatchGroups,
-        kueue: Kueue,
-        controlled: ControlledPods,
-        priorities: PriorityClasses,
-    ) -> None:
+    def _assign(self) -> None:
         """Give every pod to its job, or to those that only occupy their nodes. O(pods)."""
-        translated: list[JobDraft] = []
-        self.drafts += batch.drafts()
-        for pod in pods:
-            if is_reservation(pod):
+        translated: set[JobDraft] = set()
+        """The native groups of pods that a batch scheduler has groups of its own for."""
+        self._drafts += self._batch.drafts()
+        for pod in self._pods:
+            draft: JobDraft | None = None
+            role: str | None = None
+            if not is_reservation(pod):
+                own, group = self._native.of_pod(pod), self._batch.of_pod(pod)
+                if group is not None:
+                    draft, role = self._job_of(pod, *group), pod.role or None
+                    if isinstance(own, tuple):
+                        draft.add_alias(own[0].name)
+                        translated.add(own[0])
+                elif isinstance(own, tuple):
+                    draft, role = own
+                elif own is not None:
+                    draft = self._job_of(pod, "kubernetes", own)
+                elif (labelled := self._batch.of_labelled(pod)) is not None:
+                    draft = self._job_of(pod, "coscheduling", labelled)
+                else:
+                    draft, role = self._without_group(pod)
+            if draft is None:
                 self._occupy(pod)
-                continue
-            own = native.of_pod(pod)
-            group = batch.of_pod(pod, pod.object.annotations)
-            if group is not None:
-                system, named = group
-                draft = self._missing(pod, system, named) if isinstance(named, str) else named
-                if isinstance(own, tuple):
-                    translated.append(own[0])
-                    draft.add_alias(own[0].name)
-                self._take(draft, pod, pod.role or None, priorities)
-            elif isinstance(own, str):
-                self._take(self._missing(pod, "kubernetes", own), pod, None, priorities)
-            elif own is not None:
-                self._take(own[0], pod, own[1], priorities)
-            elif (labelled := batch.of_labelled(pod)) is not None:
-                if isinstance(labelled, str):
-                    labelled = self._missing(pod, "coscheduling", labelled)
-                self._take(labelled, pod, None, priorities)
             else:
-                self._assign_by_queue(pod, kueue, controlled, priorities)
-        if self.theirs:
-            kueue.tell_groups()
-        self.drafts += kueue.groups.values()
-        gone = {draft.main.reader.path for draft in translated if draft.main is not None}
-        for draft in native.drafts:
-            if draft.pods or draft.main is None or draft.main.reader.path not in gone:
-                self.drafts.append(draft)
+                self._take(draft, pod, role)
+        if self._reading.theirs:
+            self._kueue.tell_groups()
+        self._drafts += self._kueue.groups.values()
+        self._drafts += [d for d in self._native.drafts if d.pods or d not in translated]
 
-    def _missing(self, pod: Pod, system: str, name: str) -> JobDraft:
-        """Return the job of pods whose group is not there."""
-        key = system, pod.task.namespace, name
-        draft = self.missing.get(key)
+    def _job_of(self, pod: Pod, system: str, found: JobDraft | str) -> JobDraft:
+        """Return the job of the group of a pod that was found, or of one that is not there."""
+        if not isinstance(found, str):
+            return found
+        key = system, pod.task.namespace, found
+        draft = self._missing.get(key)
         if draft is None:
-            draft = JobDraft(system, "PodGroup", system, pod.task.namespace, name)
+            draft = JobDraft(system, "PodGroup", system, pod.task.namespace, found)
             draft.is_missing, draft.min_available = True, None
-            draft.holds.append(Hold(HoldKind.GROUP_MISSING, name))
-            self.missing[key] = draft
-            self.drafts.append(draft)
+            draft.holds.append(Hold(HoldKind.GROUP_MISSING, found))
+            self._missing[key] = draft
+            self._drafts.append(draft)
         return draft
 
-    def _assign_by_queue(
-        self, pod: Pod, kueue: Kueue, controlled: ControlledPods, priorities: PriorityClasses
-    ) -> None:
-        """Give a pod without a group to its Workload, to its Job, or to a job of its own."""
-        role: str | None = None
-        workload = kueue.workload_of(pod, self.objects)
-        label = pod.task.labels.get(api.GROUP_LABEL) if self.only is None else None
+    def _without_group(self, pod: Pod) -> tuple[JobDraft | None, str | None]:
+        """Return the job of a pod without a group: its Workload's, its Job's, or one of its own."""
+        workload = self._kueue.workload_of(pod)
+        label = pod.task.labels.get(api.GROUP_LABEL) if self._only is None else None
         if workload is not None:
-            draft = None if workload.has_finished else workload
-        elif label:
-            draft = kueue.pod_group(pod, label)
-        else:
-            draft = single = self._single(pod)
-            if single is not None:
-                draft, role = controlled.draft_of(pod, single)
-                if draft is single:
-                    self.drafts.append(single)
-        if draft is None:
-            self._occupy(pod)
-        else:
-            self._take(draft, pod, role, priorities)
+            return (None if workload.has_finished else workload), None
+        if label:
+            return self._kueue.pod_group(pod, label), None
+        single = self._single(pod)
+        if single is None:
+            return None, None
+        draft, role = self._controlled.draft_of(pod, single)
+        if draft is single:
+            self._drafts.append(single)
+        return draft, role
 
     def _single(self, pod: Pod) -> JobDraft | None:
         """Return a job of one task, or None if it is nobody's to place."""
-        name, labels = pod.scheduler_name, pod.task.labels
-        if self.only not in (None, name):
+        name, status = pod.scheduler_name, pod.task.status
+        if self._only not in (None, name):
             return None
-        if name in (*_SYSTEMS, api.YUNIKORN, self.only) or name in self.scheduler_names:
-            system = _SYSTEMS.get(name, api.YUNIKORN if name == api.YUNIKORN else "kubernetes")
-        elif api.QUEUE_LABEL in labels:
+        if name in self._schedulers:
+            system = api.BATCH_SCHEDULERS.get(name, "kubernetes")
+        elif api.QUEUE_LABEL in pod.task.labels:
             system = "kueue"
-        elif pod.task.status in WAITING and (
-            (self.kube_places and name in api.KUBE_SCHEDULER) or is_submitted(pod.object)
+        elif status in WAITING and (
+            (self._kube_places and name in api.KUBE_SCHEDULER) or pod.object.is_submitted
         ):
             system = "kubernetes"
         else:
             return None
-        if name == api.YUNIKORN and pod.task.status not in ENDED:
-            pod.object.note(
-                NoticeCode.FIELD_IGNORED,
-                "spec.schedulerName",
-                "applications and queues of YuniKorn are not read: its gangs are taken apart",
-            )
-        draft = JobDraft(
-            system, "Pod", "", pod.task.namespace, pod.task.name, min_available=1, priority=None
-        )
-        if name == api.KAI_SCHEDULER and pod.task.status in WAITING and self.only is None:
+        if name == api.YUNIKORN and status not in ENDED:
+            message = "applications and queues of YuniKorn are not read: its gangs are taken apart"
+            pod.object.note(NoticeCode.FIELD_IGNORED, "spec.schedulerName", message)
+        draft = JobDraft(system, "Pod", "", pod.task.namespace, pod.task.name)
+        draft.min_available, draft.priority = 1, None
+        if name == api.KAI_SCHEDULER and status in WAITING and self._only is None:
             draft.holds.append(Hold(HoldKind.GROUP_MISSING, api.KAI_GROUP, _NO_KAI_GROUP))
         return draft
 
-    def _take(
-        self, draft: JobDraft, pod: Pod, role: str | None, priorities: PriorityClasses
-    ) -> None:
+    def _take(self, draft: JobDraft, pod: Pod, role: str | None) -> None:
         """Give a pod to its job; one that runs without its group only occupies its node."""
-        if draft.is_missing and self.only not in (None, pod.scheduler_name):
+        status = pod.task.status
+        if draft.is_missing and self._only not in (None, pod.scheduler_name):
             self._occupy(pod)
             return
         if draft.is_missing:
-            if pod.task.status not in (*ENDED, TaskStatus.RELEASING):
-                pod.object.note(
-                    NoticeCode.GROUP_MISSING,
-                    _group_field(pod),
-                    "its pod group, or a group above that, was not given: it is not placed",
-                )
-            if pod.task.status not in WAITING:
+            if status not in (*ENDED, TaskStatus.RELEASING):
+                message = "its pod group, or a group above that, was not given: it is not placed"
+                pod.object.note(NoticeCode.GROUP_MISSING, _group_field(pod), message)
+            if status not in WAITING:
                 self._occupy(pod)
                 return
-        task = self._task(pod, priorities)
+        task = self._task(pod)
         if any(gate.name == api.ELASTIC_GATE for gate in pod.gates) and task.status in WAITING:
             task = evolve(task, holds=(*task.holds, *draft.growth_holds))
         draft.pods.append((pod if task is pod.task else evolve(pod, task=task), role))
 
-    def _task(self, pod: Pod, priorities: PriorityClasses) -> TaskInfo:
+    def _task(self, pod: Pod) -> TaskInfo:
         """Return a job's task with its holds, and note what is not supported."""
         task = pod.task
         if task.status in ENDED:
             return task
         note_unsupported(pod.object)
-        if pod.task.uid in self.unread_claims:
+        if task.uid in self._devices.unread:
             why = "pods may be placed on nodes without the devices that they claim"
             pod.object.ignore("spec.resourceClaims", why)
-        if pod.has_unknown_class(priorities):
-            priorities.of(pod.object, task.priority_class_name, task.priority)
+        if pod.has_unknown_class(self._priorities):
+            self._priorities.of(pod.object, task.priority_class_name, task.priority)
         if task.status in WAITING:
             gates = pod.gates
-            if not self.theirs:
+            if not self._reading.theirs:
                 gates = tuple(gate for gate in gates if gate.name not in _GATES_OF_ADMISSION)
             return evolve(task, holds=gates) if gates else task
-        if task.node_name is not None and task.node_name not in self.nodes:
+        if task.node_name is not None and task.node_name not in self._node_names:
             note_missing_node(pod)
             return on_no_node(task)
         return task
 
     def _occupy(self, pod: Pod) -> None:
         """Let a pod that is of no job occupy its node, or leave it out."""
-        task = pod.task
+        task, name = pod.task, pod.scheduler_name
+        usual = api.KUBE_SCHEDULER if self._only is None else (self._only,)
         if task.status.holds and task.node_name is not None:
-            if task.node_name in self.nodes:
+            if task.node_name in self._node_names:
                 is_daemon = any(owner.kind == "DaemonSet" for owner in owners_of(pod.object))
-                self.others.append(evolve(task, is_on_each_node=True) if is_daemon else task)
+                self._others.append(evolve(task, is_on_each_node=True) if is_daemon else task)
             else:
                 note_missing_node(pod)
-        elif task.status in WAITING and (
-            pod.scheduler_name not in api.KUBE_SCHEDULER
-            if self.only is None
-            else pod.scheduler_name != self.only
-        ):
-            pod.object.note(
-                NoticeCode.OTHER_SCHEDULER,
-                "spec.schedulerName",
-                f"left out: it is for the scheduler {pod.scheduler_name!r}",
-            )
+        elif task.status in WAITING and name not in usual:
+            message = f"left out: it is for the scheduler {name!r}"
+            pod.object.note(NoticeCode.OTHER_SCHEDULER, "spec.schedulerName", message)
 
     # Jobs
 
-    def _take_workloads(self, kueue: Kueue) -> None:
+    def _take_workloads(self) -> None:
         """Give queues and holds of Workloads to groups that have one."""
-        for draft in self.drafts:
+        kueue = self._kueue
+        for draft in self._drafts:
             if draft.kind == "Pod" or draft.system == "kueue":
                 continue
-            pods = sorted(draft.pods, key=lambda each: each[0].task.name)
-            found = (kueue.workload_of(pod, self.objects) for pod, _ in pods)
-            workload = next((one for one in found if one is not None), None)
-            if workload is None:
-                group = draft.api_group
-                owned = (kueue.owned_by(given, group, self.objects) for given in draft.objects)
-                workload = next((one for one in owned if one is not None), None)
+            pods = sorted((pod for pod, _ in draft.pods), key=lambda pod: pod.task.name)
+            of_pods = (kueue.workload_of(pod) for pod in pods)
+            owned = (kueue.owned_by(given, draft.api_group) for given in draft.objects)
+            workload = next((one for one in chain(of_pods, owned) if one is not None), None)
             if workload is not None:
                 kueue.take_over(draft, workload)
 
-    def _jobs_alone(
-        self, pods: Iterable[Pod], kueue: Kueue, priorities: PriorityClasses
-    ) -> list[JobDraft]:
+    def _jobs_alone(self) -> list[JobDraft]:
         """Return the Jobs that wait and of which nothing else is there.
 
         Without a pod, a group or a Workload nothing would tell that they wait.
         """
-        if self.only is not None:
+        if self._only is not None:
             return []
-        mains = [draft.main for draft in self.drafts if draft.main is not None]
-        known = self._owners_of([*mains, *self.objects.of(api.KUEUE, "Workload")])
+        objects, found = self._objects, list[JobDraft]()
+        mains = [draft.main for draft in self._drafts if draft.main is not None]
+        known = self._owners_of([*mains, *objects.of(api.KUEUE, "Workload")])
         known |= {main.reader.path for main in mains}
-        found: list[JobDraft] = []
-        for job in self.objects.of("batch", "Job"):
-            has_ended = is_true(job, "Complete") or is_true(job, "Failed")
+        for job in objects.of(api.BATCH, "Job"):
+            has_ended = job.is_true("Complete") or job.is_true("Failed")
             if job.reader.path in known or has_ended or suspended_job([job]) is None:
                 continue
             # What else owns it is told of, or of no kind that is read.
-            if all(owner.kind == "CronJob" for owner in self.objects.owners(job)):
-                found.append(self._suspended_alone(job, kueue))
-        volcano_jobs = self.objects.of(api.VOLCANO_JOBS, "Job")
+            if all(owner.kind == "CronJob" for owner in objects.owners(job)):
+                found.append(self._suspended_alone(job))
+        volcano_jobs = objects.of(api.VOLCANO_JOBS, "Job")
         if volcano_jobs:
             # Groups that ended and pods that run without their group are no jobs.
-            known |= self._owners_of(self.objects.of(api.VOLCANO, "PodGroup"))
-            known |= self._owners_of(pod.object for pod in pods if pod.task.status not in ENDED)
+            known |= self._owners_of(objects.of(api.VOLCANO, "PodGroup"))
+            live = (pod.object for pod in self._pods if pod.task.status not in ENDED)
+            known |= self._owners_of(live)
         for job in volcano_jobs:
-            draft = None if job.reader.path in known else volcano_job_alone(job, priorities)
+            alone = job.reader.path not in known
+            draft = volcano_job_alone(job, self._priorities) if alone else None
             if draft is not None:
                 found.append(draft)
         return found
 
     def _owners_of(self, objects: Iterable[KubernetesObject]) -> set[str]:
         """Return the paths of the owners of objects."""
-        return {owner.reader.path for one in objects for owner in self.objects.owner_objects(one)}
+        return {owner.reader.path for one in objects for owner in self._objects.owner_objects(one)}
 
-    def _suspended_alone(self, job: KubernetesObject, kueue: Kueue) -> JobDraft:
-        spec, is_queued = job.spec, bool(_local_queue(job))
+    def _suspended_alone(self, job: KubernetesObject) -> JobDraft:
+        spec, local_queue = job.spec, _local_queue(job)
         count = spec.integer("parallelism", default=1, least=0)
         if spec.get("completions") is not None:
             count = min(count, spec.integer("completions", least=0))
-        return JobDraft(
-            "kueue" if is_queued else "kubernetes",
-            "Job",
-            "batch",
-            job.namespace,
-            job.name,
-            [job],
-            # Kueue admits all of it or nothing; else its pods start one by one.
-            min_available=count if is_queued else min(count, 1),
-            queue=kueue.queue_of(job.namespace, _local_queue(job))[0] if is_queued else "",
-            local_queue=_local_queue(job),
-            holds=list(self._holds_of_suspended(job, kueue, has_workload=False)),
-            templates=[Template("main", count, spec, job)],
-        )
+        draft = JobDraft.of(job, "kueue" if local_queue else "kubernetes")
+        # Kueue admits all of it or nothing; else its pods start one by one.
+        draft.min_available = count if local_queue else min(count, 1)
+        draft.priority, draft.local_queue = None, local_queue
+        if local_queue:
+            draft.queue = self._kueue.queue_of(job.namespace, local_queue)[0]
+        draft.holds += self._holds_of_suspended(job, has_workload=False)
+        draft.templates.append(Template("main", count, spec, job))
+        return draft
 
-    def _hold_if_suspended(self, draft: JobDraft, kueue: Kueue) -> None:
-        if draft.holds or (draft.is_suspended_by_kueue and not self.theirs):
+    def _hold_if_suspended(self, draft: JobDraft) -> None:
+        theirs, main, has_workload = self._reading.theirs, draft.main, draft.is_suspended_by_kueue
+        if draft.holds or main is None or (has_workload and not theirs):
             return
-        main = draft.main
-        if main is None:
+        job = suspended_job([main, *self._objects.owner_objects(main)])
+        if job is None:
             return
-        job = suspended_job([main, *self.objects.owner_objects(main)])
-        if job is not None:
-            has_workload = draft.is_suspended_by_kueue
-            if draft.has_quota and self.theirs:
-                message = f"Kueue has admitted it to {draft.queue}, and not resumed its Job yet"
-                draft.holds.append(Hold(HoldKind.NOT_ADMITTED, draft.queue, message))
-                return
-            if not has_workload:
-                draft.local_queue = draft.local_queue or _local_queue(job)
-            draft.holds += self._holds_of_suspended(job, kueue, has_workload=has_workload)
+        if draft.has_quota and theirs:
+            message = f"Kueue has admitted it to {draft.queue}, and not resumed its Job yet"
+            draft.holds.append(Hold(HoldKind.NOT_ADMITTED, draft.queue, message))
+            return
+        if not has_workload:
+            draft.local_queue = draft.local_queue or _local_queue(job)
+        draft.holds += self._holds_of_suspended(job, has_workload=has_workload)
 
-    def _holds_of_suspended(
-        self, job: KubernetesObject, kueue: Kueue, *, has_workload: bool
-    ) -> Sequence[Hold]:
+    def _holds_of_suspended(self, job: KubernetesObject, *, has_workload: bool) -> Sequence[Hold]:
         """Return what holds a Job that is suspended: Kueue, if it is for a LocalQueue."""
         if not has_workload and _local_queue(job):
-            return kueue.holds_without_workload(job, theirs=self.theirs)
+            return self._kueue.holds_without_workload(job)
         return [Hold(HoldKind.SUSPENDED, job.name, f"Job {job.name} is suspended")]
 
-    def _make_tasks(
-        self, draft: JobDraft, namespaces: Namespaces, priorities: PriorityClasses
-    ) -> None:
-        if draft.system == "volcano" and draft.objects:
-            note_dependents(draft, self.objects)
+    def _make_tasks(self, draft: JobDraft) -> None:
+        """Make tasks of the templates of a job without pods that is held."""
+        is_volcanos = draft.system == "volcano" and bool(draft.objects)
+        if is_volcanos:
+            note_dependents(draft, self._objects)
         if any(pod.task.status not in ENDED for pod, _ in draft.pods):
             return
-        if self.theirs and not draft.holds:
+        if self._reading.theirs and not draft.holds:
             return
-        if draft.system == "volcano" and draft.objects and not draft.templates:
-            draft.templates = list(volcano_templates(draft, self.objects))
-        draft.make_tasks(namespaces, priorities)
+        if is_volcanos and not draft.templates:
+            draft.templates = volcano_templates(draft, self._objects)
+        draft.make_tasks(self._namespaces, self._priorities)
 
-    def _jobs(
-        self, kueue: Kueue, queues: list[Queue], topologies: Topologies, flavors: Flavors
-    ) -> list[JobInfo]:
+    def _jobs(self, topologies: Topologies) -> list[JobInfo]:
         """Return the jobs, and add queues that must be there, such as the default one. O(tasks)."""
-        names = {queue.name for queue in queues}
+        kueue, flavors = self._kueue, Flavors(self._objects, self._renamed)
+        names = {queue.name for queue in self._queues}
         jobs: list[JobInfo] = []
         # Kueue goes on with what it has admitted to a queue that holds only what is new.
-        with_quota = {draft.queue for draft in self.drafts if draft.has_quota and self.only is None}
+        with_quota = {d.queue for d in self._drafts if d.has_quota and self._only is None}
         held = {name: hold for name in with_quota if (hold := kueue.holds_new(name)) is not None}
-        queues[:] = [evolve(q, state=QueueStatus.OPEN) if q.name in held else q for q in queues]
-        for draft in self.drafts:
-            queue = self._queue_of(draft, kueue)
-            if queue is not None and self.only is None:
-                flavors.let_in(draft, queue)
-            if queue is None:
-                queue = self.default_queue
-                if queue not in names:
-                    queues.append(Queue(name=queue))
+        self._queues = [
+            evolve(q, state=QueueStatus.OPEN) if q.name in held else q for q in self._queues
+        ]
+        for draft in self._drafts:
+            named = self._queue_of(draft)
+            if named is not None and self._only is None:
+                flavors.let_in(draft, named)
+            queue = self._default_queue if named is None else named
+            if queue not in names:
+                if named is None or draft.has_quota:
+                    self._queues.append(Queue(name=queue))
                     names.add(queue)
-            elif queue not in names and draft.has_quota:
-                queues.append(Queue(name=queue))
-                names.add(queue)
-                self.assumed_queues.append(queue)
-            elif queue == ROOT and queue not in names and draft.system == "volcano":
-                draft.holds.append(Hold(HoldKind.NO_QUEUE, ROOT, _NOT_IN_ROOT))
-            elif queue not in names and draft.objects and draft.system in _WITH_QUEUES:
-                draft.objects[0].note(
-                    NoticeCode.QUEUE_MISSING,
-                    "spec.queue",
-                    f"queue {queue!r} was not given: the job is left out of every cycle",
-                )
+                    if named is not None:
+                        self._assumed_queues.append(queue)
+                elif queue == ROOT and draft.system == "volcano":
+                    draft.holds.append(Hold(HoldKind.NO_QUEUE, ROOT, _NOT_IN_ROOT))
+                elif draft.objects and draft.system in _WITH_QUEUES:
+                    message = f"queue {queue!r} was not given: the job is left out of every cycle"
+                    draft.objects[0].note(NoticeCode.QUEUE_MISSING, "spec.queue", message)
             if queue in held and not draft.has_quota:
                 kinds = {hold.kind for hold in draft.holds}
                 draft.holds += [] if HoldKind.QUEUE_CLOSED in kinds else [held[queue]]
@@ -786,7 +714,7 @@ class ObjectsReader:
             for cycle in dependency_cycles(jobs)
             for uid in cycle
         }
-        for position, (draft, job) in enumerate(zip(self.drafts, jobs, strict=True)):
+        for position, (draft, job) in enumerate(zip(self._drafts, jobs, strict=True)):
             if job.uid in chains:
                 message = f"its dependencies form a cycle: {chains[job.uid]}"
                 hold = Hold(HoldKind.DEPENDENCIES, api.DEPENDS_ON, message)
@@ -795,53 +723,50 @@ class ObjectsReader:
                     draft.main.ignore(annotation(api.DEPENDS_ON), message)
         return jobs
 
-    def _queue_of(self, draft: JobDraft, kueue: Kueue) -> str | None:
+    def _queue_of(self, draft: JobDraft) -> str | None:
         """Return the queue of a job; None: the default queue."""
+        is_kais, is_kueues = draft.system == "kai", draft.system == "kueue"
         if draft.queue:
-            if draft.system == "kai":
-                return self.kai_names.get(draft.queue, draft.queue)
-            is_default = draft.queue == self.default_queue and draft.system != "kueue"
+            if is_kais:
+                return self._kai_names.get(draft.queue, draft.queue)
+            is_default = draft.queue == self._default_queue and not is_kueues
             return None if is_default and not draft.local_queue else draft.queue
         labels = [pod.task.labels for pod, _ in draft.pods]
         labels += [given.labels for given in draft.objects]
         if draft.system != "volcano" or draft.is_missing:
             of_kai = next((one[api.KAI_QUEUE] for one in labels if one.get(api.KAI_QUEUE)), None)
-            if of_kai is not None and (draft.system == "kai" or not draft.objects):
-                return self.kai_names.get(of_kai, of_kai)
+            if of_kai is not None and (is_kais or not draft.objects):
+                return self._kai_names.get(of_kai, of_kai)
             local = draft.local_queue or next(
                 (one[api.QUEUE_LABEL] for one in labels if one.get(api.QUEUE_LABEL)), ""
             )
-            if local and draft.system != "kai" and self.only is None:
+            if local and not is_kais and self._only is None:
                 draft.local_queue = local
-                queue, hold = kueue.queue_of(draft.namespace, local)
+                queue, hold = self._kueue.queue_of(draft.namespace, local)
                 if hold is not None:
                     draft.holds.append(hold)
                 return queue
-        if draft.system == "kai" and draft.objects:
-            return self.kai_names.get(KAI_DEFAULT_QUEUE, KAI_DEFAULT_QUEUE)
+        if is_kais and draft.objects:
+            return self._kai_names.get(KAI_DEFAULT_QUEUE, KAI_DEFAULT_QUEUE)
         return None
 
     # What stands beside the snapshot
 
-    def _assumptions(
-        self, snapshot: Snapshot, queue_objects: Collection[str], now: object
-    ) -> Iterator[str]:
-        if now is None:
+    def _assumptions(self, snapshot: Snapshot) -> Iterator[str]:
+        if self._now is None:
             yield f"now is {time_text(snapshot.now)}, the latest time in the dump"
         used = any(job.queue == _DEFAULT_QUEUE for job in snapshot.jobs)
         is_there = any(queue.name == _DEFAULT_QUEUE for queue in snapshot.queues)
-        if used and is_there and _DEFAULT_QUEUE not in queue_objects:
+        if used and is_there and _DEFAULT_QUEUE not in self._queue_objects:
             yield "queue default is not in the dump: it has weight 1 and no limit"
-        for name in sorted(self.assumed_queues):
+        for name in sorted(self._assumed_queues):
             yield f"ClusterQueue {name}, which admitted jobs, is not in the dump: it has no limit"
-        for system, group, kind in (
-            ("kueue", api.KUEUE, "Workload"),
-            ("volcano", api.VOLCANO, "PodGroup"),
-        ):
-            waits = any(draft.kind == "Job" and draft.system == system for draft in self.drafts)
-            if waits and not self.objects.of(group, kind):
+        for group, kind in ((api.KUEUE, "Workload"), (api.VOLCANO, "PodGroup")):
+            system = api.SYSTEM_OF[group]
+            waits = any(draft.kind == "Job" and draft.system == system for draft in self._drafts)
+            if waits and not self._objects.of(group, kind):
                 yield f"there are no {kind}s of {group}: none are in the dump"
-        if not self.theirs:
+        if not self._reading.theirs:
             yield "admission is decided here: what Volcano and Kueue have not admitted may start"
 
 
@@ -861,8 +786,7 @@ def _renamed_kai_queue(given: KubernetesObject, names: Mapping[str, str]) -> Kub
 
 def _group_field(pod: Pod) -> str:
     """Return the path of what names the group of a pod."""
-    annotations = pod.object.annotations
-    key = api.KAI_GROUP if annotations.get(api.KAI_GROUP) else pod.group_key
+    key = api.KAI_GROUP if pod.object.annotations.get(api.KAI_GROUP) else pod.group_key
     if key:
         return annotation(key)
     for name in ("schedulingGroup", "workloadRef"):

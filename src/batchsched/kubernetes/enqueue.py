@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import define, evolve, field, frozen
 
 from batchsched.causes import HoldKind
-from batchsched.kubernetes.batch_groups import ENQUEUE
+from batchsched.kubernetes.groups import ENQUEUE
 from batchsched.kubernetes.job_drafts import JobDraft
 from batchsched.kubernetes.pods import read_amounts
 from batchsched.model.cluster import Hold, NodeInfo, Queue, TaskInfo

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import define, evolve, field, frozen
 
 from batchsched.kubernetes import api
 from batchsched.kubernetes.annotations import read_plan, with_annotated_properties
-from batchsched.kubernetes.dump_objects import DumpObjects
-from batchsched.kubernetes.facts import Told
-from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up, mappings_in, text_at
+from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up
 from batchsched.kubernetes.pods import WAITING, Namespaces, Pod, PriorityClasses, read_pod
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, JobInfo, TaskGroup, TaskInfo, TaskStatus
@@ -22,25 +20,6 @@ WITHOUT_ROLE = "-"
 """The group of pods without a role, in a PodGroup with roles; not a valid name of a role."""
 MOST_MADE = 100_000
 """How many tasks one set of templates may become."""
-_KUBE_SCHEDULER = "the kube-scheduler"
-_WRITERS = {
-    api.KUBERNETES: _KUBE_SCHEDULER,
-    **dict.fromkeys(api.COSCHEDULING, _KUBE_SCHEDULER),
-    api.VOLCANO: "Volcano",
-    api.VOLCANO_JOBS: "Volcano",
-    api.KUBE_BATCH: "kube-batch",
-    api.KAI: "KAI Scheduler",
-    api.KUEUE: "Kueue",
-}
-"""API group to who writes the conditions of its objects."""
-_SCHEDULERS = {
-    "default-scheduler": _KUBE_SCHEDULER,
-    "volcano": "Volcano",
-    "kai-scheduler": "KAI Scheduler",
-    "yunikorn": "YuniKorn",
-    "kube-batch": "kube-batch",
-}
-"""The name of a scheduler, as pods have it, to who that is."""
 
 
 @frozen
@@ -59,7 +38,15 @@ class Template:
     @property
     def pod_object(self) -> KubernetesObject:
         """The template as a pod; notices and faults name the object that has it."""
-        return _template_pod(self)
+        given = self.above.child("template")
+        spec, metadata = given.get("spec"), given.child("metadata").content
+        content: dict[str, object] = {
+            "metadata": {key: look_up(metadata, key) for key in ("labels", "annotations")},
+            "spec": {} if spec is None else spec,
+        }
+        reader = Reader(content, given.reading, ".template", self.above)
+        source, below = self.source, reader.child("metadata")
+        return KubernetesObject(source.kind, reader, below, source.name, source.namespace)
 
 
 @define(eq=False)
@@ -110,6 +97,13 @@ class JobDraft:
     job_name: str = ""
     """Its name in the snapshot."""
 
+    @classmethod
+    def of(cls, given: KubernetesObject, system: str = "") -> JobDraft:
+        """Return the job that an object defines, of a system or else of that of its API group."""
+        group = given.api_group
+        name = system or api.SYSTEM_OF[group]
+        return cls(name, given.kind, group, given.namespace, given.name, [given])
+
     @property
     def main(self) -> KubernetesObject | None:
         """The object that defines it, or that of its first pod."""
@@ -123,6 +117,11 @@ class JobDraft:
         yield from self.objects
         for pod, _ in self.pods:
             yield pod.object
+
+    @property
+    def is_submitted(self) -> bool:
+        """Whether it is only submitted."""
+        return any(given.is_submitted for given in self.own)
 
     @property
     def uid(self) -> str:
@@ -152,23 +151,18 @@ class JobDraft:
                 continue
             pod = template.pod_object
             note_unsupported(pod, "Pod")
-            first = read_pod(pod, namespaces, priorities).task
+            first = evolve(
+                read_pod(pod, namespaces, priorities).task,
+                namespace=self.namespace,
+                creation_time=template.source.creation_time(),
+                status=TaskStatus.PENDING,
+                node_name=None,
+                start_time=None,
+            )
             for index in range(template.count):
-                self.made.append(
-                    (
-                        evolve(
-                            first,
-                            uid=f"{self.uid}/{template.set_name}/{index}",
-                            name=f"{self.job_name}-{template.set_name}-{index}",
-                            namespace=self.namespace,
-                            creation_time=template.source.creation_time(),
-                            status=TaskStatus.PENDING,
-                            node_name=None,
-                            start_time=None,
-                        ),
-                        template.set_name,
-                    )
-                )
+                uid = f"{self.uid}/{template.set_name}/{index}"
+                name = f"{self.job_name}-{template.set_name}-{index}"
+                self.made.append((evolve(first, uid=uid, name=name), template.set_name))
 
     def job(self, queue: str) -> JobInfo:
         """Return the job with its tasks. O(tasks)."""
@@ -181,14 +175,13 @@ class JobDraft:
 
         tasks = [placed(pod.task, role) for pod, role in self.pods]
         tasks += [placed(task, role) for task, role in self.made]
-        waiting = [(pod.object, pod.task) for pod, _ in self.pods if pod.task.status in WAITING]
         pods = [pod for pod, _ in self.pods]
-        main = self.main
-        priority = self.priority
+        waiting = [pod for pod in pods if pod.task.status in WAITING]
+        priority, least = self.priority, self.min_available
         if priority is None:
             priority = max((pod.own_priority for pod in pods), default=0)
-        created = [pod.task.creation_time for pod in pods]
-        least = self.min_available
+        created = [given.creation_time() for given in self.objects[:1]]
+        created = created or [pod.task.creation_time for pod in pods]
         job = JobInfo(
             name=self.job_name,
             namespace=self.namespace,
@@ -199,18 +192,18 @@ class JobDraft:
             min_groups=self.min_groups,
             priority=priority,
             preemptible=self.preemptible,
-            creation_time=self.objects[0].creation_time()
-            if self.objects
-            else min(created, default=0.0),
+            creation_time=min(created, default=0.0),
         )
+        main = self.main
         if main is not None:
             job = with_annotated_properties(job, main)
-        if self.estimate is not None and job.estimate is None:
-            job = evolve(job, estimate=self.estimate)
         return evolve(
             with_tasks(job, tasks),
+            estimate=self.estimate if job.estimate is None else job.estimate,
             holds=(*self.holds, *job.holds),
-            plan=read_plan(each for each in waiting if each[1].status is TaskStatus.PENDING),
+            plan=read_plan(
+                (pod.object, pod.task) for pod in waiting if pod.task.status is TaskStatus.PENDING
+            ),
         )
 
     def add_alias(self, *names: str) -> None:
@@ -228,135 +221,6 @@ def with_tasks(group: JobInfo, tasks: Sequence[TaskInfo]) -> JobInfo:
     # A group with a minimum of 0 is always satisfied, so it must not count towards the minimum.
     least = None if group.min_groups is None else group.min_groups + len(others)
     return evolve(group, tasks=tasks, groups=groups, min_groups=least)
-
-
-def _template_pod(template: Template) -> KubernetesObject:
-    given = template.above.child("template")
-    spec, metadata = given.get("spec"), given.child("metadata").content
-    content: dict[str, object] = {
-        "metadata": {key: look_up(metadata, key) for key in ("labels", "annotations")},
-        "spec": {} if spec is None else spec,
-    }
-    reader = Reader(content, given.reading, ".template", template.above)
-    return KubernetesObject(
-        template.source.kind,
-        reader,
-        reader.child("metadata"),
-        template.source.name,
-        template.source.namespace,
-    )
-
-
-def owner_names(draft: JobDraft, objects: DumpObjects) -> Iterator[str]:
-    """Yield all names by which a job is found, some several times. O(pods)."""
-    yield draft.name
-    yield from draft.aliases
-    if draft.objects or draft.kind == "LeaderWorkerSet":
-        yield f"{draft.kind.lower()}/{draft.name}"
-        yield f"{draft.kind.lower()}.{draft.api_group}/{draft.name}"
-    for given in draft.objects:
-        yield given.name
-        for owner in objects.owners(given):
-            yield from owner.names()
-    for pod, _ in draft.pods:
-        yield pod.task.name
-        for owner in objects.owners(pod.object):
-            yield from owner.names()
-        job_name = pod.task.labels.get("volcano.sh/job-name")
-        if job_name:
-            yield job_name
-
-
-def told_of(draft: JobDraft) -> list[Told]:
-    """Return the conditions of a job's objects, and of pods that wait, the newest first."""
-    newest: dict[Told, float | None] = {}
-    for told in _all_told(draft):
-        same, time = evolve(told, time=None), told.time
-        before = newest.get(same)
-        newest[same] = time if before is None else before if time is None else max(time, before)
-    found = [evolve(told, time=time) for told, time in newest.items()]
-    found.sort(key=lambda told: (told.type, told.status, told.reason, told.message, told.who))
-    found.sort(key=lambda told: float("-inf") if told.time is None else told.time, reverse=True)
-    return found
-
-
-def _all_told(draft: JobDraft) -> Iterator[Told]:
-    for given in draft.objects:
-        who = _WRITERS.get(given.api_group, "")
-        status = look_up(given.reader.content, "status")
-        for key in ("conditions", "schedulingConditions"):
-            for condition in mappings_in(look_up(status, key)):
-                if text_at(condition, "type"):
-                    yield from _conditions(given, condition, who)
-        yield from _said_otherwise(given, status, who)
-        since = given.annotations.get("kai.scheduler/stale-podgroup-timestamp")
-        if since:
-            yield Told(
-                type="Stale",
-                status="True",
-                message=f"stale since {since}",
-                who=who,
-                time=_time(given, since),
-            )
-    for pod, _ in draft.pods:
-        if pod.task.status in WAITING:
-            content = pod.object.reader.content
-            name = text_at(look_up(content, "spec"), "schedulerName") or "default-scheduler"
-            who = _SCHEDULERS.get(name, f"the scheduler {name}")
-            for condition in mappings_in(look_up(look_up(content, "status"), "conditions")):
-                if look_up(condition, "type") == "PodScheduled":
-                    for each in _conditions(pod.object, condition, who):
-                        if each.status == "False" and each.reason != "SchedulingGated":
-                            yield each
-
-
-def _said_otherwise(given: KubernetesObject, status: object, who: str) -> Iterator[Told]:
-    """Yield the phase of a Volcano Job, and what admission checks of Kueue say that failed."""
-
-    def told(said: object, type_name: str, value: str, reason: str, who: str) -> Told:
-        return Told(
-            type=type_name,
-            status=value,
-            reason=reason,
-            message=text_at(said, "message"),
-            who=who,
-            time=_time(given, look_up(said, "lastTransitionTime")),
-        )
-
-    state = look_up(status, "state")
-    if text_at(state, "phase"):
-        yield told(state, text_at(state, "phase"), "True", text_at(state, "reason"), who)
-    for check in mappings_in(look_up(status, "admissionChecks")):
-        name = text_at(check, "name")
-        if text_at(check, "state") in FAILED_CHECKS:
-            yield told(check, name, "False", text_at(check, "state"), f"the check {name}")
-
-
-def _conditions(
-    given: KubernetesObject, condition: Mapping[str, object], who: str
-) -> Iterator[Told]:
-    """Yield a condition of an object; one of KAI Scheduler for each of its reasons."""
-    time = _time(given, look_up(condition, "lastTransitionTime"))
-    own = text_at(condition, "type"), text_at(condition, "status")
-    for said in list(mappings_in(look_up(condition, "reasons"))) or [condition]:
-        reason, message = text_at(said, "reason"), text_at(said, "message")
-        yield Told(type=own[0], status=own[1], reason=reason, message=message, who=who, time=time)
-
-
-def _time(given: KubernetesObject, time: object) -> float | None:
-    try:
-        return given.reader.reading.seconds(time)
-    except ValueError:
-        return None  # only a text that is told
-
-
-def is_true(given: KubernetesObject, condition: str) -> bool:
-    """Return whether a condition in the status of an object is True."""
-    status = look_up(given.reader.content, "status")
-    return any(
-        look_up(each, "type") == condition and look_up(each, "status") == "True"
-        for each in mappings_in(look_up(status, "conditions"))
-    )
 
 
 def give_names(drafts: Iterable[JobDraft]) -> None:

@@ -1,27 +1,38 @@
-"""Reads what Kueue says of jobs: Workloads, LocalQueues, and labels of pods."""
+"""Reads what Kueue says of jobs: Workloads, LocalQueues, flavors, and labels of pods."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from attrs import define, evolve, field
+from attrs import evolve, frozen
 
 from batchsched.causes import HoldKind
 from batchsched.kubernetes import api
 from batchsched.kubernetes.dump_objects import DumpObjects, owners_of
-from batchsched.kubernetes.job_drafts import FAILED_CHECKS, JobDraft, Template, is_true
+from batchsched.kubernetes.job_drafts import FAILED_CHECKS, JobDraft, Template
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     Reader,
     annotation,
     look_up,
-    mappings_in,
+    text_at,
     whole_number,
 )
-from batchsched.kubernetes.pods import Pod, PriorityClasses, label_selector
+from batchsched.kubernetes.pods import (
+    WAITING,
+    Pod,
+    PriorityClasses,
+    amount_unit,
+    label_selector,
+    taints_of,
+    tolerations_of,
+)
+from batchsched.kubernetes.queues import flavor_amount
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import Hold
+from batchsched.model.cluster import Hold, TaskInfo
+from batchsched.model.constraints import Taint, Toleration, untolerated
 from batchsched.model.notice import NoticeCode
+from batchsched.model.texts import amount_text, listed
 
 _REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 _WORKLOAD = "kueue.x-k8s.io/workload"
@@ -36,36 +47,19 @@ _OTHER_NAMESPACE = "namespace doesn't match ClusterQueue selector"
 """What Kueue says of a Workload whose namespace may not use the queue."""
 
 
-@define(eq=False)
 class Kueue:
     """The jobs of Workloads, and the queues that LocalQueues stand for."""
 
-    drafts: list[JobDraft] = field(factory=list[JobDraft])
-    """A job for every Workload that has not finished, in order of name."""
-    groups: dict[str, JobDraft] = field(factory=dict[str, JobDraft])
-    """The jobs of pod groups without a Workload, by namespace/name."""
-    _by_name: dict[str, JobDraft] = field(factory=dict[str, JobDraft])
-    _by_uid: dict[str, JobDraft] = field(factory=dict[str, JobDraft])
-    _by_owner: dict[tuple[str, str, str, str], JobDraft] = field(
-        factory=dict[tuple[str, str, str, str], JobDraft]
-    )
-    _local: dict[str, KubernetesObject] = field(factory=dict[str, KubernetesObject])
-    _cluster: dict[str, KubernetesObject] = field(factory=dict[str, KubernetesObject])
-    _renamed: Mapping[str, str] = field(factory=dict[str, str])
-    _namespaces: dict[str, Mapping[str, str]] = field(factory=dict[str, "Mapping[str, str]"])
-    """The labels of namespaces, as far as they were given."""
-
-    @classmethod
-    def read(
-        cls,
+    def __init__(
+        self,
         objects: DumpObjects,
         priorities: PriorityClasses,
         of_workloads: PriorityClasses,
         renamed: Mapping[str, str],
         *,
         theirs: bool,
-    ) -> Kueue:
-        """Return what Kueue's objects say. O(Workloads).
+    ) -> None:
+        """Read what Kueue's objects say. O(Workloads).
 
         Args:
             objects: all objects.
@@ -75,35 +69,37 @@ class Kueue:
             theirs: whether Kueue decides admission.
 
         """
-        found = cls()
-        found._renamed = renamed
-        found._local = {one.full_name: one for one in objects.of(api.KUEUE, "LocalQueue")}
-        found._cluster = {one.name: one for one in objects.of(api.KUEUE, "ClusterQueue")}
-        found._namespaces = {
+        self._objects = objects
+        self._priorities = priorities
+        self._of_workloads = of_workloads
+        self._renamed = renamed
+        self._theirs = theirs
+        self.groups: dict[str, JobDraft] = {}
+        """The jobs of pod groups without a Workload, by namespace/name."""
+        self._local = {one.full_name: one for one in objects.of(api.KUEUE, "LocalQueue")}
+        self._cluster = {one.name: one for one in objects.of(api.KUEUE, "ClusterQueue")}
+        self._namespaces = {
             one.name: {_NAMESPACE: one.name, **one.labels} for one in objects.of("", "Namespace")
         }
-        drafts: list[JobDraft] = []
-        for given in objects.of(api.KUEUE, "Workload"):
-            draft = found._draft(given, priorities, of_workloads, theirs=theirs)
-            found._by_name[given.full_name] = draft
-            drafts.append(draft)
-            draft.has_finished = is_true(given, "Finished") or _runs_elsewhere(given)
-            if not draft.has_finished:
-                found.drafts.append(draft)
+        """The labels of namespaces, as far as they were given."""
+        drafts = [self._draft(given) for given in objects.of(api.KUEUE, "Workload")]
+        self._by_name = {f"{draft.namespace}/{draft.name}": draft for draft in drafts}
+        self.drafts = [draft for draft in drafts if not draft.has_finished]
+        """A job for every Workload that has not finished, in order of name."""
         if theirs:
-            found._tell_who_is_before()
-        joined = found._join_slices()
+            self._tell_who_is_before()
+        joined = self._join_slices()
+        self._by_uid: dict[str, JobDraft] = {}
+        self._by_owner: dict[tuple[str, str, str, str], JobDraft] = {}
         drafts.sort(key=lambda one: (one.has_finished, -one.objects[0].creation_time(), one.name))
         for draft in drafts:
-            given = draft.objects[0]
+            given, job = draft.objects[0], joined.get(draft, draft)
             # Owners further above may have other jobs too, as a CronJob does.
             for owner in owners_of(given):
-                job = joined.get(draft, draft)
                 if owner.uid:
-                    found._by_uid.setdefault(owner.uid, job)
+                    self._by_uid.setdefault(owner.uid, job)
                 key = given.namespace, owner.group, owner.kind, owner.name
-                found._by_owner.setdefault(key, job)
-        return found
+                self._by_owner.setdefault(key, job)
 
     def _tell_who_is_before(self) -> None:
         """Say who is before what Kueue has not tried: of some queues it tries only the first."""
@@ -179,40 +175,31 @@ class Kueue:
 
         """
         for name, cluster in self._cluster.items():
-            if self._renamed.get(name, name) == queue and _stop_policy(cluster) == "Hold":
+            if self._renamed.get(name, name) == queue and cluster.spec.text("stopPolicy") == "Hold":
                 return Hold(HoldKind.QUEUE_CLOSED, name, f"ClusterQueue {name} is stopped")
         return None
 
-    def workload_of(self, pod: Pod, objects: DumpObjects) -> JobDraft | None:
+    def workload_of(self, pod: Pod) -> JobDraft | None:
         """Return the job of the Workload of a pod, or None."""
         if not self._by_name:
             return None
-        namespace = pod.task.namespace
-        name = pod.object.annotations.get(_WORKLOAD)
-        found = self._by_name.get(f"{namespace}/{name}") if name else None
-        if found is None:
-            found = self.owned_by(pod.object, "", objects)
-        if found is None:
-            group = pod.task.labels.get(api.GROUP_LABEL)
-            found = self._by_name.get(f"{namespace}/{group}") if group else None
-        return found
+        namespace, group = pod.task.namespace, pod.task.labels.get(api.GROUP_LABEL, "")
+        return (
+            self._by_name.get(f"{namespace}/{pod.object.annotations.get(_WORKLOAD, '')}")
+            or self.owned_by(pod.object, "")
+            or self._by_name.get(f"{namespace}/{group}")
+        )
 
-    def owned_by(
-        self, given: KubernetesObject, api_group: str, objects: DumpObjects
-    ) -> JobDraft | None:
+    def owned_by(self, given: KubernetesObject, api_group: str) -> JobDraft | None:
         """Return the job of the Workload whose owner is an object or one of its owners."""
-        owners = objects.owners(given)
-        uid = look_up(given.metadata.content, "uid")
-        for each in (uid, *(owner.uid for owner in owners)):
-            if isinstance(each, str) and each in self._by_uid:
-                return self._by_uid[each]
+        owners = self._objects.owners(given)
+        for uid in (text_at(given.metadata.content, "uid"), *(owner.uid for owner in owners)):
+            if uid in self._by_uid:
+                return self._by_uid[uid]
         names = [(api_group, given.kind, given.name)]
         names += [(owner.group, owner.kind, owner.name) for owner in owners]
-        for name in names:
-            found = self._by_owner.get((given.namespace, *name))
-            if found is not None:
-                return found
-        return None
+        found = (self._by_owner.get((given.namespace, *name)) for name in names)
+        return next((job for job in found if job is not None), None)
 
     def pod_group(self, pod: Pod, name: str) -> JobDraft:
         """Return the job of a pod group that has no Workload."""
@@ -259,16 +246,9 @@ class Kueue:
             draft.estimate = workload.estimate
             draft.templates, workload.templates = workload.templates, []
 
-    def _draft(
-        self,
-        given: KubernetesObject,
-        priorities: PriorityClasses,
-        of_workloads: PriorityClasses,
-        *,
-        theirs: bool,
-    ) -> JobDraft:
+    def _draft(self, given: KubernetesObject) -> JobDraft:
         note_unsupported(given, "Workload (Kueue)")
-        spec, status = given.spec, given.status
+        spec, status, draft = given.spec, given.status, JobDraft.of(given)
         local_queue = spec.text("queueName")
         if not local_queue and f"{given.namespace}/{_DEFAULT}" in self._local:
             local_queue = _DEFAULT
@@ -276,68 +256,53 @@ class Kueue:
         admission = status.child("admission").text("clusterQueue")
         if admission:
             queue, missing = self._renamed.get(admission, admission), None
-        reserved, admitted = is_true(given, "QuotaReserved"), is_true(given, "Admitted")
-        sets = list(spec.children("podSets"))
-        draft = JobDraft(
-            "kueue",
-            given.kind,
-            api.KUEUE,
-            given.namespace,
-            given.name,
-            [given],
-            queue=queue,
-            local_queue=local_queue,
-            is_suspended_by_kueue=True,
-            has_quota=reserved or admitted,
-        )
+        admitted = given.is_true("Admitted")
+        draft.queue, draft.local_queue, draft.is_suspended_by_kueue = queue, local_queue, True
+        draft.has_quota = admitted or given.is_true("QuotaReserved")
         ended = {
             one.text("name"): one.integer("count", default=0, least=0)
             for one in status.children("reclaimablePods")
         }
+        sets = list(spec.children("podSets"))
         for position, one in enumerate(sets):
             name = one.text("name") or ("main" if len(sets) == 1 else f"set-{position}")
             count = max(0, one.integer("count", default=1, least=0) - ended.get(name, 0))
-            template = Template(
-                name, count, one, given, min(one.integer("minCount", default=count, least=0), count)
-            )
-            draft.templates.append(template)
-        least = sum(template.least for template in draft.templates)
-        draft.min_available = 1 if admitted else least
+            least = min(one.integer("minCount", default=count, least=0), count)
+            draft.templates.append(Template(name, count, one, given, least))
+        draft.min_available = 1 if admitted else sum(each.least for each in draft.templates)
         if spec.get("maximumExecutionTimeSeconds") is not None:
             draft.estimate = spec.integer("maximumExecutionTimeSeconds", least=0)
-        if spec.get("priority") is not None:
-            draft.priority = spec.integer("priority")
-        else:
-            ref = spec.child("priorityClassRef")
-            name = ref.text("name") or spec.text("priorityClassName")  # the latter: v1beta1
-            source = ref.text("kind") or spec.text("priorityClassSource").rpartition("/")[2]
-            of_pods = source.lower() == "priorityclass"
-            draft.priority = (priorities if of_pods else of_workloads).of(given, name, 0)
+        draft.priority = self._priority(given)
         if spec.get("active") is False:
             message = "the Workload is deactivated"
             draft.holds.append(Hold(HoldKind.DEACTIVATED, detail=message))
-        if not admitted and not reserved:
-            draft.holds += self._not_reserved(given, queue, missing, local_queue, theirs=theirs)
+        if not draft.has_quota:
+            draft.holds += self._not_reserved(given, queue, missing, local_queue)
         elif not admitted:
-            checks = [
-                Hold(HoldKind.CHECK, check.text("name"), _said_by(check))
-                for check in status.children("admissionChecks")
-                if check.text("state") != "Ready"
-            ]
-            if theirs and not checks:
-                told = _message(status.content, "Admitted") or _NOT_YET
+            checks = _checks(given, lambda state: state != "Ready")
+            if self._theirs and not checks:
+                told = given.message_of("Admitted") or _NOT_YET
                 checks.append(Hold(HoldKind.NOT_ADMITTED, admission or queue, told))
             draft.holds += checks
+        draft.has_finished = given.is_true("Finished") or _runs_elsewhere(given)
         return draft
 
-    def holds_without_workload(self, job: KubernetesObject, *, theirs: bool) -> Sequence[Hold]:
+    def _priority(self, given: KubernetesObject) -> int:
+        spec = given.spec
+        if spec.get("priority") is not None:
+            return spec.integer("priority")
+        ref = spec.child("priorityClassRef")
+        name = ref.text("name") or spec.text("priorityClassName")  # the latter: v1beta1
+        source = ref.text("kind") or spec.text("priorityClassSource").rpartition("/")[2]
+        of_pods = source.lower() == "priorityclass"
+        return (self._priorities if of_pods else self._of_workloads).of(given, name, 0)
+
+    def holds_without_workload(self, job: KubernetesObject) -> Sequence[Hold]:
         """Return what holds a suspended Job that names a LocalQueue and has no Workload."""
         local_queue = job.labels[api.QUEUE_LABEL]
         queue, missing = self.queue_of(job.namespace, local_queue)
         message = f"Kueue has made no Workload yet for Job {job.name} in LocalQueue {local_queue}"
-        return self._not_reserved(
-            job, queue, missing, local_queue, theirs=theirs, not_tried=message
-        )
+        return self._not_reserved(job, queue, missing, local_queue, message)
 
     def _not_reserved(
         self,
@@ -345,8 +310,6 @@ class Kueue:
         queue: str,
         missing: Hold | None,
         local_queue: str,
-        *,
-        theirs: bool,
         not_tried: str = _NOT_TRIED,
     ) -> Sequence[Hold]:
         holds: list[Hold] = []
@@ -359,30 +322,26 @@ class Kueue:
             message = f"ClusterQueue {name or queue} doesn't exist"
             holds.append(Hold(HoldKind.NO_QUEUE, name or queue, message))
         for one in (local, cluster):
-            if one is not None and _is_stopped(one):
+            if one is not None and one.spec.text("stopPolicy") not in ("", "None"):
                 message = f"{one.kind} {one.name} is stopped"
                 holds.append(Hold(HoldKind.QUEUE_CLOSED, one.name, message))
-        if theirs:
-            status = given.status
-            told = _message(status.content, "QuotaReserved")
-            inactive = _inactive(cluster)
-            if inactive and not any(hold.kind is HoldKind.QUEUE_CLOSED for hold in holds):
-                holds.append(Hold(HoldKind.QUEUE_CLOSED, name, inactive))
-                if inactive.startswith(told):  # it says nothing more
-                    return holds
-            is_elsewhere = not told and not self._takes(cluster, given.namespace)
-            if is_elsewhere or _OTHER_NAMESPACE in told:
-                message = f"ClusterQueue {name} takes no jobs of namespace {given.namespace}: "
-                message += "its namespaceSelector does not select it"
-                holds.append(Hold(HoldKind.NO_QUEUE, name, message))
-            holds += [
-                Hold(HoldKind.CHECK, check.text("name"), _said_by(check))
-                for check in status.children("admissionChecks")
-                if check.text("state") in FAILED_CHECKS
-            ]
-            until = status.child("requeueState").time("requeueAt", is_past=False)
-            kind = HoldKind.NEVER_ADMITTED if _is_impossible(told) else HoldKind.NOT_ADMITTED
-            holds.append(Hold(kind, name or queue, told or not_tried, until))
+        if not self._theirs:
+            return holds
+        told = given.message_of("QuotaReserved")
+        inactive = "" if cluster is None else _inactive(cluster)
+        if inactive and not any(hold.kind is HoldKind.QUEUE_CLOSED for hold in holds):
+            holds.append(Hold(HoldKind.QUEUE_CLOSED, name, inactive))
+            if inactive.startswith(told):  # it says nothing more
+                return holds
+        is_elsewhere = not told and not self._takes(cluster, given.namespace)
+        if is_elsewhere or _OTHER_NAMESPACE in told:
+            message = f"ClusterQueue {name} takes no jobs of namespace {given.namespace}: "
+            message += "its namespaceSelector does not select it"
+            holds.append(Hold(HoldKind.NO_QUEUE, name, message))
+        holds += _checks(given, FAILED_CHECKS.__contains__)
+        until = given.status.child("requeueState").time("requeueAt", is_past=False)
+        kind = HoldKind.NEVER_ADMITTED if _is_impossible(told) else HoldKind.NOT_ADMITTED
+        holds.append(Hold(kind, name or queue, told or not_tried, until))
         return holds
 
     def _takes(self, cluster: KubernetesObject | None, namespace: str) -> bool:
@@ -419,51 +378,162 @@ def _is_impossible(message: str) -> bool:
     )
 
 
-def _is_stopped(given: KubernetesObject) -> bool:
-    return _stop_policy(given) not in ("", "None")
-
-
-def _stop_policy(given: KubernetesObject) -> str:
-    return given.spec.text("stopPolicy")
-
-
 def _runs_elsewhere(given: KubernetesObject) -> bool:
     """Return whether a Workload was sent to another cluster, by MultiKueue."""
     cluster = given.status.text("clusterName")
-    if not cluster or not is_true(given, "Admitted"):
+    if not cluster or not given.is_true("Admitted"):
         return False
     given.note(NoticeCode.FIELD_IGNORED, "status.clusterName", "left out: it is on another cluster")
     return True
 
 
-def _said_by(check: Reader) -> str:
-    message, state = check.text("message"), check.text("state")
-    return message or (f"its state is {state}" if state else "")
+def _checks(given: KubernetesObject, is_meant: Callable[[str], bool]) -> list[Hold]:
+    """Return the admission checks whose states are meant, as holds."""
+    holds: list[Hold] = []
+    for check in given.status.children("admissionChecks"):
+        state = check.text("state")
+        if is_meant(state):
+            said = check.text("message") or (state and f"its state is {state}")
+            holds.append(Hold(HoldKind.CHECK, check.text("name"), said))
+    return holds
 
 
-def _inactive(cluster: KubernetesObject | None) -> str:
+def _inactive(cluster: KubernetesObject) -> str:
     """Return why a ClusterQueue admits nothing; empty: it does, or does not say."""
-    status = None if cluster is None else cluster.reader.get("status")
-    if cluster is None or _status(status, "Active") != "False":
+    found = (each for each in cluster.conditions() if look_up(each, "type") == "Active")
+    if look_up(next(found, None), "status") != "False":
         return ""
-    message = _message(status, "Active")
+    message = cluster.message_of("Active")
     return f"ClusterQueue {cluster.name} is inactive" + (message and f": {message}")
 
 
-def _status(status: object, condition: str) -> object:
-    return look_up(_condition(status, condition), "status")
+# Flavors: whether any could ever take a job, and on which nodes it would start
 
 
-def message_of(given: KubernetesObject, condition: str) -> str:
-    """Return the message of a condition of an object; empty: it has none."""
-    return _message(given.reader.get("status"), condition)
+@frozen
+class _Flavor:
+    """A flavor of a ClusterQueue."""
+
+    name: str
+    quota: Mapping[str, int]
+    """The most that one job may have of it, if nobody lends anything."""
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+    def refusal(self, task: TaskInfo, count: int, *, may_borrow: bool) -> str:
+        """Return why it can never take so many tasks; empty: it may."""
+        taint = untolerated(self.taints, (*task.tolerations, *self.tolerations))
+        if taint is not None:
+            return f"{self.name} has the taint {taint.key} that it does not tolerate"
+        for key, value in self.labels.items():
+            if task.node_selector.get(key, value) != value:
+                return f"{self.name} is for nodes with {key}={value}"
+        required = None if task.node_affinity is None else task.node_affinity.required
+        if required is not None and not any(
+            all(e.matches(self.labels) for e in term.match_expressions if e.key in self.labels)
+            for term in required
+        ):
+            return f"{self.name} is for other nodes than it requires"
+        for name, most in self.quota.items():
+            asked = int(task.resreq.get(name)) * count
+            if asked > most and not may_borrow:
+                needs = amount_text(name, asked)
+                return f"{self.name} has {amount_text(name, most)}, and it needs {needs}"
+        return ""
 
 
-def _message(status: object, condition: str) -> str:
-    message = look_up(_condition(status, condition), "message")
-    return message.strip().removesuffix(".") if isinstance(message, str) else ""
+class Flavors:
+    """The flavors of the ClusterQueues, by the names that these have in the snapshot."""
+
+    def __init__(self, objects: DumpObjects, renamed: Mapping[str, str]) -> None:
+        """Read the flavors of all queues. O(flavors)."""
+        known = {given.name: given for given in objects.of(api.KUEUE, "ResourceFlavor")}
+        self._groups: dict[str, list[tuple[frozenset[str], list[_Flavor]]]] = {}
+        """The resources that each group of resources of a queue covers, with its flavors."""
+        self._in_cohorts: set[str] = set()
+        """The queues that may borrow."""
+        for given in objects.of(api.KUEUE, "ClusterQueue"):
+            spec, name = given.spec, renamed.get(given.name, given.name)
+            self._groups[name] = [
+                (
+                    frozenset(group.texts("coveredResources")),
+                    [_flavor(each, known) for each in group.children("flavors")],
+                )
+                for group in spec.children("resourceGroups")
+            ]
+            if spec.text("cohortName") or spec.text("cohort"):
+                self._in_cohorts.add(name)
+
+    def let_in(self, draft: JobDraft, queue: str) -> None:
+        """Hold a job that Kueue could never admit as it is; else let it start where it would be.
+
+        A flavor that alone may take its pods has labels that become their node selector. What
+        Kueue has said of a job counts more than what follows from its flavors here.
+        """
+        groups = self._groups.get(queue)
+        if groups is None or draft.has_quota:
+            return
+        may_borrow = queue in self._in_cohorts
+        is_told = any(given.message_of("QuotaReserved") for given in draft.objects)
+        tasks = [(pod.task, role) for pod, role in draft.pods if pod.task.status in WAITING]
+        tasks += draft.made
+        alike: dict[str | None, list[TaskInfo]] = {}
+        for task, role in tasks:
+            alike.setdefault(role, []).append(task)
+        for role, members in alike.items():
+            least = draft.min_available if len(alike) == 1 else None
+            count = min(len(members), least) if least else len(members)
+            refusals, chosen = list[str](), list[_Flavor]()
+            asked = {name for name, amount in members[0].resreq.dimensions() if amount}
+            covered = frozenset[str]().union(*(of_group for of_group, _ in groups))
+            if asked - covered:
+                refusals.append(f"none of its flavors covers {listed(sorted(asked - covered))}")
+            for of_group, flavors in groups:
+                if asked.isdisjoint(of_group):
+                    continue
+                why = [f.refusal(members[0], count, may_borrow=may_borrow) for f in flavors]
+                fitting = [f for f, refusal in zip(flavors, why, strict=True) if not refusal]
+                chosen += fitting if len(fitting) == 1 else []
+                if not fitting:
+                    refusals.append(
+                        f"flavor {'; flavor '.join(why)}" if why else "it has no flavor"
+                    )
+            only_waits = {hold.kind for hold in draft.holds} <= {HoldKind.NOT_ADMITTED}
+            is_held = draft.holds or members[0].holds
+            if refusals and not is_told and only_waits and is_held:
+                draft.holds = [Hold(HoldKind.NEVER_ADMITTED, queue, "; ".join(refusals))]
+            _give(draft, role, chosen)
 
 
-def _condition(status: object, name: str) -> object:
-    found = mappings_in(look_up(status, "conditions"))
-    return next((each for each in found if look_up(each, "type") == name), None)
+def _give(draft: JobDraft, role: str | None, flavors: Sequence[_Flavor]) -> None:
+    """Give the tasks of a role that wait the labels and tolerations of flavors."""
+    labels = {key: value for each in flavors for key, value in each.labels.items()}
+    tolerations = tuple(t for each in flavors for t in each.tolerations)
+    if not labels and not tolerations:
+        return
+
+    def given(task: TaskInfo, of: str | None) -> TaskInfo:
+        if of != role or task.status not in WAITING:
+            return task
+        return evolve(
+            task,
+            node_selector={**task.node_selector, **labels},
+            tolerations=(*task.tolerations, *tolerations),
+        )
+
+    draft.pods = [(evolve(pod, task=given(pod.task, of)), of) for pod, of in draft.pods]
+    draft.made = [(given(task, of), of) for task, of in draft.made]
+
+
+def _flavor(given: Reader, known: Mapping[str, KubernetesObject]) -> _Flavor:
+    name, quota = given.text("name"), dict[str, int]()
+    for resource in given.children("resources"):
+        of, unit = resource.text("name"), amount_unit(resource.text("name"))
+        if unit is not None:
+            quota[of] = flavor_amount(resource, "nominalQuota", unit=unit) or 0
+    if name not in known:
+        return _Flavor(name, quota, {})
+    spec = known[name].spec
+    taints, tolerations = tuple(taints_of(spec, "nodeTaints")), tuple(tolerations_of(spec))
+    return _Flavor(name, quota, spec.text_map("nodeLabels"), taints, tolerations)

@@ -10,7 +10,6 @@ from batchsched.errors import Fault, KubernetesObjectError
 from batchsched.kubernetes import api
 from batchsched.kubernetes.dump_objects import contents_of
 from batchsched.kubernetes.objects import (
-    KubernetesObject,
     Objects,
     Reading,
     api_group_of,
@@ -422,11 +421,6 @@ def _marked(given: Content, metadata: Content) -> Content:
     own = {**_mapping(given, "metadata"), **metadata}
     annotations = {**_mapping(own, "annotations"), api.SUBMITTED: "true"}
     return {**given, "metadata": {**own, "annotations": annotations}}
-
-
-def is_submitted(given: KubernetesObject) -> bool:
-    """Return whether an object is only submitted."""
-    return api.SUBMITTED in _mapping(given.metadata.content, "annotations")
 
 
 def _reference(given: Content) -> Content:

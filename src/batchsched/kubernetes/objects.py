@@ -16,6 +16,7 @@ from typing import TypeGuard, TypeVar, cast
 from attrs import frozen
 
 from batchsched.errors import Fault, QuantityError, shown_problem
+from batchsched.kubernetes import api
 from batchsched.model.immutable import EMPTY, FrozenMap
 from batchsched.model.notice import NoticeCode, NoticeCollector
 from batchsched.model.quantities import milli_value, value
@@ -87,6 +88,8 @@ class Reading:
         self.notices = NoticeCollector()
         self.noted: dict[str, list[NoticeKey]] = {}
         """What notices there are of an object, by its path."""
+        self.theirs = True
+        """Whether what others have admitted counts, and is held where they have not."""
         self.kueue_admits = False
         """Whether what Kueue decided is read, so that what it decides by need not be."""
         self.latest: float | None = None
@@ -122,6 +125,11 @@ class Reading:
         if isinstance(time, datetime):
             return seconds_of(time)
         raise ValueError(f"expected a time, got {shown(time)}; use RFC 3339 or a datetime")
+
+    def take_past(self, seconds: float) -> None:
+        """Take in a past time, which is a bound of the present."""
+        if self.latest is None or seconds > self.latest:
+            self.latest = seconds
 
     def amount(self, given: object, *, milli: bool) -> int:
         """Return a quantity as a whole number of units or of thousandths, rounded up.
@@ -319,8 +327,8 @@ class Reader:
         except ValueError as error:
             self.fault(f".{key}", str(error))
             return None
-        if is_past and (self.reading.latest is None or time > self.reading.latest):
-            self.reading.latest = time
+        if is_past:
+            self.reading.take_past(time)
         return time
 
     def member(
@@ -453,6 +461,16 @@ class KubernetesObject:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
+    def reading(self) -> Reading:
+        """The reading that it belongs to."""
+        return self.reader.reading
+
+    @property
+    def is_submitted(self) -> bool:
+        """Whether it is only submitted, and not there yet."""
+        return look_up(look_up(self.metadata.content, "annotations"), api.SUBMITTED) is not None
+
+    @property
     def spec(self) -> Reader:
         """Its ``spec``."""
         return self.reader.child("spec")
@@ -471,6 +489,22 @@ class KubernetesObject:
     def annotations(self) -> Mapping[str, str]:
         """Its annotations."""
         return self.metadata.text_map("annotations")
+
+    def conditions(self, key: str = "conditions") -> Iterator[Mapping[str, object]]:
+        """Yield the conditions in its status, unchecked: they are only told."""
+        return mappings_in(look_up(look_up(self.reader.content, "status"), key))
+
+    def is_true(self, condition: str) -> bool:
+        """Return whether a condition in its status is True."""
+        return any(
+            look_up(each, "type") == condition and look_up(each, "status") == "True"
+            for each in self.conditions()
+        )
+
+    def message_of(self, condition: str) -> str:
+        """Return the message of a condition; empty: it has none."""
+        found = (each for each in self.conditions() if look_up(each, "type") == condition)
+        return text_at(next(found, None), "message").strip().removesuffix(".")
 
     def creation_time(self) -> float:
         """Return the creation time of the object in seconds; 0.0 if it is not given."""

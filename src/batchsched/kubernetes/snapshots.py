@@ -215,14 +215,14 @@ policy Never (team/p)
             )
     for of_kind in by_kind.values():
         of_kind.sort(key=lambda one: one.full_name)
-    snapshot, found, _ = ObjectsReader(
+    return ObjectsReader(
         reading,
         DumpObjects(by_kind),
+        now,
         only=scheduler_name,
         default_queue=default_queue,
         leader_worker_sets=leader_worker_sets,
-    ).snapshot(now, strict=strict)
-    return snapshot, found
+    ).snapshot(strict=strict)
 
 
 def _api_group(given: KubernetesObject, usual: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve, frozen
 
 from batchsched.kubernetes import api
 from batchsched.kubernetes.dump_objects import DumpObjects
@@ -70,35 +70,29 @@ class _PodSet:
         return bool(self.required or self.preferred or self.level)
 
 
-@define(eq=False)
 class Topologies:
     """The topologies of a dump."""
 
-    found: dict[str, Topology] = field(factory=dict[str, Topology])
-    """By the names that they have in the snapshot."""
-    _of_kai: dict[str, str] = field(factory=dict[str, str])
-    _tiers: dict[int, str] = field(factory=dict[int, str])
-    """The levels of HyperNodes, by tier."""
-    _tier_named: dict[str, int] = field(factory=dict[str, int])
-
-    @classmethod
-    def read(cls, objects: DumpObjects, nodes: Iterable[NodeInfo]) -> Topologies:
-        """Return all topologies. O(objects), and O(HyperNodes x nodes) where they match nodes."""
-        read = cls()
+    def __init__(self, objects: DumpObjects, nodes: Sequence[NodeInfo]) -> None:
+        """Read them. O(objects), and O(HyperNodes x nodes) where these match nodes."""
+        self.found: dict[str, Topology] = {}
+        """By the names that they have in the snapshot."""
+        self._of_kai: dict[str, str] = {}
+        self._tiers: dict[int, str] = {}
+        """The levels of HyperNodes, by tier."""
+        self._tier_named: dict[str, int] = {}
         for group in (api.KUEUE, api.KAI_TOPOLOGIES):
             for given in objects.of(group, "Topology"):
-                name = given.name if given.name not in read.found else f"{given.name}.{group}"
-                levels = dict.fromkeys(
-                    each.text("nodeLabel", required=True) for each in given.spec.children("levels")
-                )
+                name = given.name if given.name not in self.found else f"{given.name}.{group}"
+                each_level = given.spec.children("levels")
+                levels = [each.text("nodeLabel", required=True) for each in each_level]
                 if levels:
-                    read.found[name] = Topology(name, list(levels))
+                    self.found[name] = Topology(name, list(dict.fromkeys(levels)))
                     if group == api.KAI_TOPOLOGIES:
-                        read._of_kai[given.name] = name
+                        self._of_kai[given.name] = name
         hyper_nodes = objects.of(api.HYPER_NODES, "HyperNode")
         if hyper_nodes:
-            read._read_hyper_nodes(hyper_nodes, list(nodes))
-        return read
+            self._read_hyper_nodes(hyper_nodes, nodes)
 
     def _read_hyper_nodes(
         self, given: Sequence[KubernetesObject], nodes: Sequence[NodeInfo]
