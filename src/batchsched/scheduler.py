@@ -207,6 +207,7 @@ placement, predicates, priority, proportion, protection, sjf, sla, topology, usa
             ActionError: an action raised an exception.
 
         """
+        session.plans.are_explained = reasons
         for name, action in self._actions:
             session.begin_action(name)
             try:

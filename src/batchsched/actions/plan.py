@@ -21,7 +21,7 @@ from batchsched.actions.profile import (
     profile_of,
 )
 from batchsched.model.cluster import Plan, TaskStatus
-from batchsched.model.reasons import PendingReason, PlannedWait, waits_by_plan
+from batchsched.model.reasons import PendingReason, PlannedWait, Unfit, waits_by_plan
 from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.candidates import offers_sets
@@ -72,7 +72,9 @@ class PlanAction:
 
     def execute(self, session: Session, /) -> None:
         """Start and plan the next job of the next queue each turn, as allocate does."""
-        _Planner(session, self).run()
+        waiting = session.jobs_having(TaskStatus.PENDING)
+        if waiting:
+            _Planner(session, self).run(waiting)
 
 
 class _Planner:
@@ -98,11 +100,12 @@ class _Planner:
         (`changes:kth-100`).
         """
 
-    def run(self) -> None:
+    def run(self, waiting: Iterable[JobState]) -> None:
+        """Start and plan jobs with Pending tasks."""
         session = self._session
         if self._action.keep:
             self._hold_old_plans()
-        turns = Turns(session, session.jobs_having(TaskStatus.PENDING), closed=self._is_closed)
+        turns = Turns(session, waiting, closed=self._is_closed)
         for turn in turns:
             if self._take_turn(turn):
                 turns.put_back(turn)
@@ -204,22 +207,25 @@ class _Planner:
                 return False
             self._considered.add(job.uid)
         self._forget(job)
-        assert job.queue is not None
-        refusal = session.plugins.allocatable(job.queue, need)
-        if refusal is not None:
-            together = allowed_together(session, job, turn.left)
-            if together is not None:
-                need, refusal = together, None
-        if record_limit(session, need, refusal):
-            return False
+        refusal: Unfit | None = None
+        if session.plugins.limits_queues:
+            assert job.queue is not None
+            refusal = session.plugins.allocatable(job.queue, need)
+            if refusal is not None:
+                together = allowed_together(session, job, turn.left)
+                if together is not None:
+                    need, refusal = together, None
+            if record_limit(session, need, refusal):
+                return False
         if refusal is None:
-            # Read before tasks of it start: a need may be remembered without it.
-            left = turn.left
-            if self._start_now(job, need):
-                left.take_out(need.tasks)
-                return bool(left)
-        if refusal is None and offers_sets(session, need, Stage.EMPTY):
-            record_no_set(session, need)
+            if not self._tries_what_fits or self._profile.may_fit_now(need):
+                # Read before tasks of it start: a need may be remembered without it.
+                left = turn.left
+                if self._start_now(job, need):
+                    left.take_out(need.tasks)
+                    return bool(left)
+            if offers_sets(session, need, Stage.EMPTY):
+                record_no_set(session, need)
         session.record_failure(need.tasks[0])
         if len(self._planned) < self._action.depth:
             self._plan(job, need)
@@ -227,8 +233,6 @@ class _Planner:
 
     def _start_now(self, job: JobState, need: Need) -> bool:
         session, search = self._session, self._search
-        if self._tries_what_fits and not self._profile.may_fit_now(need):
-            return False
         with session.statement(is_trial=True) as statement:
             is_bound = offers_sets(session, need, Stage.NOW)
             if is_bound:
@@ -264,7 +268,8 @@ class _Planner:
             reason = reason_for_no_plan(session, need, self._action.window)
             session.plans.reasons[job.uid] = reason
             return
-        session.plans.reasons[job.uid] = reason_for_plan(session, need, places)
+        if session.plans.are_explained:
+            session.plans.reasons[job.uid] = reason_for_plan(session, need, places)
         self._planned[job.uid] = places
 
     # Results
@@ -326,8 +331,8 @@ class PlaceSearch:
             if not nodes:
                 return False
             node = session.best_among(task, preferred or nodes)
-            statement.allocate(task, node)
             profile.take(task, node, NOW)
+            statement.allocate(task, node)
             taken.append((task, node))
             if task is not tasks[-1]:
                 fits = profile.fits(task, node, NOW) and self.accepts_now(task, node)
@@ -410,15 +415,15 @@ class PlaceSearch:
         used until it is full, because once it is no longer open it goes before the others.
         """
         profile = self._profile
-        first = tasks[0]
-        end = profile.end_of(first, start)
+        request, end = tasks[0].init_resreq, profile.end_of(tasks[0], start)
         left = iter(nodes)
         node = next(left, None)
         open_nodes: deque[NodeState] = deque()
         for task in tasks:
             while node is not None:
-                if profile.of_node[node.index].fits(first.init_resreq, start, end):
-                    if not self._is_open(first, node):
+                of_node = profile.at(node)
+                if of_node.fits(request, start, end):
+                    if not of_node.fits(request, NOW, NEVER):
                         break
                     open_nodes.append(node)
                 node = next(left, None)
@@ -426,7 +431,7 @@ class PlaceSearch:
             while chosen is None:
                 if not open_nodes:
                     return False
-                if profile.of_node[open_nodes[0].index].fits(first.init_resreq, start, end):
+                if profile.at(open_nodes[0]).fits(request, start, end):
                     chosen = open_nodes[0]
                 else:
                     open_nodes.popleft()
@@ -436,7 +441,7 @@ class PlaceSearch:
 
     def _is_open(self, task: TaskState, node: NodeState) -> bool:
         """Return whether a task fits on a node from now on, for ever."""
-        return self._profile.of_node[node.index].fits(task.init_resreq, NOW, NEVER)
+        return self._profile.at(node).fits(task.init_resreq, NOW, NEVER)
 
     def _is_preferred(self, task: TaskState, node: NodeState) -> bool:
         """Return whether a node where a task fits now would not fit it for ever."""

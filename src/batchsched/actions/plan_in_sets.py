@@ -41,11 +41,11 @@ class _Tried:
         return len(self.places)
 
     def take(self, task: TaskState, node: NodeState) -> None:
+        if self._profile is not None:
+            self._profile.take(task, node, self.start)
         if self._statement is not None:
             self._statement.within, self._statement.kept = self.within, self.kept
             self._statement.allocate(task, node)
-        if self._profile is not None:
-            self._profile.take(task, node, self.start)
         self.places.append((task, node))
 
     def rollback(self, length: int) -> None:
@@ -192,7 +192,7 @@ class SetSearch:
 
     def _is_open(self, task: TaskState, node: NodeState) -> bool:
         """Return whether a task fits on a node from now on, for ever."""
-        return self._profile.of_node[node.index].fits(task.init_resreq, NOW, NEVER)
+        return self._profile.at(node).fits(task.init_resreq, NOW, NEVER)
 
 
 def _as_planned(plan: Places, accepts: Callable[[TaskState, NodeState], bool]) -> _Find:

@@ -93,7 +93,7 @@ class NodeProfile:
     def fits(self, request: Vector, start: float, end: float) -> bool:
         """Return whether a request fits at every time from `start` until `end`. O(steps)."""
         times, free = self.times, self.free
-        position = bisect_right(times, start) - 1
+        position = 0 if start == NOW else bisect_right(times, start) - 1
         if not fits(request, free[position]):
             return False
         if not self.takes:
@@ -146,15 +146,20 @@ class NodeProfile:
         return position
 
 
+def free_now(node: NodeState) -> Vector:
+    """Return what is free on a node now, beside what is promised there."""
+    free = node.idle
+    if node.divergence_count:
+        free = minus(minus(free, node.pipelined), node.conditional)
+    return free
+
+
 def profile_of(node: NodeState, now: float) -> NodeProfile:
     """Return the profile of a node, from the tasks that run and are promised resources there.
 
     O(tasks log tasks); O(tasks) if they have not changed since the last call, even across cycles.
     """
-    free = node.idle
-    if node.divergence_count:
-        free = minus(minus(free, node.pipelined), node.conditional)
-    ends = node.ends
+    free, ends = free_now(node), node.ends
     return NodeProfile(free, _ends(node, now) if ends is None else ends, at_once=now)
 
 
@@ -204,32 +209,45 @@ class Places(NamedTuple):
 
 
 class ClusterProfile:
-    """The profiles of all nodes, reduced by the places that jobs take."""
+    """The profiles of all nodes, reduced by the places that jobs take.
+
+    That of a node is computed when it is first asked for: before anything is placed there.
+    """
 
     def __init__(self, nodes: Sequence[NodeState], now: float) -> None:
         self.now = now
-        self.of_node: list[NodeProfile] = [profile_of(node, now) for node in nodes]
-        """The profile of each node, by the index of the node."""
         self.limited: set[int] = set()
         """The indices of the nodes where plans take resources."""
+        self._nodes = nodes
+        self._of_node: list[NodeProfile | None] = [None] * len(nodes)
         self._free_now: Vector | None = None
         """What is free now on all nodes together; None: not known."""
+
+    def at(self, node: NodeState) -> NodeProfile:
+        """Return the profile of a node."""
+        profile = self._of_node[node.index]
+        if profile is None:
+            profile = self._of_node[node.index] = profile_of(node, self.now)
+        return profile
 
     def may_fit_now(self, need: Need) -> bool:
         """Return whether a need is no more than what is free now on all nodes together.
 
-        If it is more, no search finds places for it now. O(nodes) after something was taken now.
+        If it is more, no search finds places for it now. O(dimensions), after the first time.
         """
         free = self._free_now
         if free is None:
-            on_nodes = [node.free[0] for node in self.of_node]
+            on_nodes = list(map(free_now, self._nodes))
             # A node may lack what others have to spare.
             free = self._free_now = total_of(
                 [each if min(each) >= 0 else tuple(max(0, n) for n in each) for each in on_nodes],
                 need.request,
             )
         request = need.request
-        return all(request[d] <= free[d] for d in need.dimensions)
+        for dimension in need.dimensions:
+            if request[dimension] > free[dimension]:
+                return False
+        return True
 
     def end_of(self, task: TaskState, start: float) -> float:
         """Return the expected end of a task that starts at a time of the profile."""
@@ -237,32 +255,35 @@ class ClusterProfile:
 
     def fitting_now(self, task: TaskState, nodes: Iterable[NodeState]) -> list[NodeState]:
         """Return those of some nodes where a task fits from now until its expected end."""
-        request, end, of_node = task.init_resreq, self.end_of(task, NOW), self.of_node
-        return [
-            node
-            for node in nodes
-            if fits(request, of_node[node.index].free[0])
-            and of_node[node.index].fits(request, NOW, end)
-        ]
+        request, end, of_node = task.init_resreq, self.end_of(task, NOW), self._of_node
+        fitting: list[NodeState] = []
+        for node in nodes:
+            profile = of_node[node.index]
+            if profile is None:
+                if fits(request, free_now(node)):
+                    fitting.append(node)
+            elif profile.fits(request, NOW, end):
+                fitting.append(node)
+        return fitting
 
     def fits(self, task: TaskState, node: NodeState, start: float) -> bool:
         """Return whether a task fits on a node from `start` until its expected end."""
         end = self.end_of(task, start)
-        return self.of_node[node.index].fits(task.init_resreq, start, end)
+        return self.at(node).fits(task.init_resreq, start, end)
 
     def take(self, task: TaskState, node: NodeState, start: float) -> None:
         """Take what a task holds from a node's profile, from `start` until its expected end."""
-        profile = self.of_node[node.index]
-        if start == NOW:
-            self._free_now = None
+        profile = self.at(node)
+        if start == NOW and self._free_now is not None:
+            self._free_now = minus(self._free_now, task.resreq)
         profile.take(task.resreq, start, self.end_of(task, start))
         self._changed(profile, node)
 
     def put_back(self, task: TaskState, node: NodeState, start: float) -> None:
         """Undo `take`."""
-        profile = self.of_node[node.index]
-        if start == NOW:
-            self._free_now = None
+        profile = self.at(node)
+        if start == NOW and self._free_now is not None:
+            self._free_now = plus(self._free_now, task.resreq)
         profile.put_back(task.resreq, start, self.end_of(task, start))
         self._changed(profile, node)
 
@@ -290,7 +311,7 @@ class ClusterProfile:
         Something changes at these times, and for each size of task there is room on all nodes, or
         `among` some, together for as many as there are. O(steps of these nodes), for each size.
         """
-        profiles = self.of_node if among is None else [self.of_node[n.index] for n in among]
+        profiles = list(map(self.at, self._nodes if among is None else among))
         sizes = Counter((task.init_resreq, task.resreq) for task in tasks)
         gains: list[tuple[int, dict[float, int]]] = []
         for (request, held), count in sizes.items():

@@ -128,5 +128,7 @@ class Plans:
     """UIDs of jobs whose planned start is too late."""
     reasons: dict[str, PendingReason] = Factory(dict[str, PendingReason])
     """Why jobs wait that are planned or cannot be planned, by UID."""
+    are_explained: bool = True
+    """Whether reasons are wanted."""
     guard: Guard | None = None
     """Keeps tasks from delaying planned starts; None: there is nothing to check."""

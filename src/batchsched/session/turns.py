@@ -246,12 +246,23 @@ class Turns:
 
     def need_of(self, job: JobState) -> Need | None:
         """Return what a job needs next; None: nothing."""
-        failed_turns = self._session.state.failed_turns
-        if failed_turns is not None and job not in self._left and not self._is_plain:
-            need = failed_turns.need_of(job)
-            if need is not None:
-                return need
-        return need_of(self._session, job, self.left_of(job))
+        session = self._session
+        if job in self._left or self._is_plain:
+            return need_of(session, job, self.left_of(job))
+        state = session.state
+        waits_whole = (
+            job.count(TaskStatus.PENDING) == len(job.tasks)
+            and job.groups is None
+            and not session.withdrawn
+        )
+        need = state.needs.get(job) if waits_whole else None
+        if need is None and state.failed_turns is not None:
+            need = state.failed_turns.need_of(job)
+        if need is None:
+            need = need_of(session, job, self.left_of(job))
+            if waits_whole and need is not None and len(need.tasks) == len(job.tasks):
+                state.needs[job] = need
+        return need
 
     def _offer(self, queue: QueueState) -> Need | None:
         job = self._waiting[queue].first()
