@@ -9,8 +9,8 @@ such jobs of three shapes on one node a cycle of three actions costs 2.2 times l
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from operator import attrgetter, is_, lt
+from collections.abc import Iterator
+from operator import attrgetter, lt
 
 from attrs import evolve, fields_dict, frozen
 
@@ -56,7 +56,7 @@ class AlikeJobs:
             and session.plugins.refuse_alike
         )
         self._has_failed = False
-        self._failed: dict[Hashable, _Failed] = {}
+        self._failed: dict[object, _Failed] = {}
 
     def turns_of(self, job: JobState, /) -> Iterator[None]:
         """Yield once to let a job try; or not, but record that it fails as one like it did."""
@@ -85,23 +85,30 @@ class AlikeJobs:
             if all(search is None or search.why_not is None for search in found):
                 self._failed[key] = _Failed(job, at, before, self._records(job), found)
 
-    def _key(self, job: JobState) -> Hashable:
+    def is_like(self, job: JobState, failed: JobState) -> bool:
+        """Return whether a job is like one that has just failed, and so ranked as that was."""
+        key = self._key(failed) if self._has_failed else None
+        return key is not None and self._key(job) is key
+
+    def _key(self, job: JobState) -> object | None:
         """Return what is read of a job, without its place in task order; None: more is read."""
-        tasks, session = job.tasks, self._session
-        if job.counts[TaskStatus.PENDING.index] != len(tasks) or job.held or session.withdrawn:
+        session = self._session
+        if job.counts[TaskStatus.PENDING.index] != len(job.tasks) or job.held or session.withdrawn:
             return None
-        if job.groups is not None:
-            return None
-        infos = [job.info, *(task.info for task in tasks)]
         known = job.likeness
-        if known is None or not all(map(is_, known[0], infos)):
-            read = (_read_of_job(job.info), *map(_read_of_task, infos[1:]))
-            likenesses = session.state.likenesses
-            if len(likenesses) >= MOST_KEPT:
-                likenesses.clear()
-            known = job.likeness = infos, likenesses.setdefault(read, object())
-        kinds = tuple(map(session.placement.kind, tasks))
-        return None if None in kinds else (job.queue, known[1], kinds)
+        if known is None or known[0] is not session.placement:
+            known = job.likeness = session.placement, self._read(job)
+        return known[1]
+
+    def _read(self, job: JobState) -> object | None:
+        kinds = tuple(map(self._session.placement.kind, job.tasks))
+        if job.groups is not None or None in kinds:
+            return None
+        read = (_read_of_job(job.info), *(_read_of_task(task.info) for task in job.tasks), kinds)
+        likenesses = self._session.state.likenesses
+        if len(likenesses) >= MOST_KEPT:
+            likenesses.clear()
+        return likenesses.setdefault(read, object())
 
     def _is_after(self, job: JobState, other: JobState) -> bool:
         key = self._session.plugins.task_order_key
@@ -110,15 +117,13 @@ class AlikeJobs:
     # Records
 
     def _records(self, job: JobState) -> list[_Records]:
-        reports, uids = self._session.reports, [task.uid for task in job.tasks]
-        of_all = (
-            map(reports.unplaced.__contains__, uids),
-            map(reports.rolled_back.__contains__, uids),
-            map(reports.lacking_company.__contains__, uids),
-            map(reports.refusals.get, uids),
-            map(reports.claim_refusals.get, uids),
-        )
-        return list(zip(*of_all, strict=True))
+        reports = self._session.reports
+        unplaced, undone, lacking = reports.unplaced, reports.rolled_back, reports.lacking_company
+        refused, kept_out = reports.refusals.get, reports.claim_refusals.get
+        return [
+            (uid in unplaced, uid in undone, uid in lacking, refused(uid), kept_out(uid))
+            for uid in [task.uid for task in job.tasks]
+        ]
 
     def _searches(self, job: JobState) -> list[EvictionSearch | None]:
         session = self._session

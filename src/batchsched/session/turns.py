@@ -203,9 +203,18 @@ class Turns:
                 if turn.is_last:
                     self._left.pop(job, None)
                 # Where no other queue waits, or nothing has changed, it is this queue's turn again.
-                if returns or (queues and (self._ranks_needs or len(changes) != before)):
+                if returns or (
+                    queues and (len(changes) != before or not self._is_next(queue, job))
+                ):
                     queues.push(queue)
                     break
+
+    def _is_next(self, queue: QueueState, failed: JobState) -> bool:
+        """Return whether a queue comes first again after a turn that has changed nothing."""
+        if not self._ranks_needs:
+            return True
+        job = self._waiting[queue].first()
+        return job is not None and self.alike.is_like(job, failed)
 
     def by_queue(self) -> Iterator[tuple[QueueState, Iterator[Turn]]]:
         """Yield each queue once, with its turns: each time its next job."""

@@ -432,10 +432,12 @@ class SimulationState:
             requests = [self.books.resource(kind.hold) for kind in job.shape.kinds]
             tasks: list[TaskInfo] = []
             for uid, place in uids.items():
-                if columns.infos[index] is not None:
-                    task = given[numbers[place]]
-                else:
-                    task = TaskInfo(uid=uid, name=uid, resreq=requests[kinds[place]])
+                if columns.infos[index] is None:
+                    request = requests[kinds[place]]
+                    new = TaskInfo(uid=uid, name=uid, resreq=request, tolerations=tolerations)
+                    tasks.append(new)
+                    continue
+                task = given[numbers[place]]
                 tasks.append(
                     evolve(
                         task,

@@ -305,6 +305,8 @@ class LiveLedger(Ledger):
     def describe(self, task: TaskState, info: TaskInfo) -> None:
         """Set a task's description, without a change of requests; `settle` moves the task."""
         task.info = info
+        if task.job is not None:
+            task.job.likeness = None
         if info.claims:
             self.claiming[task.uid] = task
         else:

@@ -159,9 +159,9 @@ class JobState:
         None: not counted yet."""
         self.waits_in: Reorders[JobState] | None = None
         """Where the job waits for its turn; written by `LiveQueue`."""
-        self.likeness: tuple[Sequence[object], object] | None = None
-        """Its description and those of its tasks, and what all jobs have that are described alike;
-        written by `AlikeJobs`."""
+        self.likeness: tuple[object, object | None] | None = None
+        """The engine, and what all jobs have that are alike to it and described alike; written by
+        `AlikeJobs`."""
 
     def has_minimum(self, counting: Counting = Counting.READY, /) -> bool:
         """Return whether the tasks that count are enough, in number and in each group. O(1)."""
