@@ -31,7 +31,7 @@ from batchsched.simulation.decisions import (
     WaitingJob,
     Wake,
 )
-from batchsched.simulation.engine import Decides
+from batchsched.simulation.engine import Decides, Policy
 from batchsched.simulation.files import (
     MURI_START_COSTS,
     read_helios,
@@ -62,7 +62,7 @@ from batchsched.simulation.metrics import (
     TieSensitivity,
 )
 from batchsched.simulation.nodes import Consolidated, FirstFit, NodeChoice, Nodes
-from batchsched.simulation.policies import Conservative, Easy, Fcfs, Policy, ShortestFirst
+from batchsched.simulation.policies import Conservative, Easy, Fcfs, ShortestFirst
 from batchsched.simulation.predictors import (
     Corrector,
     Doubling,

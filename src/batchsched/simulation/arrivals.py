@@ -1,14 +1,75 @@
-"""When jobs arrive, and their courses where running jobs may be stopped without nodes."""
+"""When things happen: the events to come, arrivals, and the courses of jobs without nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from math import inf
+from typing import Final
 
-from batchsched.simulation.settings import Interval, Outcome
+from batchsched.simulation.randomness import RandomNumbers
+from batchsched.simulation.settings import Interval, Outcome, Progress, Ties
 from batchsched.simulation.work import After, On
 from batchsched.simulation.workload import Workload
+
+RESERVATION: Final = 0  # this and the next are never in random order
+INCIDENT: Final = 1
+DUE: Final = 2
+CORRECTION: Final = 3
+ARRIVAL: Final = 4
+END: Final = 5
+WAKE: Final = 6
+_KINDS: Final = {"correction": CORRECTION, "arrival": ARRIVAL, "end": END, "promise": WAKE}
+_FIRST: Final = {RESERVATION: -3, INCIDENT: -2, DUE: -1}
+_REPORT_EVERY: Final = 1000
+"""The number of jobs that end between two calls of `progress`."""
+
+
+class Events:
+    """What is to happen: by time and, within an instant, in the order of ties."""
+
+    __slots__ = ("_random", "_ranks", "due_first", "heap", "sequence")
+
+    def __init__(self, ties: Ties, jobs: int) -> None:
+        self.heap: list[tuple[float, int, int, int, int, int]] = []
+        """The time, two ranks, the kind, what it is about, and the version of that."""
+        self.sequence = jobs
+        """The rank that was given last; those of arrivals are the indexes of the jobs."""
+        self.due_first = ties.due_first and ties.seed is None
+        self._ranks = _FIRST | {_KINDS[kind]: place for place, kind in enumerate(ties.order)}
+        self._random = None if ties.seed is None else RandomNumbers(ties.seed).bits
+
+    def push(
+        self, time: float, kind: int, which: int, sequence: int | None = None, version: int = 0
+    ) -> None:
+        """Add an event, whose rank among others of its kind is the next or the given one."""
+        if sequence is None:
+            self.sequence = sequence = self.sequence + 1
+        random = self._random
+        rank = self._ranks[kind] if random is None or kind <= INCIDENT else random()
+        heappush(self.heap, (time, rank, sequence, kind, which, version))
+
+
+class Ended:
+    """How many jobs have ended, which is told now and then."""
+
+    __slots__ = ("_jobs", "_progress", "count")
+
+    def __init__(self, progress: Progress | None, jobs: int) -> None:
+        self._progress = progress
+        self._jobs = jobs
+        self.count = 0
+
+    def add(self) -> None:
+        """Count one more."""
+        self.count += 1
+        if self.count % _REPORT_EVERY == 0:
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell how many there are."""
+        if self._progress is not None:
+            self._progress(self.count, self._jobs)
 
 
 class Arrivals:
@@ -99,8 +160,9 @@ class Arrivals:
 class Courses:
     """When jobs arrive, run and end in a simulation in which running jobs may be stopped."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, progress: Progress | None) -> None:
         count = len(workload)
+        self.ended = Ended(progress, count)
         self.ends: list[float | None] = [None] * count
         self.preemptions = [0] * count
         """How often each job was stopped before its end."""
@@ -141,9 +203,11 @@ class Courses:
         self._intervals.append((job, self.since.pop(job), now))
         self.ends[job] = now
         self._arrivals.happened(job, now, "ended")
+        self.ended.add()
 
-    def outcome(self) -> Outcome:
+    def outcome(self, engine: str = "own") -> Outcome:
         """Return the outcome; jobs that never ended cannot be placed, or never arrived."""
+        self.ended.tell()
         held: list[float] = [0] * len(self.ends)
         for job, start, end in self._intervals:
             held[job] += end - start
@@ -161,4 +225,5 @@ class Courses:
                 for job, end in enumerate(self.ends)
                 if end is None
             },
+            engine=engine,
         )

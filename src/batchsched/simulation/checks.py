@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, pairwise
 from math import inf
 from sys import float_info
 from typing import cast
@@ -11,7 +11,7 @@ from typing import cast
 from attrs import frozen
 
 from batchsched.errors import BatchschedError, Fault, FaultsError
-from batchsched.model.validation.values import is_of, shown
+from batchsched.model.validation.values import is_of, is_text, shown
 
 JobId = int | str
 
@@ -47,6 +47,25 @@ class Problem:
         return f"line {self.line}: {self.message}{' (left out)' if self.left_out else ''}"
 
 
+def refuse(error: type[FaultsError], *faults: Iterable[Fault]) -> None:
+    """Raise an error of all these faults, if there are any."""
+    found = [*chain(*faults)]
+    if found:
+        raise error(found)
+
+
+def faults_unless(is_right: bool, path: str, what: str, value: object) -> Iterator[Fault]:
+    """Yield the fault of a value that is not what was expected."""
+    if not is_right:
+        yield Fault(path, f"expected {what}, got {shown(value)}")
+
+
+def faults_of_name(path: str, value: object, known: Sequence[str]) -> Iterator[Fault]:
+    """Yield the fault of a value that is none of the known names."""
+    is_known = is_text(value) and value in known
+    return faults_unless(is_known, path, " or ".join(map(repr, known)), value)
+
+
 def is_number(value: object, *, least: float, above: bool = False, most: float = inf) -> bool:
     """Return whether a value is a finite number from `least` (excluded if `above`) to `most`."""
     if type(value) not in (int, float):
@@ -69,12 +88,8 @@ def faults_of_part(path: str, part: object, method: str, example: str) -> Iterat
         has_method = callable(getattr(part, method, None))
     except Exception:  # its attributes may raise anything
         has_method = False
-    if not has_method:
-        yield Fault(
-            path,
-            f"expected an object with the method {method}(...), such as {example}, "
-            f"got {shown(part)}",
-        )
+    what = f"an object with the method {method}(...), such as {example}"
+    yield from faults_unless(has_method, path, what, part)
 
 
 LARGEST = 10**8
@@ -85,13 +100,12 @@ def faults_of_count(
     name: str, count: object, least: int, *, most: int = LARGEST
 ) -> Iterator[Fault]:
     """Yield what is wrong with a number of things."""
-    if type(count) is not int or count < least:
-        yield Fault(name, f"expected a whole number, {least} or more, got {shown(count)}")
-    elif count > most:
-        yield Fault(name, f"expected at most {most:,}, got {shown(count)}")
+    is_right = type(count) is int and least <= count <= most
+    is_too_many = type(count) is int and count > most
+    what = f"at most {most:,}" if is_too_many else f"a whole number, {least} or more"
+    return faults_unless(is_right, name, what, count)
 
 
 def faults_of_seed(seed: object) -> Iterator[Fault]:
     """Yield what is wrong with the seed of random choices."""
-    if type(seed) is not int:
-        yield Fault("seed", f"expected a whole number, got {shown(seed)}")
+    return faults_unless(type(seed) is int, "seed", "a whole number", seed)

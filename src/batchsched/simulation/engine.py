@@ -1,18 +1,30 @@
-"""The general engine: jobs on nodes, stopped, resized and resumed, under any policy."""
+"""Policies, and the general engine: jobs on nodes, stopped, resized and resumed."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from heapq import heappop, heappush
+from heapq import heappop
 from math import inf
-from typing import Final, Protocol, cast
+from typing import Final, Never, Protocol, cast
 
 from batchsched.errors import Fault
 from batchsched.model.cluster import JobInfo
 from batchsched.model.validation.topology import has_requests, levels_of, request_problems
 from batchsched.model.validation.values import is_of, is_text, shown
-from batchsched.simulation.arrivals import Arrivals
+from batchsched.simulation.arrivals import (
+    ARRIVAL,
+    CORRECTION,
+    DUE,
+    END,
+    INCIDENT,
+    RESERVATION,
+    WAKE,
+    Arrivals,
+    Ended,
+    Events,
+)
 from batchsched.simulation.books import Holding, books_of_machine
 from batchsched.simulation.checks import (
     JobId,
@@ -20,6 +32,7 @@ from batchsched.simulation.checks import (
     SimulationError,
     faults_of_part,
     is_number,
+    refuse,
 )
 from batchsched.simulation.decisions import Decision, Resize, Start, Stop, WaitingJob, Wake
 from batchsched.simulation.incidents import (
@@ -33,8 +46,15 @@ from batchsched.simulation.incidents import (
     faults_of_incidents,
 )
 from batchsched.simulation.nodes import NodeChoice
-from batchsched.simulation.predictors import Corrector, Prediction, Predictor
-from batchsched.simulation.randomness import RandomNumbers
+from batchsched.simulation.pool import Pool, PoolScheduler, run_on_pool
+from batchsched.simulation.predictors import (
+    Corrector,
+    Predictor,
+    corrected,
+    faults_of_beliefs,
+    predicted,
+    prediction_of,
+)
 from batchsched.simulation.settings import NodesOfRun, Outcome, Passes, Settings, in_order
 from batchsched.simulation.state import Job, SimulationState, at_or_after, exact
 from batchsched.simulation.view import View
@@ -50,58 +70,126 @@ class Decides(Protocol):
         ...
 
 
-class Deciding(Protocol):
-    """What the engine asks of a policy; see `Policy`."""
-
-    @property
-    def predictor(self) -> Predictor | None: ...  # noqa: D102
-
-    @property
-    def corrector(self) -> Corrector | None: ...  # noqa: D102
-
-    @property
-    def order(self) -> object: ...  # noqa: D102
-
-    @property
-    def passes(self) -> Passes | None: ...  # noqa: D102
-
-    @property
-    def checkpoint(self) -> Checkpoint | None: ...  # noqa: D102
-
-    @property
-    def placement(self) -> NodeChoice | None: ...  # noqa: D102
-
-    @property
-    def is_scheduler(self) -> bool: ...  # noqa: D102
-
-    def begin(self, workload: Workload, /) -> Decides: ...  # noqa: D102
-
-    def faults_of(self, workload: Workload, settings: Settings, /) -> Iterable[Fault]: ...  # noqa: D102
+Order = Callable[[WaitingJob, float], object]
+"""Returns the key of a waiting job at a time; jobs with smaller keys come first."""
 
 
-_RESERVATION: Final = 0
-_INCIDENT: Final = 1
-_DUE: Final = 2
-_CORRECTION: Final = 3
-_ARRIVAL: Final = 4
-_END: Final = 5
-_WAKE: Final = 6
+class Policy(ABC):
+    """Decides which jobs start when and where, and which are stopped or resized.
+
+    To write your own, implement `decide`:
+
+    >>> from batchsched.simulation import Job, Workload, simulate
+    >>> class WidestFirst(Policy):
+    ...     def order(self, job, now):
+    ...         return -job.processors
+    ...     def decide(self, view):
+    ...         for job in view.waiting:
+    ...             places = view.place(job)
+    ...             if places is not None:
+    ...                 yield Start(job.id, places)
+    >>> jobs = [Job(id=n, submit=0, run=60, processors=n) for n in (1, 2, 3)]
+    >>> simulate(Workload(jobs).on(nodes=4), WidestFirst(), passes="instant").jobs["start"]
+    [0, 60, 0]
+
+    Policies hold their parameters, and no state of a simulation: one policy may be used in many
+    simulations, and in other processes. What a policy remembers belongs into the object that
+    `begin` returns. A policy of an engine of its own overrides `run`.
+    """
+
+    predictor: Predictor | None = None
+    """Predicts run times, if the policy uses predictions."""
+    corrector: Corrector | None = None
+    """Corrects the predictions of jobs that run longer. (No pass follows a correction.)"""
+    # Pyright takes a method that overrides an attribute for a function of three arguments.
+    order: Order | Callable[[Never, WaitingJob, float], object] | None = None
+    """A method `(job, now)`: the key by which waiting jobs are sorted at each pass, equal ones by
+    arrival. None: all by arrival."""
+    placement: NodeChoice | None = None
+    """Chooses equal nodes for jobs that are started without places. None: the first that fit."""
+    passes: Passes | None = None
+    """When it decides, unless `simulate` says so. None: after each event."""
+    checkpoint: Checkpoint | None = None
+    """When jobs save their work, unless they or `simulate` say so. None: never."""
+    is_scheduler: bool = False
+    """Whether the library's own scheduler decides, which asks the predicates of its plugins."""
+
+    def begin(self, workload: Workload, /) -> Decides:  # noqa: ARG002
+        """Return what decides in a new simulation: an object with the method `decide`."""
+        return self
+
+    @abstractmethod
+    def decide(self, view: View, /) -> Iterable[Decision]:
+        """Return what to do now: `Start`, `Stop`, `Resize`, `Wake`, or ids of jobs to start.
+
+        Called after each event, or once an instant; see `passes`. All that is returned is one
+        step: first jobs give back what they lose, then they take what they get, in this order. If
+        nothing starts while nothing runs and nothing will happen, the simulation ends and lists
+        the jobs that are left.
+        """
+
+    def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
+        """Simulate a workload whose jobs have the given work, in seconds at speed 1."""
+        fast = self.fast_scheduler(workload)
+        why_not = list(why_not_fast(self, workload, settings, has_one=fast is not None))
+        if settings.engine == "fast" and why_not:
+            message = f"expected 'auto' or 'general', since {'; '.join(why_not)}"
+            raise SimulationError.at("engine", message)
+        if fast is None or why_not or settings.engine == "general":
+            return run_on_nodes(workload, runs, settings, self)
+        return run_on_pool(
+            workload, runs, fast, settings, predictor=self.predictor, corrector=self.corrector
+        )
+
+    def fast_scheduler(self, workload: Workload) -> Callable[[Pool], PoolScheduler] | None:  # noqa: ARG002
+        """Return what makes the policy's scheduler of the fast engine; None: it has none."""
+        return None
+
+    def faults_of(self, workload: Workload, settings: Settings) -> Iterable[Fault]:  # noqa: ARG002
+        """Yield what keeps the policy from simulating a workload."""
+        return ()
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+
+def why_not_fast(
+    policy: Policy, workload: Workload, settings: Settings, *, has_one: bool
+) -> Iterator[str]:
+    """Yield why the fast engine cannot simulate this."""
+    machine = workload.machine
+    if not has_one:
+        yield "it does not know this policy, or not with these arguments"
+    if machine is not None and machine.infos:
+        yield "it knows processors alone, not nodes"
+    for name in ("info", "speed"):
+        if workload.has_column(name):
+            yield f"it knows no {name} of jobs"
+    checkpoints: list[object] = [settings.checkpoint, policy.checkpoint]
+    if workload.has_column("checkpoint"):
+        checkpoints += workload.column("checkpoint")
+    if any(isinstance(each, Checkpoint) and each.has_costs for each in checkpoints):
+        yield "it knows no costs"
+    if workload.has_dependencies and any(isinstance(each, tuple) for each in workload.after):
+        yield "it knows no conditions but the end of one other job"
+    if settings.incidents or settings.reservations:
+        yield "it knows no incidents and no reservations"
+    if settings.round_ends is not None:
+        yield "it does not round ends"
+
+
 _DECISIONS: Final = (Start, Stop, Resize)
-_KINDS: Final = {"correction": _CORRECTION, "arrival": _ARRIVAL, "end": _END, "promise": _WAKE}
-_FIRST: Final = {_RESERVATION: -3, _INCIDENT: -2, _DUE: -1}
 _MOST_PASSES: Final = 100
 """The most passes in a row that a policy may ask for at once."""
 _MOST_IDLE: Final = 1000
 """The most passes in a row that a policy may ask for while nothing runs or will arrive."""
-_REPORT_EVERY: Final = 1000
-"""The number of jobs that end between two calls of `progress`."""
 _MOST_FAULTS: Final = 20
 """The most faults that a message lists."""
 _NEED: Final = "need the policy Scheduled"
 
 
 def run_on_nodes(
-    workload: Workload, runs: Sequence[float], settings: Settings, policy: Deciding
+    workload: Workload, runs: Sequence[float], settings: Settings, policy: Policy
 ) -> Outcome:
     """Simulate a workload under any policy.
 
@@ -117,24 +205,9 @@ def run_on_nodes(
     return _Simulation(workload, runs, settings, policy).run()
 
 
-class _Watched:
-    """The running jobs, for predictions: always current."""
-
-    def __init__(self, state: SimulationState) -> None:
-        self._state = state
-
-    @property
-    def now(self) -> float:
-        return self._state.now
-
-    @property
-    def running(self) -> Mapping[int, float]:
-        return self._state.unended
-
-
 class _Simulation:
     def __init__(
-        self, workload: Workload, runs: Sequence[float], settings: Settings, policy: Deciding
+        self, workload: Workload, runs: Sequence[float], settings: Settings, policy: Policy
     ) -> None:
         assert workload.machine is not None
         self._workload = workload
@@ -175,41 +248,20 @@ class _Simulation:
         self._endings = dict[int, str]()
         self._down_since = dict[int, float]()
         self._down: list[tuple[int, float, float | None]] = []
-        self._events: list[tuple[float, int, int, int, int, int]] = []
-        self._sequence = count
-        seed = settings.ties.seed
-        self._due_first = settings.ties.due_first and seed is None
-        self._random = None if seed is None else RandomNumbers(seed).bits
-        self._ranks = _FIRST | {
-            _KINDS[kind]: place for place, kind in enumerate(settings.ties.order)
-        }
+        self._events = Events(settings.ties, count)
         self._wakes_at: float = inf
         self._again = False
-        self._ended = 0
-        self._arrivals = Arrivals(
-            workload, lambda time, job: self._push(time, _ARRIVAL, job, sequence=job)
-        )
-        self._prediction = self._begin_prediction()
+        self._ended = Ended(settings.progress, count)
+        push = self._events.push
+        self._arrivals = Arrivals(workload, lambda time, job: push(time, ARRIVAL, job, job))
+        self._prediction = prediction_of(policy.predictor, workload, runs, state)
         self._decider = policy.begin(workload)
-
-    def _begin_prediction(self) -> Prediction | None:
-        predictor = self._policy.predictor
-        if predictor is None:
-            return None
-        prediction = predictor.begin(self._workload, self._runs)
-        watch = getattr(prediction, "watch", None)
-        if watch is not None:
-            watch(_Watched(self._state))
-        return prediction
 
     # What is wrong
 
     def _check(self, faults: list[Fault]) -> None:
         workload, settings, policy = self._workload, self._settings, self._policy
-        if policy.predictor is not None:
-            faults += faults_of_part("predictor", policy.predictor, "begin", "Requested()")
-        if policy.corrector is not None:
-            faults += faults_of_part("corrector", policy.corrector, "correct", "Doubling()")
+        faults += faults_of_beliefs(policy.predictor, policy.corrector)
         faults += faults_of_incidents(
             settings.incidents, settings.reservations, self._node_of, workload.ids
         )
@@ -218,8 +270,7 @@ class _Simulation:
         faults += of_jobs[:_MOST_FAULTS]
         if len(of_jobs) > _MOST_FAULTS:
             faults.append(Fault("jobs", f"{len(of_jobs) - _MOST_FAULTS:,} more faults"))
-        if faults:
-            raise SimulationError(faults)
+        refuse(SimulationError, faults)
 
     def _faults_of_jobs(self) -> Iterator[Fault]:
         state, columns = self._state, self._state.columns
@@ -281,38 +332,38 @@ class _Simulation:
     # The loop
 
     def run(self) -> Outcome:
-        state, progress = self._state, self._settings.progress
+        state, push = self._state, self._events.push
         passes = self._settings.passes or self._policy.passes
         once_an_instant = passes == "instant"
-        events, arrivals = self._events, self._arrivals
+        events, arrivals = self._events.heap, self._arrivals
         for number, one in enumerate(self._settings.reservations):
-            self._push(one.start, _RESERVATION, number, version=1)
-            self._push(one.end, _RESERVATION, number, version=0)
+            push(one.start, RESERVATION, number, version=1)
+            push(one.end, RESERVATION, number, version=0)
         for number, incident in enumerate(self._settings.incidents):
-            self._push(incident.at, _INCIDENT, number)
+            push(incident.at, INCIDENT, number)
         arrivals.push_next()
         pending, idle = False, 0
         while events:
             now, _, _, kind, which, version = heappop(events)
             state.now = now
-            if kind == _ARRIVAL:
+            if kind == ARRIVAL:
                 if arrivals.is_last_known(which):
                     arrivals.push_next()
                 pending |= self._arrive(which)
-            elif kind == _END:
+            elif kind == END:
                 pending |= self._end(which, version)
-            elif kind == _DUE:
+            elif kind == DUE:
                 job = state.jobs[which]
                 if job is not None and job.version == version:
                     self._release(job)
-            elif kind == _CORRECTION:
+            elif kind == CORRECTION:
                 self._correct(which, version)
-            elif kind == _WAKE:
+            elif kind == WAKE:
                 if now == self._wakes_at:
                     self._wakes_at = inf
                     state.cause("wake")
                     pending = True
-            elif kind == _INCIDENT:
+            elif kind == INCIDENT:
                 pending |= self._apply(self._settings.incidents[which])
             else:
                 pending |= self._set_reservation(which, starts=version == 1)
@@ -321,24 +372,12 @@ class _Simulation:
                 self._decide()
             if self._again and not (events and events[0][0] == now):
                 self._decide_again()
-            is_idle = kind == _WAKE and not state.running and self._wakes_at < inf
+            is_idle = kind == WAKE and not state.running and self._wakes_at < inf
             idle = idle + 1 if is_idle and len(events) == 1 else 0
             if idle > _MOST_IDLE:
                 break
-        if progress is not None:
-            progress(self._ended, len(self._workload))
+        self._ended.tell()
         return self._outcome()
-
-    def _push(
-        self, time: float, kind: int, which: int, *, version: int = 0, sequence: int | None = None
-    ) -> None:
-        if sequence is None:
-            self._sequence = sequence = self._sequence + 1
-        if self._random is None or kind in (_RESERVATION, _INCIDENT):
-            rank = self._ranks[kind]
-        else:
-            rank = self._random()
-        heappush(self._events, (time, rank, sequence, kind, which, version))
 
     # Events
 
@@ -347,10 +386,7 @@ class _Simulation:
             return False
         estimate = None
         if self._prediction is not None:
-            estimate = self._prediction.predict(index)
-            if not estimate >= 0:
-                message = f"expected a predicted run time of 0 s or more, got {shown(estimate)}"
-                raise SimulationError.at(f"jobs[{self._state.ids[index]!r}]", message)
+            estimate = predicted(self._prediction, index, self._workload)
         self._state.arrive(index, estimate)
         self._state.cause("arrival", self._state.ids[index])
         return True
@@ -373,7 +409,7 @@ class _Simulation:
         self._state.cause("end", job.id, early=early)
 
     def _finish(self, job: Job) -> None:
-        now, progress = self._state.now, self._settings.progress
+        now = self._state.now
         self._ends[job.index] = now
         job.released = 0
         job.version += 1
@@ -382,9 +418,7 @@ class _Simulation:
         if self._prediction is not None:
             self._prediction.ended(job.index, self._runs[job.index])
         self._arrivals.happened(job.index, now, "started", "ended", "succeeded")
-        self._ended += 1
-        if progress is not None and self._ended % _REPORT_EVERY == 0:
-            progress(self._ended, len(self._workload))
+        self._ended.add()
 
     def _let_go(self, job: Job) -> None:
         holding = job.holding
@@ -396,16 +430,11 @@ class _Simulation:
         state, job, corrector = self._state, self._state.jobs[index], self._policy.corrector
         if job is None or job.version != version or corrector is None:
             return
-        last = job.estimate
-        requested = state.columns.requested[index] or 0
-        estimate = corrector.correct(job.first_estimate, last, job.corrections, requested)
-        if not estimate > last:
-            raise PolicyError(
-                f"expected the corrector {corrector} to return more than the {last!r} s that "
-                f"the job has run, got {shown(estimate)} s"
-            )
+        requested = state.columns.requested[index]
+        job.estimate = corrected(
+            corrector, job.first_estimate, job.estimate, job.corrections, requested
+        )
         job.corrections += 1
-        job.estimate = estimate
         job.seen = None
         job.duration = state.duration(job)
         del state.running[bisect_left(state.running, (job.expected, index))]
@@ -418,17 +447,16 @@ class _Simulation:
         if job.expected == inf:
             return
         if self._policy.corrector is not None and end > job.expected:
-            self._push(job.expected, _CORRECTION, job.index, version=job.version)
-        elif end == job.expected and self._due_first:
-            self._push(job.expected, _DUE, job.index, version=job.version, sequence=sequence)
+            self._events.push(job.expected, CORRECTION, job.index, version=job.version)
+        elif end == job.expected and self._events.due_first:
+            self._events.push(job.expected, DUE, job.index, sequence, job.version)
 
     def _push_end(self, job: Job) -> None:
         """Push the end of a job that holds something, if it works."""
         end = self._state.expect(job)
         if end < inf:
-            self._sequence = sequence = self._sequence + 1
-            self._push(end, _END, job.index, version=job.version, sequence=sequence)
-            self._push_expected(job, end, sequence)
+            self._events.push(end, END, job.index, version=job.version)
+            self._push_expected(job, end, self._events.sequence)
 
     # Incidents and reservations
 
@@ -635,7 +663,7 @@ class _Simulation:
         elif at != self._wakes_at:
             self._wakes_at = at
             if at < inf:
-                self._push(at, _WAKE, -1)
+                self._events.push(at, WAKE, -1)
 
     def _start(self, decision: Start, job: Job) -> None:
         state, who = self._state, self._who

@@ -14,14 +14,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from math import inf, isfinite, nan
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
-from batchsched.errors import Fault, shown_problem
+from batchsched.errors import shown_problem
 from batchsched.model.immutable import gone_through
 from batchsched.model.validation.values import is_collection, is_mapping, is_text, shown
-from batchsched.simulation.checks import JobId, Problem, WorkloadError, is_number
+from batchsched.simulation.checks import (
+    JobId,
+    Problem,
+    WorkloadError,
+    faults_of_name,
+    faults_unless,
+    is_number,
+    refuse,
+)
 from batchsched.simulation.record import Record
 from batchsched.simulation.workload import Job, Machine, Workload
+
+ItemT = TypeVar("ItemT")
 
 FIELDS = 18
 (
@@ -59,19 +69,21 @@ def read_swf(lines: Iterable[str]) -> tuple[Workload, list[Problem]]:
     Raises:
         WorkloadError: The argument is one string instead of lines, or a line is not a string.
     """
-    if is_text(lines):
-        message = "expected lines, got one string; give text.splitlines(), or an open file"
-        raise WorkloadError.at("lines", message)
-    if not is_collection(lines):
-        message = f"expected lines, got {shown(lines)}; give text.splitlines(), or an open file"
-        raise WorkloadError.at("lines", message)
     reader = _Reader()
-    for number, line in enumerate(gone_through("lines", lines, WorkloadError), 1):
+    for number, line in _numbered("lines", lines, "text.splitlines(), or an open file"):
         if not is_text(line):
             message = f"expected text, got {shown(line)}; open the file as text, not as bytes"
             raise WorkloadError.at(f"lines[{number - 1}]", message)
         reader.read(number, line)
     return reader.finish()
+
+
+def _numbered(name: str, items: Iterable[ItemT], use: str) -> Iterator[tuple[int, ItemT]]:
+    """Yield the lines or rows of a file with their numbers, from 1 on."""
+    if not is_collection(items):
+        got = "one string" if is_text(items) else shown(items)
+        raise WorkloadError.at(name, f"expected {name}, got {got}; give {use}")
+    yield from enumerate(gone_through(name, items, WorkloadError), 1)
 
 
 class _Reader:
@@ -453,13 +465,9 @@ def read_muri(
             the `duration` of the trace.
         start: The submission time of the first job, in seconds.
     """
-    faults: list[Fault] = []
-    if not is_text(run) or run not in ("iterations", "duration"):
-        faults.append(Fault("run", f"expected 'iterations' or 'duration', got {shown(run)}"))
-    if not is_number(start, least=-inf):
-        faults.append(Fault("start", f"expected a time in seconds, got {shown(start)}"))
-    if faults:
-        raise WorkloadError(faults)
+    is_time = is_number(start, least=-inf)
+    faults = faults_of_name("run", run, ("iterations", "duration"))
+    refuse(WorkloadError, faults, faults_unless(is_time, "start", "a time in seconds", start))
 
     def job(_: int, row: Row) -> Job:
         milliseconds = _number(row["duration"])
@@ -514,13 +522,7 @@ def _read(
     problems: list[Problem] = []
     seen = set[object]()
     # The first line names the columns.
-    if is_text(rows):
-        message = "expected rows, got one string; give csv.DictReader(file)"
-        raise WorkloadError.at("rows", message)
-    if not is_collection(rows):
-        message = f"expected rows, got {shown(rows)}; give csv.DictReader(file)"
-        raise WorkloadError.at("rows", message)
-    for number, row in enumerate(gone_through("rows", rows, WorkloadError), 1):
+    for number, row in _numbered("rows", rows, "csv.DictReader(file)"):
         if not is_mapping(row):
             message = f"expected a mapping, as csv.DictReader gives it, got {shown(row)}"
             raise WorkloadError.at(f"rows[{number - 1}]", message)

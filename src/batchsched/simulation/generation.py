@@ -8,18 +8,20 @@ and Computation 26(12), 2014.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from math import cos, exp, log2, pi
 
 from batchsched.errors import Fault
-from batchsched.model.validation.values import is_of, shown
+from batchsched.model.validation.values import is_of
 from batchsched.simulation.checks import (
     JobId,
     WorkloadError,
     faults_of_count,
     faults_of_seed,
+    faults_unless,
     is_number,
+    refuse,
 )
 from batchsched.simulation.randomness import RandomNumbers
 from batchsched.simulation.workload import Machine, Workload
@@ -71,7 +73,8 @@ def generate(
     >>> round(workload.load, 1)
     0.8
     """
-    _check(jobs, nodes, seed, users, load, (serial, power_of_two, daily_cycle))
+    shares = {"serial": serial, "power_of_two": power_of_two, "daily_cycle": daily_cycle}
+    _check(jobs, nodes, seed, users, load, shares)
     machine = Machine(nodes)
     numbers = RandomNumbers(seed)
     sizes = [_size(numbers, nodes, serial, power_of_two) for _ in range(jobs)]
@@ -91,21 +94,21 @@ def generate(
 
 
 def _check(
-    jobs: int, nodes: int, seed: int, users: int, load: float, shares: Sequence[float]
+    jobs: int, nodes: int, seed: int, users: int, load: float, shares: Mapping[str, float]
 ) -> None:
-    faults: list[Fault] = []
-    faults += faults_of_count("jobs", jobs, 0)
-    faults += faults_of_count("nodes", nodes, 1)
-    faults += faults_of_count("users", users, 1)
-    faults += faults_of_seed(seed)
-    if not is_number(load, least=_LEAST_LOAD, most=_MOST_LOAD):
-        message = f"expected a number from {_LEAST_LOAD} to {_MOST_LOAD:,}, got {shown(load)}"
-        faults.append(Fault("load", message))
-    for name, share in zip(("serial", "power_of_two", "daily_cycle"), shares, strict=True):
-        if not is_number(share, least=0, most=1):
-            faults.append(Fault(name, f"expected a share from 0 to 1, got {shown(share)}"))
-    if faults:
-        raise WorkloadError(faults)
+    is_load = is_number(load, least=_LEAST_LOAD, most=_MOST_LOAD)
+    refuse(
+        WorkloadError,
+        faults_of_count("jobs", jobs, 0),
+        faults_of_count("nodes", nodes, 1),
+        faults_of_count("users", users, 1),
+        faults_of_seed(seed),
+        faults_unless(is_load, "load", f"a number from {_LEAST_LOAD} to {_MOST_LOAD:,}", load),
+        *(
+            faults_unless(is_number(share, least=0, most=1), name, "a share from 0 to 1", share)
+            for name, share in shares.items()
+        ),
+    )
 
 
 _LEAST_LOAD = 0.001
@@ -181,9 +184,8 @@ def resampled_by_weeks(workload: Workload, *, weeks: int, seed: int) -> Workload
     >>> resampled_by_weeks(log, weeks=3, seed=2).submits[-1] < 3 * 7 * 86400
     True
     """
-    faults = [*_faults_of_log(workload), *faults_of_count("weeks", weeks, 1), *faults_of_seed(seed)]
-    if faults:
-        raise WorkloadError(faults)
+    faults = (*_faults_of_log(workload), *faults_of_count("weeks", weeks, 1))
+    refuse(WorkloadError, faults, faults_of_seed(seed))
     whole = _weeks(workload)
     if whole < 1:
         raise WorkloadError.at("workload", "expected a log of a week or more, got a shorter one")
@@ -221,11 +223,8 @@ def resampled_by_users(workload: Workload, *, seed: int, users: int | None = Non
     Raises:
         WorkloadError: The log has no complete week or no users, or `users` is less than 1.
     """
-    faults = [*_faults_of_log(workload), *faults_of_seed(seed)]
-    if users is not None:
-        faults += faults_of_count("users", users, 1)
-    if faults:
-        raise WorkloadError(faults)
+    faults = (*_faults_of_log(workload), *faults_of_seed(seed))
+    refuse(WorkloadError, faults, faults_of_count("users", 1 if users is None else users, 1))
     whole = _weeks(workload)
     by_user: dict[JobId, list[int]] = {}
     for job, user in enumerate(workload.users):
@@ -248,8 +247,7 @@ def resampled_by_users(workload: Workload, *, seed: int, users: int | None = Non
 
 
 def _faults_of_log(workload: object) -> Iterator[Fault]:
-    if not is_of(workload, Workload):
-        yield Fault("workload", f"expected a Workload, got {shown(workload)}")
+    return faults_unless(is_of(workload, Workload), "workload", "a Workload", workload)
 
 
 def _weeks(workload: Workload) -> int:

@@ -15,7 +15,14 @@ from batchsched.model.cluster import Queue
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_of, is_text, shown
-from batchsched.simulation.checks import JobId, SimulationError, faults_of_seed, is_number
+from batchsched.simulation.checks import (
+    JobId,
+    SimulationError,
+    faults_of_seed,
+    faults_unless,
+    is_number,
+    refuse,
+)
 
 
 @frozen(kw_only=True)
@@ -130,12 +137,9 @@ def failures(
     """
     faults = list(faults_of_seed(seed))
     for name, value in (("mtbf", mtbf), ("repair", repair), ("shape", shape)):
-        if not is_number(value, least=0.01 if name == "shape" else 0, above=name != "shape"):
-            faults.append(Fault(name, f"expected a number above 0, got {shown(value)}"))
-    if not is_number(until, least=0):
-        faults.append(Fault("until", f"expected a time in seconds, 0 or later, got {until}"))
-    if faults:
-        raise SimulationError(faults)
+        is_right = is_number(value, least=0.01 if name == "shape" else 0, above=name != "shape")
+        faults += faults_unless(is_right, name, "a number above 0", value)
+    refuse(SimulationError, faults, _faults_of_time("until", until))
     found: list[Incident] = []
     for name in sorted(nodes):
         count = 0
@@ -157,6 +161,10 @@ def failures(
     return tuple(found)
 
 
+def _faults_of_time(where: str, at: object) -> Iterator[Fault]:
+    return faults_unless(is_number(at, least=0), where, "a time in seconds, 0 or later", at)
+
+
 def faults_of_incidents(
     incidents: Iterable[Incident],
     reservations: Iterable[Reservation],
@@ -175,30 +183,25 @@ def faults_of_incidents(
     last = len(set(places.values())) - 1
 
     def faults_of_node(where: str, node: object) -> Iterator[Fault]:
-        if type(node) not in (int, str) or node not in places:
-            message = f"expected the number of a node, 0 to {last}, or a name, got {shown(node)}"
-            yield Fault(where, message)
+        is_node = type(node) in (int, str) and node in places
+        return faults_unless(is_node, where, f"the number of a node, 0 to {last}, or a name", node)
 
     def faults_of_job(where: str, job: object) -> Iterator[Fault]:
-        if type(job) not in (int, str) or job not in known:
-            message = f"expected the id of a job in this workload, got {shown(job)}"
-            yield Fault(where, message)
+        is_job = type(job) in (int, str) and job in known
+        return faults_unless(is_job, where, "the id of a job in this workload", job)
 
     for number, each in enumerate(incidents):
         where = f"incidents[{number}]"
         if not any(is_of(each, kind) for kind in get_args(Incident)):
-            yield Fault(
-                where, f"expected an incident such as NodeDown(at=60, node=0), got {shown(each)}"
-            )
+            example = "an incident such as NodeDown(at=60, node=0)"
+            yield Fault(where, f"expected {example}, got {shown(each)}")
             continue
-        if not is_number(each.at, least=0):
-            message = f"expected a time in seconds, 0 or later, got {shown(each.at)}"
-            yield Fault(f"{where}.at", message)
+        yield from _faults_of_time(f"{where}.at", each.at)
         if isinstance(each, NodeDown | NodeDrained | NodeUp):
             yield from faults_of_node(f"{where}.node", each.node)
         elif isinstance(each, QueueSet):
-            if not is_of(each.queue, Queue):
-                yield Fault(f"{where}.queue", f"expected a Queue, got {shown(each.queue)}")
+            is_queue = is_of(each.queue, Queue)
+            yield from faults_unless(is_queue, f"{where}.queue", "a Queue", each.queue)
         else:
             yield from faults_of_job(f"{where}.job", each.job)
     spans: dict[int, list[tuple[float, float, int]]] = {}
@@ -207,19 +210,15 @@ def faults_of_incidents(
         if not is_of(one, Reservation):
             yield Fault(where, f"expected a Reservation, got {shown(one)}")
             continue
-        if not is_text(one.name) or not one.name:
-            yield Fault(f"{where}.name", f"expected a name, got {shown(one.name)}")
+        is_name = is_text(one.name) and bool(one.name)
+        yield from faults_unless(is_name, f"{where}.name", "a name", one.name)
+        yield from _faults_of_time(f"{where}.start", one.start)
         is_time = is_number(one.start, least=0)
-        if not is_time:
-            message = f"expected a time in seconds, 0 or later, got {shown(one.start)}"
-            yield Fault(f"{where}.start", message)
-        if not is_number(one.end, least=one.start if is_time else -inf, above=True):
-            message = f"expected a time after its start, got {shown(one.end)}"
-            yield Fault(f"{where}.end", message)
-            is_time = False
+        ends = is_number(one.end, least=one.start if is_time else -inf, above=True)
+        yield from faults_unless(ends, f"{where}.end", "a time after its start", one.end)
         for place, node in enumerate(one.nodes):
             yield from faults_of_node(f"{where}.nodes[{place}]", node)
-            if is_time and type(node) in (int, str) and node in places:
+            if is_time and ends and type(node) in (int, str) and node in places:
                 spans.setdefault(places[node], []).append((one.start, one.end, number))
         for place, job in enumerate(one.jobs):
             yield from faults_of_job(f"{where}.jobs[{place}]", job)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from math import exp, fsum, lgamma, log, sqrt
+from math import exp, fsum, inf, lgamma, log, sqrt
 from typing import Literal, cast, final, get_args
 
 from attrs import evolve, frozen
@@ -15,8 +15,11 @@ from batchsched.simulation.checks import (
     JobId,
     SimulationError,
     faults_of_count,
+    faults_of_name,
     faults_of_seed,
+    faults_unless,
     is_number,
+    refuse,
 )
 from batchsched.simulation.record import Columns, Record
 from batchsched.simulation.settings import Ties, in_order
@@ -129,7 +132,7 @@ class Jobs:
     count: int
 
     def __attrs_post_init__(self) -> None:
-        _check(self.count, "Jobs.count")
+        _check("Jobs.count", self.count)
 
 
 @frozen
@@ -139,9 +142,7 @@ class Percent:
     share: float
 
     def __attrs_post_init__(self) -> None:
-        if not is_number(self.share, least=0, most=100):
-            message = f"expected a number from 0 to 100, got {shown(self.share)}"
-            raise SimulationError.at("Percent.share", message)
+        _check("Percent.share", self.share, most=100)
 
 
 @frozen
@@ -154,16 +155,17 @@ class Seconds:
     time: float
 
     def __attrs_post_init__(self) -> None:
-        _check(self.time, "Seconds.time")
+        _check("Seconds.time", self.time)
 
 
 Margin = Jobs | Percent | Seconds
 """A part of a run at its beginning or end."""
 
 
-def _check(value: float, name: str) -> None:
-    if not is_number(value, least=0):
-        raise SimulationError.at(name, f"expected a number, 0 or more, got {shown(value)}")
+def _check(path: str, value: float, most: float = inf) -> None:
+    is_right = is_number(value, least=0, most=most)
+    what = "a number, 0 or more" if most == inf else f"a number from 0 to {most}"
+    refuse(SimulationError, faults_unless(is_right, path, what, value))
 
 
 _ABOUT: Mapping[str, str] = {
@@ -262,15 +264,13 @@ def metrics_of(
     queue: str | None = None,
 ) -> Metrics:
     """Return the metrics of a run, or of the jobs of a queue and of the queues below it."""
-    faults: list[Fault] = []
-    if not is_number(tau, least=0, above=True):
-        faults.append(Fault("tau", f"expected a number of seconds above 0, got {shown(tau)}"))
+    is_right = is_number(tau, least=0, above=True)
+    faults = [*faults_unless(is_right, "tau", "a number of seconds above 0", tau)]
     for name, part in (("warm_up", warm_up), ("cool_down", cool_down)):
-        if part is not None and not any(is_of(part, kind) for kind in get_args(Margin)):
-            message = f"expected Jobs(...), Percent(...), Seconds(...) or None, got {shown(part)}"
-            faults.append(Fault(name, message))
-    if faults:
-        raise SimulationError(faults)
+        is_right = part is None or any(is_of(part, kind) for kind in get_args(Margin))
+        what = "Jobs(...), Percent(...), Seconds(...) or None"
+        faults += faults_unless(is_right, name, what, part)
+    refuse(SimulationError, faults)
     jobs = run.jobs_below(queue)
     counted, window = _counted(run, warm_up, cool_down)
     ended = [job for job in counted if job in jobs]
@@ -541,8 +541,7 @@ def shares_of(run: Record, by: Literal["user", "queue"], step: float) -> dict[st
     A queue includes the queues below it.
     """
     _check_step(run, step)
-    if by not in ("user", "queue"):
-        raise SimulationError.at("by", f"expected 'user' or 'queue', got {shown(by)}")
+    refuse(SimulationError, faults_of_name("by", by, ("user", "queue")))
     holders: Sequence[tuple[str, ...]] = run.queue_paths
     if by == "user":
         holders = [() if user is None else (str(user),) for user in run.workload.users]
@@ -567,8 +566,8 @@ def shares_of(run: Record, by: Literal["user", "queue"], step: float) -> dict[st
 
 
 def _check_step(run: Record, step: float) -> None:
-    if not is_number(step, least=0, above=True):
-        raise SimulationError.at("step", f"expected seconds above 0, got {shown(step)}")
+    is_right = is_number(step, least=0, above=True)
+    refuse(SimulationError, faults_unless(is_right, "step", "seconds above 0", step))
     ends = [end for _, _, end in run.intervals]
     length = max(ends) - run.workload.submits[0] if ends else 0
     least = length / _MOST_ROWS
@@ -706,18 +705,12 @@ _MOST_ORDERS = 1_000_000
 
 def sensitivity_of(run: Record, orders: int, seed: int, metrics: Sequence[str]) -> TieSensitivity:
     """Simulate again with random orders of ties, and collect the metrics."""
-    faults = [*faults_of_count("orders", orders, 1, most=_MOST_ORDERS), *faults_of_seed(seed)]
-    if faults:
-        raise SimulationError(faults)
+    faults = faults_of_count("orders", orders, 1, most=_MOST_ORDERS)
+    refuse(SimulationError, faults, faults_of_seed(seed))
     here = metrics_of(run)
     unknown = [name for name in metrics if not is_text(name) or name not in here]
-    if unknown:
-        raise SimulationError(
-            [
-                Fault("metrics", f"expected one of {', '.join(here)}; got {shown(name)}")
-                for name in unknown
-            ]
-        )
+    what = f"expected one of {', '.join(here)}; got"
+    refuse(SimulationError, [Fault("metrics", f"{what} {shown(name)}") for name in unknown])
     values: dict[str, list[float]] = {name: [] for name in metrics}
     for number in range(orders):
         # Calls with neighbouring seeds use disjoint seeds of ties.

@@ -1,20 +1,23 @@
-"""Policies: the base class of all, in order, and with backfilling."""
+"""Policies that stop no job: in order, and with backfilling."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf, nextafter
-from typing import Literal, Never
+from typing import Literal
 
 from attrs import field, frozen
 
-from batchsched.errors import Fault
-from batchsched.model.validation.values import is_text, shown
 from batchsched.simulation.books import Pairs
-from batchsched.simulation.checks import JobId, SimulationError, faults_of_count
+from batchsched.simulation.checks import (
+    JobId,
+    SimulationError,
+    faults_of_count,
+    faults_of_name,
+    refuse,
+)
 from batchsched.simulation.decisions import Decision, Start, WaitingJob, Wake
-from batchsched.simulation.engine import Decides, run_on_nodes
+from batchsched.simulation.engine import Decides, Order, Policy
 from batchsched.simulation.nodes import NodeChoice, Nodes, take_open
 from batchsched.simulation.pool import (
     ConservativeScheduler,
@@ -22,122 +25,11 @@ from batchsched.simulation.pool import (
     InOrder,
     Pool,
     PoolScheduler,
-    run_on_pool,
 )
 from batchsched.simulation.predictors import Corrector, Predictor, Requested
 from batchsched.simulation.profile import Profile
-from batchsched.simulation.settings import Outcome, Passes, Settings
 from batchsched.simulation.view import View
-from batchsched.simulation.work import Checkpoint
 from batchsched.simulation.workload import Workload
-
-Order = Callable[[WaitingJob, float], object]
-"""Returns the key of a waiting job at a time; jobs with smaller keys come first."""
-
-
-class Policy(ABC):
-    """Decides which jobs start when and where, and which are stopped or resized.
-
-    To write your own, implement `decide`:
-
-    >>> from batchsched.simulation import Job, Workload, simulate
-    >>> class WidestFirst(Policy):
-    ...     def order(self, job, now):
-    ...         return -job.processors
-    ...     def decide(self, view):
-    ...         for job in view.waiting:
-    ...             places = view.place(job)
-    ...             if places is not None:
-    ...                 yield Start(job.id, places)
-    >>> jobs = [Job(id=n, submit=0, run=60, processors=n) for n in (1, 2, 3)]
-    >>> simulate(Workload(jobs).on(nodes=4), WidestFirst(), passes="instant").jobs["start"]
-    [0, 60, 0]
-
-    Policies hold their parameters, and no state of a simulation: one policy may be used in many
-    simulations, and in other processes. What a policy remembers belongs into the object that
-    `begin` returns. A policy of an engine of its own overrides `run`.
-    """
-
-    predictor: Predictor | None = None
-    """Predicts run times, if the policy uses predictions."""
-    corrector: Corrector | None = None
-    """Corrects the predictions of jobs that run longer. (No pass follows a correction.)"""
-    # Pyright takes a method that overrides an attribute for a function of three arguments.
-    order: Order | Callable[[Never, WaitingJob, float], object] | None = None
-    """A method `(job, now)`: the key by which waiting jobs are sorted at each pass, equal ones by
-    arrival. None: all by arrival."""
-    placement: NodeChoice | None = None
-    """Chooses equal nodes for jobs that are started without places. None: the first that fit."""
-    passes: Passes | None = None
-    """When it decides, unless `simulate` says so. None: after each event."""
-    checkpoint: Checkpoint | None = None
-    """When jobs save their work, unless they or `simulate` say so. None: never."""
-    is_scheduler: bool = False
-    """Whether the library's own scheduler decides, which asks the predicates of its plugins."""
-
-    def begin(self, workload: Workload, /) -> Decides:  # noqa: ARG002
-        """Return what decides in a new simulation: an object with the method `decide`."""
-        return self
-
-    @abstractmethod
-    def decide(self, view: View, /) -> Iterable[Decision]:
-        """Return what to do now: `Start`, `Stop`, `Resize`, `Wake`, or ids of jobs to start.
-
-        Called after each event, or once an instant; see `passes`. All that is returned is one
-        step: first jobs give back what they lose, then they take what they get, in this order. If
-        nothing starts while nothing runs and nothing will happen, the simulation ends and lists
-        the jobs that are left.
-        """
-
-    def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
-        """Simulate a workload whose jobs have the given work, in seconds at speed 1."""
-        fast = self.fast_scheduler(workload)
-        why_not = list(why_not_fast(self, workload, settings, has_one=fast is not None))
-        if settings.engine == "fast" and why_not:
-            message = f"expected 'auto' or 'general', since {'; '.join(why_not)}"
-            raise SimulationError.at("engine", message)
-        if fast is None or why_not or settings.engine == "general":
-            return run_on_nodes(workload, runs, settings, self)
-        return run_on_pool(
-            workload, runs, fast, settings, predictor=self.predictor, corrector=self.corrector
-        )
-
-    def fast_scheduler(self, workload: Workload) -> Callable[[Pool], PoolScheduler] | None:  # noqa: ARG002
-        """Return what makes the policy's scheduler of the fast engine; None: it has none."""
-        return None
-
-    def faults_of(self, workload: Workload, settings: Settings) -> Iterable[Fault]:  # noqa: ARG002
-        """Yield what keeps the policy from simulating a workload."""
-        return ()
-
-    def __str__(self) -> str:
-        return type(self).__name__
-
-
-def why_not_fast(
-    policy: Policy, workload: Workload, settings: Settings, *, has_one: bool
-) -> Iterator[str]:
-    """Yield why the fast engine cannot simulate this."""
-    machine = workload.machine
-    if not has_one:
-        yield "it does not know this policy, or not with these arguments"
-    if machine is not None and machine.infos:
-        yield "it knows processors alone, not nodes"
-    for name in ("info", "speed"):
-        if workload.has_column(name):
-            yield f"it knows no {name} of jobs"
-    checkpoints: list[object] = [settings.checkpoint, policy.checkpoint]
-    if workload.has_column("checkpoint"):
-        checkpoints += workload.column("checkpoint")
-    if any(isinstance(each, Checkpoint) and each.has_costs for each in checkpoints):
-        yield "it knows no costs"
-    if workload.has_dependencies and any(isinstance(each, tuple) for each in workload.after):
-        yield "it knows no conditions but the end of one other job"
-    if settings.incidents or settings.reservations:
-        yield "it knows no incidents and no reservations"
-    if settings.round_ends is not None:
-        yield "it does not round ends"
-
 
 # In order: the first that does not fit blocks the rest
 
@@ -272,18 +164,13 @@ class Easy(Policy):
     """How many jobs that do not fit are promised a start."""
 
     def __attrs_post_init__(self) -> None:
-        faults = [
-            Fault(f"Easy.{name}", f"expected {known[0]!r} or {known[1]!r}, got {shown(value)}")
-            for name, value, known in (
-                ("backfill", self.backfill, ("arrival", "shortest")),
-                ("on_arrival", self.on_arrival, ("always", "if-it-fits")),
-            )
-            if not (callable(value) and name == "backfill")
-            and (not is_text(value) or value not in known)
-        ]
-        faults += faults_of_count("Easy.depth", self.depth, 0)
-        if faults:
-            raise SimulationError(faults)
+        backfill = "arrival" if callable(self.backfill) else self.backfill
+        refuse(
+            SimulationError,
+            faults_of_name("Easy.backfill", backfill, ("arrival", "shortest")),
+            faults_of_name("Easy.on_arrival", self.on_arrival, ("always", "if-it-fits")),
+            faults_of_count("Easy.depth", self.depth, 0),
+        )
 
     def fast_scheduler(self, workload: Workload) -> Callable[[Pool], PoolScheduler] | None:  # noqa: ARG002
         """Return what makes the policy's scheduler of the fast engine."""

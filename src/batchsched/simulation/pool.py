@@ -6,29 +6,33 @@ A policy's scheduler keeps the queue; the pool keeps the running jobs and the cl
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from math import inf, nextafter
 from typing import Final, Protocol
 
-from batchsched.errors import Fault
-from batchsched.model.validation.values import shown
-from batchsched.simulation.arrivals import Arrivals
-from batchsched.simulation.checks import PolicyError, SimulationError, faults_of_part
+from batchsched.simulation.arrivals import (
+    ARRIVAL,
+    CORRECTION,
+    DUE,
+    END,
+    WAKE,
+    Arrivals,
+    Ended,
+    Events,
+)
+from batchsched.simulation.checks import PolicyError, SimulationError, refuse
 from batchsched.simulation.nodes import NodeChoice
-from batchsched.simulation.predictors import Corrector, Prediction, Predictor
-from batchsched.simulation.randomness import RandomNumbers
+from batchsched.simulation.predictors import (
+    Corrector,
+    Predictor,
+    corrected,
+    faults_of_beliefs,
+    predicted,
+    prediction_of,
+)
 from batchsched.simulation.settings import Outcome, Settings
 from batchsched.simulation.workload import Workload
-
-_DUE: Final = -1
-_CORRECTION: Final = 0
-_ARRIVAL: Final = 1
-_END: Final = 2
-_PROMISE: Final = 3
-_KINDS: Final = {"correction": _CORRECTION, "arrival": _ARRIVAL, "end": _END, "promise": _PROMISE}
-_REPORT_EVERY: Final = 1000
-"""The number of jobs that end between two calls of `progress`."""
 
 
 class PoolScheduler(Protocol):
@@ -56,9 +60,9 @@ class Pool:
     """Processors, and the jobs that run on them. Jobs are identified by index in the workload."""
 
     __slots__ = (
-        "_corrections", "_corrector", "_due_first", "_order", "_rank", "_requested", "_sequence",
-        "ended_at", "estimate", "events", "expected", "first_estimate", "free", "ids", "now",
-        "processors", "running", "runs", "size", "started_at", "submit", "unended", "wakes_at",
+        "_corrections", "_corrector", "_requested", "ended_at", "estimate", "events", "expected",
+        "first_estimate", "free", "ids", "now", "processors", "running", "runs", "size",
+        "started_at", "unended", "wakes_at",
     )  # fmt: skip
 
     def __init__(
@@ -75,7 +79,6 @@ class Pool:
         self.now: float = 0
         self.wakes_at: float = inf
         self.ids = workload.ids
-        self.submit = workload.submits
         self.size = workload.processors
         self.runs = runs
         self.estimate: list[float] = [
@@ -89,34 +92,20 @@ class Pool:
         self.ended_at: list[float | None] = [None] * count
         self.running: list[tuple[float, int]] = []
         """The expected ends of running jobs, with the jobs, sorted."""
-        self.events: list[tuple[float, int, int, int, int]] = []
-        self.unended: dict[int, float] | None = None
-        """The start of each running job whose end has not been processed, if anybody watches."""
-        self._sequence = count
+        self.events = Events(settings.ties, count)
+        self.unended = dict[int, float]()
+        """The start of each running job whose end has not been processed."""
         self._corrector = corrector
         self._corrections = dict[int, int]()
         self._requested = workload.requested if corrector is not None else ()
         self.first_estimate = dict[int, float]()
-        self._due_first = settings.ties.due_first and settings.ties.seed is None
-        self._order = {_KINDS[kind]: place for place, kind in enumerate(settings.ties.order)}
-        self._order[_DUE] = -1
-        self._rank = None
-        if settings.ties.seed is not None:
-            self._rank = RandomNumbers(settings.ties.seed).bits
-
-    def push(self, time: float, kind: int, job: int, sequence: int | None = None) -> None:
-        """Schedule an event of a job at this time."""
-        if sequence is None:
-            self._sequence = sequence = self._sequence + 1
-        rank = self._order[kind] if self._rank is None else self._rank()
-        heappush(self.events, (time, rank, sequence, kind, job))
 
     def wake(self, time: float) -> None:
         """Schedule a call of `decide` at this time, replacing the time set before."""
         if time != self.wakes_at:
             self.wakes_at = time
             if time < inf:
-                self.push(time, _PROMISE, -1)
+                self.events.push(time, WAKE, -1)
 
     def start(self, job: int) -> None:
         """Start a job now; it must be waiting and fit."""
@@ -126,20 +115,17 @@ class Pool:
                 f"expected a waiting job that fits, got job {self.ids[job]!r}, which at "
                 f"{self.now} s {'does not fit' if size > self.free else 'was started before'}"
             )
-        now = self.now
+        now, events = self.now, self.events
         estimate, run = self.estimate[job], self.runs[job]
         self.free -= size
-        self.started_at[job] = now
-        if self.unended is not None:
-            self.unended[job] = now
+        self.started_at[job] = self.unended[job] = now
         self.expected[job] = expected = now + estimate
         insort(self.running, (expected, job))
-        self._sequence = sequence = self._sequence + 1
-        self.push(now + run, _END, job, sequence)
+        events.push(now + run, END, job)
         if self._corrector is not None and run > estimate:
-            self.push(expected, _CORRECTION, job)
-        elif run == estimate and self._due_first:
-            self.push(expected, _DUE, job, sequence)
+            events.push(expected, CORRECTION, job)
+        elif run == estimate and events.due_first:
+            events.push(expected, DUE, job, events.sequence)
 
     def release(self, job: int) -> bool:
         """Release a job's processors; return whether it still held them."""
@@ -160,21 +146,16 @@ class Pool:
         last = self.estimate[job]
         count = self._corrections.get(job, 0)
         self._corrections[job] = count + 1
-        estimate = self._corrector.correct(first, last, count, self._requested[job] or 0)
-        if not estimate > last:
-            raise PolicyError(
-                f"expected the corrector {self._corrector} to return more than the {last!r} s that "
-                f"the job has run, got {shown(estimate)} s"
-            )
+        estimate = corrected(self._corrector, first, last, count, self._requested[job])
         del self.running[bisect_left(self.running, (self.expected[job], job))]
         self.estimate[job] = estimate
         self.expected[job] = expected = started + estimate
         insort(self.running, (expected, job))
         run = self.runs[job]
         if run > estimate:
-            self.push(expected, _CORRECTION, job)
-        elif run == estimate and self._due_first:
-            self.push(expected, _DUE, job)
+            self.events.push(expected, CORRECTION, job)
+        elif run == estimate and self.events.due_first:
+            self.events.push(expected, DUE, job)
 
 
 def run_on_pool(
@@ -201,42 +182,42 @@ def run_on_pool(
         corrector: Corrects the predictions of jobs that run longer. None: they are assumed to end
             at once.
     """
+    refuse(SimulationError, faults_of_beliefs(predictor, corrector))
     pool = Pool(workload, runs, settings, corrector)
     scheduler = make_scheduler(pool)
-    prediction = _prediction(pool, workload, runs, predictor, corrector)
-    arrivals = Arrivals(workload, lambda time, job: pool.push(time, _ARRIVAL, job, job))
-    once_an_instant, progress = settings.passes == "instant", settings.progress
-    events, estimate, ended_at = pool.events, pool.estimate, pool.ended_at
-    decide, ended = False, 0
+    prediction = prediction_of(predictor, workload, runs, pool)
+    arrivals = Arrivals(workload, lambda time, job: pool.events.push(time, ARRIVAL, job, job))
+    once_an_instant, is_watched = settings.passes == "instant", settings.progress is not None
+    ended = Ended(settings.progress, len(workload))
+    events, estimate, ended_at = pool.events.heap, pool.estimate, pool.ended_at
+    decide = False
     arrivals.push_next()
     while events:
-        now, _, _, kind, job = heappop(events)
+        now, _, _, kind, job, _ = heappop(events)
         pool.now = now
-        if kind == _ARRIVAL:
+        if kind == ARRIVAL:
             if arrivals.is_last_known(job):
                 arrivals.push_next()
             if prediction is not None:
-                estimate[job] = _checked(prediction, job, workload)
+                estimate[job] = predicted(prediction, job, workload)
             decide |= scheduler.arrived(job)
-        elif kind == _END:
+        elif kind == END:
             if pool.release(job):
                 scheduler.released(job)
             ended_at[job] = now
-            if pool.unended is not None:
-                del pool.unended[job]
+            del pool.unended[job]
             if prediction is not None:
                 prediction.ended(job, runs[job])
             arrivals.happened(job, now, "ended")
             decide = True
-            ended += 1
-            if progress is not None and ended % _REPORT_EVERY == 0:
-                progress(ended, len(workload))
-        elif kind == _DUE:
+            if is_watched:
+                ended.add()
+        elif kind == DUE:
             if pool.release(job):
                 scheduler.released(job)
             if not once_an_instant:
                 continue
-        elif kind == _CORRECTION:
+        elif kind == CORRECTION:
             if ended_at[job] is None:
                 pool.correct(job)
                 scheduler.corrected(job)
@@ -248,54 +229,8 @@ def run_on_pool(
         if decide and not (once_an_instant and events and events[0][0] == now):
             decide = False
             scheduler.decide()
-    if progress is not None:
-        progress(ended, len(workload))
-    return _outcome_of(pool, scheduler, arrivals, predicted=prediction is not None)
-
-
-class _Watched:
-    """The running jobs, for predictions: always current."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    @property
-    def now(self) -> float:
-        return self._pool.now
-
-    @property
-    def running(self) -> Mapping[int, float]:
-        running = self._pool.unended
-        return {} if running is None else running
-
-
-def _prediction(
-    pool: Pool,
-    workload: Workload,
-    runs: Sequence[float],
-    predictor: Predictor | None,
-    corrector: Corrector | None,
-) -> Prediction | None:
-    faults: list[Fault] = []
-    if predictor is not None:
-        faults += faults_of_part("predictor", predictor, "begin", "Requested()")
-    if corrector is not None:
-        faults += faults_of_part("corrector", corrector, "correct", "Doubling()")
-    if faults:
-        raise SimulationError(faults)
-    if predictor is None:
-        return None
-    prediction = predictor.begin(workload, runs)
-    watch = getattr(prediction, "watch", None)
-    if watch is not None:
-        pool.unended = {}
-        watch(_Watched(pool))
-    return prediction
-
-
-def _outcome_of(
-    pool: Pool, scheduler: PoolScheduler, arrivals: Arrivals, *, predicted: bool
-) -> Outcome:
+    ended.tell()
+    first_estimates = pool.first_estimate
     return Outcome(
         starts=pool.started_at,
         ends=pool.ended_at,
@@ -305,26 +240,11 @@ def _outcome_of(
             for job, started in enumerate(pool.started_at)
             if started is None
         },
-        predicted=_first_predictions(pool) if predicted else None,
+        predicted=None
+        if prediction is None
+        else [first_estimates.get(job, last) for job, last in enumerate(estimate)],
         engine="fast",
     )
-
-
-def _first_predictions(pool: Pool) -> list[float]:
-    predicted = list(pool.estimate)
-    for job, first in pool.first_estimate.items():
-        predicted[job] = first
-    return predicted
-
-
-def _checked(prediction: Prediction, job: int, workload: Workload) -> float:
-    seconds = prediction.predict(job)
-    if not seconds >= 0:
-        raise SimulationError.at(
-            f"jobs[{workload.ids[job]!r}]",
-            f"expected a predicted run time of 0 s or more, got {shown(seconds)}",
-        )
-    return seconds
 
 
 # The schedulers of the policies
@@ -658,12 +578,15 @@ class ConservativeScheduler:
         if self._is_wrong():
             self._wrong = True
             self._promises[job] = inf
-            return True
-        duration = pool.estimate[job]
-        start = self._profile.earliest(pool.size[job], duration)
-        self._profile.add(start, start + duration, -pool.size[job])
-        self._promises[job] = start
+        else:
+            self._promise(job)
         return True
+
+    def _promise(self, job: int) -> None:
+        """Promise a job the earliest start."""
+        size, duration = self._pool.size[job], self._pool.estimate[job]
+        self._promises[job] = start = self._profile.earliest(size, duration)
+        self._profile.add(start, start + duration, -size)
 
     def released(self, job: int) -> None:
         """Take note of a release."""
@@ -704,16 +627,11 @@ class ConservativeScheduler:
         return f"its promised start is {self._promises.get(job)} s"
 
     def _compress(self) -> None:
-        pool, profile = self._pool, self._profile
-        now, sizes, estimates = pool.now, pool.size, pool.estimate
+        pool = self._pool
         for job, promised in self._promises.items():
-            if promised <= now:
-                continue
-            size, duration = sizes[job], estimates[job]
-            profile.add(promised, promised + duration, size)
-            start = profile.earliest(size, duration)
-            profile.add(start, start + duration, -size)
-            self._promises[job] = start
+            if promised > pool.now:
+                self._profile.add(promised, promised + pool.estimate[job], pool.size[job])
+                self._promise(job)
 
     def _is_wrong(self) -> bool:
         running = self._pool.running
@@ -723,13 +641,10 @@ class ConservativeScheduler:
         pool = self._pool
         self._wrong = False
         self._guessed = bool(pool.running) and pool.running[0][0] <= pool.now
-        self._profile = profile = _Profile(pool.now, pool.processors)
+        self._profile = _Profile(pool.now, pool.processors)
         # Overdue jobs end at once: after now, and before every other time.
         at_once = nextafter(pool.now, inf)
         for expected, job in pool.running:
-            profile.add(pool.now, max(expected, at_once), -pool.size[job])
+            self._profile.add(pool.now, max(expected, at_once), -pool.size[job])
         for job in self._promises:
-            size, duration = pool.size[job], pool.estimate[job]
-            start = profile.earliest(size, duration)
-            profile.add(start, start + duration, -size)
-            self._promises[job] = start
+            self._promise(job)

@@ -10,14 +10,24 @@ Reis, Trystram, "Improving Backfilling by Using Machine Learning to Predict Runn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from attrs import field, frozen
 
+from batchsched.errors import Fault
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.validation.values import shown
-from batchsched.simulation.checks import JobId, SimulationError, are_rising, is_number
+from batchsched.simulation.checks import (
+    JobId,
+    PolicyError,
+    SimulationError,
+    are_rising,
+    faults_of_part,
+    faults_unless,
+    is_number,
+    refuse,
+)
 from batchsched.simulation.workload import Workload
 
 
@@ -105,10 +115,9 @@ class Scaled:
     of: Predictor = field(factory=Requested)
 
     def __attrs_post_init__(self) -> None:
-        if not is_number(self.factor, least=0, above=True):
-            raise SimulationError.at(
-                "Scaled.factor", f"expected a number above 0, got {shown(self.factor)}"
-            )
+        is_right = is_number(self.factor, least=0, above=True)
+        faults = faults_unless(is_right, "Scaled.factor", "a number above 0", self.factor)
+        refuse(SimulationError, faults)
 
     def begin(self, workload: Workload, runs: Sequence[float]) -> Prediction:
         """Return the other predictions, scaled.
@@ -184,10 +193,9 @@ class Increments:
     )
 
     def __attrs_post_init__(self) -> None:
-        if not are_rising(self.seconds) or not self.seconds:
-            raise SimulationError.at(
-                "Increments.seconds", f"expected rising numbers above 0, got {shown(self.seconds)}"
-            )
+        is_right, what = are_rising(self.seconds) and bool(self.seconds), "rising numbers above 0"
+        faults = faults_unless(is_right, "Increments.seconds", what, self.seconds)
+        refuse(SimulationError, faults)
 
     def correct(self, first: float, last: float, count: int, requested: float) -> float:
         """Return the first prediction and the next increment; after the last, the request."""
@@ -240,6 +248,80 @@ class _OfUsers:
         if user is not None:
             _, last = self._runs.get(user, (None, None))
             self._runs[user] = (last, run)
+
+
+class Clock(Protocol):
+    """The time of a simulation, and what runs."""
+
+    now: float
+    unended: dict[int, float]
+    """The start of each running job whose end has not been processed."""
+
+
+class _Watched:
+    """The running jobs, for predictions: always current."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    @property
+    def now(self) -> float:
+        return self._clock.now
+
+    @property
+    def running(self) -> Mapping[int, float]:
+        return self._clock.unended
+
+
+def faults_of_beliefs(predictor: object, corrector: object) -> Iterator[Fault]:
+    """Yield what is wrong with a predictor and a corrector; None: there is none."""
+    if predictor is not None:
+        yield from faults_of_part("predictor", predictor, "begin", "Requested()")
+    if corrector is not None:
+        yield from faults_of_part("corrector", corrector, "correct", "Doubling()")
+
+
+def prediction_of(
+    predictor: Predictor | None, workload: Workload, runs: Sequence[float], clock: Clock
+) -> Prediction | None:
+    """Return the predictions for a new simulation, which may watch what runs."""
+    if predictor is None:
+        return None
+    prediction = predictor.begin(workload, runs)
+    watch = getattr(prediction, "watch", None)
+    if watch is not None:
+        watch(_Watched(clock))
+    return prediction
+
+
+def predicted(prediction: Prediction, job: int, workload: Workload) -> float:
+    """Return the predicted run time of a job.
+
+    Raises:
+        SimulationError: It is no time.
+    """
+    seconds = prediction.predict(job)
+    if not seconds >= 0:
+        message = f"expected a predicted run time of 0 s or more, got {shown(seconds)}"
+        raise SimulationError.at(f"jobs[{workload.ids[job]!r}]", message)
+    return seconds
+
+
+def corrected(
+    corrector: Corrector, first: float, last: float, count: int, requested: float | None
+) -> float:
+    """Return the corrected prediction of a run time.
+
+    Raises:
+        PolicyError: It is not longer than the last one.
+    """
+    estimate = corrector.correct(first, last, count, requested or 0)
+    if not estimate > last:
+        raise PolicyError(
+            f"expected the corrector {corrector} to return more than the {last!r} s that "
+            f"the job has run, got {shown(estimate)} s"
+        )
+    return estimate
 
 
 def _requests(workload: Workload, who: str) -> Sequence[float]:

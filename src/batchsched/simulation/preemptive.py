@@ -8,14 +8,21 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from math import ceil, floor, inf
 from typing import Generic, Literal, TypeVar
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
-from batchsched.errors import Fault
 from batchsched.model.immutable import kept_tuple
-from batchsched.model.validation.values import is_text, shown
 from batchsched.simulation.arrivals import Courses
 from batchsched.simulation.books import Pairs
-from batchsched.simulation.checks import JobId, PolicyError, SimulationError, are_rising, is_number
+from batchsched.simulation.checks import (
+    JobId,
+    PolicyError,
+    SimulationError,
+    are_rising,
+    faults_of_name,
+    faults_unless,
+    is_number,
+    refuse,
+)
 from batchsched.simulation.decisions import (
     Decision,
     Resize,
@@ -25,9 +32,8 @@ from batchsched.simulation.decisions import (
     WaitingJob,
     Wake,
 )
-from batchsched.simulation.engine import Decides, run_on_nodes
+from batchsched.simulation.engine import Decides, Policy, run_on_nodes, why_not_fast
 from batchsched.simulation.nodes import Consolidated, FirstFit, NodeChoice, hold_places, take_open
-from batchsched.simulation.policies import Policy, why_not_fast
 from batchsched.simulation.predictors import Perfect, Predictor
 from batchsched.simulation.settings import Outcome, Passes, Settings
 from batchsched.simulation.view import View
@@ -142,17 +148,12 @@ class LeastAttainedService(_Preemptive):
     them."""
 
     def __attrs_post_init__(self) -> None:
-        faults: list[Fault] = []
-        if not are_rising(self.limits):
-            message = (
-                f"expected rising numbers of processor seconds above 0, got {shown(self.limits)}"
-            )
-            faults.append(Fault("LeastAttainedService.limits", message))
-        if not is_text(self.demoted) or self.demoted not in ("behind", "ahead"):
-            message = f"expected 'behind' or 'ahead', got {shown(self.demoted)}"
-            faults.append(Fault("LeastAttainedService.demoted", message))
-        if faults:
-            raise SimulationError(faults)
+        is_right, what = are_rising(self.limits), "rising numbers of processor seconds above 0"
+        refuse(
+            SimulationError,
+            faults_unless(is_right, "LeastAttainedService.limits", what, self.limits),
+            faults_of_name("LeastAttainedService.demoted", self.demoted, ("behind", "ahead")),
+        )
 
     def ranking(self, facts: _Facts[KeyT]) -> _Order[KeyT]:
         """Return the order by level."""
@@ -398,7 +399,6 @@ class _Simulation:
         assert workload.machine is not None
         self._workload = workload
         self._machine = workload.machine
-        self._settings = settings
         self._placement = policy.placement
         self._remaining = list(runs)
         self._served: list[float] = [0] * len(runs)
@@ -412,15 +412,13 @@ class _Simulation:
             policy.event_cost.seconds(size, workload.machine.per_node, labels)
             for size, labels in zip(workload.processors, workload.labels, strict=True)
         ]
-        self._courses = Courses(workload)
+        self._courses = Courses(workload, settings.progress)
         # The running jobs in the order in which they were placed.
         self._running = dict[int, None]()
 
     def run(self) -> Outcome:
         remaining = self._remaining
-        progress, count = self._settings.progress, len(remaining)
         now, looks_again = 0.0, inf
-        ended = 0
         while True:
             first_end = min((now + remaining[job] for job in self._running), default=inf)
             time = min(first_end, self._courses.next_arrival(), looks_again)
@@ -433,18 +431,13 @@ class _Simulation:
                 del self._running[job]
                 self._order.ended(job)
                 self._courses.end(job, time)
-                ended += 1
-                if progress is not None and ended % 1000 == 0:
-                    progress(ended, count)
             for job in self._courses.arrived_by(time):
                 self._order.arrived(job)
             self._work(time - now)
             now = time
             self._place(now)
             looks_again = self._order.placed(self._running, now)
-        if progress is not None:
-            progress(ended, count)
-        return evolve(self._courses.outcome(), engine="fast")
+        return self._courses.outcome("fast")
 
     def _work(self, seconds: float) -> None:
         for job in self._running:
@@ -499,10 +492,9 @@ class SrtfInRounds(Policy):
     """How nodes are chosen."""
 
     def __attrs_post_init__(self) -> None:
-        if not is_number(self.length, least=0, above=True):
-            raise SimulationError.at(
-                "SrtfInRounds.length", f"expected seconds above 0, got {shown(self.length)}"
-            )
+        is_right = is_number(self.length, least=0, above=True)
+        faults = faults_unless(is_right, "SrtfInRounds.length", "seconds above 0", self.length)
+        refuse(SimulationError, faults)
 
     def decide(self, view: View, /) -> Iterable[Decision]:
         """Raise an error: it is no policy of events.
@@ -535,7 +527,6 @@ class _Rounds:
     ) -> None:
         assert workload.machine is not None
         self._workload = workload
-        self._settings = settings
         self._machine = workload.machine
         self._length = policy.length
         placement = policy.placement or Consolidated()
@@ -545,23 +536,18 @@ class _Rounds:
             policy.preemption_cost.seconds(size, workload.machine.per_node, labels)
             for size, labels in zip(workload.processors, workload.labels, strict=True)
         ]
-        self._courses = Courses(workload)
+        self._courses = Courses(workload, settings.progress)
         self._waiting: list[int] = []
         # The places of each running job, in order of the starts.
         self._running = dict[int, Sequence[tuple[int, int]]]()
 
     def run(self) -> Outcome:
-        remaining = self._remaining
-        progress, courses = self._settings.progress, self._courses
-        ended, count = 0, len(remaining)
+        remaining, courses = self._remaining, self._courses
         now = courses.next_arrival()
-        while ended < count:
+        while courses.ended.count < len(remaining):
             for job in [job for job in self._running if remaining[job] < 0]:
                 self._nodes.give_back(self._running.pop(job))
                 courses.end(job, now)
-                ended += 1
-                if progress is not None and ended % 1000 == 0:
-                    progress(ended, count)
             self._waiting += courses.arrived_by(now)
             changed = self._decide(now)
             rounds = 1 if changed else self._rounds_until_a_change(now, courses.next_arrival())
@@ -571,8 +557,6 @@ class _Rounds:
             for job in self._running:
                 remaining[job] -= passed
             now += passed
-        if progress is not None:
-            progress(ended, count)
         return courses.outcome()
 
     def _decide(self, now: float) -> bool:

@@ -12,8 +12,8 @@ from attrs import field, frozen
 from batchsched.errors import Fault, UnknownNameError
 from batchsched.model.texts import counted, first_of
 from batchsched.model.validation.values import is_integer, is_mapping, is_text, items_of, shown
-from batchsched.simulation.checks import JobId, SimulationError, is_number
-from batchsched.simulation.policies import Policy
+from batchsched.simulation.checks import JobId, SimulationError, is_number, refuse
+from batchsched.simulation.engine import Policy
 from batchsched.simulation.settings import Interval, NodesOfRun, Outcome, Settings
 from batchsched.simulation.tasks import CPU, OrderedTasks
 from batchsched.simulation.workload import Machine, Workload
@@ -335,8 +335,7 @@ def compared(run: Record, others: Mapping[JobId, float]) -> Comparison:
         for each, at in starts
         if not (is_text(each) or is_integer(each)) or not is_number(at, least=-inf)
     ]
-    if faults:
-        raise SimulationError(faults)
+    refuse(SimulationError, faults)
     ours = run.starts_by_id()
     known = set(run.workload.ids)
     equal = both = 0

@@ -13,8 +13,9 @@ from batchsched.errors import Fault
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.validation.arguments import asked, checks_arguments
-from batchsched.model.validation.values import is_of, shown
-from batchsched.simulation.checks import JobId, SimulationError
+from batchsched.model.validation.values import is_of
+from batchsched.simulation.checks import JobId, SimulationError, faults_unless, refuse
+from batchsched.simulation.engine import Policy
 from batchsched.simulation.files import swf_lines
 from batchsched.simulation.incidents import Incident, Reservation
 from batchsched.simulation.metrics import (
@@ -29,7 +30,6 @@ from batchsched.simulation.metrics import (
     shares_of,
     summary_of,
 )
-from batchsched.simulation.policies import Policy
 from batchsched.simulation.record import (
     Columns,
     Comparison,
@@ -303,12 +303,12 @@ def simulate(
     >>> simulate(Workload(jobs).on(nodes=4), Easy()).jobs["start"]
     [0, 100, 2]
     """
-    if not is_of(workload, Workload):
-        raise SimulationError.at("workload", f"expected a Workload, got {shown(workload)}")
+    is_right = is_of(workload, Workload)
+    refuse(SimulationError, faults_unless(is_right, "workload", "a Workload", workload))
     if isinstance(policy, SchedulerConfig):
         policy = Scheduled(policy)
-    if not is_of(policy, Policy):  # type: ignore[type-abstract]
-        raise SimulationError.at("policy", f"expected a policy such as Easy(), got {shown(policy)}")
+    is_right = is_of(policy, Policy)  # type: ignore[type-abstract]
+    refuse(SimulationError, faults_unless(is_right, "policy", "a policy such as Easy()", policy))
     settings = Settings(
         ties=Ties() if ties is None else ties,
         passes=passes,
@@ -343,11 +343,9 @@ def _check_sizes(workload: Workload) -> None:
         if size > processors
     ]
     if len(faults) > _MOST_FAULTS:
-        faults[_MOST_FAULTS:] = [
-            Fault("jobs", f"{len(faults) - _MOST_FAULTS:,} more are larger than the machine")
-        ]
-    if faults:
-        raise SimulationError(faults)
+        more = f"{len(faults) - _MOST_FAULTS:,} more are larger than the machine"
+        faults[_MOST_FAULTS:] = [Fault("jobs", more)]
+    refuse(SimulationError, faults)
 
 
 def _run_times(workload: Workload, settings: Settings) -> Sequence[float]:

@@ -14,7 +14,13 @@ from attrs import field, frozen
 from batchsched.errors import Fault
 from batchsched.model.devices import DevicePick
 from batchsched.model.validation.values import is_of, is_text, is_tuple, items_in, shown
-from batchsched.simulation.checks import SimulationError, is_number
+from batchsched.simulation.checks import (
+    SimulationError,
+    faults_of_name,
+    faults_unless,
+    is_number,
+    refuse,
+)
 from batchsched.simulation.incidents import Incident, Reservation
 from batchsched.simulation.work import Checkpoint, faults_of_checkpoint
 from batchsched.simulation.workload import Workload
@@ -47,20 +53,16 @@ class Ties:
     """If given, the seed of a random order of all events of an instant."""
 
     def __attrs_post_init__(self) -> None:
-        order: object = self.order
-        is_right = (
+        order, seed = cast("object", self.order), self.seed
+        is_each_once = (
             is_tuple(order)
             and all(map(is_text, items_in(order)))
             and sorted(self.order) == sorted(EVENTS)
         )
-        if not is_right:
-            raise SimulationError.at(
-                "Ties.order", f"expected each of {EVENTS} once, got {shown(self.order)}"
-            )
-        if self.seed is not None and type(self.seed) is not int:
-            raise SimulationError.at(
-                "Ties.seed", f"expected a whole number or None, got {shown(self.seed)}"
-            )
+        what = f"each of {EVENTS} once"
+        refuse(SimulationError, faults_unless(is_each_once, "Ties.order", what, order))
+        is_seed = seed is None or type(seed) is int
+        refuse(SimulationError, faults_unless(is_seed, "Ties.seed", "a whole number or None", seed))
 
     def __str__(self) -> str:
         if self.seed is not None:
@@ -102,39 +104,30 @@ class Settings:
     """Which engine simulates; see `simulate`."""
 
     def __attrs_post_init__(self) -> None:
-        faults: list[Fault] = []
-        if not is_of(self.ties, Ties):
-            faults.append(Fault("ties", f"expected Ties(...), got {shown(self.ties)}"))
-        for name, value, known in (
-            ("passes", "event" if self.passes is None else self.passes, get_args(Passes)),
-            ("engine", self.engine, get_args(Engines)),
-        ):
-            if not is_text(value) or value not in known:
-                names = " or ".join(map(repr, known))
-                faults.append(Fault(name, f"expected {names}, got {shown(value)}"))
-        for name, switch in (
-            ("end_at_request", cast("object", self.end_at_request)),
-            ("resubmit_failed", cast("object", self.resubmit_failed)),
-        ):
-            if type(switch) is not bool:
-                faults.append(Fault(name, f"expected True or False, got {shown(switch)}"))
-        if self.progress is not None and not callable(self.progress):
-            message = f"expected a function of two numbers, or None, got {shown(self.progress)}"
-            faults.append(Fault("progress", message))
-        for name, given, what in (
-            ("incidents", self.incidents, "incidents"),
-            ("reservations", self.reservations, "reservations"),
-        ):
+        passes = "event" if self.passes is None else self.passes
+        faults = [
+            *faults_unless(is_of(self.ties, Ties), "ties", "Ties(...)", self.ties),
+            *faults_of_name("passes", passes, get_args(Passes)),
+            *faults_of_name("engine", self.engine, get_args(Engines)),
+        ]
+        for name in ("end_at_request", "resubmit_failed"):
+            switch = getattr(self, name)
+            faults += faults_unless(type(switch) is bool, name, "True or False", switch)
+        is_right = self.progress is None or callable(self.progress)
+        what = "a function of two numbers, or None"
+        faults += faults_unless(is_right, "progress", what, self.progress)
+        for name in ("incidents", "reservations"):
+            given = getattr(self, name)
             if not is_of(given, tuple):
-                message = f"expected a collection of {what}, got {shown(given)}; use a list"
+                message = f"expected a collection of {name}, got {shown(given)}; use a list"
                 faults.append(Fault(name, message))
         if self.checkpoint is not None:
             faults += faults_of_checkpoint("checkpoint", self.checkpoint)
-        if self.round_ends is not None and not is_number(self.round_ends, least=0, above=True):
-            message = f"expected seconds above 0, or None, got {shown(self.round_ends)}"
-            faults.append(Fault("round_ends", message))
-        if faults:
-            raise SimulationError(faults)
+        is_right = self.round_ends is None or is_number(self.round_ends, least=0, above=True)
+        what = "seconds above 0, or None"
+        refuse(
+            SimulationError, faults, faults_unless(is_right, "round_ends", what, self.round_ends)
+        )
 
     def __str__(self) -> str:
         after = "all events of an instant" if self.passes == "instant" else "each event"

@@ -14,9 +14,15 @@ from batchsched.errors import Fault
 from batchsched.model.cluster import NodeInfo
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_text, shown
-from batchsched.simulation.checks import SimulationError, faults_of_count, is_number
+from batchsched.simulation.checks import (
+    SimulationError,
+    faults_of_count,
+    faults_unless,
+    is_number,
+    refuse,
+)
+from batchsched.simulation.engine import Policy
 from batchsched.simulation.metrics import Margin, confidence_interval, mean
-from batchsched.simulation.policies import Policy
 from batchsched.simulation.run import Run, simulate
 from batchsched.simulation.settings import Passes, Ties
 from batchsched.simulation.tasks import CPU
@@ -250,13 +256,9 @@ def sweep(
             "workload", "expected either a workload or variants (workloads by name)"
         )
     accepted = simulate.__kwdefaults__ or {}
-    unknown = [
-        Fault("settings", f"expected one of {', '.join(accepted)}; got {shown(name)}")
-        for name in settings or {}
-        if not is_text(name) or name not in accepted
-    ]
-    if unknown:
-        raise SimulationError(unknown)
+    unknown = [name for name in settings or {} if not is_text(name) or name not in accepted]
+    what = f"expected one of {', '.join(accepted)}; got"
+    refuse(SimulationError, [Fault("settings", f"{what} {shown(name)}") for name in unknown])
     named = {"": workload} if workload is not None else dict(variants or {})
     given = {"ties": ties, "passes": passes, **(settings or {})}
     counted = {"tau": tau, "warm_up": warm_up, "cool_down": cool_down}
@@ -396,13 +398,14 @@ def nodes_needed(
     >>> found.nodes, round(found.waits[16])
     (53, 69389)
     """
-    faults = [*faults_of_count("least", least, 1), *faults_of_count("most", most, 1)]
-    faults += faults_of_count("at_once", at_once, 1)
-    if not is_number(longest_wait, least=0):
-        message = f"expected seconds, 0 or more, got {shown(longest_wait)}"
-        faults.append(Fault("longest_wait", message))
-    if faults:
-        raise SimulationError(faults)
+    is_right = is_number(longest_wait, least=0)
+    refuse(
+        SimulationError,
+        faults_of_count("least", least, 1),
+        faults_of_count("most", most, 1),
+        faults_of_count("at_once", at_once, 1),
+        faults_unless(is_right, "longest_wait", "seconds, 0 or more", longest_wait),
+    )
     each = shape if isinstance(shape, int) else int(shape.allocatable.milli_cpu // CPU)
     largest = max(workload.processors, default=1)
     first = max(least, -(-largest // max(each, 1)))

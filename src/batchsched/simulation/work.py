@@ -10,7 +10,7 @@ from attrs import field, frozen
 from batchsched.errors import Fault
 from batchsched.model.immutable import kept_map
 from batchsched.model.validation.values import is_mapping, is_of, is_text, items_of, shown
-from batchsched.simulation.checks import JobId, faults_of_part, is_number
+from batchsched.simulation.checks import JobId, faults_of_part, faults_unless, is_number
 
 On = Literal["ended", "succeeded", "failed", "started"]
 
@@ -100,19 +100,17 @@ def faults_of_checkpoint(path: str, given: object) -> Iterator[Fault]:
     if not is_of(given, Checkpoint):
         yield Fault(path, f"expected Checkpoint(...) or None, got {shown(given)}")
         return
-    if given.every is not None and not is_number(given.every, least=0):
-        message = f"expected seconds, 0 or more, or None, got {shown(given.every)}"
-        yield Fault(f"{path}.every", message)
+    is_right = given.every is None or is_number(given.every, least=0)
+    yield from faults_unless(is_right, f"{path}.every", "seconds, 0 or more, or None", given.every)
     restart: object = given.restart
     if type(restart) not in (int, float):
         yield from faults_of_part(f"{path}.restart", restart, "seconds", "ByDistance()")
         restart = 0
     for name, seconds in (("cost", given.cost), ("restart", restart), ("resize", given.resize)):
-        if not is_number(seconds, least=0):
-            yield Fault(f"{path}.{name}", f"expected seconds, 0 or more, got {shown(seconds)}")
-    if given.every == 0 and given.cost:
-        message = f"expected 0 where all work is kept always, got {shown(given.cost)}"
-        yield Fault(f"{path}.cost", message)
+        is_right = is_number(seconds, least=0)
+        yield from faults_unless(is_right, f"{path}.{name}", "seconds, 0 or more", seconds)
+    is_right, what = given.every != 0 or not given.cost, "0 where all work is kept always"
+    yield from faults_unless(is_right, f"{path}.cost", what, given.cost)
 
 
 def faults_of_speed(path: str, given: object) -> Iterator[Fault]:
@@ -126,13 +124,12 @@ def faults_of_speed(path: str, given: object) -> Iterator[Fault]:
             continue
         for key, speed in items_of(table):
             where = f"{path}.{name}[{shown(key)}]"
-            if name == "tasks" and (type(key) is not int or key < 1):
-                message = f"expected a number of tasks, 1 or more, got {shown(key)}"
-                yield Fault(where, message)
-            if not is_number(speed, least=0, above=True):
-                yield Fault(where, f"expected a speed above 0, got {shown(speed)}")
-    if not is_text(given.label):
-        yield Fault(f"{path}.label", f"expected the name of a label, got {shown(given.label)}")
+            is_count = name != "tasks" or (type(key) is int and key >= 1)
+            yield from faults_unless(is_count, where, "a number of tasks, 1 or more", key)
+            is_speed = is_number(speed, least=0, above=True)
+            yield from faults_unless(is_speed, where, "a speed above 0", speed)
+    is_right = is_text(given.label)
+    yield from faults_unless(is_right, f"{path}.label", "the name of a label", given.label)
 
 
 def faults_of_after(path: str, given: object) -> Iterator[Fault]:
@@ -140,11 +137,10 @@ def faults_of_after(path: str, given: object) -> Iterator[Fault]:
     if not is_of(given, After):
         yield Fault(path, f"expected After(...), got {shown(given)}")
         return
-    if given.on not in get_args(On):
-        yield Fault(f"{path}.on", f"expected one of {get_args(On)}, got {shown(given.on)}")
-    if not is_number(given.think, least=0):
-        message = f"expected a time in seconds, 0 or more, got {shown(given.think)}"
-        yield Fault(f"{path}.think", message)
+    is_known = given.on in get_args(On)
+    yield from faults_unless(is_known, f"{path}.on", f"one of {get_args(On)}", given.on)
+    is_right, what = is_number(given.think, least=0), "a time in seconds, 0 or more"
+    yield from faults_unless(is_right, f"{path}.think", what, given.think)
 
 
 # Costs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import cast, final
+from typing import NamedTuple, cast, final
 
 from attrs import evolve, field, frozen
 
@@ -27,7 +27,14 @@ from batchsched.model.validation.values import (
     items_of,
     shown,
 )
-from batchsched.simulation.checks import JobId, WorkloadError, faults_of_count, is_number
+from batchsched.simulation.checks import (
+    JobId,
+    WorkloadError,
+    faults_of_count,
+    faults_unless,
+    is_number,
+    refuse,
+)
 from batchsched.simulation.tasks import CPU, OrderedTasks, ordered_tasks
 from batchsched.simulation.work import (
     After,
@@ -39,53 +46,21 @@ from batchsched.simulation.work import (
 )
 
 
-def _faults_of(
-    columns: Mapping[str, Sequence[object]], required: Sequence[str], optional: Sequence[str]
-) -> Iterator[Fault]:
+def _faults_of(columns: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
     """Yield everything wrong with the columns of a workload."""
-    known = (*required, *optional)
-    shapes = [
-        Fault(name, "expected a column of this name, got none")
-        for name in required
-        if name not in columns
-    ]
-    shapes += [
-        Fault(
-            name if is_text(name) else f"columns[{shown(name)}]",
-            f"unknown column; expected one of {', '.join(known)}",
-        )
-        for name in columns
-        if not is_of(name, str) or name not in known
-    ]
-    shapes += [
-        Fault(name, f"expected a column such as a list, got {shown(column)}")
-        for name, column in columns.items()
-        if not (is_of(column, list) or is_of(column, tuple) or is_of(column, range))
-    ]
-    if shapes:
-        yield from shapes
-        return
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        shapes.append(
-            Fault("columns", f"expected columns of equal length, got the lengths {lengths}")
-        )
-    if shapes:
-        yield from shapes
+    found = list(_faults_of_shapes(columns)) or list(_faults_of_ids(columns["id"]))
+    if found:
+        yield from found
         return
     ids = columns["id"]
-    id_faults = list(_faults_of_ids(ids))
-    if id_faults:
-        yield from id_faults
-        return
     infos = columns.get("info", ())
     for name, rule in _NUMBER_COLUMNS.items():
         for index, value in enumerate(columns.get(name, ())):
             if name == "processors" and infos and infos[index] is not None:
                 continue
             if not rule.allows(value):
-                message = f"expected {rule.what}, got {shown(value)}"
-                yield Fault(f"jobs[{ids[index]!r}].{name}", message)
+                where = f"jobs[{ids[index]!r}].{name}"
+                yield Fault(where, f"expected {rule.what}, got {shown(value)}")
     for name, faults_of in (("speed", faults_of_speed), ("checkpoint", faults_of_checkpoint)):
         for each, value in zip(ids, columns.get(name, ()), strict=False):
             if value is not None:
@@ -94,6 +69,25 @@ def _faults_of(
         yield from _faults_of_infos(columns)
     if "after" in columns:
         yield from _faults_of_dependencies(ids, columns["after"])
+
+
+def _faults_of_shapes(columns: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
+    """Yield what is wrong with the names, types and lengths of columns."""
+    for name in REQUIRED:
+        if name not in columns:
+            yield Fault(name, "expected a column of this name, got none")
+    for name in columns:
+        if not is_text(name) or name not in COLUMNS:
+            where = name if is_text(name) else f"columns[{shown(name)}]"
+            yield Fault(where, f"unknown column; expected one of {', '.join(COLUMNS)}")
+    is_right = True
+    for name, column in columns.items():
+        is_column = any(is_of(column, kind) for kind in (list, tuple, range))
+        is_right &= is_column
+        yield from faults_unless(is_column, name, "a column such as a list", column)
+    lengths = {name: len(column) for name, column in columns.items()} if is_right else {}
+    if len(set(lengths.values())) > 1:
+        yield Fault("columns", f"expected columns of equal length, got the lengths {lengths}")
 
 
 def _faults_of_infos(columns: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
@@ -140,45 +134,37 @@ LATEST = 10**15
 """The latest time in seconds, and the most processors: sums of many of these are exact enough."""
 
 
-class _Number:
+class _Number(NamedTuple):
     """The range of values that a column may have."""
 
-    def __init__(
-        self, what: str, *, least: float, whole: bool = False, above: bool = False, known: bool
-    ) -> None:
-        self.what = what
-        self._least = least
-        self._types: tuple[type, ...] = (int,) if whole else (int, float)
-        self._above = above
-        self._known = known
+    what: str
+    least: float
+    above: bool = False
+    whole: bool = False
+    known: bool = False
 
     def allows(self, value: object) -> bool:
-        if type(value) in self._types:
-            assert isinstance(value, int | float)
-            if value > self._least:
-                return value <= LATEST
-            return value == self._least and not self._above
-        return value is None and not self._known
+        if value is None or (self.whole and type(value) is not int):
+            return value is None and not self.known
+        return is_number(value, least=self.least, above=self.above, most=LATEST)
 
 
 _NUMBER_COLUMNS = {
-    "submit": _Number("a time in seconds, 0 or later", least=0, known=True),
-    "run": _Number("a time in seconds, 0 or more", least=0, known=True),
-    "processors": _Number("a whole number, 1 or more", least=1, whole=True, known=True),
-    "requested": _Number("a time in seconds above 0, or None", least=0, above=True, known=False),
-    "think": _Number("a time in seconds, 0 or more", least=0, known=False),
-    "deadline": _Number("a time in seconds, or None", least=-LATEST, known=False),
-    "priority": _Number("a whole number", least=-LATEST, whole=True, known=False),
+    "submit": _Number("a time in seconds, 0 or later", 0, known=True),
+    "run": _Number("a time in seconds, 0 or more", 0, known=True),
+    "processors": _Number("a whole number, 1 or more", 1, whole=True, known=True),
+    "requested": _Number("a time in seconds above 0, or None", 0, above=True),
+    "think": _Number("a time in seconds, 0 or more", 0),
+    "deadline": _Number("a time in seconds, or None", -LATEST),
+    "priority": _Number("a whole number", -LATEST, whole=True),
 }
 
 
 def _faults_of_ids(ids: Sequence[object]) -> Iterator[Fault]:
     types = {type(each) for each in ids}
     if not (types <= {int} or types <= {str}):
-        names = sorted(each.__name__ for each in types)
-        yield Fault(
-            "id", f"expected ids that are all whole numbers or all text, got {', '.join(names)}"
-        )
+        names = ", ".join(sorted(each.__name__ for each in types))
+        yield Fault("id", f"expected ids that are all whole numbers or all text, got {names}")
         return
     if len(set(ids)) < len(ids):
         seen = set[object]()
@@ -270,10 +256,8 @@ class Machine:
 
     def __attrs_post_init__(self) -> None:
         least = 0 if type(self.infos) is tuple and self.infos else 1
-        faults = [
-            *faults_of_count("nodes", self.nodes, 1),
-            *faults_of_count("per_node", self.per_node, least),
-        ]
+        faults = list(faults_of_count("nodes", self.nodes, 1))
+        faults += faults_of_count("per_node", self.per_node, least)
         try:
             Snapshot(
                 nodes=self.infos,
@@ -283,8 +267,7 @@ class Machine:
             )
         except SnapshotError as error:
             faults += error.faults
-        if faults:
-            raise WorkloadError(faults)
+        refuse(WorkloadError, faults)
 
     @classmethod
     def of(
@@ -390,6 +373,7 @@ OPTIONAL = (
     "info", "priority", "deadline", "speed", "checkpoint",
 )  # fmt: skip
 """Columns that are kept only if some job has a value; `think` is kept with `after`."""
+COLUMNS = (*REQUIRED, *OPTIONAL, "think")
 
 
 @final
@@ -425,7 +409,7 @@ class Workload:
         """
         listed = list(_jobs(jobs))
         columns: dict[str, Sequence[object]] = {
-            name: [getattr(job, name) for job in listed] for name in (*REQUIRED, *OPTIONAL, "think")
+            name: [getattr(job, name) for job in listed] for name in COLUMNS
         }
         self._fill(columns, machine, header)
 
@@ -469,20 +453,19 @@ class Workload:
             raise WorkloadError.at("columns", f"raised {cause!r} when it was read") from cause
         if "info" in columns and "id" in columns and "processors" not in columns:
             columns = {**columns, "processors": (None,) * len(columns["id"])}
-        faults = list(_faults_of(columns, REQUIRED, (*OPTIONAL, "think")))
-        if machine is not None and not is_of(machine, Machine):
-            faults.append(Fault("machine", f"expected a Machine or None, got {shown(machine)}"))
+        faults = list(_faults_of(columns))
+        is_right = machine is None or is_of(machine, Machine)
+        faults += faults_unless(is_right, "machine", "a Machine or None", machine)
         kept_header: dict[str, str] = {}
-        if header is not None and not is_mapping(header):
-            faults.append(Fault("header", f"expected a mapping or None, got {shown(header)}"))
+        is_right = header is None or is_mapping(header)
+        faults += faults_unless(is_right, "header", "a mapping or None", header)
         for key, text in items_of({} if not is_mapping(header) else header):
             if is_text(key) and is_text(text):
                 kept_header[key] = text
             else:
                 message = f"expected strings, got {shown(text)} for {shown(key)}"
                 faults.append(Fault(f"header[{shown(key)}]", message))
-        if faults:
-            raise WorkloadError(faults)
+        refuse(WorkloadError, faults)
         self._machine = machine
         self._header = kept_header
         keys = list(zip(columns["submit"], columns["id"], strict=True))
@@ -627,10 +610,8 @@ class Workload:
         Raises:
             UnknownNameError: There is no column of this name.
         """
-        if not is_of(name, str) or name not in (*REQUIRED, *OPTIONAL, "think"):
-            raise UnknownNameError(
-                f"expected one of {', '.join((*REQUIRED, *OPTIONAL, 'think'))}; got {shown(name)}"
-            )
+        if not is_text(name) or name not in COLUMNS:
+            raise UnknownNameError(f"expected one of {', '.join(COLUMNS)}; got {shown(name)}")
         return self.think if name == "think" else self._column(name)
 
     def columns(self) -> dict[str, list[object]]:
@@ -766,9 +747,8 @@ class Workload:
         Raises:
             WorkloadError: The count is not a whole number, 0 or more.
         """
-        if type(count) is not int or count < 0:
-            message = f"expected a whole number, 0 or more, got {shown(count)}"
-            raise WorkloadError.at("count", message)
+        is_right = type(count) is int and count >= 0
+        refuse(WorkloadError, faults_unless(is_right, "count", "a whole number, 0 or more", count))
         return self._selected(range(min(count, len(self))))
 
     def with_load(self, factor: float) -> Workload:
@@ -780,8 +760,8 @@ class Workload:
         Raises:
             WorkloadError: The factor is not a number above 0.
         """
-        if not is_number(factor, least=0, above=True):
-            raise WorkloadError.at("factor", f"expected a number above 0, got {shown(factor)}")
+        is_right = is_number(factor, least=0, above=True)
+        refuse(WorkloadError, faults_unless(is_right, "factor", "a number above 0", factor))
         first = self.submits[0] if len(self) else 0
         return self._selected(
             range(len(self)), submit=[first + (at - first) / factor for at in self.submits]

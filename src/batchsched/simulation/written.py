@@ -11,9 +11,9 @@ from batchsched.errors import Fault, SerialisationError
 from batchsched.model.cluster import JobInfo
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.validation.values import is_of
-from batchsched.simulation.checks import PolicyError, SimulationError, WorkloadError
+from batchsched.simulation.checks import PolicyError, SimulationError, WorkloadError, refuse
+from batchsched.simulation.engine import Policy
 from batchsched.simulation.incidents import Incident, Reservation
-from batchsched.simulation.policies import Policy
 from batchsched.simulation.record import Record
 from batchsched.simulation.settings import Engines, Outcome, Passes, Settings, Ties
 from batchsched.simulation.view import View
@@ -204,9 +204,7 @@ def run_from_dict(given: Mapping[str, object]) -> Record:
     except WorkloadError as error:
         faults = [Fault(f"workload.{one.path}", one.message) for one in error.faults]
         raise SimulationError(faults) from error
-    faults = list(_faults_of(written, workload))
-    if faults:
-        raise SimulationError(faults)
+    refuse(SimulationError, _faults_of(written, workload))
     before = written.settings
     checkpoint = before.checkpoint and _alike(Checkpoint, before.checkpoint)
     return Record(
