@@ -4,7 +4,8 @@ Within reclaim or preempt, jobs of a queue of which all tasks wait, and all that
 but for their place in task order, are one question. After a turn that left everything as it was,
 a later one of them fails too, with the same records, until something is moved for good. With 800
 such jobs of three shapes on one node a cycle of three actions costs 2.2 times less
-(`changes:borrow-800`). Turns of allocate cost less than the question.
+(`changes:borrow-800`). Turns of allocate cost less than the question, and so does a cycle from
+scratch, in which nothing is known yet of the descriptions of jobs (`nothing-fits-all-actions`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.session.session import Session
 from batchsched.session.victims import EvictionSearch
+from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.shortcuts import Shortcut
 from batchsched.state.vectors import MOST_KEPT
@@ -48,13 +50,15 @@ class AlikeJobs:
     def __init__(self, session: Session, *, may_apply: bool = True) -> None:
         """Begin; `may_apply`: whether turns that change nothing differ in their tasks alone."""
         self._session = session
-        self._applies = (
+        self.applies = (
             may_apply
+            and isinstance(session.ledger, LiveLedger)
             and Shortcut.ATTEMPTS not in session.plain
             and session.teller is None
             and session.plans.guard is None
             and session.plugins.refuse_alike
         )
+        """Whether any turn may be known to fail; if not, `turns_of` need not be asked."""
         self._has_failed = False
         self._failed: dict[object, _Failed] = {}
 
@@ -64,7 +68,7 @@ class AlikeJobs:
         if not self._has_failed:  # where all succeed, nothing is looked at
             at = session.moved_for_good
             yield
-            self._has_failed = self._applies and session.moved_for_good == at
+            self._has_failed = self.applies and session.moved_for_good == at
             return
         key = self._key(job)
         if key is None:

@@ -181,6 +181,7 @@ class Turns:
     def __iter__(self) -> Iterator[Turn]:
         """Yield turns: each time the next job of the next queue. Jobs return by `put_back`."""
         queues, closed, session = self._queues, self._closed, self._session
+        alike = self.alike if self.alike.applies else None
         changes = session.ledger.log.jobs
         returns = self._is_plain or session.teller is not None
         while queues:
@@ -195,8 +196,11 @@ class Turns:
                 )
                 if session.plugins.on_turn_begin is not None:
                     session.plugins.on_turn_begin(job)
-                for _ in self.alike.turns_of(job):
+                if alike is None:
                     yield turn
+                else:
+                    for _ in alike.turns_of(job):
+                        yield turn
                 if session.plugins.on_turn_end is not None:
                     session.plugins.on_turn_end(job)
                 need = None
