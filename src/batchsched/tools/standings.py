@@ -24,7 +24,7 @@ from batchsched.model.texts import amount_text, amounts_text, counted, first_of
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.scheduler import Scheduler
 from batchsched.state.groups import Counting, JobGroups
-from batchsched.tools.amounts import least_request
+from batchsched.tools.amounts import evolved, least_request
 from batchsched.tools.changes import who_keeps_out
 from batchsched.tools.node_fit import placed_of
 
@@ -214,27 +214,27 @@ class Standings:
         self._empty = _EmptyNodes(snapshot, config, registry)
         self._scheduler = config, registry
         self._lacking: dict[object, tuple[int, int, str] | None] = {}
-        self._leaving: dict[str, list[str]] | None = None
 
     def of(self, job: JobInfo) -> JobStanding:
         """Return the standing of a job. O(tasks of the job), and perhaps an attempt."""
         counts = TaskCounts(job, job.tasks)
         tasks = Counter(task.status for task in job.tasks)
-        starting = [task.uid for task in job.tasks if task.uid in self._starting]
         waiting = [
             task for task in job.tasks if task.status.to_place and task.uid not in self._starting
         ]
         blockers: tuple[Blocker, ...] = ()
         if waiting or not tasks:
             blockers = tuple(self._blockers(job, counts, waiting))
-        is_ready = counts.has_minimum(Counting.READY)
-        state = self._state(job, tasks, waiting, blockers, is_ready=is_ready)
+        state, words = self._state(job, counts, tasks, waiting, blockers)
         if (refused := self._refused(job, state, waiting)) is not None:
-            state, blockers = JobStatus.REFUSED, (refused,)
-        runs = sum(count for status, count in tasks.items() if status.occupies)
-        if not waiting and state is JobStatus.RUNNING:
+            state, words, blockers = refused.state, _waits(refused.state), (refused,)
+        if state is JobStatus.RUNNING:
             blockers = ()
-        sentence = self._sentence(job, state, tasks, waiting, runs, counts.needed)
+        evicted = sum(task.uid in self._evicted for task in job.tasks)
+        if evicted and state in (JobStatus.RUNNING, JobStatus.STARTS):
+            are = "is" if evicted == 1 else "are"
+            words += f"; {counted(evicted, 'task')} of it {are} evicted in this cycle"
+        sentence = f"{self.name(job)} {words}"
         texts = "; ".join(dict.fromkeys(blocker.text for blocker in blockers))
         if texts:
             joint = "; " if state in (JobStatus.PROMISED, JobStatus.RESERVED) else ": "
@@ -246,10 +246,48 @@ class Standings:
             text=sentence,
             blockers=blockers,
             tasks={status: tasks[status] for status in TaskStatus if tasks[status]},
-            starting=len(starting),
+            starting=len(_places(job.tasks, self._starting)),
             needed=counts.needed,
-            running=self._running(job) if runs else "",
+            running=self._running(job) if any(status.occupies for status in tasks) else "",
         )
+
+    def _state(
+        self,
+        job: JobInfo,
+        counts: TaskCounts,
+        tasks: Mapping[TaskStatus, int],
+        waiting: Sequence[TaskInfo],
+        blockers: Sequence[Blocker],
+    ) -> tuple[JobStatus, str]:
+        """Return the state of a job, and the words for it up to the texts of the blockers."""
+        runs = sum(count for status, count in tasks.items() if status.occupies)
+        left = {status for status in tasks if not status.ended}
+        is_ready = counts.has_minimum(Counting.READY)
+        if starting := _places(job.tasks, self._starting):
+            more = f", {len(waiting)} more wait" if waiting else ""
+            return JobStatus.STARTS, f"starts now: {_on(starting)}{more}"
+        if _places(waiting, self._promised):
+            return JobStatus.PROMISED, f"{_waits(JobStatus.PROMISED)}: {self._promise(waiting)}"
+        if reserved := _places(waiting, self._reserved):
+            text = f"{_waits(JobStatus.RESERVED)}: room is reserved for it on {_names(reserved)}"
+            return JobStatus.RESERVED, text
+        if waiting and runs and is_ready:
+            return JobStatus.RUNNING_PART, f"runs, {len(waiting)} more wait"
+        if not waiting and tasks and not left:
+            ended = (f"{tasks[s]} {s.value.lower()}" for s in _ENDED if tasks.get(s))
+            return JobStatus.DONE, f"has ended: {', '.join(ended)}"
+        if not waiting and left == {TaskStatus.RELEASING}:
+            leaving = counted(tasks[TaskStatus.RELEASING], "task")
+            return JobStatus.ENDING, f"is ending: {leaving} still to leave"
+        if not waiting and is_ready:
+            text = f"runs: {self._running(job)}"
+            return JobStatus.RUNNING, text if runs else "has what it needs, and nothing waits"
+        if runs or (not waiting and any(status.holds for status in tasks)):
+            text = f"{_waits(JobStatus.BELOW_MINIMUM)}: {runs} of {counts.needed} run"
+            if unknown := tasks.get(TaskStatus.UNKNOWN):
+                text += f", the state of {unknown} is unknown"
+            return JobStatus.BELOW_MINIMUM, text
+        return blockers[0].state, _waits(blockers[0].state)
 
     def _refused(
         self, job: JobInfo, state: JobStatus, waiting: Sequence[TaskInfo]
@@ -268,43 +306,10 @@ class Standings:
         why = (said.message or said.reason or "it cannot place it").strip().removesuffix(".")
         text = f"{said.who} refuses it: {why}; by the rules here it would "
         if state is JobStatus.STARTS:
-            places = [self._starting[t.uid] for t in job.tasks if t.uid in self._starting]
-            text += f"start now: {counted(len(places), 'task')} on {_names(places)}"
+            text += f"start now: {_on(_places(job.tasks, self._starting))}"
         else:
             text += f"be {self._promise(waiting)}".replace(", waits for", ", and wait for")
         return Blocker(state=JobStatus.REFUSED, name=said.who, text=text)
-
-    def _state(
-        self,
-        job: JobInfo,
-        tasks: Mapping[TaskStatus, int],
-        waiting: Sequence[TaskInfo],
-        blockers: Sequence[Blocker],
-        *,
-        is_ready: bool,
-    ) -> JobStatus:
-        holding = any(status.holds for status in tasks)
-        runs = any(status.occupies for status in tasks)
-        if any(task.uid in self._starting for task in job.tasks):
-            return JobStatus.STARTS
-        if not waiting:
-            left = [status for status in tasks if not status.ended]
-            if tasks and not left:
-                return JobStatus.DONE
-            if left == [TaskStatus.RELEASING]:
-                return JobStatus.ENDING
-            if is_ready:
-                return JobStatus.RUNNING
-            if holding:
-                return JobStatus.BELOW_MINIMUM
-            return blockers[0].state
-        if any(task.uid in self._promised for task in waiting):
-            return JobStatus.PROMISED
-        if any(task.uid in self._reserved for task in waiting):
-            return JobStatus.RESERVED
-        if runs:
-            return JobStatus.RUNNING_PART if is_ready else JobStatus.BELOW_MINIMUM
-        return blockers[0].state
 
     # Texts
 
@@ -319,81 +324,35 @@ class Standings:
         facts = self._facts.get(job.uid)
         return "" if facts is None else f"{facts.kind} {facts.owner}".strip()
 
-    def _sentence(
-        self,
-        job: JobInfo,
-        state: JobStatus,
-        tasks: Mapping[TaskStatus, int],
-        waiting: Sequence[TaskInfo],
-        runs: int,
-        needed: int,
-    ) -> str:
-        """Return the sentence of a state, up to the texts of the blockers."""
-        name = self.name(job)
-        match state:
-            case JobStatus.DONE:
-                counts = (f"{tasks[s]} {s.value.lower()}" for s in _ENDED if tasks.get(s))
-                text = f"has ended: {', '.join(counts)}"
-            case JobStatus.ENDING:
-                text = f"is ending: {counted(tasks[TaskStatus.RELEASING], 'task')} still to leave"
-            case JobStatus.RUNNING if not runs:
-                text = "has what it needs, and nothing waits"
-            case JobStatus.RUNNING:
-                text = f"runs: {self._running(job)}"
-            case JobStatus.STARTS:
-                places = [self._starting[t.uid] for t in job.tasks if t.uid in self._starting]
-                text = f"starts now: {counted(len(places), 'task')} on {_names(places)}"
-                if waiting:
-                    text += f", {len(waiting)} more wait"
-            case JobStatus.PROMISED:
-                text = f"waits, promised: {self._promise(waiting)}"
-            case JobStatus.RESERVED:
-                places = [self._reserved[t.uid] for t in waiting if t.uid in self._reserved]
-                text = f"waits, reserved: room is reserved for it on {_names(places)}"
-            case JobStatus.RUNNING_PART:
-                text = f"runs, {len(waiting)} more wait"
-            case JobStatus.BELOW_MINIMUM:
-                text = f"waits, below minimum: {runs} of {needed} run"
-                if unknown := tasks.get(TaskStatus.UNKNOWN):
-                    text += f", the state of {unknown} is unknown"
-            case _:
-                text = f"waits, {state.words}"
-        evicted = sum(task.uid in self._evicted for task in job.tasks)
-        if evicted and state in (JobStatus.RUNNING, JobStatus.STARTS):
-            are = "is" if evicted == 1 else "are"
-            text += f"; {counted(evicted, 'task')} of it {are} evicted in this cycle"
-        return f"{name} {text}"
-
     def _running(self, job: JobInfo) -> str:
         running = [task for task in job.tasks if task.status.occupies]
-        places = [task.node_name for task in running if task.node_name is not None]
-        text = f"{counted(len(running), 'task')} on {_names(places)}"
+        text = _on([task.node_name for task in running if task.node_name is not None], len(running))
         since = min((t.start_time for t in running if t.start_time is not None), default=None)
         if since is not None and job.uid in self._facts:  # the clock of a dump starts in 1970
             text += f" since {time_text(since)}"
         return text
 
     def _promise(self, waiting: Sequence[TaskInfo]) -> str:
-        places = [self._promised[t.uid] for t in waiting if t.uid in self._promised]
-        leaving = [name for place in sorted(set(places)) for name in self._leaving_on(place)]
+        places = _places(waiting, self._promised)
+        leaving = [name for place in sorted(set(places)) for name in self._leaving.get(place, ())]
         text = f"promised room on {_names(places)}"
         return f"{text}, waits for {_names(leaving)} to leave" if leaving else text
 
-    def _leaving_on(self, node: str) -> Sequence[str]:
-        """Return the names of tasks that leave a node, or may have to. O(tasks) the first time."""
-        if self._leaving is None:
-            self._leaving = {}
-            conditional = {promise.node_name for promise in self._result.conditional}
-            every = [task for job in self._snapshot.jobs for task in job.tasks]
-            for task in (*every, *self._snapshot.other_tasks):
-                place = task.node_name
-                if place is not None and (
-                    task.status is TaskStatus.RELEASING
-                    or task.uid in self._evicted
-                    or (task.is_backfill and task.status.occupies and place in conditional)
-                ):
-                    self._leaving.setdefault(place, []).append(task.display_name)
-        return self._leaving.get(node, ())
+    @cached_property
+    def _leaving(self) -> Mapping[str, Sequence[str]]:
+        """The names of tasks that leave a node, or may have to, by node. O(tasks)."""
+        leaving: dict[str, list[str]] = {}
+        conditional = {promise.node_name for promise in self._result.conditional}
+        every = [task for job in self._snapshot.jobs for task in job.tasks]
+        for task in (*every, *self._snapshot.other_tasks):
+            place = task.node_name
+            if place is not None and (
+                task.status is TaskStatus.RELEASING
+                or task.uid in self._evicted
+                or (task.is_backfill and task.status.occupies and place in conditional)
+            ):
+                leaving.setdefault(place, []).append(task.display_name)
+        return leaving
 
     # What it waits for
 
@@ -520,7 +479,7 @@ class Standings:
         is_gang = reason.why is WhyPending.GANG_INCOMPLETE and reason.out_of_reach is None
         if not is_gang or job.groups:
             return _room_text(reason)
-        kind = job.queue, _kind(job)
+        kind = job.queue, _alone(job), tuple(task.status for task in job.tasks)
         if kind not in self._lacking:
             self._lacking[kind] = self._tried_after(job)
         found = self._lacking[kind]
@@ -561,36 +520,47 @@ class Standings:
             if limited is not None and not counts.has_minimum(Counting.READY):
                 return limited
             name = job.queue if reason.refusal is None else reason.refusal.queue or job.queue
-            text = self._guaranteed(reason) or self._limited(name, reason)
-            text = text or _quota_text(name, reason)
+            text = self._quota_text(name, reason)
             return _blocker(state, name, text if name in text else f"queue {name}: {text}", None)
         until = None if reason.plan is None else reason.plan.start
         return _blocker(state, "", reason.detail or reason.text, until)
 
-    def _limited(self, name: str, reason: PendingReason) -> str:
-        """Return that a queue has what its limit allows, where its share is no more than that."""
-        queue, share = self._queues.get(name), reason.share
-        if queue is None or share is None or queue.limit is None:
-            return ""
-        for dimension, most in queue.limit.dimensions():
-            if share.allocated.get(dimension) >= most:
-                return f"queue {name} has its limit: {amount_text(dimension, most)}"
-        return ""
-
-    def _guaranteed(self, reason: PendingReason) -> str:
-        """Return that other queues' guarantees leave too little; empty: something else does."""
-        excess = None if reason.refusal is None else reason.refusal.excess
-        queue = None if excess is None else self._queues.get(excess.queue)
-        if excess is None or queue is None:
-            return ""
-        name, most = excess.dimension, excess.most
-        limit = None if queue.limit is None else queue.limit.get(name)
-        kept = sum(q.guarantee.get(name) for q in self._queues.values() if q is not queue)
-        total = sum(node.allocatable.get(name) for node in self._snapshot.nodes)
-        if not kept or (limit is not None and limit <= most) or most + kept < total:
-            return ""
-        would, others, there = (amount_text(name, n) for n in (excess.would_hold, kept, total))
-        return f"queue {queue.name} would hold {would}, and others guarantee {others} of {there}"
+    def _quota_text(self, name: str, reason: PendingReason) -> str:
+        """Return what a queue has, or would hold, that keeps a task out."""
+        refusal, share = reason.refusal, reason.share
+        excess = None if refusal is None else refusal.excess
+        queue = self._queues.get(name if excess is None else excess.queue)
+        limit = None if queue is None else queue.limit
+        if excess is None:
+            if share is None:
+                return reason.detail or reason.text
+            for dimension, most in () if limit is None else limit.dimensions():
+                if share.allocated.get(dimension) >= most:
+                    return f"queue {name} has its limit: {amount_text(dimension, most)}"
+            deserved, held = (
+                amounts_text(each.dimensions()) for each in (share.deserved, share.allocated)
+            )
+            return f"queue {name} has its fair share: {deserved}; it holds {held}"
+        dimension, most = excess.dimension, excess.most
+        would, allowed = (amount_text(dimension, each) for each in (excess.would_hold, most))
+        if not excess.queue:
+            return (
+                f"queue {name} has to wait: with guarantees, queues would hold {would}, "
+                f"more than the {allowed} that there are"
+            )
+        kept = sum(q.guarantee.get(dimension) for q in self._queues.values() if q is not queue)
+        total = sum(node.allocatable.get(dimension) for node in self._snapshot.nodes)
+        own = None if limit is None else limit.get(dimension)
+        is_limit = own is not None and own <= most
+        if queue is not None and kept and not is_limit and most + kept >= total:
+            others = f"{amount_text(dimension, kept)} of {amount_text(dimension, total)}"
+            return f"queue {queue.name} would hold {would}, and others guarantee {others}"
+        than = f"limit of {allowed}"
+        if refusal is not None and refusal.reason is UnfitReason.BEYOND_QUOTA:
+            than = f"quota of {allowed}, for jobs that are not preemptible"
+        elif reason.why is WhyPending.ABOVE_FAIR_SHARE:
+            than = f"share of {allowed}"
+        return f"queue {excess.queue} would hold {would}, more than its {than}"
 
     def _without_reason(self, job: JobInfo) -> str:
         """Return why a job waits of whose tasks the result says nothing."""
@@ -640,30 +610,6 @@ def _gate_text(gate: str, count: int, tasks: int) -> str:
     return f"{count} of its {tasks} tasks {wait} for {which}"
 
 
-def _quota_text(queue: str, reason: PendingReason) -> str:
-    excess = None if reason.refusal is None else reason.refusal.excess
-    if excess is not None:
-        name, most = excess.dimension, excess.most
-        would, allowed = (amount_text(name, each) for each in (excess.would_hold, most))
-        if not excess.queue:
-            return (
-                f"queue {queue} has to wait: with guarantees, queues would hold {would}, "
-                f"more than the {allowed} that there are"
-            )
-        than = "share" if reason.why is WhyPending.ABOVE_FAIR_SHARE else "limit"
-        if reason.refusal is not None and reason.refusal.reason is UnfitReason.BEYOND_QUOTA:
-            of_these = f"{allowed}, for jobs that are not preemptible"
-            return f"queue {excess.queue} would hold {would}, more than its quota of {of_these}"
-        return f"queue {excess.queue} would hold {would}, more than its {than} of {allowed}"
-    if reason.share is not None:
-        deserved, held = (
-            amounts_text(amounts.dimensions())
-            for amounts in (reason.share.deserved, reason.share.allocated)
-        )
-        return f"queue {queue} has its fair share: {deserved}; it holds {held}"
-    return reason.detail or reason.text
-
-
 def _room_text(reason: PendingReason) -> str:
     if reason.held_by:  # which gives it back at the end of the cycle
         return evolve(reason, evictions=(), tally=None).text
@@ -703,6 +649,20 @@ def _cause(tally: NodeTally | None) -> str:
     return f"{count} of {tally.total} {'node' if tally.total == 1 else 'nodes'} {rest}"
 
 
+def _waits(state: JobStatus) -> str:
+    return f"waits, {state.words}"
+
+
+def _places(tasks: Iterable[TaskInfo], places: Mapping[str, str]) -> list[str]:
+    """Return the nodes of those tasks that have one, given by UID."""
+    return [places[task.uid] for task in tasks if task.uid in places]
+
+
+def _on(places: Sequence[str], count: int | None = None) -> str:
+    """Return how many tasks are on which nodes."""
+    return f"{counted(len(places) if count is None else count, 'task')} on {_names(places)}"
+
+
 def _names(names: Iterable[str]) -> str:
     """Return some names, each once, in order; of many the first."""
     return first_of(sorted(set(names)), _NAMED)
@@ -717,35 +677,38 @@ class _EmptyNodes:
         self._snapshot = snapshot
         given = SchedulerConfig() if config is None else config
         of_config = {action.name: action for action in given.actions}
-        placing = evolve(
-            given,
-            actions=[of_config.get(n, ActionOption(name=n)) for n in ("allocate", "backfill")],
-        )
-        can_place = registry is None or {"allocate", "backfill"} <= {*registry.action_names}
-        self._can_place = can_place
-        self._scheduler = Scheduler(placing if can_place else given, registry)
+        placing = [of_config.get(name, ActionOption(name=name)) for name in _PLACING]
+        self._can_place = registry is None or {*_PLACING} <= {*registry.action_names}
+        configs = [evolve(given, actions=placing)] if self._can_place else []
         # Another action may pass over a task that blocks the others of its job in allocate.
-        has_others = any(each.name not in ("allocate", "backfill") for each in given.actions)
-        self._as_given = Scheduler(given, registry) if has_others else None
-        self._cluster: Cluster | None = None
-        self._lives: dict[Scheduler, AttachedScheduler] = {}
-        self._known: dict[object, str] = {}
+        if any(action.name not in _PLACING for action in given.actions):
+            configs.append(given)
+        self._schedulers = [Scheduler(each, registry) for each in configs]
+        self._known: dict[JobInfo, str] = {}
+
+    @cached_property
+    def _cluster(self) -> Cluster:
+        daemons = [task for task in self._snapshot.other_tasks if task.is_on_each_node]
+        queues = [Queue(name=_QUEUE)]
+        return Cluster(evolve(self._snapshot, jobs=(), queues=queues, other_tasks=daemons))
+
+    @cached_property
+    def _lives(self) -> Sequence[AttachedScheduler]:
+        return [scheduler.attach(self._cluster) for scheduler in self._schedulers]
 
     def why_never(self, job: JobInfo, needed: int) -> str:
         """Return why a job could not start even here; empty: it could, or nothing is known."""
         if not self._can_place:
             return ""
         alone = _alone(job)
-        kind = _kind(alone)
-        if kind not in self._known:
-            self._known[kind] = self._tried(alone, needed)
-        return self._known[kind]
+        if alone not in self._known:
+            self._known[alone] = self._tried(alone, needed)
+        return self._known[alone]
 
     def _tried(self, job: JobInfo, needed: int) -> str:
-        result = self._result(job, self._scheduler)
-        if _has_started(job, result) or (
-            self._as_given is not None and _has_started(job, self._result(job, self._as_given))
-        ):
+        result = self._result(job, 0)
+        results = (self._result(job, at) if at else result for at in range(len(self._lives)))
+        if any(_has_started(job, each) for each in results):
             return ""
         nodes = self._snapshot.nodes
         asked = [task for task in job.tasks if task.uid in result.pending]
@@ -767,7 +730,7 @@ class _EmptyNodes:
                         if not most:
                             return text
                         return f"{text}, the largest has {amount_text(dimension, most)}"
-        alone = self._result(_one_by_one(job, job.tasks), self._scheduler)
+        alone = self._result(_one_by_one(job, job.tasks), 0)
         why = next((r for t in job.tasks if (r := alone.pending.get(t.uid)) and r.tally), None)
         cause = "" if why is None else _cause(why.tally)
         if not alone.binds and cause:
@@ -778,17 +741,10 @@ class _EmptyNodes:
         text += "even if these nodes were empty"
         return f"{text}: for one more, {cause}" if cause and len(alone.binds) < needed else text
 
-    def _result(self, job: JobInfo, scheduler: Scheduler) -> CycleResult:
-        if self._cluster is None:
-            there = self._snapshot
-            queues = [Queue(name=job.queue)]
-            daemons = [task for task in there.other_tasks if task.is_on_each_node]
-            self._cluster = Cluster(evolve(there, jobs=(), queues=queues, other_tasks=daemons))
-        if scheduler not in self._lives:
-            self._lives[scheduler] = scheduler.attach(self._cluster)
+    def _result(self, job: JobInfo, config: int) -> CycleResult:
         with self._cluster.trial() as trial:
             trial.apply(JobArrived(job))
-            return self._lives[scheduler].schedule().full()
+            return self._lives[config].schedule().full()
 
 
 def _has_started(job: JobInfo, result: CycleResult) -> bool:
@@ -812,60 +768,37 @@ def _one_by_one(job: JobInfo, tasks: Iterable[TaskInfo]) -> JobInfo:
     )
 
 
+_PLACING = ("allocate", "backfill")
 _QUEUE = "queue"
+_NO_TASK = TaskInfo(uid="0", name="0")
+_DECISIVE = (
+    *("resreq", "init_resreq", "node_selector", "node_affinity", "tolerations", "host_ports"),
+    *("claims", "group", "index", "priority"),
+)
+_DECISIVE_APART = ("pod_anti_affinity", "labels", "namespace")
+"""What decides on which empty nodes a task may be; the latter if it keeps away from others."""
 
 
 def _alone(job: JobInfo) -> JobInfo:
-    """Return a job with those of its tasks that count, waiting, and nothing in its way."""
-    tasks = [
-        task
-        if task.status is TaskStatus.SUCCEEDED
-        else evolve(
-            task,
-            status=TaskStatus.PENDING,
-            node_name=None,
-            start_time=None,
-            holds=(),
-            is_backfill=False,
-            pod_affinity=None,
-        )
-        for task in job.tasks
-        if task.status.valid
-    ]
+    """Return a job of its tasks that count, waiting, and nothing in its way. O(tasks).
+
+    Jobs of which the empty nodes hold both or neither are equal then.
+    """
+    tasks: list[TaskInfo] = []
+    times = sorted({task.creation_time for task in job.tasks})
+    for at, task in enumerate(task for task in job.tasks if task.status.valid):
+        fields = _DECISIVE if task.pod_anti_affinity is None else _DECISIVE + _DECISIVE_APART
+        kept: dict[str, object] = {field: getattr(task, field) for field in fields}
+        kept["creation_time"] = float(times.index(task.creation_time))
+        if task.status is TaskStatus.SUCCEEDED:
+            kept["status"] = task.status
+        tasks.append(evolved(_NO_TASK, {"uid": f"{at:07}", "name": f"{at:07}", **kept}))
     return JobInfo(
-        name=job.name,
-        namespace=job.namespace,
+        name="alone",
         queue=_QUEUE,
         min_available=job.min_available,
         max_available=job.max_available,
         groups=job.groups,
         min_groups=job.min_groups,
         tasks=tasks,
-    )
-
-
-def _kind(job: JobInfo) -> object:
-    """Return a key that jobs share only if the empty nodes hold both or neither. O(tasks)."""
-    tasks = Counter(
-        (
-            task.resreq,
-            task.init_resreq,
-            task.node_selector,
-            task.node_affinity,
-            task.tolerations,
-            task.host_ports,
-            task.group,
-            task.status,
-            None
-            if task.pod_anti_affinity is None
-            else (task.pod_anti_affinity, task.labels, task.namespace),
-        )
-        for task in job.tasks
-    )
-    return (
-        job.min_available,
-        job.max_available,
-        job.groups,
-        job.min_groups,
-        frozenset(tasks.items()),
     )
