@@ -567,7 +567,7 @@ def test_jobs_of_one_kind_are_tried_once_on_the_empty_nodes(
     jobs = [job(task(f"t{i}", size=2 * CPU), name=f"j{i}") for i in range(9)]
     found = standings(cluster(*jobs), schedule(cluster(*jobs)))
     assert {each.state for each in found} == {JobStatus.NEVER_FITS}
-    assert tried == ["default/j0"]
+    assert len(tried) == 1
 
 
 # What explain says of it

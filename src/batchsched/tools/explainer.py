@@ -32,7 +32,7 @@ from batchsched.tools.explanation import (
 )
 from batchsched.tools.helpful_changes import (
     ExplainedJob,
-    plan_of_trials,
+    kinds_of_changes,
     release,
     what_helps,
     with_release,
@@ -196,7 +196,6 @@ def explain(
             session=session,
             result=result,
             explanation=explanation,
-            reason=reason,
             state=state,
             task=task,
             before=before,
@@ -204,10 +203,10 @@ def explain(
             has_fixed_priority=own_facts is not None and own_facts.has_fixed_priority,
         )
         freed = None if admits else release(waiting)
-        plan = plan_of_trials(waiting)
+        kinds = kinds_of_changes(waiting)
     if freed is not None:
         return with_release(explanation, trials, job, wanted, freed)
-    found, tried = what_helps(trials, plan, wanted)
+    found, tried = what_helps(trials, kinds, job, wanted)
     return evolve(explanation, would_start=found, tried=tried)
 
 

@@ -83,7 +83,7 @@ class TriedChange:
     changes: tuple[Change, ...]
     """What to give to `what_if`: mostly one change, or several nodes, or the ends of all tasks of a
     job."""
-    text: str
+    text: str = ""
     """What it does, in words."""
 
 

@@ -27,12 +27,9 @@ from batchsched.model.cluster import (
     TaskStatus,
     least_tasks,
 )
-from batchsched.model.reasons import PendingReason
 from batchsched.model.resources import EPSILON
 from batchsched.model.result import CycleResult
-from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import first_of
-from batchsched.model.topology import levels_alone
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -73,19 +70,11 @@ _NAMED = 3
 
 
 @frozen
-class Candidate:
-    """A change to try, perhaps of several events."""
-
-    changes: tuple[Change, ...]
-    text: str = ""
-    """What it does, where that is not to be told as of other changes."""
-
-
-@frozen
 class ChangesOfKind:
     """Changes of one kind; the first one that is enough is searched for."""
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[TriedChange, ...]
+    """Those without a text are told as the changes that they are."""
     grows: bool = True
     """Whether each change includes the one before, so that bisection works."""
 
@@ -97,8 +86,6 @@ class ExplainedJob:
     session: Session
     result: CycleResult
     explanation: Explanation
-    reason: PendingReason | None
-    """Why its task waits."""
     state: JobState
     task: TaskState
     before: Sequence[JobState]
@@ -114,55 +101,29 @@ class ExplainedJob:
         return max(1, self.explanation.lacking)
 
 
-@frozen(kw_only=True)
-class PlanOfTrials:
-    """What is to be tried for a job."""
-
-    kinds: tuple[ChangesOfKind, ...]
-    job: JobInfo
-    runs: bool
-    """Whether some of its tasks hold resources, and might be evicted in a trial."""
-    there: Snapshot
-    """What the changes refer to, and no more: they are told with regard to it."""
-
-
-def plan_of_trials(waiting: ExplainedJob) -> PlanOfTrials:
-    """Return the changes that may help, by kind. O(nodes + running tasks)."""
-    queues = waiting.session.ledger.queues.values()
-    return PlanOfTrials(
-        kinds=tuple(kind for kind in _kinds(waiting) if kind.candidates),
-        job=waiting.state.info,
-        runs=any(task.status.holds for task in waiting.state.tasks),
-        there=Snapshot(
-            nodes=[fit.node.info for fit in waiting.fits if fit.is_near],
-            queues=[queue.info for queue in queues],
-            jobs=[evolve(waiting.state.info, tasks=(), plan=None)],
-            topologies=levels_alone(waiting.session.ledger.topologies),
-            **waiting.session.ledger.common,
-        ),
-    )
-
-
-def _kinds(waiting: ExplainedJob) -> Iterator[ChangesOfKind]:
-    why, reason = waiting.explanation.why, waiting.reason
+def kinds_of_changes(waiting: ExplainedJob) -> Sequence[ChangesOfKind]:
+    """Return the changes that may help. O(nodes + running tasks)."""
+    why, reason = waiting.explanation.why, waiting.explanation.reason
     remedies = OF_ROOM if why is None else why.remedies
     lacks_tasks = reason is not None and reason.out_of_reach is not None
     if lacks_tasks or (Remedy.SMALLER_GANG in remedies and not waiting.state.in_session):
         remedies = (Remedy.SMALLER_GANG,)
+    kinds: list[ChangesOfKind] = []
     for remedy in remedies:
         if remedy is Remedy.LIMIT:
             for queue in _path(waiting.session, waiting.state.info.queue):
-                yield ChangesOfKind(tuple(_higher_limits(queue, waiting.result, waiting.task)))
+                limits = tuple(_higher_limits(queue, waiting.result, waiting.task))
+                kinds.append(ChangesOfKind(limits))
         else:
-            yield ChangesOfKind(
-                tuple(_CHANGES[remedy](waiting)), grows=remedy not in _EACH_BY_ITSELF
-            )
+            candidates = tuple(_CHANGES[remedy](waiting))
+            kinds.append(ChangesOfKind(candidates, grows=remedy not in _EACH_BY_ITSELF))
+    return [kind for kind in kinds if kind.candidates]
 
 
 # Room
 
 
-def _more_nodes(waiting: ExplainedJob) -> Iterator[Candidate]:
+def _more_nodes(waiting: ExplainedJob) -> Iterator[TriedChange]:
     """Yield one more node of a kind that is there, two more, and so on.
 
     Of the kind of which the fewest nodes are enough for the task; of the smallest of these.
@@ -186,7 +147,7 @@ def _more_nodes(waiting: ExplainedJob) -> Iterator[Candidate]:
     changes: list[Change] = []
     for _ in range(most):
         changes += node_like(node, next(names), running)
-        yield Candidate(tuple(changes))
+        yield TriedChange(changes=tuple(changes))
 
 
 def _new_names(session: Session, name: str) -> Iterator[str]:
@@ -209,7 +170,7 @@ def _room(request: Vector, idle: Vector, most: int) -> int:
 # Ends of jobs
 
 
-def ended(job: JobState) -> Candidate:
+def ended(job: JobState) -> TriedChange:
     """Return the end of a job: what runs of it succeeds, and what waits is not run any more."""
     changes: list[Change] = []
     for task in job.tasks:
@@ -218,12 +179,12 @@ def ended(job: JobState) -> Candidate:
             changes.append(TaskSucceeded(task.uid))
         elif not status.ended:
             changes.append(TaskRemoved(task.uid))
-    return Candidate(tuple(changes), f"end job {job.uid}")
+    return TriedChange(changes=tuple(changes), text=f"end job {job.uid}")
 
 
 def _smallest_ended(
     waiting: ExplainedJob, holders: Iterable[JobState | TaskState]
-) -> Iterator[Candidate]:
+) -> Iterator[TriedChange]:
     """Return ends of the smallest jobs, and pods of none, that hold enough of what it lacks."""
     cluster, zero = waiting.session.ledger.cluster, waiting.session.ledger.dimensions.zero
 
@@ -236,7 +197,7 @@ def _smallest_ended(
             yield ended(holder)
         else:
             text = f"end pod {holder.info.display_name}"
-            yield Candidate((TaskSucceeded(holder.uid),), text)
+            yield TriedChange(changes=(TaskSucceeded(holder.uid),), text=text)
 
 
 def _held(job: JobState, zero: Vector) -> Vector:
@@ -280,8 +241,8 @@ def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
 def _holders_of_quota(waiting: ExplainedJob) -> Iterator[JobState]:
     """Yield the jobs without which the queue that may not take the task would hold enough less."""
     session, refusal = waiting.session, None
-    if waiting.reason is not None:
-        refusal = waiting.reason.refusal
+    if waiting.explanation.reason is not None:
+        refusal = waiting.explanation.reason.refusal
     name = waiting.state.info.queue if refusal is None or not refusal.queue else refusal.queue
     zero, least = session.ledger.dimensions.zero, list(session.ledger.dimensions.zero)
     if refusal is not None and refusal.excess is not None:
@@ -297,7 +258,7 @@ def _holders_of_quota(waiting: ExplainedJob) -> Iterator[JobState]:
                 yield job
 
 
-def _ended_dependencies(waiting: ExplainedJob) -> Iterator[Candidate]:
+def _ended_dependencies(waiting: ExplainedJob) -> Iterator[TriedChange]:
     """Yield the end of all jobs that a job depends on and that have not ended."""
     jobs = waiting.session.ledger.jobs
     others = [jobs.get(each.job) for each in waiting.state.info.depends_on]
@@ -306,13 +267,14 @@ def _ended_dependencies(waiting: ExplainedJob) -> Iterator[Candidate]:
     if ends and None not in others:
         names = ", ".join(each.text.removeprefix("end job ") for each in ends)
         text = ends[0].text if len(ends) == 1 else f"end jobs {names}"
-        yield Candidate(tuple(change for each in ends for change in each.changes), text)
+        changes = tuple(change for each in ends for change in each.changes)
+        yield TriedChange(changes=changes, text=text)
 
 
 # The job itself
 
 
-def _smaller_gangs(waiting: ExplainedJob) -> Iterator[Candidate]:
+def _smaller_gangs(waiting: ExplainedJob) -> Iterator[TriedChange]:
     state, explanation = waiting.state, waiting.explanation
     most = state.min_available - 1
     if state.in_session:
@@ -320,17 +282,17 @@ def _smaller_gangs(waiting: ExplainedJob) -> Iterator[Candidate]:
     # A value below what its groups need has no effect.
     bottom = max(1, least_tasks(state.info.groups, state.info.min_groups))
     for least in range(most, bottom - 1, -1):
-        yield Candidate((JobChanged(state.uid, min_available=least),))
+        yield TriedChange(changes=(JobChanged(state.uid, min_available=least),))
 
 
-def _higher_maxima(waiting: ExplainedJob) -> Iterator[Candidate]:
+def _higher_maxima(waiting: ExplainedJob) -> Iterator[TriedChange]:
     state = waiting.state
     most = state.info.max_available
     if most is not None and most < len(state.tasks):
-        yield Candidate((JobChanged(state.uid, max_available=most + 1),))
+        yield TriedChange(changes=(JobChanged(state.uid, max_available=most + 1),))
 
 
-def _priorities(waiting: ExplainedJob) -> Iterator[Candidate]:
+def _priorities(waiting: ExplainedJob) -> Iterator[TriedChange]:
     """Yield a priority above that of each job before it, the lowest first."""
     state = waiting.state
     of_priority = {job.info.priority: job.uid for job in waiting.before}
@@ -341,12 +303,13 @@ def _priorities(waiting: ExplainedJob) -> Iterator[Candidate]:
         if priority >= now:
             text = f"job {state.uid}: priority {priority + 1} instead of {now}, above that of "
             text += f"job {of_priority[priority]}"
-            yield Candidate((JobChanged(state.uid, priority=priority + 1),), text)
+            change = JobChanged(state.uid, priority=priority + 1)
+            yield TriedChange(changes=(change,), text=text)
 
 
-def _leaves(waiting: ExplainedJob) -> Iterator[Candidate]:
+def _leaves(waiting: ExplainedJob) -> Iterator[TriedChange]:
     for leaf in waiting.explanation.queue.leaves[:_LEAVES]:
-        yield Candidate((JobChanged(waiting.state.uid, queue=leaf),))
+        yield TriedChange(changes=(JobChanged(waiting.state.uid, queue=leaf),))
 
 
 # Its queue
@@ -361,7 +324,7 @@ def _path(session: Session, name: str) -> Iterator[Queue]:
         above = queue.parent
 
 
-def _higher_limits(queue: Queue, result: CycleResult, task: TaskState) -> Iterator[Candidate]:
+def _higher_limits(queue: Queue, result: CycleResult, task: TaskState) -> Iterator[TriedChange]:
     """Yield limits that leave room for `task` after the cycle, for two such tasks, and so on."""
     outcome, now = result.queues.get(queue.name), queue.limit
     if outcome is None or now is None:
@@ -375,10 +338,10 @@ def _higher_limits(queue: Queue, result: CycleResult, task: TaskState) -> Iterat
             if task.info.resreq.get(dimension):
                 limit = raised_limit(limit, dimension, amount)
         if limit != now:
-            yield Candidate((QueueChanged(evolve(queue, limit=limit)),))
+            yield TriedChange(changes=(QueueChanged(evolve(queue, limit=limit)),))
 
 
-def _weights(waiting: ExplainedJob) -> Iterator[Candidate]:
+def _weights(waiting: ExplainedJob) -> Iterator[TriedChange]:
     session, queue = waiting.session, waiting.state.queue
     if queue is None or len(session.queues) <= 1:
         return
@@ -388,10 +351,10 @@ def _weights(waiting: ExplainedJob) -> Iterator[Candidate]:
     weight, heaviest = queue.info.weight, _HEAVIEST * max(1, queue.info.weight)
     while weight < heaviest:
         weight += max(1, weight // _WEIGHT_STEPS)
-        yield Candidate((QueueChanged(evolve(queue.info, weight=weight)),))
+        yield TriedChange(changes=(QueueChanged(evolve(queue.info, weight=weight)),))
 
 
-_CHANGES: Mapping[Remedy, Callable[[ExplainedJob], Iterator[Candidate]]] = {
+_CHANGES: Mapping[Remedy, Callable[[ExplainedJob], Iterator[TriedChange]]] = {
     Remedy.MORE_NODES: _more_nodes,
     Remedy.END_ON_NODES: lambda waiting: _smallest_ended(waiting, _holders_of_room(waiting)),
     Remedy.END_IN_QUEUE: lambda waiting: _smallest_ended(waiting, _holders_of_quota(waiting)),
@@ -413,7 +376,7 @@ _EACH_BY_ITSELF = (
 # What holds it
 
 
-def release(waiting: ExplainedJob) -> Candidate | None:
+def release(waiting: ExplainedJob) -> TriedChange | None:
     """Return the change by which nothing holds a job any more; None: that would not help it."""
     job = waiting.state.info
     # In a queue that is not there, it would not start with nothing in its way either.
@@ -431,8 +394,8 @@ def release(waiting: ExplainedJob) -> Candidate | None:
     gone += [f"queue {queue.name} is opened" for queue in queues]
     gone = list(dict.fromkeys(gone))
     if any(hold.kind.has_to_be_made for hold in holds):
-        return Candidate(tuple(changes), " and ".join(gone))
-    return Candidate(tuple(changes), f"{_RELEASE}{', '.join(gone)}")
+        return TriedChange(changes=tuple(changes), text=" and ".join(gone))
+    return TriedChange(changes=tuple(changes), text=f"{_RELEASE}{', '.join(gone)}")
 
 
 _RELEASE = "release: "
@@ -443,7 +406,7 @@ def with_release(
     trials: Trials,
     job: JobInfo,
     wanted: frozenset[str],
-    freed: Candidate,
+    freed: TriedChange,
 ) -> Explanation:
     """Return an explanation with what follows once nothing holds the job. One cycle."""
     result = trials.result(freed.changes, reasons=True)
@@ -484,7 +447,7 @@ def with_release(
 
 
 def what_helps(
-    trials: Trials, plan: PlanOfTrials, wanted: frozenset[str]
+    trials: Trials, kinds: Sequence[ChangesOfKind], job: JobInfo, wanted: frozenset[str]
 ) -> tuple[tuple[TriedChange, ...], int]:
     """Return the changes with which the job starts, and any of `wanted`; and how many were tried.
 
@@ -492,25 +455,25 @@ def what_helps(
     actions, which is fast and usually right; a change that is enough is then tried again with all
     actions that can make a difference: nothing that a cycle has bound is undone by later actions.
     """
-    tried: set[tuple[int, int]] = set()
+    tried: set[TriedChange] = set()
 
-    def try_with(config: SchedulerConfig, number: int, position: int) -> bool:
-        tried.add((number, position))
-        changes = plan.kinds[number].candidates[position].changes
-        return _starts(plan.job, wanted, trials.result(changes, config=config), changes)
+    def is_enough(config: SchedulerConfig, change: TriedChange) -> bool:
+        tried.add(change)
+        result = trials.result(change.changes, config=config)
+        return _starts(job, wanted, result, change.changes)
 
     quick, deciding = without_evictions(trials.config), trials.config
-    if not plan.runs:
+    if not any(task.status.holds for task in job.tasks):  # none that might be evicted in a trial
         deciding = _until_the_last_that_starts(deciding)
     found: list[TriedChange] = []
-    for number, kind in enumerate(plan.kinds):
-        at = _first_that_works(kind, 0, partial(try_with, quick, number))
+    for kind in kinds:
+        at = _first_that_works(kind, 0, partial(is_enough, quick))
         if at is not None and quick != deciding:
-            at = _first_that_works(kind, at, partial(try_with, deciding, number))
+            at = _first_that_works(kind, at, partial(is_enough, deciding))
         if at is not None:
-            candidate = kind.candidates[at]
-            text = candidate.text or "; ".join(describe_changes(plan.there, candidate.changes))
-            found.append(TriedChange(changes=candidate.changes, text=text))
+            change = kind.candidates[at]
+            words = change.text or "; ".join(describe_changes(trials.snapshot, change.changes))
+            found.append(evolve(change, text=words))
     return tuple(found), len(tried)
 
 
@@ -547,17 +510,19 @@ def without_evictions(config: SchedulerConfig) -> SchedulerConfig:
     return evolve(config, actions=actions) if actions else config
 
 
-def _first_that_works(kind: ChangesOfKind, begin: int, works: Callable[[int], bool]) -> int | None:
+def _first_that_works(
+    kind: ChangesOfKind, begin: int, works: Callable[[TriedChange], bool]
+) -> int | None:
     """Return the position of the first change that is enough; by bisection if they grow."""
-    count = len(kind.candidates)
+    candidates = kind.candidates
     if not kind.grows:
-        return next((position for position in range(begin, count) if works(position)), None)
-    if works(begin):
+        return next((at for at in range(begin, len(candidates)) if works(candidates[at])), None)
+    if works(candidates[begin]):
         return begin
-    low, high = begin, count - 1
-    if low == high or not works(high):
+    low, high = begin, len(candidates) - 1
+    if low == high or not works(candidates[high]):
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if works(middle) else (middle, high)
+        low, high = (low, middle) if works(candidates[middle]) else (middle, high)
     return high
