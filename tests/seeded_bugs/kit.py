@@ -23,7 +23,14 @@ from hypothesis.strategies import SearchStrategy
 from tests.reference import agreement
 from tests.support.following import FollowedMachine, check_next_snapshot
 from tests.support.invariants import INVARIANTS, check_cycle
-from tests.support.points import CONFIGS, LABELS, SNAPSHOTS, expect_points
+from tests.support.points import (
+    CONFIGS,
+    CONFIGS_OF_BLOCKS,
+    IN_BLOCKS,
+    LABELS,
+    SNAPSHOTS,
+    expect_points,
+)
 
 from batchsched import (
     PluginOption,
@@ -285,16 +292,15 @@ def laws(clock: Clock) -> Check:
     return check
 
 
-def points(clock: Clock) -> Check:
-    """Cycles with plugins that choose for tasks, rank nodes exactly, and share between jobs."""
-    tight = snapshots(
-        labels=LABELS, max_nodes=2, min_jobs=3, max_tasks=2, always=["running"], **SOUND, **PLAIN
-    )
+def points(
+    clock: Clock, drawn: SearchStrategy[Snapshot], policies: SearchStrategy[SchedulerConfig]
+) -> Check:
+    """Cycles with plugins that choose for tasks, rank nodes exactly, and keep jobs in blocks."""
 
     def check(examples: int, number: int) -> None:
         @seed(number)
         @quick(examples)
-        @given(st.one_of(tight, SNAPSHOTS), CONFIGS)
+        @given(drawn, policies)
         def run(snapshot: Snapshot, config: SchedulerConfig) -> None:
             clock.tick()
             expect_points(snapshot, config)
@@ -468,7 +474,11 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
         clock, stuck, displacing, [agreement], scheduler=with_one_who_abstains, first_seed=100
     )
     yield "cycles with one who abstains", voting
-    yield "points", points(clock)
+    few_slots = snapshots(
+        labels=LABELS, max_nodes=2, min_jobs=3, max_tasks=2, always=["running"], **SOUND, **PLAIN
+    )
+    yield "points", points(clock, st.one_of(few_slots, SNAPSHOTS), CONFIGS)
+    yield "points in blocks", points(clock, IN_BLOCKS, CONFIGS_OF_BLOCKS)
     fussy = snapshots(
         max_nodes=3,
         min_jobs=4,

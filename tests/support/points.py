@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 from hypothesis import strategies as st
 
 from batchsched import (
+    ActionOption,
     Arguments,
     CycleResult,
     PluginOption,
@@ -21,7 +22,16 @@ from batchsched import (
     default_registry,
 )
 from batchsched.live import TaskSucceeded
-from batchsched.plugin import JobState, Need, NodeSet, NodeState, SessionView, Stage, TaskState
+from batchsched.plugin import (
+    Changes,
+    JobState,
+    Need,
+    NodeSet,
+    NodeState,
+    SessionView,
+    Stage,
+    TaskState,
+)
 from batchsched.testing import configs, snapshots
 from tests.support.cycles import Cycles
 from tests.support.slots import SlotsPlugin
@@ -104,6 +114,14 @@ class _Blocks:
             nodes.setdefault(node.info.labels.get("block", ""), []).append(node)
         self.blocks = [NodeSet(name, of) for name, of in sorted(nodes.items()) if name]
 
+    sets_by_room = True
+
+    def resume(self, changes: Changes, /) -> bool:
+        return not (changes.nodes or changes.nodes_gone)
+
+    def may_offer_sets(self, job: JobState, /) -> bool:
+        return "one-block" in job.info.labels
+
     def domains(self) -> list[NodeSet]:
         return self.blocks
 
@@ -114,6 +132,7 @@ class _Blocks:
         rooms = self.view.rooms(need, need.stage or Stage.NOW)
         blocks = [block for block in self.blocks if home <= block.slots <= within.slots]
         if rooms is not None:
+            blocks = [block for block in blocks if rooms.of(block) >= len(need.tasks)]
             blocks.sort(key=rooms.of)
         return blocks
 
@@ -176,6 +195,28 @@ _RUNNING = snapshots(
     affinity=False,
     always=["running", "gangs"],
 )
+IN_BLOCKS = snapshots(
+    min_nodes=2,
+    max_nodes=4,
+    max_queues=2,
+    min_jobs=2,
+    max_jobs=4,
+    min_tasks=2,
+    max_tasks=4,
+    promises=False,
+    reservations=False,
+    constraints=False,
+    affinity=False,
+    scalars=False,
+    init_requests=False,
+    dependencies=False,
+    invalid_jobs=False,
+    unknown_queues=False,
+    best_effort=False,
+    overcommitted=False,
+    trees=False,
+    always=["running", "gangs", "groups", "priorities"],
+).map(in_blocks)
 SNAPSHOTS = st.one_of(
     snapshots(labels=LABELS, max_nodes=3, max_tasks=3),
     _RUNNING.map(in_blocks),
@@ -187,6 +228,11 @@ CONFIGS = configs(
         PluginOption(name="points"),
         PluginOption(name="blocks"),
     ]
+)
+CONFIGS_OF_BLOCKS = configs(
+    extra_plugins=[PluginOption(name="blocks")],
+    actions=["allocate", "plan", "preempt", "reclaim"],
+    flags=False,
 )
 
 
@@ -201,6 +247,8 @@ def expect_points(snapshot: Snapshot, config: SchedulerConfig, *, cycles: int = 
         assert result == plain.schedule(before), "it decides what plain definitions decide"
         _expect_choices(before, result)
         _expect_blocks(before, result)
+        if all(each.name == "plan" or _is_plain_allocate(each) for each in config.actions):
+            _expect_whole(before, result)
         gone = {eviction.task_uid for eviction in result.evictions}
         running = [uid for uid in _running(before) if uid not in gone]
         living.step(*map(TaskSucceeded, running[:1]))
@@ -234,9 +282,7 @@ def _expect_choices(before: Snapshot, result: CycleResult) -> None:
 def _expect_blocks(before: Snapshot, result: CycleResult) -> None:
     block_of = {node.name: node.labels.get("block") for node in before.nodes}
     for job in before.jobs:
-        if "one-block" not in job.labels or any(
-            task.status in (TaskStatus.PIPELINED, TaskStatus.RESERVED) for task in job.tasks
-        ):
+        if "one-block" not in job.labels:
             continue
         outcomes = [(t, result.tasks[t.uid]) for t in job.tasks if t.uid in result.tasks]
         new = [
@@ -244,9 +290,34 @@ def _expect_blocks(before: Snapshot, result: CycleResult) -> None:
             for task, outcome in outcomes
             if outcome.node_name is not None and outcome.node_name != task.node_name
         ]
-        home = [task.node_name for task, outcome in outcomes if outcome.status.occupies]
-        blocks = {block_of[name] for name in (*new, *home) if name is not None}  # none who leaves
+        home = [outcome.node_name for _, outcome in outcomes if outcome.status in _HAS_A_PLACE]
+        blocks = {block_of.get(name or "") for name in (*new, *home)}  # none who leaves
         assert not new or (len(blocks) == 1 and None not in blocks), f"{job.uid} is in one block"
+
+
+_HAS_A_PLACE = (
+    *(status for status in TaskStatus if status.occupies),
+    *(TaskStatus.PIPELINED, TaskStatus.CONDITIONAL, TaskStatus.RESERVED),
+)
+_COUNTS = (*_HAS_A_PLACE, TaskStatus.SUCCEEDED)
+
+
+def _is_plain_allocate(action: ActionOption) -> bool:
+    return action.name == "allocate" and not action.arguments  # some let it keep a part
+
+
+def _expect_whole(before: Snapshot, result: CycleResult) -> None:
+    """What is placed or planned of a job in one block is all that it needs."""
+    for job in before.jobs:
+        if "one-block" not in job.labels:
+            continue
+        outcomes = [(t, result.tasks[t.uid]) for t in job.tasks if t.uid in result.tasks]
+        plan = result.planned.get(job.uid)
+        planned = [t for t in job.tasks if plan is not None and t.uid in plan.nodes]
+        new = [t for t, o in outcomes if o.node_name not in (None, t.node_name)] + planned
+        there = [t for t, outcome in outcomes if outcome.status in _COUNTS] + planned
+        is_whole = not new or len(there) >= job.min_available
+        assert is_whole, f"all that {job.uid} needs is placed"
 
 
 def _expect_carried(result: CycleResult, after: Snapshot) -> None:
