@@ -162,6 +162,28 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     assert "other_tasks['t'].devices[0]: the task has no request 'other' of a claim 'c'" in fault
 
 
+def test_a_device_with_several_faults_tells_all_of_them_and_so_do_its_neighbours() -> None:
+    wrong = Device(
+        name="a",
+        driver=5,  # type: ignore[arg-type]
+        capacity={"m": -1},
+        policies={"n": CapacityPolicy(min=-1, default=3, values=[2, 1])},
+    )
+    apart = Device(name="b", policies={"n": CapacityPolicy()}, shared=1)  # type: ignore[arg-type]
+    twin = Device(name="c", counters={"s": {"k": 1}})
+    assert [fault.partition(": ")[0] for fault in faults(of_node, wrong, apart, twin, twin)] == [
+        "nodes['n'].devices[0].driver",
+        "nodes['n'].devices[0].capacity['m']",
+        "nodes['n'].devices[0].policies['n'].min",
+        "nodes['n'].devices[0].policies['n'].values",
+        "nodes['n'].devices[1].shared",
+        "nodes['n'].devices[1].policies['n']",
+        "nodes['n'].devices",
+        "nodes['n'].devices['c'].counters['s']",
+        "nodes['n'].devices['c'].counters['s']",
+    ]
+
+
 COUNTERS = CounterSet(name="c", pool="p", counters={"slices": 7})
 PARTS = [Device(name=f"m{n}", pool="p", counters={"c": {"slices": 1}}) for n in range(2)]
 RACK = NodeSelectorTerm(

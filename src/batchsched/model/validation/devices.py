@@ -68,39 +68,53 @@ def _attribute_problems(path: str, value: object) -> Problems:
             yield path, f"expected {what}, got {shown(each)}"
 
 
-def _between_policy(policy: CapacityPolicy) -> Problems:
-    if policy.min is not None and policy.max is not None and policy.min > policy.max:
-        yield "min", f"expected at most max, {policy.max}, got {policy.min}"
-    if any(one >= other for one, other in pairwise(policy.values)):
-        yield "values", f"expected rising amounts, got {shown(policy.values)}"
-    in_steps = [name for name in ("min", "max", "step") if getattr(policy, name) is not None]
-    if policy.values and in_steps:
+def _least_and_most(min: int | None, max: int | None) -> Problems:  # noqa: A002 - the fields
+    if min is not None and max is not None and min > max:
+        yield "min", f"expected at most max, {max}, got {min}"
+
+
+def _rising(values: tuple[int, ...]) -> Problems:
+    if any(one >= other for one, other in pairwise(values)):
+        yield "values", f"expected rising amounts, got {shown(values)}"
+
+
+def _values_or_steps(whole: CapacityPolicy) -> Problems:
+    in_steps = [name for name in ("min", "max", "step") if getattr(whole, name) is not None]
+    if whole.values and in_steps:
         yield "values", f"expected either values or {' and '.join(in_steps)}, got both"
-    if policy.default is None and (policy.values or in_steps):
+    if whole.default is None and (whole.values or in_steps):
         yield "default", "expected an amount for requests that name none, got None"
 
 
-def _between_device(device: Device) -> Problems:
-    for name in device.attributes:
-        if f"{device.driver}/{name}" in device.attributes:
-            yield "attributes", f"has both {name!r} and {f'{device.driver}/{name}'!r}"
-    for name in device.policies:
-        if name not in device.capacity:
+def _names_once(driver: str, attributes: Mapping[str, object]) -> Problems:
+    for name in attributes:
+        if f"{driver}/{name}" in attributes:
+            yield "attributes", f"has both {name!r} and {f'{driver}/{name}'!r}"
+
+
+def _policies_of_capacities(
+    policies: Mapping[str, object], capacity: Mapping[str, int]
+) -> Problems:
+    for name in policies:
+        if name not in capacity:
             yield f"policies[{shown(name)}]", "the device has no such capacity"
 
 
 FieldChecks(
     CapacityPolicy,
-    _between_policy,
+    _least_and_most,
+    _rising,
+    _values_or_steps,
     default=_SOME_AMOUNT,
     min=_SOME_AMOUNT,
     max=_SOME_AMOUNT,
     step=optional(integer("an integer, 1 or more", 1)),
     values=tuple_of(_AMOUNT, "amounts"),
 )
-FieldChecks(
+_device_problems = FieldChecks(
     Device,
-    _between_device,
+    _names_once,
+    _policies_of_capacities,
     driver=any_text,
     pool=any_text,
     attributes=mapping_of(_attribute_problems),
@@ -166,12 +180,15 @@ def devices_of_node_problems(
     """Yield the problems of a node's devices, given what several nodes reach, if that is sound."""
     problems = list(_offers(node))
     yield from problems
-    if problems or common is None:
+    given: object = node.devices
+    if common is None or not is_tuple(given) or any(check_counter_sets("", node.counter_sets)):
         return
     devices, counter_sets = common
-    yield from offer_problems(node.devices, (*node.counter_sets, *counter_sets))
+    # What is wrong with one device hides nothing that is wrong with the others.
+    sound = [each for each in node.devices if not problems or not any(_device_problems(each))]
+    yield from offer_problems(sound, (*node.counter_sets, *counter_sets))
     known = {each.key for each in devices}
-    for device in node.devices:
+    for device in sound:
         if device.key in known:
             what = "is one of the snapshot's, too; a device of a node is of no other"
             yield f"devices[{device.name!r}]", what
@@ -221,21 +238,25 @@ def _count_problems(path: str, count: object) -> Problems:
         yield path, f"expected an integer, 1 or more, or 'all', got {shown(count)}"
 
 
-def _between_request(request: DeviceRequest) -> Problems:
-    if request.admin and request.capacity:
+def _nothing_held(admin: bool, capacity: Mapping[str, object]) -> Problems:
+    if admin and capacity:
         yield "capacity", "expected nothing for an admin request, which holds nothing"
-    if not request.alternatives:
+
+
+def _alternatives_alone(whole: DeviceRequest) -> Problems:
+    if not whole.alternatives:
         return
-    if any(alternative.alternatives for alternative in request.alternatives):
+    if any(alternative.alternatives for alternative in whole.alternatives):
         yield "alternatives", "expected none in these: alternatives are not nested"
-    if request != DeviceRequest(name=request.name, alternatives=request.alternatives):
+    if whole != DeviceRequest(name=whole.name, alternatives=whole.alternatives):
         yield "alternatives", "expected only a name beside them: each says what it asks for"
-    yield from _repeated("alternatives", "alternatives", [a.name for a in request.alternatives])
+    yield from _repeated("alternatives", "alternatives", [a.name for a in whole.alternatives])
 
 
 FieldChecks(
     DeviceRequest,
-    _between_request,
+    _nothing_held,
+    _alternatives_alone,
     name=_request_name_problems,
     count=_count_problems,
     select=tuple_of(_selector_problems, "selectors"),
@@ -256,23 +277,28 @@ def names_of(request: DeviceRequest, /) -> tuple[str, ...]:
     return request.name, *(f"{request.name}/{each.name}" for each in request.alternatives)
 
 
-def _between_claim(claim: DeviceClaim) -> Problems:
-    if not claim.requests:
+def _number_of_requests(requests: tuple[DeviceRequest, ...]) -> Problems:
+    if not requests:
         yield "requests", "expected at least one request, got none"
-    yield from _repeated("requests", "requests", [each.name for each in claim.requests])
-    least = sum(map(least_devices, claim.requests))
+    yield from _repeated("requests", "requests", [each.name for each in requests])
+    least = sum(map(least_devices, requests))
     if least > MOST_DEVICES:
         yield "requests", f"need {shown(least)} devices; a claim has at most {MOST_DEVICES}"
-    names = {name for request in claim.requests for name in names_of(request)}
-    for place, constraint in enumerate(claim.constraints):
+
+
+def _constraints_of_requests(
+    requests: tuple[DeviceRequest, ...], constraints: tuple[DeviceConstraint, ...]
+) -> Problems:
+    names = {name for request in requests for name in names_of(request)}
+    for place, constraint in enumerate(constraints):
         for name in constraint.requests:
             if name not in names:
                 message = f"the claim has no request {shown(name)}; it has "
                 yield f"constraints[{place}].requests", message + ", ".join(sorted(names))
 
 
-def _between_constraint(constraint: DeviceConstraint) -> Problems:
-    given = [each for each in (constraint.same, constraint.distinct) if each is not None]
+def _either(same: str | None, distinct: str | None) -> Problems:
+    given = [each for each in (same, distinct) if each is not None]
     if len(given) != 1:
         yield "", f"expected either same or distinct, got {'both' if given else 'neither'}"
 
@@ -282,8 +308,8 @@ def _key_problems(path: str, device: object) -> Problems:
         yield path, f"expected driver, pool and name, got {shown(device)}"
 
 
-FieldChecks(DeviceConstraint, _between_constraint)
-FieldChecks(DeviceClaim, _between_claim)
+FieldChecks(DeviceConstraint, _either)
+FieldChecks(DeviceClaim, _number_of_requests, _constraints_of_requests)
 FieldChecks(
     DevicePick,
     claim=any_text,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from functools import partial
+from inspect import signature
 from re import sub
 from types import NoneType, UnionType
 from typing import Generic, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -107,9 +108,8 @@ class FieldChecks(Generic[T]):
     def __init__(
         self,
         kind: type[T],
-        between: Callable[[T], Problems] | None = None,
         /,
-        *,
+        *between: Callable[..., Problems],
         only: Collection[str] | None = None,
         **own: Check,
     ) -> None:
@@ -117,12 +117,15 @@ class FieldChecks(Generic[T]):
 
         Args:
             kind: the class. Fields of this type are checked so, unless `only` is given.
-            between: yields what is wrong between fields that are right by themselves.
+            between: functions of fields, which their parameters name, that yield what is wrong
+                between these; each is asked where these are right by themselves. A parameter
+                ``whole`` is the value, if all of its fields are.
             only: the fields that are checked; None: all.
             own: the checks of fields that ask for more than their types.
 
         """
-        self._kind, self._between, self._only, self._own = kind, between, only, own
+        self._kind, self._only, self._own = kind, only, own
+        self._between = [(rule, tuple(signature(rule).parameters)) for rule in between]
         self._checks: tuple[tuple[str, Check], ...] | None = None
         if only is None:
             _OF_CLASS[kind] = self
@@ -133,13 +136,15 @@ class FieldChecks(Generic[T]):
             article = "an" if self._kind.__name__[0] in "AEIOU" else "a"
             yield "", f"expected {article} {self._kind.__name__}, got {shown(value)}"
             return
-        is_right = True
+        wrong: set[str] = set()
         for name, check in self._checks or self._found():
             for problem in check(name, getattr(value, name)):
-                is_right = False
+                wrong |= {name, "whole"}
                 yield problem
-        if is_right and self._between is not None:
-            yield from self._between(value)
+        for rule, names in self._between:
+            if wrong.isdisjoint(names):
+                given = (value if name == "whole" else getattr(value, name) for name in names)
+                yield from rule(*given)
 
     def _found(self) -> tuple[tuple[str, Check], ...]:
         hints = get_type_hints(self._kind)

@@ -64,16 +64,21 @@ _LARGEST_PORT = 65535
 _LARGEST_WEIGHT = 100
 
 
-def _between_toleration(toleration: Toleration) -> Problems:
-    if toleration.operator is TolerationOperator.EXISTS and toleration.value:
-        yield "value", f"expected no value for operator Exists, got {shown(toleration.value)}"
-    if toleration.operator is TolerationOperator.EQUAL and not toleration.key:
+def _exists_without_value(operator: TolerationOperator, value: str) -> Problems:
+    if operator is TolerationOperator.EXISTS and value:
+        yield "value", f"expected no value for operator Exists, got {shown(value)}"
+
+
+def _equal_with_key(operator: TolerationOperator, key: str) -> Problems:
+    if operator is TolerationOperator.EQUAL and not key:
         yield "key", "is empty; use operator Exists without a key to tolerate everything"
 
 
 taint_problems = FieldChecks(Taint, value=any_text)
 """Yields the problems of a taint."""
-toleration_problems = FieldChecks(Toleration, _between_toleration, key=any_text, value=any_text)
+toleration_problems = FieldChecks(
+    Toleration, _exists_without_value, _equal_with_key, key=any_text, value=any_text
+)
 """Yields the problems of a toleration."""
 
 
@@ -107,9 +112,9 @@ FieldChecks(
 )
 
 
-def _between_requirement(requirement: Requirement) -> Problems:
-    values, name = requirement.values, requirement.operator.value
-    match requirement.operator:
+def _values_for_operator(operator: Operator, values: tuple[str, ...]) -> Problems:
+    name = operator.value
+    match operator:
         case Operator.IN | Operator.NOT_IN:
             if not values:
                 yield "values", f"expected at least one value for operator {name}, got none"
@@ -122,7 +127,7 @@ def _between_requirement(requirement: Requirement) -> Problems:
 
 
 _requirement_problems = FieldChecks(
-    Requirement, _between_requirement, values=tuple_of(any_text, "strings")
+    Requirement, _values_for_operator, values=tuple_of(any_text, "strings")
 )
 
 
