@@ -93,6 +93,18 @@ def is_list(given: object) -> TypeGuard[Sequence[object]]:
         return False
 
 
+class _ListShape:
+    def is_read_from(self, given: object, /) -> bool:
+        """Return whether plain data appears to have this shape."""
+        return is_list(given)
+
+
+class _ObjectShape:
+    def is_read_from(self, given: object, /) -> bool:
+        """Return whether plain data appears to have this shape."""
+        return is_mapping(given)
+
+
 SCALARS: dict[type, str] = {
     str: "string",
     bool: "boolean",
@@ -124,10 +136,8 @@ class Scalars:
         """Return the value that plain data represents; see `Shape`."""
         if self.is_read_from(given):
             return given
-        words = [_IN_WORDS[SCALARS[kind]] for kind in self.kinds]
-        if float in self.kinds and int in self.kinds:
-            words.remove("an integer")
-        reading.refuse(path, expected(" or ".join(words), given))
+        words = " or ".join(_IN_WORDS[name] for name in self._names())
+        reading.refuse(path, expected(words, given))
         return NOTHING
 
     def is_read_from(self, given: object, /) -> bool:
@@ -137,10 +147,12 @@ class Scalars:
 
     def schema(self, _definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
         """Return a JSON Schema; see `Shape`."""
-        names = [SCALARS[kind] for kind in self.kinds]
-        if "number" in names and "integer" in names:
-            names.remove("integer")
+        names = self._names()
         return {"type": names[0] if len(names) == 1 else list[JsonValue](names)}
+
+    def _names(self) -> list[str]:
+        """Return the names of the types; a number may be an integer."""
+        return [SCALARS[each] for each in self.kinds if each is not int or float not in self.kinds]
 
 
 class ScalarsOrFunctions(Scalars):
@@ -202,7 +214,7 @@ class RecordField(NamedTuple):
 
 
 @frozen(eq=False, slots=False)
-class ClassShape:
+class ClassShape(_ObjectShape):
     """An attrs class, written as an object with its fields."""
 
     kind: type[AttrsInstance]
@@ -297,10 +309,6 @@ class ClassShape:
             name = given.get("name")
         return name if type(name) is str else None
 
-    def is_read_from(self, given: object, /) -> bool:
-        """Return whether `given` is an object."""
-        return is_mapping(given)
-
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
         """Return a reference to the class, and add the class to `definitions`."""
         name = self.kind.__name__
@@ -309,29 +317,23 @@ class ClassShape:
             definitions[name] = self.described(definitions)
         return {"$ref": f"#/$defs/{name}"}
 
-    def named(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
-        """Return the schema of the class with its name as the property ``type``."""
-        described = self.described(definitions)
-        tag: dict[str, JsonValue] = {"const": self.kind.__name__}
-        described["properties"] = {
-            "type": tag,
+    def described(
+        self, definitions: dict[str, JsonValue], /, *, is_named: bool = False
+    ) -> dict[str, JsonValue]:
+        """Return the schema of the class itself; if `is_named`, with its name as ``type``."""
+        summary = (self.kind.__doc__ or "").partition("\n")[0]
+        named: dict[str, JsonValue] = {"type": {"const": self.kind.__name__}} if is_named else {}
+        properties: dict[str, JsonValue] = {
+            **named,
             **{f.name: f.shape.schema(definitions) for f in self.content},
         }
-        described["required"] = ["type", *(f.name for f in self.content if f.is_required)]
-        return described
-
-    def described(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
-        """Return the schema of the class itself."""
-        summary = (self.kind.__doc__ or "").partition("\n")[0]
-        described: dict[str, JsonValue] = {"type": "object"}
-        if summary:
-            described["description"] = summary
-        described["properties"] = {
-            item.name: dict(item.shape.schema(definitions)) for item in self.content
+        return {
+            "type": "object",
+            **({"description": summary} if summary else {}),
+            "properties": properties,
+            "required": [*named, *(f.name for f in self.content if f.is_required)],
+            "additionalProperties": False,
         }
-        described["required"] = [item.name for item in self.content if item.is_required]
-        described["additionalProperties"] = False
-        return described
 
 
 class Opaque:
@@ -370,7 +372,7 @@ class Opaque:
 
 
 @frozen(eq=False)
-class Items:
+class Items(_ListShape):
     """A tuple of any number of items of one shape, written as a list."""
 
     item: Shape
@@ -414,17 +416,13 @@ class Items:
                 items.append(value)
         return tuple(items)
 
-    def is_read_from(self, given: object, /) -> bool:
-        """Return whether plain data appears to have this shape."""
-        return is_list(given)
-
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
         """Return a JSON Schema; see `Shape`."""
         return {"type": "array", "items": self.item.schema(definitions)}
 
 
 @frozen(eq=False)
-class Fixed:
+class Fixed(_ListShape):
     """A tuple with a shape for each position, written as a list."""
 
     shapes: tuple[Shape, ...]
@@ -444,10 +442,6 @@ class Fixed:
         found = tuple(shape.read(item, f"{path}[{at}]", reading) for at, (shape, item) in both)
         return NOTHING if NOTHING in found else found
 
-    def is_read_from(self, given: object, /) -> bool:
-        """Return whether plain data appears to have this shape."""
-        return is_list(given)
-
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
         """Return a JSON Schema; see `Shape`."""
         shapes: list[JsonValue] = [shape.schema(definitions) for shape in self.shapes]
@@ -455,7 +449,7 @@ class Fixed:
 
 
 @frozen(eq=False)
-class Named:
+class Named(_ObjectShape):
     """A mapping of strings to values of one shape, written as an object in order of key."""
 
     item: Shape
@@ -487,44 +481,24 @@ class Named:
                 content[name] = value
         return kept_map(content)  # hashed by records that have it
 
-    def is_read_from(self, given: object, /) -> bool:
-        """Return whether plain data appears to have this shape."""
-        return is_mapping(given)
-
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
         """Return a JSON Schema; see `Shape`."""
         return {"type": "object", "additionalProperties": self.item.schema(definitions)}
 
 
-@frozen(eq=False)
-class Pairs:
+class Pairs(Items):
     """A mapping whose keys are not strings, written as a list of pairs."""
-
-    key: Shape
-    item: Shape
-
-    @property
-    def _list(self) -> Items:
-        return Items(Fixed((self.key, self.item)))
 
     def write(self, value: object, derived: Derived, /) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
         content = cast("Mapping[object, object]", value)
-        written = cast("list[JsonValue]", self._list.write(tuple(content.items()), derived))
-        return sorted(written, key=repr)
+        written = super().write(tuple(content.items()), derived)
+        return sorted(cast("list[JsonValue]", written), key=repr)
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
         """Return the value that plain data represents; see `Shape`."""
-        pairs = self._list.read(given, path, reading)
+        pairs = super().read(given, path, reading)
         return NOTHING if pairs is NOTHING else dict(cast("Iterable[tuple[object, object]]", pairs))
-
-    def is_read_from(self, given: object, /) -> bool:
-        """Return whether plain data appears to have this shape."""
-        return is_list(given)
-
-    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
-        """Return a JSON Schema; see `Shape`."""
-        return self._list.schema(definitions)
 
 
 @frozen(eq=False)
@@ -575,7 +549,7 @@ class Either:
         needs_type = self._records() > 1
         return {
             "anyOf": [
-                shape.named(definitions)
+                shape.described(definitions, is_named=True)
                 if needs_type and isinstance(shape, ClassShape)
                 else shape.schema(definitions)
                 for shape in self.shapes
@@ -633,15 +607,14 @@ def shape_of(annotation: object) -> Shape:
         return Member({cast("object", member.value): member for member in annotation})
     if isinstance(annotation, type) and has(annotation):
         return _shape_of_class(annotation)
-    if origin is tuple and (arguments[1:] == (Ellipsis,) or len({*arguments}) == 1):
-        return Items(shape_of(arguments[0]))
-    if origin is tuple:
+    if origin is tuple and arguments[1:] != (Ellipsis,) and len({*arguments}) > 1:
         return Fixed(tuple(map(shape_of, arguments)))
-    if origin is Sequence:
+    if origin is tuple or origin is Sequence:
         return Items(shape_of(arguments[0]))
     if origin is Mapping or (isinstance(origin, type) and issubclass(origin, Mapping)):
-        key, item = arguments
-        return Named(shape_of(item)) if key is str else Pairs(shape_of(key), shape_of(item))
+        if arguments[0] is str:
+            return Named(shape_of(arguments[1]))
+        return Pairs(Fixed(tuple(map(shape_of, arguments))))
     if origin is Union or origin is UnionType:
         return _union_of(arguments)
     raise TypeError(f"expected a type that can be written as plain data, got {annotation}")

@@ -46,6 +46,7 @@ from batchsched.model import snapshot as snapshot_module
 from batchsched.model.serialisation import (
     ClassShape,
     Either,
+    Fixed,
     Format,
     Items,
     Member,
@@ -244,12 +245,12 @@ def values_of(shape: Shape) -> st.SearchStrategy[Any]:
             return st.one_of(*(SCALARS[kind] for kind in kinds))
         case Member(members=members):
             return st.sampled_from(list(members.values()))
+        case Pairs(item=Fixed(shapes=(key, item))):
+            return st.dictionaries(values_of(key), values_of(item), max_size=2)
         case Items(item=item):
             return st.lists(values_of(item), max_size=2).map(tuple)
         case Named(item=item):
             return st.dictionaries(SCALARS[str], values_of(item), max_size=2)
-        case Pairs(key=key, item=item):
-            return st.dictionaries(values_of(key), values_of(item), max_size=2)
         case Either(shapes=options):
             return st.one_of(*map(values_of, options))
     raise TypeError(shape)
