@@ -18,14 +18,14 @@ def test_a_job_that_is_bound_below_its_minimum_is_broken_from_then_on(plain: boo
         job("b", "1C1G", "1C1G"),
     )
     session = opened(snapshot, ["predicates", "capacity"], plain=plain)
-    loans = plugin_object(session, "capacity").loans
+    coverage = plugin_object(session, "capacity").coverage
     leaf, b = 0, session.jobs["default/b"]
     with session.statement() as statement:
         statement.allocate(session.task("b-1"), session.node("n1"))
-        [core] = loans.units_of(leaf, b)
+        [core] = coverage.units_of(leaf, b)
         assert (core.is_core, core.is_broken) == (True, False)
         statement.commit()
     assert session.task("b-1").status is TaskStatus.BINDING
-    [core] = loans.units_of(leaf, b)
+    [core] = coverage.units_of(leaf, b)
     assert core.is_broken
-    assert loans.covers(leaf, core)
+    assert coverage.covers(leaf, core)

@@ -16,7 +16,7 @@ from tests.reference.queue_shares import DemandedTree
 
 from batchsched import Queue, QueueStatus, Resource, ResourceLimit
 from batchsched.plugin.queues import QueueTree
-from batchsched.plugins.capacity.shares import (
+from batchsched.plugins.capacity.accounts import (
     Entitlements,
     demands,
     effective_guarantees,

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.reference.queue_shares import reference_fill
 
-from batchsched.plugins.capacity.shares import fill
+from batchsched.plugins.capacity.accounts import fill
 
 AMOUNTS = st.integers(0, 60)
 ITEMS = st.lists(st.tuples(AMOUNTS, st.integers(0, 9)), max_size=8)

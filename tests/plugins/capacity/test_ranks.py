@@ -34,9 +34,8 @@ from batchsched import (
 from batchsched.plugin import EvictionUnit
 from batchsched.plugins.capacity import plugin
 from batchsched.plugins.capacity.accounts import Share
-from batchsched.plugins.capacity.loans import Loans
-from batchsched.plugins.capacity.ranks import Rank, Standing, needed_unit
-from batchsched.plugins.capacity.remembered_loans import RememberedLoans
+from batchsched.plugins.capacity.coverage import Coverage, RememberedCoverage
+from batchsched.plugins.capacity.plugin import Rank, Standing, needed_unit
 
 EARLY, LATE = (1, 1, (0,)), (1, 1, (1,))
 
@@ -230,12 +229,12 @@ def test_what_is_needed_with_a_task_of_a_replica_is_what_that_replica_lacks() ->
 # Laws
 
 
-class Compared(RememberedLoans):
+class Compared(RememberedCoverage):
     """Compares what it says of units that wait with the definition."""
 
-    def _plain(self) -> Loans:
+    def _plain(self) -> Coverage:
         state = self._accounts, self._queues, self._key, self._protects_any, self._tolerance
-        return Loans(*state)
+        return Coverage(*state)
 
     def would_cover(self, leaf: int, unit: EvictionUnit, share: Share) -> bool:
         found = super().would_cover(leaf, unit, share)
@@ -284,7 +283,7 @@ def test_what_would_be_covered_is_what_the_definition_says(
     snapshot: Snapshot, actions: list[str]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugin, "RememberedLoans", Compared)
+        patch.setattr(plugin, "RememberedCoverage", Compared)
         scheduler = Scheduler(SchedulerConfig.from_mapping(capacity_config(*actions)), warm=True)
         for _ in range(3):
             result = scheduler.schedule(snapshot)

@@ -21,7 +21,7 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.plugin import SessionView, TaskState
+from batchsched.plugin import SessionView
 from batchsched.plugin.queues import QueueTree
 from batchsched.plugins.capacity.supply import RememberedSupply, Supply, WholeDevices
 from batchsched.testing import snapshots
@@ -36,10 +36,8 @@ class Supplies:
         self.view = view
         self.plain, self.remembered = Supply(view), RememberedSupply(view)
 
-    def on_allocate(self, task: TaskState, /) -> None:
-        self.remembered.record_move(task)
-
-    on_deallocate = on_allocate
+    def jobs_admitted(self) -> None:
+        """Do nothing: it is here for what it keeps."""
 
 
 def session_with_supplies(snapshot: Snapshot) -> tuple[Session, Supplies]:

@@ -1,29 +1,311 @@
-"""The fair shares and the holdings of the queues of a tree, kept up to date in a cycle."""
+"""The fair shares and the holdings of the queues of a tree, kept up to date in a cycle.
+
+Each dimension is computed independently. Amounts are exact, and lists are by position in the
+`QueueTree`. What is not enough for all is divided by water-filling, as for max-min fairness:
+Bertsekas and Gallager, "Data Networks" (2nd edition, 1992), section 6.5.2; with weights as in
+Parekh and Gallager's generalised processor sharing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import partial
-from itertools import repeat
+from functools import cmp_to_key, partial
+from itertools import pairwise
 from math import inf
+from typing import NamedTuple
 
-from batchsched.model.cluster import QueueStatus, TaskStatus
-from batchsched.model.reasons import Unfit
+from attrs import frozen
+
+from batchsched.model.cluster import Queue, QueueStatus, TaskStatus
+from batchsched.model.reasons import QueueExcess
+from batchsched.model.resources import Amount, ResourceLimit, exact
 from batchsched.plugin.queues import QueueTree, Use, sum_of_requests
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugins.capacity.shares import (
-    Entitlements,
-    demands,
-    effective_guarantees,
-    effective_status,
-    fair_shares,
-    nominal_shares,
-)
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, TaskState
-from batchsched.state.units import EvictionUnit
-from batchsched.state.vectors import Vector, plus, total_of
+from batchsched.state.vectors import Vector, plus
+
+
+class Entitlements:
+    """The guarantees, deserved amounts and limits of the queues of a tree, in one dimension.
+
+    >>> from batchsched import Resource
+    >>> tree = QueueTree([Queue(name="a", guarantee=Resource(milli_cpu=5))])
+    >>> Entitlements(tree, "cpu").guarantees, Entitlements(tree, "cpu").limits
+    ([5], [None])
+    """
+
+    __slots__ = ("deserved", "guarantees", "limits")
+
+    def __init__(self, tree: QueueTree, dimension: str) -> None:
+        self.guarantees = [exact(queue.guarantee.get(dimension)) for queue in tree.queues]
+        """The guarantee of each queue itself."""
+        self.deserved = [_deserved(queue, dimension) for queue in tree.queues]
+        """What each queue deserves; None: everything that its parent has."""
+        self.limits = [
+            None if queue.limit is None else _exact(queue.limit.get(dimension))
+            for queue in tree.queues
+        ]
+        """The most that each queue may hold; None: unlimited."""
+
+
+def _exact(amount: Amount | None) -> int | None:
+    return None if amount is None else exact(amount)
+
+
+def _deserved(queue: Queue, dimension: str) -> int | None:
+    deserved = queue.deserved
+    if deserved is None:
+        return None
+    if isinstance(deserved, ResourceLimit):
+        return _exact(deserved.get(dimension))
+    return exact(deserved.get(dimension))
+
+
+_STRICTNESS = (QueueStatus.OPEN, QueueStatus.CLOSED, QueueStatus.DRAINING)
+
+
+def effective_status(tree: QueueTree) -> list[QueueStatus]:
+    """Return the strictest status on each queue's path. O(queues)."""
+    found = [queue.state for queue in tree.queues]
+    for position in tree.downward:
+        parent = tree.parents[position]
+        if parent >= 0:
+            found[position] = max(found[parent], found[position], key=_STRICTNESS.index)
+    return found
+
+
+def demands(
+    tree: QueueTree,
+    *,
+    requests: Sequence[int],
+    allocated: Sequence[int],
+    limits: Sequence[int | None],
+    statuses: Sequence[QueueStatus],
+) -> list[int]:
+    """Return how much each queue could use, given the limits at and below it. O(queues).
+
+    Args:
+        tree: the queues.
+        requests: what each leaf holds and waits for together.
+        allocated: what each leaf holds.
+        limits: the most that each may hold.
+        statuses: the strictest status on each queue's path. A closed leaf demands what it holds,
+            a draining one nothing.
+
+    """
+    wanted = list(requests)
+    if statuses.count(QueueStatus.OPEN) < len(statuses):
+        wanted = [
+            asked if status is QueueStatus.OPEN else held if status is QueueStatus.CLOSED else 0
+            for asked, held, status in zip(requests, allocated, statuses, strict=True)
+        ]
+    if limits.count(None) < len(limits):
+        wanted = [
+            most if limit is None or most <= limit else limit
+            for most, limit in zip(wanted, limits, strict=True)
+        ]
+    for position in tree.inner_upward:
+        most = sum([wanted[child] for child in tree.children[position]])
+        limit = limits[position]
+        wanted[position] = most if limit is None or most <= limit else limit
+    return wanted
+
+
+def effective_guarantees(tree: QueueTree, guarantees: Sequence[int]) -> list[int]:
+    """Return each queue's guarantee, at least the sum of its children's. O(queues)."""
+    kept = list(guarantees)
+    for position in tree.inner_upward:
+        below = sum([kept[child] for child in tree.children[position]])
+        kept[position] = max(kept[position], below)
+    return kept
+
+
+def nominal_shares(
+    tree: QueueTree,
+    *,
+    total: int,
+    guarantees: Sequence[int],
+    deserved: Sequence[int | None],
+) -> list[int]:
+    """Return what each queue is promised, whether or not it can be met now. O(queues).
+
+    For a leaf that is what it deserves, at least its guarantee. A queue above others for which
+    nothing is named itself is promised what those below it are, at most everything.
+
+    Args:
+        tree: the queues.
+        total: the total amount.
+        guarantees: the guarantee of each; see `effective_guarantees`.
+        deserved: what each deserves; None: everything.
+
+    """
+    promised = [
+        max(total if amount is None else amount, kept)
+        for amount, kept in zip(deserved, guarantees, strict=True)
+    ]
+    for position in tree.inner_upward:
+        if deserved[position] == 0:
+            below = sum([promised[child] for child in tree.children[position]])
+            promised[position] = max(guarantees[position], min(below, total))
+    return promised
+
+
+def fair_shares(
+    tree: QueueTree,
+    *,
+    total: int,
+    demands: Sequence[int],
+    guarantees: Sequence[int],
+    deserved: Sequence[int | None],
+    weights: Callable[[Sequence[int]], Sequence[int]] | None = None,
+    unit: int = 1,
+) -> list[int]:
+    """Return the fair share of each queue, from the top down.
+
+    The share of a queue is divided among its children: first the guarantee of each, then what
+    each deserves up to its demand, then by weight the rest of the demands. In the last two
+    steps, children with a higher priority are served completely before others get anything.
+    See `fill` for how an insufficient amount is divided.
+
+    Args:
+        tree: the queues, with weights and priorities.
+        total: the total amount.
+        demands: the demand of each; see `demands`.
+        guarantees: the guarantee of each; see `effective_guarantees`.
+        deserved: what each deserves; None: everything that its parent has.
+        weights: returns the weights by which siblings, by position, share the surplus. None:
+            their own weights.
+        unit: the unit in which shares are dealt, of which all amounts are multiples. Above 1, what
+            rounding leaves is dealt too; among equal rests, to the older queue, then by name.
+
+    O(queues log queues).
+
+    """
+    shares = [0] * len(tree.names)
+    queues = tree.queues
+
+    def deal(budget: int, children: Sequence[int]) -> None:
+        if unit > 1:
+            children = sorted(children, key=lambda child: queues[child].creation_time)
+        kept = [guarantees[child] for child in children]
+        left = give(children, budget, kept, kept) if any(kept) else budget
+        granted = {
+            child: budget if amount is None else amount
+            for child in children
+            if (amount := deserved[child]) is None or amount
+        }
+        for members in by_priority(granted) if left else ():
+            caps = [max(0, min(granted[c], demands[c]) - shares[c]) for c in members]
+            left = give(members, left, caps, [granted[c] for c in members])
+        for members in by_priority(children) if left else ():
+            caps = [demands[c] - shares[c] for c in members]
+            by = [queues[c].weight for c in members] if weights is None else weights(members)
+            left = give(members, left, caps, by)
+
+    def give(members: Sequence[int], left: int, caps: Sequence[int], by: Sequence[int]) -> int:
+        if not left:
+            return 0
+        given, left = fill(left, caps, by, unit)
+        for member, amount in zip(members, given, strict=True):
+            shares[member] += amount
+        return left
+
+    def by_priority(members: Iterable[int]) -> list[list[int]]:
+        """Return those that demand more, by priority, the highest first."""
+        classes: dict[int, list[int]] = {}
+        for member in members:
+            if demands[member] > shares[member]:
+                classes.setdefault(queues[member].priority, []).append(member)
+        return [classes[priority] for priority in sorted(classes, reverse=True)]
+
+    # Where there is enough for all, they get what they demand, and no more: the usual case.
+    may_be_enough = weights is None and tree.all_have_weights and not any(guarantees)
+    for parent in (-1, *reversed(tree.inner_upward)):
+        budget = total if parent < 0 else shares[parent]
+        children = tree.tops if parent < 0 else tree.children[parent]
+        if may_be_enough and sum([demands[child] for child in children]) <= budget:
+            for child in children:
+                shares[child] = demands[child]
+        else:
+            deal(budget, children)
+    return shares
+
+
+def fill(
+    amount: int, caps: Sequence[int], weights: Sequence[int], unit: int = 1
+) -> tuple[list[int], int]:
+    """Divide an amount by weight, without exceeding the caps.
+
+    There is one level for all: each gets ``level * weight``, rounded down, or its cap, whichever
+    is less. A weight of 0 gets nothing.
+
+    With a unit of more than 1, such as a device of 1000 thousandths, all get multiples of it. What
+    rounding down leaves goes to those below their caps, one unit each, by largest remainder
+    (Hamilton's method); among equal remainders, the first in order.
+
+    Args:
+        amount: the amount to divide, 0 or more.
+        caps: the most that each may get, 0 or more.
+        weights: the weight of each, 0 or more; as many as there are caps.
+        unit: what parts are multiples of; the amount and the caps are, too.
+
+    Returns:
+        The parts, and the remainder. If any part with a weight is below its cap, the remainder is
+        0: with a unit of 1 the rounding loss, less than 1 for each such part, is not assigned.
+
+    O(n log n); O(n) if there is enough for all.
+
+    >>> fill(10, [2, 8, 8], [1, 1, 2])
+    ([2, 2, 5], 0)
+    >>> fill(10, [2, 3, 8], [1, 1, 0])
+    ([2, 3, 0], 5)
+    >>> fill(8000, [9000, 9000], [2, 1], 1000)
+    ([5000, 3000], 0)
+
+    """
+    given = [cap if weight else 0 for cap, weight in zip(caps, weights, strict=True)]
+    wanted = sum(given)
+    if wanted <= amount:
+        return given, amount - wanted
+    takers = [position for position, cap in enumerate(given) if cap]
+    _sort_by_level(takers, caps, weights)
+    left = amount
+    weight_left = sum(weights[position] for position in takers)
+    count = len(takers)
+    step = 0
+    while step < count:
+        position = takers[step]
+        if caps[position] * weight_left > left * weights[position]:
+            break
+        left -= caps[position]
+        weight_left -= weights[position]
+        step += 1
+    below = takers[step:]
+    for position in below:
+        given[position] = left * weights[position] // weight_left // unit * unit
+    if unit > 1:
+        remainder = left - sum(given[position] for position in below)
+        # All remainders are fractions of `unit * weight_left`.
+        below.sort(key=lambda each: (-(left * weights[each] % (unit * weight_left)), each))
+        for position in below[: remainder // unit]:
+            given[position] += unit
+    return given, 0
+
+
+def _sort_by_level(takers: list[int], caps: Sequence[int], weights: Sequence[int]) -> None:
+    """Sort by the level at which each reaches its cap. The order is exact."""
+    # Quotients of integers are rounded correctly, so they are in the right order or equal.
+    levels = {position: caps[position] / weights[position] for position in takers}
+
+    def compare(left: int, right: int) -> int:
+        return caps[left] * weights[right] - caps[right] * weights[left]
+
+    takers.sort(key=levels.__getitem__)
+    if any(levels[a] == levels[b] and compare(a, b) > 0 for a, b in pairwise(takers)):
+        takers.sort(key=cmp_to_key(compare))
+
 
 ROOT = -1
 """The position of the root, which has no name: all queues together."""
@@ -122,6 +404,14 @@ def _of(weights: SurplusWeights, dimension: int, positions: Sequence[int]) -> Se
     return weights(positions, dimension)
 
 
+def _column(tree: QueueTree, vectors: Mapping[int, Vector], dimension: int) -> list[int]:
+    """Return the amounts of one dimension, by position; 0 where there is no vector."""
+    column = [0] * len(tree.names)
+    for position, vector in vectors.items():
+        column[position] = vector[dimension]
+    return column
+
+
 def use_of(view: SessionView, jobs: Collection[JobState]) -> Use:
     """Return what jobs of a queue hold, and what they request.
 
@@ -144,16 +434,24 @@ def use_of(view: SessionView, jobs: Collection[JobState]) -> Use:
     return Use(held, plus(held, sum_of_requests(wanted, view.dimensions.zero)) if wanted else held)
 
 
-class Departure:
+class Departure(NamedTuple):
     """What changes once some tasks have left: what leaves hold, and the room of all queues."""
 
-    __slots__ = ("held", "room")
+    held: Sequence[tuple[int, Vector]]
+    """The amounts that leaves would no longer hold: positions and vectors."""
+    room: Vector
+    """The room of all queues then."""
 
-    def __init__(self, held: Sequence[tuple[int, Vector]], room: Vector) -> None:
-        self.held = held
-        """The amounts that leaves would no longer hold: positions and vectors."""
-        self.room = room
-        """The room of all queues then."""
+
+@frozen(eq=False)
+class _Dealt:
+    """The shares of queues in one dimension, and what they follow from; lists are by position."""
+
+    basis: tuple[int, int, list[int], list[int] | None]
+    """The total, the unit, what is requested, and what is held where that makes a difference."""
+    granted: Entitlements
+    guarantees: list[int]
+    share: list[int]
 
 
 class QueueAccounts:
@@ -163,28 +461,6 @@ class QueueAccounts:
     to other queues: for a leaf the larger of what it holds and its guarantee, for an inner queue
     the larger of its guarantee and `kept_below`, the sum of what is kept below it.
     """
-
-    __slots__ = (
-        *(
-            "_basis",
-            "_granted",
-            "_kept_at_top",
-            "_least_limits",
-            "kept_below",
-            "_met",
-            "_nominal",
-            "_room",
-            "demand",
-            "refusals",
-            "dimensions",
-            "guarantee",
-            "held",
-            "kept",
-            "limit",
-            "share",
-        ),
-        *("statuses", "total", "tree"),
-    )
 
     def __init__(
         self,
@@ -220,73 +496,65 @@ class QueueAccounts:
         self.dimensions = tuple(dimensions)
         """Their names."""
         self.total = total
+        self.room: RoomOfQueues = room or (lambda _: total)
         self.statuses: list[QueueStatus] = (
             effective_status(tree) if before is None else before.statuses
         )
-        is_open = self.statuses.count(QueueStatus.OPEN) == len(self.statuses)
-        count = len(tree.names)
         self.held: list[list[int]] = []
-        self.share: list[list[int]] = []
-        self.guarantee: list[list[int]] = []
-        self.limit: list[list[int | None]] = []
         self.kept: list[list[int]] = []
         self.kept_below: list[list[int]] = []
         self._kept_at_top: list[int] = []
-        self.demand: list[list[int]] = []
-        self._granted: list[Entitlements] = []
+        self._dealt: list[_Dealt] = []
         self._nominal: list[list[int]] | None = None
         self._met: list[list[int]] | None = None
         self._least_limits: dict[int, list[float]] = {}
         """By leaf, the least limit on its path in each dimension."""
-        self._room: RoomOfQueues = room or (lambda _: total)
-        self.refusals: dict[tuple[int, Vector], Unfit | None] = {}
-        """What was said of leaves and requests in addition, as long as nothing is charged."""
-        self._basis: list[tuple[int, int, list[int], list[int] | None]] = []
-        for dimension, (name, unit) in enumerate(
-            zip(dimensions, repeat(1) if units is None else units, strict=False)
-        ):
-            of_leaves = [0] * count
-            wanted = [0] * count
-            for position, vector in held.items():
-                of_leaves[position] = vector[dimension]
-            for position, vector in requests.items():
-                wanted[position] = vector[dimension]
+        is_open = self.statuses.count(QueueStatus.OPEN) == len(self.statuses)
+        for d, name in enumerate(dimensions):
+            of_leaves, wanted = _column(tree, held, d), _column(tree, requests, d)
             # For leaves that are not open, the shares also depend on what they hold.
-            basis = total[dimension], unit, wanted, None if is_open else list(of_leaves)
-            self._basis.append(basis)
-            if before is not None and weights is None and before._basis[dimension] == basis:
-                self.share.append(before.share[dimension])
-                self.demand.append(before.demand[dimension])
-                self.guarantee.append(before.guarantee[dimension])
-                self.limit.append(before.limit[dimension])
-                self._granted.append(before._granted[dimension])
-                self._enter(of_leaves, before.guarantee[dimension])
-                continue
-            granted = Entitlements(tree, name) if before is None else before._granted[dimension]
-            self._granted.append(granted)
-            guarantees = effective_guarantees(tree, granted.guarantees)
-            demand = demands(
-                tree,
+            basis = (
+                total[d],
+                1 if units is None else units[d],
+                wanted,
+                None if is_open else list(of_leaves),
+            )
+            dealt = None if before is None else before._dealt[d]
+            if dealt is None or weights is not None or dealt.basis != basis:
+                granted = Entitlements(tree, name) if dealt is None else dealt.granted
+                by = None if weights is None else partial(_of, weights, d)
+                dealt = self._deal(basis, granted, of_leaves, by)
+            self._dealt.append(dealt)
+            self._enter(of_leaves, dealt.guarantees)
+        self.share = [each.share for each in self._dealt]
+        self.guarantee = [each.guarantees for each in self._dealt]
+        self.limit = [each.granted.limits for each in self._dealt]
+
+    def _deal(
+        self,
+        basis: tuple[int, int, list[int], list[int] | None],
+        granted: Entitlements,
+        held: Sequence[int],
+        weights: Callable[[Sequence[int]], Sequence[int]] | None,
+    ) -> _Dealt:
+        total, unit, wanted, _ = basis
+        guarantees = effective_guarantees(self.tree, granted.guarantees)
+        share = fair_shares(
+            self.tree,
+            total=total,
+            demands=demands(
+                self.tree,
                 requests=wanted,
-                allocated=of_leaves,
+                allocated=held,
                 limits=granted.limits,
                 statuses=self.statuses,
-            )
-            self.share.append(
-                fair_shares(
-                    tree,
-                    total=total[dimension],
-                    demands=demand,
-                    guarantees=guarantees,
-                    deserved=granted.deserved,
-                    weights=None if weights is None else partial(_of, weights, dimension),
-                    unit=unit,
-                )
-            )
-            self.demand.append(demand)
-            self.guarantee.append(guarantees)
-            self.limit.append(granted.limits)
-            self._enter(of_leaves, guarantees)
+            ),
+            guarantees=guarantees,
+            deserved=granted.deserved,
+            weights=weights,
+            unit=unit,
+        )
+        return _Dealt(basis, granted, guarantees, share)
 
     def _enter(self, held: list[int], guarantees: list[int]) -> None:
         """Add up what leaves hold in one dimension."""
@@ -306,7 +574,6 @@ class QueueAccounts:
 
     def charge(self, leaf: int, vector: Vector, sign: int) -> None:
         """Charge an amount to a leaf (sign 1) or discharge it (-1). O(depth x dimensions)."""
-        self.refusals.clear()
         path = self.tree.path(leaf)
         if len(path) == 1:
             columns = zip(vector, self.held, self.kept, self.guarantee, strict=True)
@@ -348,11 +615,12 @@ class QueueAccounts:
             if self._nominal is None:
                 self._nominal = [
                     nominal_shares(
-                        self.tree, total=total, guarantees=guarantees, deserved=granted.deserved
+                        self.tree,
+                        total=total,
+                        guarantees=each.guarantees,
+                        deserved=each.granted.deserved,
                     )
-                    for total, guarantees, granted in zip(
-                        self.total, self.guarantee, self._granted, strict=True
-                    )
+                    for total, each in zip(self.total, self._dealt, strict=True)
                 ]
             return self._nominal
         if self._met is None:
@@ -403,10 +671,6 @@ class QueueAccounts:
             ]
         )
 
-    def room_changed(self) -> None:
-        """Record that tasks that are charged to no queue moved."""
-        self.refusals.clear()
-
     def once_gone(self, tasks: Collection[TaskState]) -> Departure:
         """Return what changes for queues once some tasks have left."""
         position = self.tree.position
@@ -415,11 +679,7 @@ class QueueAccounts:
             for task in tasks
             if not task.is_backfill and task.job is not None and task.job.queue is not None
         ]
-        return Departure(held, self._room(tasks))
-
-    def is_less_room_without(self, tasks: Collection[TaskState]) -> bool:
-        """Return whether queues may hold less together once some tasks have left lost devices."""
-        return self._room(tasks) != self._room(())
+        return Departure(held, self.room(tasks))
 
     def most(self, leaf: int) -> Sequence[float]:
         """Return the most that a leaf may hold, by the limits on its path and the room of all."""
@@ -429,7 +689,7 @@ class QueueAccounts:
             limits = [[of_all[position] for position in path] for of_all in self.limit]
             least = [min((one for one in of if one is not None), default=inf) for of in limits]
             self._least_limits[leaf] = least
-        return tuple(map(min, least, self._room(())))
+        return tuple(map(min, least, self.room(())))
 
     def excesses(
         self,
@@ -453,7 +713,7 @@ class QueueAccounts:
         O(dimensions x depth) for the request and for each leaving amount.
 
         """
-        path, room = self.tree.path(leaf), self._room(())
+        path, room = self.tree.path(leaf), self.room(())
         is_less_room = departure is not None and departure.room != room
         for dimension in dimensions:
             found = self._excesses_alone(dimension, path, request[dimension], room[dimension])
@@ -466,6 +726,14 @@ class QueueAccounts:
                     change[other] = change.get(other, 0) - vector[dimension]
                 room_then = departure.room[dimension]
                 yield from self._excesses_in(dimension, path, change, room_then, request[dimension])
+
+    def told(self, excess: Excess) -> QueueExcess:
+        """Return an excess by names; the room of all queues has none."""
+        position, dimension, would_hold, most = excess
+        name = "" if position == ROOT else self.tree.names[position]
+        return QueueExcess(
+            dimension=self.dimensions[dimension], would_hold=would_hold, most=most, queue=name
+        )
 
     def _excesses_alone(
         self, dimension: int, path: Sequence[int], amount: int, room: int
@@ -502,18 +770,18 @@ class QueueAccounts:
         `alone`: what is asked for; a limit that is less can never be kept with it.
         """
         kept, limits = self.kept[dimension], self.limit[dimension]
-        changes = dict(self._kept_changes(dimension, change))
+        changes = dict(self.kept_changes(dimension, change))
         for position in path:
             limit, more = limits[position], changes.get(position, 0)
             now = kept[position] + more
             if limit is not None and now > limit and (more > 0 or alone > limit):
                 yield position, dimension, now, limit
-        before = self._kept_at_top[dimension] - self._room(())[dimension]
+        before = self._kept_at_top[dimension] - self.room(())[dimension]
         then = self._kept_at_top[dimension] + changes.get(ROOT, 0)
         if then - room > max(0, before):
             yield ROOT, dimension, then, room
 
-    def _kept_changes(self, dimension: int, change: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    def kept_changes(self, dimension: int, change: Mapping[int, int]) -> Iterator[tuple[int, int]]:
         """Yield how much more is kept for each queue, and for `ROOT`, if leaves hold more."""
         tree, guarantees = self.tree, self.guarantee[dimension]
         held, kept, below = self.held[dimension], self.kept[dimension], self.kept_below[dimension]
@@ -536,149 +804,3 @@ class QueueAccounts:
                 else:
                     now = max(below[parent] + more, guarantees[parent])
                     above[parent] = now - kept[parent]
-
-
-class ProjectedAccounts:
-    """What queues would hold once some units are evicted."""
-
-    __slots__ = ("_accounts", "_gone", "_jobs", "_less", "_less_kept")
-
-    def __init__(self, accounts: QueueAccounts) -> None:
-        """Create accounts without evicted units."""
-        self._accounts = accounts
-        self._gone: dict[str, TaskState] = {}
-        """The tasks that would be gone, by UID."""
-        self._jobs: set[str] = set()
-        """The UIDs of their jobs."""
-        self._less: dict[int, list[int]] = {}
-        """By queue position and dimension, how much less would be held."""
-        self._less_kept: dict[int, list[int]] = {}
-        """The same of what would be kept, also for `ROOT`."""
-
-    def take(self, leaf: int, unit: EvictionUnit) -> None:
-        """Take off a unit of a leaf, with all tasks that are evicted with it."""
-        size = self.size_of(unit)
-        self._less_kept.update(list(self._kept_without(leaf, size)))
-        self._gone.update((task.uid, task) for task in unit.victims)
-        self._jobs.add(unit.job.uid)
-        for position in self._accounts.tree.path(leaf):
-            less = self._less.setdefault(position, [0] * len(size))
-            for dimension, amount in enumerate(size):
-                less[dimension] += amount
-
-    def has_taken(self, unit: EvictionUnit) -> bool:
-        """Return whether a unit's own tasks were taken off."""
-        return unit.tasks[0].uid in self._gone
-
-    def left_of(self, unit: EvictionUnit) -> Sequence[TaskState]:
-        """Return the tasks that are evicted with a unit and were not taken off before."""
-        if unit.job.uid not in self._jobs:
-            return unit.victims
-        return [task for task in unit.victims if task.uid not in self._gone]
-
-    def size_of(self, unit: EvictionUnit) -> Sequence[int]:
-        """Return how much less its queue would hold without a unit too."""
-        if unit.job.uid not in self._jobs:
-            return unit.size_of_victims
-        left = [task.resreq for task in self.left_of(unit) if not task.is_backfill]
-        return total_of(left, (0,) * len(unit.size))
-
-    def held(self, position: int, dimension: int) -> int:
-        """Return what a queue would hold."""
-        less = self._less.get(position)
-        held = self._accounts.held[dimension][position]
-        return held if less is None else held - less[dimension]
-
-    def kept(self, position: int, dimension: int) -> int:
-        """Return what a queue would keep from others: what it holds or is guaranteed."""
-        less = self._less_kept.get(position)
-        kept = self._accounts.kept[dimension][position]
-        return kept if less is None else kept - less[dimension]
-
-    def is_above(self, queues: Iterable[int], dimension: int, shares: Iterable[Share]) -> bool:
-        """Return whether each of some queues would still keep more than each of some shares."""
-        amounts = [self._accounts.amounts(share)[dimension] for share in shares]
-        return all(
-            self.kept(queue, dimension) > of_all[queue] for queue in queues for of_all in amounts
-        )
-
-    def relieves_root(self, leaf: int, unit: EvictionUnit, dimension: int) -> bool:
-        """Return whether, without a unit too, queues would keep less beyond the room of all."""
-        before = self._less_kept.get(ROOT)
-        now = dict(self._kept_without(leaf, self.size_of(unit))).get(ROOT, before)
-        less_kept = (now[dimension] if now else 0) - (before[dimension] if before else 0)
-        gone = list(self._gone.values())
-        room = self._accounts.once_gone(gone).room[dimension]
-        room_then = self._accounts.once_gone([*gone, *self.left_of(unit)]).room[dimension]
-        return less_kept > room - room_then
-
-    def _kept_without(self, leaf: int, size: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-        """Yield how much less queues, and `ROOT`, would keep if a leaf held less too."""
-        accounts = self._accounts
-        less = list(size)  # of what is held, for the leaf; above it, of what is kept below
-        below, gone_below = accounts.held, self._less.get(leaf)
-        for position in accounts.tree.path(leaf):
-            known = self._less_kept.get(position)
-            changed = [0] * len(less) if known is None else list(known)
-            for d, amount in enumerate(less):
-                if amount:
-                    there = below[d][position] - (0 if gone_below is None else gone_below[d])
-                    kept = accounts.kept[d][position] - changed[d]
-                    less[d] = kept - max(there - amount, accounts.guarantee[d][position])
-                    changed[d] += less[d]
-            yield position, changed
-            parent = accounts.tree.parents[position]
-            if parent >= 0:
-                below, gone_below = accounts.kept_below, self._less_kept_below(parent)
-        known = self._less_kept.get(ROOT, [0] * len(less))
-        yield ROOT, [before + amount for before, amount in zip(known, less, strict=True)]
-
-    def _less_kept_below(self, position: int) -> list[int] | None:
-        """Return how much less the children of a queue would keep together; None: nothing."""
-        parents = self._accounts.tree.parents
-        less = [
-            of_child
-            for child, of_child in self._less_kept.items()
-            if child != ROOT and parents[child] == position
-        ]
-        return list(map(sum, zip(*less, strict=True))) if less else None
-
-    def keeps_share(self, leaf: int, size: Sequence[int]) -> bool:
-        """Return whether a leaf would hold its share, in what a unit holds, without it too."""
-        share = self._accounts.share
-        return all(
-            self.held(leaf, dimension) - amount >= share[dimension][leaf]
-            for dimension, amount in enumerate(size)
-            if amount
-        )
-
-    def fullness_without(self, leaf: int, size: Sequence[int]) -> Fullness:
-        """Return how full a leaf would be without a unit too, in the fullest dimension."""
-        share, total = self._accounts.share, self._accounts.total
-        return fullness(
-            (self.held(leaf, d) - amount, share[d][leaf], total[d]) for d, amount in enumerate(size)
-        )
-
-    def fullest(self, leaves: Iterable[int], dimensions: Collection[int]) -> int:
-        """Walk down from the root to the leaf of the fullest queues, in some dimensions.
-
-        Ties: the younger queue, then the later one in order of name.
-        """
-        accounts = self._accounts
-        tree = accounts.tree
-        paths = {leaf: tree.path(leaf) for leaf in leaves}
-        step = 1
-        while len(paths) > 1:
-            branches = {path[-step] for path in paths.values()}
-            best = max(branches, key=lambda position: self._rank(position, dimensions))
-            paths = {leaf: path for leaf, path in paths.items() if path[-step] == best}
-            step += 1
-        return next(iter(paths))
-
-    def _rank(self, position: int, dimensions: Collection[int]) -> tuple[Fullness, float, str]:
-        share, total = self._accounts.share, self._accounts.total
-        fullest = fullness(
-            (self.held(position, d), share[d][position], total[d]) for d in dimensions
-        )
-        queue = self._accounts.tree.queues[position]
-        return fullest, queue.creation_time, queue.name

@@ -18,10 +18,17 @@ from operator import le
 from attrs import define, field, frozen
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import QueueExcess, not_reclaimable
+from batchsched.model.reasons import not_reclaimable
 from batchsched.plugin.extension_points import ClaimStage, Lack, Shortage
-from batchsched.plugins.capacity.accounts import ROOT, ProjectedAccounts, QueueAccounts, Share
-from batchsched.plugins.capacity.loans import Loans
+from batchsched.plugins.capacity.accounts import (
+    ROOT,
+    Excess,
+    Fullness,
+    QueueAccounts,
+    Share,
+    fullness,
+)
+from batchsched.plugins.capacity.coverage import Coverage
 from batchsched.state.needs import Need
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
@@ -57,6 +64,125 @@ _COVERED = {
 }
 
 
+class ProjectedAccounts:
+    """What queues would hold once some units are evicted."""
+
+    def __init__(self, accounts: QueueAccounts) -> None:
+        """Create accounts without evicted units."""
+        self._accounts = accounts
+        self._gone: dict[str, TaskState] = {}
+        """The tasks that would be gone, by UID."""
+        self._jobs: set[str] = set()
+        """The UIDs of their jobs."""
+        self._less: dict[int, list[int]] = {}
+        """By queue position and dimension, how much less would be held."""
+        self._kept_changes: dict[int, Mapping[int, int]] = {}
+        """By dimension, how much more would be kept by queues and for `ROOT`, until one is taken.
+        """
+
+    def take(self, leaf: int, unit: EvictionUnit) -> None:
+        """Take off a unit of a leaf, with all tasks that are evicted with it."""
+        size = self.size_of(unit)
+        self._kept_changes.clear()
+        self._gone.update((task.uid, task) for task in unit.victims)
+        self._jobs.add(unit.job.uid)
+        for position in self._accounts.tree.path(leaf):
+            less = self._less.setdefault(position, [0] * len(size))
+            for dimension, amount in enumerate(size):
+                less[dimension] += amount
+
+    def has_taken(self, unit: EvictionUnit) -> bool:
+        """Return whether a unit's own tasks were taken off."""
+        return unit.tasks[0].uid in self._gone
+
+    def left_of(self, unit: EvictionUnit) -> Sequence[TaskState]:
+        """Return the tasks that are evicted with a unit and were not taken off before."""
+        if unit.job.uid not in self._jobs:
+            return unit.victims
+        return [task for task in unit.victims if task.uid not in self._gone]
+
+    def size_of(self, unit: EvictionUnit) -> Sequence[int]:
+        """Return how much less its queue would hold without a unit too."""
+        if unit.job.uid not in self._jobs:
+            return unit.size_of_victims
+        left = [task.resreq for task in self.left_of(unit) if not task.is_backfill]
+        return total_of(left, (0,) * len(unit.size))
+
+    def held(self, position: int, dimension: int) -> int:
+        """Return what a queue would hold."""
+        less = self._less.get(position)
+        held = self._accounts.held[dimension][position]
+        return held if less is None else held - less[dimension]
+
+    def kept(self, position: int, dimension: int) -> int:
+        """Return what a queue would keep from others: what it holds or is guaranteed."""
+        changes = self._kept_changes.get(dimension)
+        if changes is None:
+            changes = self._kept_changes[dimension] = self._changes_of_kept(dimension, {})
+        return self._accounts.kept[dimension][position] + changes.get(position, 0)
+
+    def _changes_of_kept(self, dimension: int, change: Mapping[int, int]) -> Mapping[int, int]:
+        """Return how much more queues and `ROOT` would keep; `change`: what leaves get besides."""
+        leaves = filter(self._accounts.tree.is_leaf, self._less)
+        of_leaves = {leaf: change.get(leaf, 0) - self._less[leaf][dimension] for leaf in leaves}
+        return dict(self._accounts.kept_changes(dimension, {**change, **of_leaves}))
+
+    def is_above(self, queues: Iterable[int], dimension: int, shares: Iterable[Share]) -> bool:
+        """Return whether each of some queues would still keep more than each of some shares."""
+        amounts = [self._accounts.amounts(share)[dimension] for share in shares]
+        return all(
+            self.kept(queue, dimension) > of_all[queue] for queue in queues for of_all in amounts
+        )
+
+    def relieves_root(self, leaf: int, unit: EvictionUnit, dimension: int) -> bool:
+        """Return whether, without a unit too, queues would keep less beyond the room of all."""
+        gone, room = list(self._gone.values()), self._accounts.room
+        less_room = room(gone)[dimension] - room([*gone, *self.left_of(unit)])[dimension]
+        change = {leaf: -self.size_of(unit)[dimension]}
+        before = self._changes_of_kept(dimension, {}).get(ROOT, 0)
+        return before - self._changes_of_kept(dimension, change).get(ROOT, 0) > less_room
+
+    def keeps_share(self, leaf: int, size: Sequence[int]) -> bool:
+        """Return whether a leaf would hold its share, in what a unit holds, without it too."""
+        share = self._accounts.share
+        return all(
+            self.held(leaf, dimension) - amount >= share[dimension][leaf]
+            for dimension, amount in enumerate(size)
+            if amount
+        )
+
+    def fullness_without(self, leaf: int, size: Sequence[int]) -> Fullness:
+        """Return how full a leaf would be without a unit too, in the fullest dimension."""
+        share, total = self._accounts.share, self._accounts.total
+        return fullness(
+            (self.held(leaf, d) - amount, share[d][leaf], total[d]) for d, amount in enumerate(size)
+        )
+
+    def fullest(self, leaves: Iterable[int], dimensions: Collection[int]) -> int:
+        """Walk down from the root to the leaf of the fullest queues, in some dimensions.
+
+        Ties: the younger queue, then the later one in order of name.
+        """
+        accounts = self._accounts
+        tree = accounts.tree
+        paths = {leaf: tree.path(leaf) for leaf in leaves}
+        step = 1
+        while len(paths) > 1:
+            branches = {path[-step] for path in paths.values()}
+            best = max(branches, key=lambda position: self._rank(position, dimensions))
+            paths = {leaf: path for leaf, path in paths.items() if path[-step] == best}
+            step += 1
+        return next(iter(paths))
+
+    def _rank(self, position: int, dimensions: Collection[int]) -> tuple[Fullness, float, str]:
+        share, total = self._accounts.share, self._accounts.total
+        fullest = fullness(
+            (self.held(position, d), share[d][position], total[d]) for d in dimensions
+        )
+        queue = self._accounts.tree.queues[position]
+        return fullest, queue.creation_time, queue.name
+
+
 @frozen
 class _Walk:
     """The units that one walk has taken, in order."""
@@ -71,7 +197,7 @@ class QueueClaim:
     """What a leaf may reclaim for a need; see `batchsched.plugin.extension_points.Claim`."""
 
     accounts: QueueAccounts
-    loans: Loans
+    coverage: Coverage
     leaf: int
     need: Need
     rights: Sequence[Right]
@@ -82,15 +208,8 @@ class QueueClaim:
         init=False, factory=dict[tuple[int, ClaimStage], "Mapping[int, Sequence[EvictionUnit]]"]
     )
     """Whom leaves may lose, by node (-1: on any) and stage, as far as this search has asked."""
-    _forks: Mapping[int, int] = field(init=False, factory=dict[int, int])
-    """The leaves that may lose anything in this search, with the queue on its path below the fork.
-
-    Where nothing is foreseen, it is the claimant's own leaf for all.
-    """
-    _excess: dict[int, list[Vector]] = field(init=False, factory=dict[int, "list[Vector]"])
-    """By how much queues on its path would exceed what rights allow, upward, while any may do."""
-    _forks_in_reach: set[int] = field(init=False, factory=set[int])
-    """Those of these queues up to which one of the rights exceeds nothing, whoever is evicted."""
+    _losing: Collection[int] = field(init=False, default=())
+    """The leaves that may lose anything in this search."""
     _request: Vector = field(init=False, default=())
     """What the tasks of the need would hold that had no place yet when the search began."""
     _at_stage: dict[ClaimStage, Collection[int]] = field(
@@ -109,12 +228,10 @@ class QueueClaim:
         init=False, factory=dict[EvictionUnit, "Sequence[Right]"]
     )
     """The rights that do not leave a unit to its queue, as of the search that asked."""
-    _free: dict[EvictionUnit, bool] = field(init=False, factory=dict[EvictionUnit, bool])
-    """Whether nothing protects a unit, as far as it was asked."""
     _keepers: dict[EvictionUnit, str | None] = field(
         init=False, factory=dict[EvictionUnit, "str | None"]
     )
-    """What protects a unit, as far as it was asked why it is no victim, at the end of the cycle."""
+    """What protects a unit, as far as it was asked."""
     _branches_to: dict[int, tuple[Sequence[int], Sequence[int]]] = field(
         init=False, factory=dict[int, "tuple[Sequence[int], Sequence[int]]"]
     )
@@ -132,13 +249,10 @@ class QueueClaim:
         self._pools.clear()
         self._at_stage.clear()
         self._nodes_of.clear()
-        self._keepers.clear()
-        self._excess.clear()
-        self._forks_in_reach.clear()
         self._open_to.clear()
         self._request = self._still_to_place()
-        self._forks = self._lenders()
-        self.loans.catch_up(self._forks)
+        self._losing = self._may_lose()
+        self.coverage.catch_up(self._losing)
 
     def nodes_at(self, stage: ClaimStage, /) -> Collection[int]:
         """Return the indices of the nodes where there may be victims at a stage. O(nodes)."""
@@ -148,26 +262,20 @@ class QueueClaim:
         stage = max(stage, ClaimStage.BEYOND_SHARE)
         found = self._nodes_of.get(stage)
         if found is None:
-            found = self._nodes_of[stage] = self._first_nodes(stage, share)
+            of_each = [self.coverage.nodes(leaf, share) for leaf in self._may_lose_first(stage)]
+            found = of_each[0] if len(of_each) == 1 else set[int]().union(*of_each)
+            self._nodes_of[stage] = found
         return found
-
-    def _first_nodes(self, stage: ClaimStage, share: Share) -> Collection[int]:
-        """Return the nodes of the leaves that may lose something first."""
-        first: Iterable[int] = self._lenders_at(stage)
-        if not self._are_all_in_reach:
-            first = [leaf for leaf in first if self._forks[leaf] in self._forks_in_reach]
-        of_each = [self.loans.nodes(leaf, share) for leaf in first]
-        return of_each[0] if len(of_each) == 1 else set[int]().union(*of_each)
 
     @property
     def changes(self) -> Sequence[int]:
-        """The record of the indices of nodes where loans changed."""
-        return self.loans.changes
+        """The record of the indices of nodes where what is on loan changed."""
+        return self.coverage.changes
 
     def at_most(self, node: NodeState, stage: ClaimStage, /) -> Vector:
         """Return what units on a node hold there that may be evicted at a stage."""
         if stage is not ClaimStage.ALL:
-            return self.loans.at_most(node, is_surplus=stage is ClaimStage.SURPLUS_BEYOND_SHARE)
+            return self.coverage.at_most(node, is_surplus=stage is ClaimStage.SURPLUS_BEYOND_SHARE)
         leaving = [task.resreq for task in node.tasks.values() if task.may_leave]
         return total_of(leaving, (0,) * len(node.allocatable))
 
@@ -176,7 +284,7 @@ class QueueClaim:
         if stage is ClaimStage.ALL:
             return self.at_most(node, stage)
         is_surplus = stage is ClaimStage.SURPLUS_BEYOND_SHARE
-        return self.loans.at_most(node, self._lenders_on(node, stage), is_surplus=is_surplus)
+        return self.coverage.at_most(node, self._may_lose_on(node, stage), is_surplus=is_surplus)
 
     def short_of_limits(self, need: Need, /) -> Collection[Lack]:
         """Return which limits forbid a need, after `need.leaving` have left."""
@@ -184,102 +292,28 @@ class QueueClaim:
         found = self.accounts.excesses(self.leaf, need.request, need.dimensions, departure)
         return [Lack(dimension, position) for position, dimension, _, _ in found]
 
-    def _lenders(self) -> Mapping[int, int]:
-        """Return the leaves that may lose anything, and below which forks; never too few."""
+    def _may_lose(self) -> Collection[int]:
+        """Return the leaves that may lose anything; never too few."""
         tree = self.accounts.tree
-        if not self.loans.knows_lenders:
-            leaves = filter(tree.is_leaf, range(len(tree.names)))
-            return {leaf: self.leaf for leaf in leaves if leaf != self.leaf}
-        share = self._beyond(ClaimStage.ALL)
-        if self.levels:
-            lenders = lenders_above(self.accounts, self.leaf, share, leaves_alone=True)
-            found = dict.fromkeys(lenders, self.leaf)
-            beside: Collection[int] = (self.leaf,)
-        else:
-            found = self._lenders_in_reach(share)
-            beside = self._excess.keys()
-        for leaf in self.loans.backfilling:  # backfill goes whatever is short
-            if leaf != self.leaf and (fork := self._branches(leaf)[0][-1]) in beside:
-                found[leaf] = fork
-        return found
+        return [leaf for leaf in filter(tree.is_leaf, range(len(tree.names))) if leaf != self.leaf]
 
-    def _lenders_in_reach(self, share: Share) -> dict[int, int]:
-        """Return the leaves, and find the queues on the claimant's path that may be in reach."""
-        found: dict[int, int] = {}
-        rights, given = self.rights, (0,) * len(self._request)
-        unhindered = set(rights)
-        uncounted: list[int] = []  # leaves of which it is not yet in `given` what they may lose
-        for position in self.accounts.tree.path(self.leaf):
-            excess = {right: self._excess_of(right, position) for right in rights}
-            if any(map(any, excess.values())):
-                # What is taken first may bring queues above within reach.
-                given = total_of(
-                    [given, *(self._most_of(leaf, share) for leaf in uncounted)], given
-                )
-                uncounted = []
-                unhindered.difference_update(right for right, e in excess.items() if any(e))
-                excess = {right: e for right, e in excess.items() if all(map(le, e, given))}
-                if not excess:
-                    break
-                rights = list(excess)
-            self._excess[position] = list(excess.values())
-            if unhindered:
-                self._forks_in_reach.add(position)
-            lenders = list(lenders_above(self.accounts, position, share))
-            found.update(dict.fromkeys(lenders, position))
-            uncounted += lenders
-        return found
+    def _may_lose_first(self, stage: ClaimStage) -> Iterable[int]:
+        """Return the leaves that may lose something at a stage before any other one has."""
+        return self._may_lose_at(stage)
 
-    def _most_of(self, leaf: int, share: Share) -> Vector:
-        """Return the most that a leaf may lose, if what a share covers is left to it."""
-        held: Vector = tuple([of_all[leaf] for of_all in self.accounts.held])
-        return minus(held, self.loans.covered_size(leaf)) if share is Share.FAIR else held
+    def _may_lose_on(self, _node: NodeState, stage: ClaimStage) -> Collection[int]:
+        """Return the leaves that may lose units on a node at a stage."""
+        return self._may_lose_at(stage)
 
-    def _excess_of(self, right: Right, position: int) -> Vector:
-        """Return by how much a queue with the need would exceed what a right allows; 0: it fits."""
-        most, held, request = self.accounts.amounts(right.within), self.accounts.held, self._request
-        excess = [0] * len(request)
-        for d in self.need.dimensions:
-            excess[d] = max(0, held[d][position] + request[d] - most[d][position])
-        return tuple(excess)
-
-    @property
-    def _are_all_in_reach(self) -> bool:
-        """Whether any leaf may lose something first; also where nothing is foreseen."""
-        return len(self._forks_in_reach) == len(self._excess)
-
-    def _lenders_on(self, node: NodeState, stage: ClaimStage) -> Collection[int]:
-        """Return the leaves that may lose units on a node at a stage.
-
-        Without those that stay out of reach even if all others lose all that they have there.
-        """
-        lenders = self._lenders_at(stage)
-        if self._beyond(stage) is not Share.FAIR:
-            return lenders
-        there = [leaf for leaf in self.loans.leaves_on(node) if leaf in lenders]
-        if self._are_all_in_reach:
-            return there
-        is_surplus = stage is ClaimStage.SURPLUS_BEYOND_SHARE
-        in_reach: list[int] = []
-        gone = (0,) * len(self._request)
-        for fork, excess in self._excess.items():  # upward
-            if fork not in self._forks_in_reach and not any(all(map(le, e, gone)) for e in excess):
-                break
-            for leaf in there:
-                if self._forks[leaf] == fork:
-                    in_reach.append(leaf)
-                    gone = plus(gone, self.loans.gone_with(leaf, node, is_surplus=is_surplus))
-        return in_reach
-
-    def _lenders_at(self, stage: ClaimStage) -> Collection[int]:
+    def _may_lose_at(self, stage: ClaimStage) -> Collection[int]:
         stage = max(stage, ClaimStage.BEYOND_SHARE)  # in both stages up to it, shares are kept
         found = self._at_stage.get(stage)
         if found is None:
-            found, loans = self._forks.keys(), self.loans
+            found, coverage = self._losing, self.coverage
             if stage.keeps_shares:
-                found = {leaf for leaf in found if loans.may_keep_share(leaf)}
+                found = {leaf for leaf in found if coverage.may_keep_share(leaf)}
             elif stage is not ClaimStage.ALL:
-                found = {leaf for leaf in found if loans.may_lend(leaf)}
+                found = {leaf for leaf in found if coverage.may_have_on_loan(leaf)}
             self._at_stage[stage] = found
         return found
 
@@ -327,17 +361,12 @@ class QueueClaim:
         left_out: set[str] = set()
         while (walk := self._walk(node, stage, short, lacks, left_out)).taken:
             yield walk
-            if not left_out and short(everyone) and not self._would_leave_less_room(everyone):
-                return
+            if not left_out and short(everyone):
+                # With less room for all queues, fewer of them may be enough although all are not.
+                victims = {victim.uid: victim for unit in everyone for victim in unit.victims}
+                if self.accounts.room(list(victims.values())) == self.accounts.room(()):
+                    return
             left_out.add(walk.taken[0].tasks[0].uid)
-
-    def _would_leave_less_room(self, units: Iterable[EvictionUnit]) -> bool:
-        """Return whether there is less room for all queues without some units.
-
-        Then fewer of them may be enough although all are not.
-        """
-        victims = {victim.uid: victim for unit in units for victim in unit.victims}
-        return self.accounts.is_less_room_without(list(victims.values()))
 
     def _walk(
         self,
@@ -359,7 +388,7 @@ class QueueClaim:
                         unit.tasks[0].uid not in left_out
                         and not after.has_taken(unit)
                         and self._is_free(unit)
-                        and self._may_take(leaf, unit, self._request, stage, node, lacks, after)
+                        and self._may_take(leaf, unit, stage, node, lacks, after)
                         and short.may_be_gone((unit,))
                         and (not taken or short.may_be_gone((*taken, unit)))
                     ):
@@ -378,7 +407,6 @@ class QueueClaim:
         self,
         leaf: int,
         unit: EvictionUnit,
-        request: Vector,
         stage: ClaimStage,
         node: NodeState,
         lacks: Collection[Lack],
@@ -389,9 +417,7 @@ class QueueClaim:
             return any(
                 lack.queue is None and any(task.node is node for task in after.left_of(unit))
                 for lack in lacks
-            ) and any(
-                self._reaches(right, leaf, request, after) for right in self.rights or (LEVELLING,)
-            )
+            ) and any(self._reaches(right, leaf, after) for right in self.rights or (LEVELLING,))
         if stage.keeps_shares and not after.keeps_share(leaf, after.size_of(unit)):
             return False
         helped = {lack.dimension for lack in lacks if self._helps(leaf, unit, node, lack, after)}
@@ -399,10 +425,10 @@ class QueueClaim:
             return False
         chain = self._branches(leaf)[1]
         return any(
-            self._reaches(right, leaf, request, after)
+            self._reaches(right, leaf, after)
             and any(after.is_above(chain, d, right.above) for d in helped)
             for right in self._rights_to(leaf, unit)
-        ) and not (self.levels and not self._is_emptier(leaf, unit, request, after))
+        ) and not (self.levels and not self._is_emptier(leaf, unit, after))
 
     def _helps(
         self, leaf: int, unit: EvictionUnit, node: NodeState, lack: Lack, after: ProjectedAccounts
@@ -422,35 +448,35 @@ class QueueClaim:
             known = self._open_to[unit] = [
                 right
                 for right in self.rights or (LEVELLING,)
-                if not any(self.loans.covers(leaf, unit, share) for share in right.leaves)
+                if not any(self.coverage.covers(leaf, unit, share) for share in right.leaves)
             ]
         return known
 
-    def _reaches(self, right: Right, leaf: int, request: Vector, after: ProjectedAccounts) -> bool:
-        """Return whether the claimant stays within a right up to the fork with another leaf."""
+    def _reaches(self, right: Right, leaf: int, after: ProjectedAccounts) -> bool:
+        """Return whether the claimant stays within a right on its own branch."""
         mine, theirs = self._branches(leaf)
         if self.levels:
             return len(mine) == len(theirs) == 1
-        return all(self._is_within(right, queue, request, after) for queue in mine)
+        return not any(self._beyond_right(right, mine, after))
 
-    def _is_within(
-        self, right: Right, queue: int, request: Vector, after: ProjectedAccounts
-    ) -> bool:
-        """Return whether a queue on the claimant's path stays within a right."""
+    def _beyond_right(
+        self, right: Right, queues: Iterable[int], after: ProjectedAccounts
+    ) -> Iterator[Excess]:
+        """Yield by what queues on the claimant's path would exceed a right with the need."""
         most = self.accounts.amounts(right.within)
-        return all(
-            after.held(queue, d) + request[d] <= most[d][queue] for d in self.need.dimensions
-        )
+        for queue in queues:
+            for d in self.need.dimensions:
+                would_hold = after.held(queue, d) + self._request[d]
+                if would_hold > most[d][queue]:
+                    yield queue, d, would_hold, most[d][queue]
 
-    def _is_emptier(
-        self, leaf: int, unit: EvictionUnit, request: Vector, after: ProjectedAccounts
-    ) -> bool:
+    def _is_emptier(self, leaf: int, unit: EvictionUnit, after: ProjectedAccounts) -> bool:
         """Return whether the claimant with its need is emptier than a leaf without a unit."""
         without = after.fullness_without(leaf, after.size_of(unit))
-        return self.accounts.fullness(self.leaf, request) < without
+        return self.accounts.fullness(self.leaf, self._request) < without
 
     def _branches(self, leaf: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the queues from the claimant, and from another leaf, up to where they fork."""
+        """Return the queues from the claimant, and from another leaf, up to where they meet."""
         known = self._branches_to.get(leaf)
         if known is None:
             tree = self.accounts.tree
@@ -469,13 +495,10 @@ class QueueClaim:
     def allows(self, units: Iterable[EvictionUnit], /) -> bool:
         """Return whether rights allow to take units that were found, in this order alone."""
         after = ProjectedAccounts(self.accounts)
-        request = self._still_to_place()
+        self._request = self._still_to_place()
         for unit in units:
-            leaf = self._leaf_of(unit)
-            rights = self._taken[unit]
-            if not self.levels and not any(
-                self._reaches(right, leaf, request, after) for right in rights
-            ):
+            leaf, rights = self._leaf_of(unit), self._taken[unit]
+            if not (self.levels or any(self._reaches(right, leaf, after) for right in rights)):
                 return False
             after.take(leaf, unit)
         return True
@@ -494,7 +517,7 @@ class QueueClaim:
         pool = self._pools.get(key)
         if pool is None:
             share = self._beyond(stage)
-            leaves = self._lenders_at(stage) if node is None else self._lenders_on(node, stage)
+            leaves = self._may_lose_at(stage) if node is None else self._may_lose_on(node, stage)
             pool = self._pools[key] = {
                 leaf: units for leaf in leaves if (units := self._units(leaf, node, stage, share))
             }
@@ -503,7 +526,7 @@ class QueueClaim:
     def _units(
         self, leaf: int, node: NodeState | None, stage: ClaimStage, share: Share
     ) -> Sequence[EvictionUnit]:
-        beyond = self.loans.beyond(leaf, node, share)
+        beyond = self.coverage.beyond(leaf, node, share)
         takes_jobs = stage is not ClaimStage.SURPLUS_BEYOND_SHARE
         if takes_jobs and any(right.leaves == (share,) for right in self.rights):
             return beyond
@@ -514,10 +537,12 @@ class QueueClaim:
         ]
 
     def _is_free(self, unit: EvictionUnit) -> bool:
-        known = self._free.get(unit)
-        if known is None:
-            known = self._free[unit] = self.protected_by(unit) is None
-        return known
+        return self._keeper_of(unit) is None
+
+    def _keeper_of(self, unit: EvictionUnit) -> str | None:
+        if unit not in self._keepers:
+            self._keepers[unit] = self.protected_by(unit)
+        return self._keepers[unit]
 
     def _everyone(
         self, node: NodeState, stage: ClaimStage, lacks: Collection[Lack]
@@ -570,14 +595,12 @@ class QueueClaim:
         leaf = self.accounts.tree.position[task.job.queue.name]
         if leaf == self.leaf:
             return "of the queue that claims"
-        unit = next(unit for unit in self.loans.units_of(leaf, task.job) if task in unit.tasks)
+        unit = next(unit for unit in self.coverage.units_of(leaf, task.job) if task in unit.tasks)
         if not unit.is_whole:
             return "some of the tasks that would leave with it are not running"
         if task.job.queue.kept_by is not None:
             return not_reclaimable(task.job.queue.kept_by.name)
-        if unit not in self._keepers:
-            self._keepers[unit] = self.protected_by(unit)
-        keeper = self._keepers[unit]
+        keeper = self._keeper_of(unit)
         if keeper is not None:
             return f"protected by {keeper}"
         rights = self.rights or (LEVELLING,)
@@ -588,8 +611,8 @@ class QueueClaim:
             rights, poor = self._rights_above(leaf, rights, lacks, after)
             if not rights:
                 return poor
-        if not any(self._reaches(right, leaf, self._request, after) for right in rights):
-            return self._why_out_of_reach(leaf, rights[0], self._request, after)
+        if not any(self._reaches(right, leaf, after) for right in rights):
+            return self._why_out_of_reach(leaf, rights[0], after)
         if not short.may_be_gone((unit,)):
             return "needed there by the task that claims"
         helps = any(self._helps(leaf, unit, node, lack, after) for lack in lacks)
@@ -600,7 +623,7 @@ class QueueClaim:
 
     def _why_covered(self, leaf: int, unit: EvictionUnit) -> str:
         shares = (share for right in self.rights or (LEVELLING,) for share in right.leaves)
-        share = next(share for share in shares if self.loans.covers(leaf, unit, share))
+        share = next(share for share in shares if self.coverage.covers(leaf, unit, share))
         return _COVERED[share].format(queue=repr(self.accounts.tree.names[leaf]))
 
     def _rights_above(
@@ -632,29 +655,114 @@ class QueueClaim:
         name = self.accounts.tree.names[queue]
         return [], f"of queue {name!r}, which has no more than {share.value} of {asked}"
 
-    def _why_out_of_reach(
-        self, leaf: int, right: Right, request: Vector, after: ProjectedAccounts
-    ) -> str:
-        names = self.accounts.tree.names
+    def _why_out_of_reach(self, leaf: int, right: Right, after: ProjectedAccounts) -> str:
         if self.levels:
-            return f"out of reach, as queue {names[self.leaf]!r} levels with its siblings alone"
-        most, asked = self.accounts.amounts(right.within), self.need.dimensions
-        excess = next(
-            QueueExcess(
-                dimension=self.accounts.dimensions[d],
-                would_hold=after.held(queue, d) + request[d],
-                most=most[d][queue],
-                queue=names[queue],
+            name = self.accounts.tree.names[self.leaf]
+            return f"out of reach, as queue {name!r} levels with its siblings alone"
+        excess = next(self._beyond_right(right, self._branches(leaf)[0], after))
+        return f"out of reach, as {self.accounts.told(excess).text(right.within.value)}"
+
+
+@define(eq=False, kw_only=True)
+class NarrowedClaim(QueueClaim):
+    """Looks only at leaves that can lose something to the claim: the same answers, sooner."""
+
+    _branch_of: dict[int, int] = field(init=False, factory=dict[int, int])
+    """The leaves that may lose anything, with the queue on the claimant's path beside theirs."""
+    _excess: dict[int, list[Vector]] = field(init=False, factory=dict[int, "list[Vector]"])
+    """By how much queues on its path would exceed what rights allow, upward, while any may do."""
+    _in_reach: set[int] = field(init=False, factory=set[int])
+    """Those of these queues up to which one of the rights exceeds nothing, whoever is evicted."""
+
+    def _may_lose(self) -> Collection[int]:
+        self._excess.clear()
+        self._in_reach.clear()
+        share = self._beyond(ClaimStage.ALL)
+        if self.levels:
+            found = dict.fromkeys(
+                leaves_above(self.accounts, self.leaf, share, siblings_alone=True), self.leaf
             )
-            for queue in self._branches(leaf)[0]
-            for d in asked
-            if after.held(queue, d) + request[d] > most[d][queue]
-        )
-        return f"out of reach, as {excess.text(right.within.value)}"
+            beside: Collection[int] = (self.leaf,)
+        else:
+            found = self._losing_in_reach(share)
+            beside = self._excess.keys()
+        for leaf in self.coverage.backfilling:  # backfill goes whatever is short
+            if leaf != self.leaf and (branch := self._branches(leaf)[0][-1]) in beside:
+                found[leaf] = branch
+        self._branch_of = found
+        return found.keys()
+
+    def _losing_in_reach(self, share: Share) -> dict[int, int]:
+        """Return the leaves, and find the queues on the claimant's path that may be in reach."""
+        found: dict[int, int] = {}
+        rights, given = self.rights, (0,) * len(self._request)
+        unhindered = set(rights)
+        uncounted: list[int] = []  # leaves of which it is not yet in `given` what they may lose
+        for position in self.accounts.tree.path(self.leaf):
+            excess = {right: self._excess_of(right, position) for right in rights}
+            if any(map(any, excess.values())):
+                # What is taken first may bring queues above within reach.
+                most = [self._most_of(leaf, share) for leaf in uncounted]
+                given, uncounted = total_of([given, *most], given), []
+                unhindered.difference_update(right for right, e in excess.items() if any(e))
+                excess = {right: e for right, e in excess.items() if all(map(le, e, given))}
+                if not excess:
+                    break
+                rights = list(excess)
+            self._excess[position] = list(excess.values())
+            if unhindered:
+                self._in_reach.add(position)
+            losing = list(leaves_above(self.accounts, position, share))
+            found.update(dict.fromkeys(losing, position))
+            uncounted += losing
+        return found
+
+    def _most_of(self, leaf: int, share: Share) -> Vector:
+        """Return the most that a leaf may lose, if what a share covers is left to it."""
+        held: Vector = tuple([of_all[leaf] for of_all in self.accounts.held])
+        return minus(held, self.coverage.covered_size(leaf)) if share is Share.FAIR else held
+
+    def _excess_of(self, right: Right, position: int) -> Vector:
+        """Return by how much a queue with the need would exceed what a right allows; 0: it fits."""
+        most, held, request = self.accounts.amounts(right.within), self.accounts.held, self._request
+        excess = [0] * len(request)
+        for d in self.need.dimensions:
+            excess[d] = max(0, held[d][position] + request[d] - most[d][position])
+        return tuple(excess)
+
+    @property
+    def _are_all_in_reach(self) -> bool:
+        return len(self._in_reach) == len(self._excess)
+
+    def _may_lose_first(self, stage: ClaimStage) -> Iterable[int]:
+        losing = self._may_lose_at(stage)
+        if self._are_all_in_reach:
+            return losing
+        return [leaf for leaf in losing if self._branch_of[leaf] in self._in_reach]
+
+    def _may_lose_on(self, node: NodeState, stage: ClaimStage) -> Collection[int]:
+        # Without those that stay out of reach even if all others lose all that they have there.
+        losing = self._may_lose_at(stage)
+        if self._beyond(stage) is not Share.FAIR:
+            return losing
+        there = [leaf for leaf in self.coverage.leaves_on(node) if leaf in losing]
+        if self._are_all_in_reach:
+            return there
+        is_surplus = stage is ClaimStage.SURPLUS_BEYOND_SHARE
+        in_reach: list[int] = []
+        gone = (0,) * len(self._request)
+        for branch, excess in self._excess.items():  # upward
+            if branch not in self._in_reach and not any(all(map(le, e, gone)) for e in excess):
+                break
+            for leaf in there:
+                if self._branch_of[leaf] == branch:
+                    in_reach.append(leaf)
+                    gone = plus(gone, self.coverage.gone_with(leaf, node, is_surplus=is_surplus))
+        return in_reach
 
 
-def lenders_above(
-    accounts: QueueAccounts, position: int, share: Share, *, leaves_alone: bool = False
+def leaves_above(
+    accounts: QueueAccounts, position: int, share: Share, *, siblings_alone: bool = False
 ) -> Iterator[int]:
     """Yield the leaves below the siblings of a queue that may lose resources to it.
 
@@ -666,7 +774,7 @@ def lenders_above(
         accounts: what queues hold and are entitled to.
         position: the queue.
         share: the share.
-        leaves_alone: whether only those siblings count that are leaves.
+        siblings_alone: whether only those siblings count that are leaves.
 
     """
     tree, most = accounts.tree, accounts.amounts(share)
@@ -684,5 +792,5 @@ def lenders_above(
         children = tree.children[other]
         if not children:
             yield other
-        elif not leaves_alone:
+        elif not siblings_alone:
             below += [(child, above) for child in children]

@@ -1,14 +1,21 @@
-"""The plugin capacity: the order and the limits of queues in a tree, and what each got."""
+"""The plugin capacity: the order and the limits of queues in a tree, and what each got.
+
+Preempt never evicts, within a queue, what a share covers for what it would not cover. Otherwise a
+preemption could put something on loan in the place of what is covered, a claim of another queue
+could evict that, and so on for ever. With this rule each preemption for what a share covers makes
+more, or more valuable, things covered, as claims do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from enum import IntEnum
 from fractions import Fraction
 from functools import partial, reduce
 from itertools import compress, count
 from operator import ne
 
-from attrs import frozen
+from attrs import define, evolve, field, frozen
 
 from batchsched.causes import UnfitReason
 from batchsched.model.cluster import TaskStatus
@@ -30,20 +37,19 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.accounts import (
     EMPTY,
     ROOT,
-    Departure,
     Excess,
     QueueAccounts,
     Share,
     use_of,
 )
-from batchsched.plugins.capacity.claims import FAIR, RIGHTS, QueueClaim
-from batchsched.plugins.capacity.loans import Loans
-from batchsched.plugins.capacity.ranks import Preemption
-from batchsched.plugins.capacity.remembered_loans import RememberedLoans
+from batchsched.plugins.capacity.claims import FAIR, RIGHTS, NarrowedClaim, QueueClaim
+from batchsched.plugins.capacity.coverage import Coverage, RememberedCoverage, by_value
 from batchsched.plugins.capacity.supply import RememberedSupply, Supply, WholeDevices
-from batchsched.state.needs import Need
+from batchsched.state.groups import Counting
+from batchsched.state.needs import Need, needed_tasks, tasks_lacking
 from batchsched.state.records import JobState, QueueState, SortKey, TaskState
 from batchsched.state.shortcuts import Shortcut
+from batchsched.state.units import EvictionUnit, unit_once_placed
 from batchsched.state.vectors import Vector, minus, plus
 
 _Rows = tuple[list[int], ...]
@@ -66,7 +72,7 @@ class OutcomesOfQueues:
         """The leaves that exceed their shares."""
 
     def outcomes(
-        self, accounts: QueueAccounts, loans: Loans, promised: Mapping[int, Vector]
+        self, accounts: QueueAccounts, coverage: Coverage, promised: Mapping[int, Vector]
     ) -> QueueOutcomes:
         """Return the outcome of each queue, by name.
 
@@ -75,7 +81,7 @@ class OutcomesOfQueues:
 
         Args:
             accounts: the shares and holdings of queues, of the same tree each time.
-            loans: what is covered.
+            coverage: what is covered.
             promised: what leaves are charged for that is not yet on nodes, by position.
 
         """
@@ -93,7 +99,7 @@ class OutcomesOfQueues:
         self._promised = promised
         for leaf in list(looked_at):
             if not tree.children[leaf]:
-                self._look_at(leaf, accounts, loans, promised.get(leaf))
+                self._look_at(leaf, accounts, coverage, promised.get(leaf))
             looked_at.update(tree.path(leaf))
         inner = [position for position in looked_at if tree.children[position]]
         for position in sorted(inner, key=lambda position: -len(tree.path(position))):
@@ -111,7 +117,7 @@ class OutcomesOfQueues:
         return self._told
 
     def _look_at(
-        self, leaf: int, accounts: QueueAccounts, loans: Loans, promised: Vector | None
+        self, leaf: int, accounts: QueueAccounts, coverage: Coverage, promised: Vector | None
     ) -> None:
         held: Vector = tuple([of_all[leaf] for of_all in accounts.held])
         self._above.discard(leaf)
@@ -124,7 +130,7 @@ class OutcomesOfQueues:
             self._covered[leaf] = there
         else:
             self._above.add(leaf)
-            self._covered[leaf] = loans.covered_size(leaf)
+            self._covered[leaf] = coverage.covered_size(leaf)
 
     def _outcome(self, accounts: QueueAccounts, position: int) -> QueueOutcome:
         resource, queue = self._resource, accounts.tree.queues[position]
@@ -151,6 +157,135 @@ def _differing(before: _Rows, now: _Rows) -> set[int]:
         if old != new:
             found.update(compress(count(), map(ne, old, new)))
     return found
+
+
+class Rank(IntEnum):
+    """Which share of its queue covers a unit; the lowest is the best."""
+
+    FAIR = 0
+    """Its fair share does."""
+    NOMINAL = 1
+    """What it deserves does."""
+    ON_LOAN = 2
+    """Neither does."""
+
+
+@frozen
+class Standing:
+    """What covers a unit that is there, or one that waits once it is placed."""
+
+    rank: Rank
+    is_met: bool
+    """Whether it is covered by what its queue deserves and can get."""
+    order: tuple[int, int, SortKey]
+    """Its place in value order; see `EvictionUnit.order`."""
+
+    def may_replace(self, other: Standing) -> bool:
+        """Return whether a unit that waits may take the place of another of its queue."""
+        if other.is_met and not self.is_met:
+            return False
+        if self.rank != other.rank:
+            return self.rank < other.rank
+        return self.rank is Rank.ON_LOAN or self.order < other.order
+
+
+def needed_unit(view: SessionView, claimant: TaskState) -> EvictionUnit:
+    """Return the unit that a task would be in with what its job needs next.
+
+    The job needs the task, and as many others as it lacks with that one to start, or to complete
+    the replica that the task enters.
+    """
+    job = claimant.job
+    assert job is not None
+    others = view.in_task_order(
+        task
+        for task in job.having(TaskStatus.PENDING)
+        if task is not claimant and not task.is_best_effort
+    )
+    needed: Sequence[TaskState] = ()
+    if job.groups is None:
+        lacks = 1 if job.has_minimum() else job.lacks(Counting.PROMISED)
+        needed = others[: max(1, lacks) - 1]
+    elif not job.has_minimum():
+        needed = needed_tasks(job.groups, [claimant, *others])
+    else:
+        replica = job.groups.leaf_of(claimant).entered(Counting.HOPED)
+        if replica is not None:
+            needed = tasks_lacking(replica, job.groups, [claimant, *others])
+    tasks = [claimant, *(task for task in needed if task is not claimant)]
+    return unit_once_placed(job, tasks, view.task_order_key)
+
+
+@define(eq=False)
+class _Need:
+    """What the job of a claimant needs next, and what it may take the place of."""
+
+    leaf: int
+    standing: Standing
+    coverage: Coverage
+    beside: JobState | None
+    """Its job, if that has placed a part of the need in this cycle.
+
+    That part is not yet worth anything, so it must not take the cover from what runs: the shares
+    are asked what they would cover without it.
+    """
+    _covered: dict[Share, Collection[str]] = field(init=False, factory=dict[Share, Collection[str]])
+
+    def standing_of(self, unit: EvictionUnit) -> Standing:
+        """Return what covers a unit of the leaf."""
+        return _standing(unit, partial(self._covers, unit))
+
+    def _covers(self, unit: EvictionUnit, share: Share) -> bool:
+        if self.beside is None:
+            return self.coverage.covers(self.leaf, unit, share)
+        covered = self._covered.get(share)
+        if covered is None:
+            covered = self.coverage.covered_beside(self.leaf, self.beside, share)
+            self._covered[share] = covered
+        return unit.tasks[0].uid in covered
+
+    def may_replace(self, unit: EvictionUnit) -> bool:
+        """Return whether it may take the place of a unit of the leaf."""
+        return self.standing.may_replace(self.standing_of(unit))
+
+
+def _standing(unit: EvictionUnit, covers: Callable[[Share], bool]) -> Standing:
+    rank = Rank.ON_LOAN
+    if covers(Share.FAIR):
+        rank = Rank.FAIR
+    elif covers(Share.NOMINAL):
+        rank = Rank.NOMINAL
+    return Standing(rank, covers(Share.MET), unit.order)
+
+
+def _counted_as(task: TaskState, units: Sequence[EvictionUnit], *, before: int = 0) -> EvictionUnit:
+    """Return the unit of its job as which a task counts where it may be evicted alone.
+
+    With groups that is its own. Else the least valuable surplus unit besides those as which as many
+    tasks of its job count as are named `before` it, or the core, if its job can spare no more.
+    """
+    job = task.job
+    assert job is not None
+    if job.groups is not None:
+        return next(unit for unit in units if task in unit.tasks)
+    if before < job.ready_count - job.min_available:
+        surplus = sorted((unit for unit in units if unit.is_surplus), key=by_value, reverse=True)
+        return surplus[before]
+    return next(unit for unit in units if unit.is_core)
+
+
+_COVERED_BY = {
+    Rank.FAIR: "covered by the fair share of its queue",
+    Rank.NOMINAL: "covered by what its queue deserves",
+}
+
+
+def _why_not(need: Standing, other: Standing) -> str:
+    """Return why a need may not replace a unit."""
+    if other.is_met and not need.is_met:
+        return "covered by what its queue deserves and can get"
+    reason = _COVERED_BY[other.rank]
+    return reason if other.rank < need.rank else f"{reason}, and more valuable"
 
 
 @frozen(kw_only=True)
@@ -200,8 +335,13 @@ class _Capacity:
         self._plugin = plugin
         self._dimensions = view.dimensions.names
         self._tree = QueueTree(queue.info for queue in view.queues.values())
-        make = Supply if Shortcut.LOANS in view.plain else RememberedSupply
-        self._supply = make(view)
+        self._make_coverage: type[Coverage] = Coverage
+        self._make_claim: type[QueueClaim] = QueueClaim
+        self._supply = Supply(view)
+        self._remembers = Shortcut.LOANS not in view.plain
+        if self._remembers:
+            self._make_coverage, self._make_claim = RememberedCoverage, NarrowedClaim
+            self._supply = RememberedSupply(view)
         self._devices = WholeDevices(view, self._tree)
         self._uses: QueueUses | None = None
         """What each job holds and requests; None until the state is kept from cycle to cycle."""
@@ -212,9 +352,15 @@ class _Capacity:
         self._touched: set[str] = set()
         """The names of the leaves for which this has changed."""
         self._accounts: QueueAccounts | None = None
-        self._loans: Loans | None = None
+        self._coverage: Coverage | None = None
         self._outcomes = OutcomesOfQueues(view.dimensions.resource)
-        self._preemption = Preemption(view, self._leaf_of, lambda: self.loans)
+        self._refusals: dict[tuple[int, Vector], Unfit | None] = {}
+        """What was said of leaves and requests in addition, as long as nothing is charged."""
+        self._needs: dict[tuple[str, int], _Need] = {}
+        """The need of a claimant, as long as nothing is placed or evicted and shares are the same.
+
+        By its UID and the number of Pending tasks of its job.
+        """
 
     @property
     def accounts(self) -> QueueAccounts:
@@ -225,19 +371,20 @@ class _Capacity:
 
     def jobs_admitted(self) -> None:
         self._accounts = self._opened()
-        self._preemption.forget()
-        if self._loans is not None and not self._loans.follow(self._accounts):
-            self._loans = None
+        self._needs.clear()
+        self._refusals.clear()
+        if self._coverage is not None and not self._coverage.follow(self._accounts):
+            self._coverage = None
 
     def resume(self, changes: Changes, /) -> bool:
-        if self._loans is not None:
+        if self._coverage is not None:
             for jobs, are_gone in ((changes.jobs_gone, True), (changes.jobs, False)):
                 for job in jobs:
                     if job.queue is not None:
                         leaf = self._tree.position[job.queue.name]
-                        self._loans.record_change(leaf, job, is_gone=are_gone)
+                        self._coverage.record_change(leaf, job, is_gone=are_gone)
             if changes.nodes or changes.nodes_gone:
-                self._loans.forget_nodes()
+                self._coverage.forget_nodes()
         self._supply.catch_up(changes)
         self._devices.catch_up(changes)
         if self._uses is None:
@@ -289,22 +436,21 @@ class _Capacity:
     # Limits
 
     def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
-        accounts = self.accounts
         leaf = self._tree.position[queue.name]
-        if need.leaving:  # there may be less room once they have left
-            return self._refusal(leaf, need, accounts.once_gone(need.leaving))
-        if Shortcut.LOANS in self._view.plain:
-            return self._refusal(leaf, need, None)
+        if need.leaving or not self._remembers:
+            return self._refusal(leaf, need)
         asked = leaf, need.request
         try:
-            return accounts.refusals[asked]
+            return self._refusals[asked]
         except KeyError:
-            refusal = accounts.refusals[asked] = self._refusal(leaf, need, None)
+            refusal = self._refusals[asked] = self._refusal(leaf, need)
             return refusal
 
-    def _refusal(self, leaf: int, need: Need, departure: Departure | None) -> Unfit | None:
-        refusal: Unfit | None = None
-        for excess in self.accounts.excesses(leaf, need.request, need.dimensions, departure):
+    def _refusal(self, leaf: int, need: Need) -> Unfit | None:
+        accounts, refusal = self.accounts, None
+        # There may be less room once tasks have left.
+        departure = accounts.once_gone(need.leaving) if need.leaving else None
+        for excess in accounts.excesses(leaf, need.request, need.dimensions, departure):
             refusal = self._over_limit(excess, need)
             if refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
                 break  # a limit applies whatever becomes free
@@ -314,22 +460,20 @@ class _Capacity:
         return self.accounts.most(self._tree.position[queue.name])
 
     def _over_limit(self, excess: Excess, need: Need) -> Unfit:
-        position, dimension, wanted, most = excess
-        name = self._dimensions[dimension]
+        position, dimension, _, most = excess
         if position == ROOT:
             held = self.accounts.held[dimension]
             used = sum(held[top] for top in self._tree.tops)
             if used + need.request[dimension] > most:  # even without guarantees
+                name = self._dimensions[dimension]
                 return Unfit(UnfitReason.INSUFFICIENT_RESOURCE, plugin="capacity", detail=name)
-        queue = "" if position == ROOT else self._tree.names[position]
-        over = QueueExcess(dimension=name, would_hold=wanted, most=most, queue=queue)
-        return over_limit(over, "capacity", need.request[dimension])
+        return over_limit(self.accounts.told(excess), "capacity", need.request[dimension])
 
     # Claims
 
     def claim(self, need: Need, terms: ClaimTerms, /) -> Claim | Unfit:
         """Return what a job may reclaim by the rights that its queue has, or by levelling."""
-        accounts, loans, queue = self.accounts, self.loans, need.job.queue
+        accounts, coverage, queue = self.accounts, self.coverage, need.job.queue
         assert queue is not None
         leaf = self._tree.position[queue.name]
         if any(task.is_backfill for task in need.tasks):
@@ -337,14 +481,14 @@ class _Capacity:
         # What is charged nothing is no part of what a queue deserves.
         possible = RIGHTS if need.dimensions else (FAIR,)
         within = [each for each in possible if accounts.is_within_share(leaf, need, each.within)]
-        rights = [each for each in within if loans.covers_core(leaf, need.job, each.within)]
+        rights = [each for each in within if coverage.covers_core(leaf, need.job, each.within)]
         if not rights and not self._plugin.levels:
             if within:
                 return minimum_on_loan(queue.name, "capacity")
             return self._would_exceed_share(leaf, need)
-        return QueueClaim(
+        return self._make_claim(
             accounts=accounts,
-            loans=loans,
+            coverage=coverage,
             leaf=leaf,
             need=need,
             rights=rights,
@@ -368,55 +512,119 @@ class _Capacity:
         for dimension in need.dimensions:
             held = self.accounts.held[dimension][leaf]
             most = self.accounts.amounts(share)[dimension][leaf]
-            if held + need.request[dimension] > most:
-                excess = QueueExcess(
-                    dimension=self._dimensions[dimension],
-                    would_hold=held + need.request[dimension],
-                    most=most,
-                    queue=self._tree.names[leaf],
-                    held=held,
-                )
-                found.append(excess)
+            would_hold = held + need.request[dimension]
+            if would_hold > most:
+                excess = self.accounts.told((leaf, dimension, would_hold, most))
+                found.append(evolve(excess, held=held))
         return found
 
     @property
-    def loans(self) -> Loans:
+    def coverage(self) -> Coverage:
         """What is covered and what is on loan now."""
-        if self._loans is None:
-            view = self._view
-            make = Loans if Shortcut.LOANS in view.plain else RememberedLoans
-            queues = list(view.queues.values())
-            self._loans = make(
+        if self._coverage is None:
+            self._coverage = self._make_coverage(
                 self.accounts,
-                queues,
-                view.task_order_key,
-                view.protects_any,
+                list(self._view.queues.values()),
+                self._view.task_order_key,
+                self._view.protects_any,
                 self._plugin.tolerance,
             )
-        return self._loans
+        return self._coverage
 
     # Preemption within a queue
 
     def preemptable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
+        """Return PROTECTED for candidates that the claimant's need may not replace.
+
+        Of the others it says at most that they may not be evicted with their jobs. As many tasks of
+        a job as it has beyond its minimum count as its surplus units, in the order given, the first
+        as the least valuable; the others as its core. With groups each counts as its own unit, so
+        that no more need be said: whatever goes as a whole, each of its tasks is asked about.
+        """
         if not self._plugin.guards_shares:
             return [Verdict.NO_SAY] * len(candidates)
-        return self._preemption.verdicts(claimant, candidates)
+        job = claimant.job
+        assert job is not None
+        need = self._need(claimant)
+        counted: dict[str, int] = {}
+        verdicts: list[Verdict] = []
+        for candidate in candidates:
+            other = candidate.job
+            assert other is not None
+            if other.queue is not job.queue:
+                verdicts.append(Verdict.NO_SAY)  # queues have their own shares
+                continue
+            units = need.coverage.units_of(need.leaf, other)
+            before = counted.get(other.uid, 0)
+            counted[other.uid] = before + 1
+            unit = _counted_as(candidate, units, before=before)
+            if not need.may_replace(unit):
+                verdicts.append(Verdict.PROTECTED)
+            elif other.groups is not None or all(map(need.may_replace, units)):
+                verdicts.append(Verdict.NO_SAY)
+            else:
+                verdicts.append(Verdict.ALONE)
+        return verdicts
 
     def verdict_reasons(
         self, claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict, /
     ) -> Sequence[str]:
+        """Return for each candidate that is protected what covers it."""
         if verdict is not Verdict.PROTECTED:
             return [""] * len(candidates)
-        return self._preemption.reasons(claimant, candidates)
+        need = self._need(claimant)
+        reasons: list[str] = []
+        for candidate in candidates:
+            job = candidate.job
+            assert job is not None
+            units = need.coverage.units_of(need.leaf, job)
+            unit = _counted_as(candidate, units)
+            if need.may_replace(unit):  # alone it may go, but not with others of its job
+                ordered = sorted(units, key=by_value, reverse=True)
+                unit = next(each for each in ordered if not need.may_replace(each))
+            reasons.append(_why_not(need.standing, need.standing_of(unit)))
+        return reasons
+
+    def _need(self, claimant: TaskState) -> _Need:
+        """Return the need of a task's job, with what would cover it if it were placed now."""
+        job = claimant.job
+        assert job is not None
+        asked = claimant.uid, job.count(TaskStatus.PENDING)
+        known = self._needs.get(asked)
+        if known is None:
+            leaf, coverage = self._leaf_of(job), self.coverage
+            unit = needed_unit(self._view, claimant)
+            if coverage.fixes(unit):
+                unit.fix()
+            standing = _standing(unit, partial(coverage.would_cover, leaf, unit))
+            is_begun = unit.is_core and not unit.is_broken and job.ready_count > 0
+            known = _Need(leaf, standing, coverage, job if is_begun else None)
+            self._needs[asked] = known
+        return known
 
     def hints(self) -> EvictionHints:
         if not self._plugin.guards_shares:
             return EvictionHints(claimant_key=_same_for_all)
-        if Shortcut.LOANS in self._view.plain:
-            return EvictionHints()
-        return EvictionHints(claimant_key=self._preemption.key)
+        return EvictionHints(claimant_key=self.claimant_key)
+
+    def claimant_key(self, claimant: TaskState, /) -> Hashable:
+        """Return what verdicts depend on, besides the candidates and what their jobs hold."""
+        need = self._need(claimant)
+        leaf, coverage, standing = need.leaf, need.coverage, need.standing
+        if need.beside is not None:
+            return leaf, coverage.version(leaf), standing, need.beside.uid, need.beside.ready_count
+        first: EvictionUnit | None = None
+        if standing.rank is Rank.FAIR:
+            first = coverage.first_covered_behind(leaf, standing.order, Share.FAIR)
+        elif standing.rank is Rank.NOMINAL:
+            first = coverage.first_covered_behind(
+                leaf, standing.order, Share.NOMINAL, but=Share.FAIR
+            )
+        # Of its own rank, a need may replace the units from that one on.
+        place = None if first is None else first.order
+        return leaf, coverage.version(leaf), standing.rank, standing.is_met, place
 
     def _leaf_of(self, job: JobState) -> int:
         assert job.queue is not None
@@ -442,7 +650,7 @@ class _Capacity:
                 for task in tasks:
                     if not task.is_backfill:
                         promised[leaf] = plus(promised.get(leaf, zero), task.resreq)
-        return self._outcomes.outcomes(self.accounts, self.loans, promised)
+        return self._outcomes.outcomes(self.accounts, self.coverage, promised)
 
     # Events
 
@@ -455,15 +663,13 @@ class _Capacity:
     def _charge(self, task: TaskState, sign: int) -> None:
         if task.job is None or task.job.queue is None:
             return
-        self._preemption.forget()
+        self._needs.clear()
+        self._refusals.clear()
         leaf = self._tree.position[task.job.queue.name]
-        self._supply.record_move(task)
-        if task.is_backfill:
-            self.accounts.room_changed()
-        else:
+        if not task.is_backfill:
             self.accounts.charge(leaf, task.resreq, sign)
-        if self._loans is not None:
-            self._loans.record_change(leaf, task.job)
+        if self._coverage is not None:
+            self._coverage.record_change(leaf, task.job)
 
 
 def _same_for_all(_claimant: TaskState, /) -> None:

@@ -8,13 +8,14 @@ devices, since it leaves no less for others than before.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import reduce
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.rules import out_of_service
 from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.queues import QueueTree
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugins.capacity.shares import Entitlements
+from batchsched.plugins.capacity.accounts import Entitlements
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, minus, plus, total_of
 
@@ -31,9 +32,6 @@ class Supply:
 
     def catch_up(self, changes: Changes, /) -> None:
         """Take note of what changed between two cycles."""
-
-    def record_move(self, task: TaskState, /) -> None:
-        """Take note of a task that was charged or refunded."""
 
     def total(self) -> Vector:
         """Return what queues share: what nodes in service have for them.
@@ -107,8 +105,7 @@ class RememberedSupply(Supply):
         self._beyond: dict[str, Vector] = {}
         """What the room on odd nodes is more than the total, as far as it is known."""
         self._room: Vector | None = None
-        self._where: dict[str, str] = {}
-        """The odd nodes where tasks are, or were, by UID."""
+        self._read_up_to = len(view.node_log)
         self._without_queue = {job.uid: job for job in view.jobs.values() if job.queue is None}
         self._others = self._held_by_others()
         for node in view.nodes:
@@ -118,7 +115,6 @@ class RememberedSupply(Supply):
         """Update the sums. O(changed nodes and tasks), or O(nodes) if tasks of no queue changed."""
         for node in changes.nodes_gone:
             self._leave(node.name)
-        self._where.clear()
         # Any other node becomes overcommitted, or ceases to be, only by tasks that changed.
         touched = dict(self._odd)
         nodes = dict.fromkeys(task.node for job in changes.jobs for task in job.tasks)
@@ -136,36 +132,26 @@ class RememberedSupply(Supply):
         for name, node in touched.items():
             self._leave(name)
             self._enter(node)
-
-    def record_move(self, task: TaskState, /) -> None:
-        """Take note of a task that was charged or refunded. O(1)."""
-        if not self._odd:
-            return
-        if task.node is not None and task.node.name in self._odd:
-            self._where[task.uid] = task.node.name
-        where = self._where.get(task.uid)  # a task that is refunded is on no node just then
-        if where is not None:
-            self._beyond.pop(where, None)
-            self._room = None
+        self._read_up_to = len(self._view.node_log)
 
     def total(self) -> Vector:
         """Return what queues share. O(nodes out of service + tasks there)."""
-        total = self._sum
-        for name, node in self._odd.items():
-            if name not in self._of_node:
-                total = plus(total, self._held(node))
-        return total
+        held = [self._held(node) for name, node in self._odd.items() if name not in self._of_node]
+        return reduce(plus, held, self._sum)
 
     def room(self, leaving: Collection[TaskState] = (), /) -> Vector:
         """Return the most that queues may hold together.
 
-        O(tasks leaving, and tasks on odd nodes where tasks are leaving or have moved).
+        O(changes; tasks leaving, and tasks on odd nodes where tasks are leaving or have moved).
         """
+        if self._odd:
+            log = self._view.node_log
+            for slot in log[self._read_up_to :]:
+                if self._beyond.pop(self._view.slots[slot].name, None) is not None:
+                    self._room = None
+            self._read_up_to = len(log)
         if self._room is None:
-            room = self._sum
-            for node in self._odd.values():
-                room = plus(room, self._more_on(node))
-            self._room = room
+            self._room = reduce(plus, map(self._more_on, self._odd.values()), self._sum)
         if not (leaving and self._odd):
             return self._room
         room, gone = self._room, {task.uid for task in leaving}
@@ -208,21 +194,18 @@ class RememberedSupply(Supply):
 
     def _enter(self, node: NodeState) -> None:
         self._room = None
+        is_odd = min(node.idle) < 0
         if out_of_service(node.info) is not None:
-            self._enter_odd(node)
-            return
-        left = node.allocatable
-        others = self._others.get(node.name)
-        if others is not None:
-            left = _not_negative(minus(left, others))
-        self._of_node[node.name] = left
-        self._sum = plus(self._sum, left)
-        if min(node.idle) < 0:
-            self._enter_odd(node)
-
-    def _enter_odd(self, node: NodeState) -> None:
-        self._odd[node.name] = node
-        self._where.update(dict.fromkeys(node.tasks, node.name))
+            is_odd = True
+        else:
+            left = node.allocatable
+            others = self._others.get(node.name)
+            if others is not None:
+                left = _not_negative(minus(left, others))
+            self._of_node[node.name] = left
+            self._sum = plus(self._sum, left)
+        if is_odd:
+            self._odd[node.name] = node
 
     def _leave(self, name: str) -> None:
         self._room = None
@@ -249,64 +232,52 @@ class WholeDevices:
             for dimension in range(2, len(names))
             if not _grants_parts(Entitlements(tree, names[dimension]))
         ]
-        self._of_jobs: dict[str, frozenset[int]] = {}
-        """The dimensions in which jobs ask for parts of devices, by UID, if they do."""
-        self._of_nodes: dict[str, frozenset[int]] = {}
-        """Those in which nodes have parts of devices, by name, if they do."""
-        self._of_others = frozenset[int]()
-        """Those in which tasks without a job ask for them."""
-        if self._candidates:
-            self._look_at_nodes(view.nodes)
-            self._look_at_jobs(view.jobs.values())
-            self._look_at_others()
+        self._parts: dict[JobState | NodeState | None, frozenset[int]] = {}
+        """The dimensions in which jobs ask for parts of devices, and nodes have such; None: of
+        tasks without a job. Without those that have none."""
+        self._look_at(view.nodes, view.jobs.values(), has_others=True)
 
     def catch_up(self, changes: Changes, /) -> None:
         """Take note of what changed between two cycles. O(changed nodes and tasks)."""
-        if not self._candidates:
-            return
-        for gone in changes.jobs_gone:
-            self._of_jobs.pop(gone.uid, None)
+        for job in changes.jobs_gone:
+            self._parts.pop(job, None)
         for node in changes.nodes_gone:
-            self._of_nodes.pop(node.name, None)
-        self._look_at_nodes(changes.nodes)
-        self._look_at_jobs(changes.jobs)
-        if changes.other_tasks:
-            self._look_at_others()
+            self._parts.pop(node, None)
+        self._look_at(changes.nodes, changes.jobs, has_others=changes.other_tasks)
 
     def units(self) -> Sequence[int]:
         """Return, by dimension, the unit in which shares are dealt: 1, or 1000 for a device."""
-        in_parts = self._of_others.union(*self._of_jobs.values(), *self._of_nodes.values())
+        in_parts = frozenset[int]().union(*self._parts.values())
         whole = {each for each in self._candidates if each not in in_parts}
         return [WHOLE if d in whole else 1 for d in range(len(self._view.dimensions.names))]
 
-    def _look_at_nodes(self, nodes: Iterable[NodeState]) -> None:
+    def _look_at(
+        self, nodes: Iterable[NodeState], jobs: Collection[JobState], *, has_others: bool
+    ) -> None:
+        if not self._candidates:
+            return
         for node in nodes:
-            _note(self._of_nodes, node.name, self._parts_in([node.allocatable]))
-
-    def _look_at_jobs(self, jobs: Collection[JobState]) -> None:
+            self._note(node, self._parts_in([node.allocatable]))
+        if has_others:
+            others = self._view.other_tasks.values()
+            self._note(None, self._parts_in(task.resreq for task in others))
         # There are far fewer different requests than jobs, and mostly no parts at all.
         distinct = {task.resreq for job in jobs for task in job.tasks}
         parts = {resreq: self._parts_in([resreq]) for resreq in distinct}
-        if not self._of_jobs and not any(parts.values()):
-            return
-        for job in jobs:
-            of_tasks = [parts[task.resreq] for task in job.tasks]
-            _note(self._of_jobs, job.uid, frozenset[int]().union(*of_tasks))
+        if self._parts or any(parts.values()):
+            for job in jobs:
+                of_tasks = [parts[task.resreq] for task in job.tasks]
+                self._note(job, frozenset[int]().union(*of_tasks))
 
-    def _look_at_others(self) -> None:
-        others = self._view.other_tasks.values()
-        self._of_others = self._parts_in(task.resreq for task in others)
+    def _note(self, owner: JobState | NodeState | None, parts: frozenset[int]) -> None:
+        if parts:
+            self._parts[owner] = parts
+        else:
+            self._parts.pop(owner, None)
 
     def _parts_in(self, vectors: Iterable[Vector]) -> frozenset[int]:
         distinct = set(vectors)
         return frozenset(d for d in self._candidates if any(each[d] % WHOLE for each in distinct))
-
-
-def _note(parts_of: dict[str, frozenset[int]], name: str, parts: frozenset[int]) -> None:
-    if parts:
-        parts_of[name] = parts
-    else:
-        parts_of.pop(name, None)
 
 
 def _grants_parts(granted: Entitlements) -> bool:

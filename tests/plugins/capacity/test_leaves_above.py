@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from batchsched import Queue
 from batchsched.plugin.queues import QueueTree
 from batchsched.plugins.capacity.accounts import QueueAccounts, Share
-from batchsched.plugins.capacity.claims import lenders_above
+from batchsched.plugins.capacity.claims import leaves_above
 from batchsched.testing import queue_trees
 
 
-def lenders_by_loops(
-    accounts: QueueAccounts, position: int, share: Share, *, leaves_alone: bool
+def leaves_by_loops(
+    accounts: QueueAccounts, position: int, share: Share, *, siblings_alone: bool
 ) -> list[int]:
     tree, most = accounts.tree, accounts.amounts(share)
     found: list[int] = []
@@ -26,7 +26,7 @@ def lenders_by_loops(
             for queue in path
             if tree.parents[queue] == tree.parents[position] and queue != position
         ]
-        if not tree.is_leaf(leaf) or not beside or (leaves_alone and beside != [leaf]):
+        if not tree.is_leaf(leaf) or not beside or (siblings_alone and beside != [leaf]):
             continue
         chain = path[: path.index(beside[0]) + 1]
         if any(
@@ -45,7 +45,7 @@ def lenders_by_loops(
 )
 @settings(max_examples=50)
 def test_lenders_keep_more_than_a_share_up_to_the_sibling_of_the_claimant(
-    queues: tuple[Queue, ...], seed: int, share: Share, leaves_alone: bool
+    queues: tuple[Queue, ...], seed: int, share: Share, siblings_alone: bool
 ) -> None:
     random = Random(seed)
     tree = QueueTree(queues)
@@ -54,5 +54,5 @@ def test_lenders_keep_more_than_a_share_up_to_the_sibling_of_the_claimant(
     total = random.randrange(12_000), random.randrange(12_000)
     accounts = QueueAccounts(tree, ("cpu", "memory"), total=total, held=amounts, requests=amounts)
     for position in range(len(tree.names)):
-        found = sorted(lenders_above(accounts, position, share, leaves_alone=leaves_alone))
-        assert found == lenders_by_loops(accounts, position, share, leaves_alone=leaves_alone)
+        found = sorted(leaves_above(accounts, position, share, siblings_alone=siblings_alone))
+        assert found == leaves_by_loops(accounts, position, share, siblings_alone=siblings_alone)

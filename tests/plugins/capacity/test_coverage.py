@@ -34,8 +34,13 @@ from batchsched import (
 from batchsched.plugin import EvictionUnit, JobState, NodeState, TaskState
 from batchsched.plugins.capacity import plugin
 from batchsched.plugins.capacity.accounts import QueueAccounts, Share
-from batchsched.plugins.capacity.loans import Loans, by_value, covered_units
-from batchsched.plugins.capacity.remembered_loans import Cover, RememberedLoans
+from batchsched.plugins.capacity.coverage import (
+    Cover,
+    Coverage,
+    RememberedCoverage,
+    by_value,
+    covered_units,
+)
 from batchsched.state.vectors import Vector, total_of
 
 Jobs = dict[str, list[EvictionUnit]]
@@ -144,7 +149,7 @@ def nearly_full(random: Random) -> Snapshot:
     return Snapshot(nodes=nodes, queues=queues, jobs=jobs)
 
 
-class Compared(RememberedLoans):
+class Compared(RememberedCoverage):
     """Compares each answer with that of the definition."""
 
     def __init__(self, *state: Any) -> None:
@@ -152,9 +157,9 @@ class Compared(RememberedLoans):
         self.seen: dict[tuple[int, bool], tuple[Vector, int]] = {}
         """By node, what may be on loan at most, and how many changes were recorded by then."""
 
-    def plain(self) -> Loans:
+    def plain(self) -> Coverage:
         state = self._accounts, self._queues, self._key, self._protects_any, self._tolerance
-        return Loans(*state)
+        return Coverage(*state)
 
     def beyond(
         self, leaf: int, node: NodeState | None, share: Share = Share.FAIR
@@ -169,10 +174,10 @@ class Compared(RememberedLoans):
         assert found >= set(self.plain().nodes(leaf, share))
         return found
 
-    def may_lend(self, leaf: int) -> bool:
-        may_lend = super().may_lend(leaf)
-        assert may_lend or not self.plain().beyond(leaf, None)
-        return may_lend
+    def may_have_on_loan(self, leaf: int) -> bool:
+        may_have_on_loan = super().may_have_on_loan(leaf)
+        assert may_have_on_loan or not self.plain().beyond(leaf, None)
+        return may_have_on_loan
 
     def covered(self, leaf: int, share: Share) -> list[EvictionUnit]:
         found = super().covered(leaf, share)
@@ -255,7 +260,7 @@ def test_each_answer_about_loans_is_that_of_the_definition(
 ) -> None:
     conf = capacity_config(*actions, at_minimum=at_minimum, tolerance=tolerance)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugin, "RememberedLoans", Compared)
+        patch.setattr(plugin, "RememberedCoverage", Compared)
         scheduler = Scheduler(SchedulerConfig.from_mapping(conf), warm=True)
         for _ in range(3):
             result = scheduler.schedule(snapshot)
