@@ -485,7 +485,7 @@ def test_what_is_covered_is_the_same_however_it_came_about(
         return
 
     def covered() -> list[bool]:
-        return [plugin._coverage(task.job.queue.name).covers(task) for task in running]
+        return [plugin._covered_of(task.job.queue.name).covers(task) for task in running]
 
     with of.statement() as statement:
         for step in steps:
@@ -497,7 +497,7 @@ def test_what_is_covered_is_the_same_however_it_came_about(
             if task.status is TaskStatus.RUNNING:
                 statement.evict(task, claimant=pending[0])
         found = covered()
-        plugin._coverages.clear()  # begin anew
+        plugin._covered.clear()  # begin anew
         assert found == covered()
 
 

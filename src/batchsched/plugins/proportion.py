@@ -247,10 +247,11 @@ class _Proportion:
         self._view = view
         self._in_cluster = view.dimensions.in_cluster
         self._pending: dict[str, list[TaskState]] = {}
-        self._coverages: dict[str, _RememberedCoverage] = {}
-        """The coverage of queues, as far as it has been computed."""
-        self._recovered: dict[str, _RememberedCoverage] = {}
-        """By queue, the coverage that must be checked again before it is used."""
+        self._make_covered = _Covered if Shortcut.LOANS in view.plain else _RememberedCovered
+        self._covered: dict[str, _Covered] = {}
+        """The covered tasks of queues, as far as they have been asked for."""
+        self._to_check: dict[str, _Covered] = {}
+        """By queue, those of which it must be found out first whether any task was lost."""
         self._exceeded = 0
         """How often a queue has come to hold more than it deserves, in any dimension."""
         self._losses = 0
@@ -273,8 +274,8 @@ class _Proportion:
 
     def resume(self, changes: Changes, /) -> bool:
         self._pending.clear()
-        self._coverages.clear()
-        self._recovered.clear()
+        self._covered.clear()
+        self._to_check.clear()
         if self._uses is None:
             self._uses = QueueUses(self._use_of, self._view.jobs.values())
             # The last job of a queue may have left since this was opened.
@@ -344,13 +345,12 @@ class _Proportion:
                     account.deserved = amounts
                     self._touched.add(name)
 
-    def _coverage(self, name: str) -> _Coverage:
-        queue, deserved = self._view.queues[name], self._accounts[name].deserved
-        if Shortcut.LOANS in self._view.plain:
-            return _Coverage(self._view, queue, deserved)
-        known = self._coverages.get(name)
+    def _covered_of(self, name: str) -> _Covered:
+        known = self._covered.get(name)
         if known is None:
-            known = self._coverages[name] = _RememberedCoverage(self._view, queue, deserved)
+            deserved = self._accounts[name].deserved
+            known = self._make_covered(self._view, self._view.queues[name], deserved)
+            self._covered[name] = known
         return known
 
     def queue_order_key(self, queue: QueueState, /) -> float:
@@ -370,30 +370,23 @@ class _Proportion:
         return None if account is None else (account.deserved, account.allocated)
 
     def on_allocate(self, task: TaskState, /) -> None:
-        self._charge(task, plus, _RememberedCoverage.came)
+        self._charge(task, 1)
 
     def on_deallocate(self, task: TaskState, /) -> None:
-        self._charge(task, minus, _RememberedCoverage.went)
+        self._charge(task, -1)
 
-    def _charge(
-        self,
-        task: TaskState,
-        change: Callable[[Vector, Vector], Vector],
-        tell: Callable[[_RememberedCoverage, TaskState], None],
-    ) -> None:
+    def _charge(self, task: TaskState, sign: int) -> None:
         queue = None if task.job is None else task.job.queue
         if queue is None or task.is_backfill:
             return
         self._touched.add(queue.name)
         account = self._accounts[queue.name]
         before = account.allocated
-        account.allocated = change(before, task.resreq)
+        account.allocated = plus(before, task.resreq) if sign > 0 else minus(before, task.resreq)
         self._exceeded += account.exceeds_since(before)
-        coverage = self._coverages.get(queue.name)
-        if coverage is not None:
-            tell(coverage, task)
-            if coverage.may_have_changed:
-                self._recovered[queue.name] = coverage
+        covered = self._covered.get(queue.name)
+        if covered is not None and covered.may_change_by(task, sign):
+            self._to_check[queue.name] = covered
 
     # What the result tells of queues
 
@@ -451,15 +444,14 @@ class _Proportion:
 
     def _find_losses(self, claimant: TaskState) -> None:
         """Check coverage that may have changed, of queues from which a claimant may reclaim."""
-        if Shortcut.LOANS in self._view.plain:
-            self._losses += 1  # nothing is known of earlier coverage
-        if not self._recovered:
+        self._losses += self._make_covered.untold_losses
+        if not self._to_check:
             return
         own = _queue_of(claimant).name
-        for name in [name for name in self._recovered if name != own]:
+        for name in [name for name in self._to_check if name != own]:
             # Nothing is reclaimed from a queue within its share; check it once it exceeds it.
             if self._accounts[name].exceeds_any():
-                self._losses += self._recovered.pop(name).take_losses()
+                self._losses += self._to_check.pop(name).take_losses()
 
     def _need(self, claimant: TaskState) -> Vector:
         """Return the request of a task and of the other tasks that its job's minimum lacks."""
@@ -514,7 +506,7 @@ class _Proportion:
         """
         account = self._accounts[queue.name]
         above = [d for d in asked if account.allocated[d] - account.deserved[d] > EPSILON]
-        return above, self._coverage(queue.name).covered() if above else ()
+        return above, self._covered_of(queue.name).covered() if above else ()
 
     def reclaimable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
@@ -554,7 +546,7 @@ class _Proportion:
         account = self._accounts[queue.name]
         allocated = left.get(queue.name, account.allocated)
         is_beyond = account.exceeds(asked, candidate, allocated)
-        if not is_beyond or self._coverage(queue.name).covers(candidate):
+        if not is_beyond or self._covered_of(queue.name).covers(candidate):
             return Verdict.PROTECTED
         left[queue.name] = minus(allocated, candidate.resreq)
         return Verdict.VICTIM
@@ -626,8 +618,11 @@ class _BoundedProportion(_Proportion):
         return False
 
 
-class _Coverage:
+class _Covered:
     """The covered tasks of one queue: the definition, computed anew for each question."""
+
+    untold_losses = 1
+    """How many tasks may have lost their coverage whenever it is asked, without being counted."""
 
     def __init__(self, view: SessionView, queue: QueueState, deserved: Sequence[float]) -> None:
         self._view = view
@@ -641,6 +636,20 @@ class _Coverage:
     def covers(self, task: TaskState) -> bool:
         """Return whether a task is covered."""
         return task.uid in self.covered()
+
+    def may_change_by(self, _task: TaskState, _sign: int, /) -> bool:
+        """Take note of a task that was charged to the queue (1) or refunded (-1).
+
+        Returns whether other tasks may have been covered, or not, since they were computed.
+        """
+        return False
+
+    def take_losses(self) -> int:
+        """Return how often tasks have lost their coverage since the last call.
+
+        Tasks that no longer hold resources do not count.
+        """
+        return 0
 
     def _steps(self) -> Iterator[_Step]:
         """Go through the units of jobs in order of value; uncovered ones use nothing."""
@@ -691,8 +700,10 @@ class _Coverage:
         return True
 
 
-class _RememberedCoverage(_Coverage):
+class _RememberedCovered(_Covered):
     """The covered tasks of one queue, computed again when they may have changed."""
+
+    untold_losses = 0
 
     def __init__(self, view: SessionView, queue: QueueState, deserved: Sequence[float]) -> None:
         super().__init__(view, queue, deserved)
@@ -716,42 +727,24 @@ class _RememberedCoverage(_Coverage):
             assert self._covered is not None
         return self._covered.keys()
 
-    @property
-    def may_have_changed(self) -> bool:
-        """Whether tasks were placed or evicted since the covered tasks were computed."""
-        return self._is_stale or bool(self._changed)
-
     def take_losses(self) -> int:
-        """Return how often tasks have lost their coverage since the last call.
-
-        Tasks that no longer hold resources do not count.
-        """
         if self._covered is not None and (self._is_stale or not self._is_still_true()):
             self._find()
         losses, self._losses = self._losses, 0
         return losses
 
-    def came(self, task: TaskState) -> None:
-        """Record that a task is charged to the queue."""
-        if self._covered is None or task.is_backfill or not task.status.occupies:
-            return
+    def may_change_by(self, task: TaskState, sign: int, /) -> bool:
         job = task.job
-        assert job is not None
+        if self._covered is None or job is None:
+            return False
         if job.uid in self._uncovered:
-            self._changed[job.uid] = job
-        elif task.uid not in self._single:
-            self._is_stale = True
-
-    def went(self, task: TaskState) -> None:
-        """Record that a task is no longer charged to the queue."""
-        if self._covered is None:
-            return
-        job = task.job
-        assert job is not None
-        if job.uid in self._uncovered:
-            self._changed[job.uid] = job
+            if sign < 0 or task.status.occupies:
+                self._changed[job.uid] = job
+        elif sign > 0:
+            self._is_stale |= task.status.occupies and task.uid not in self._single
         elif task.uid in self._covered or (job.groups is not None and task.uid not in self._single):
             self._is_stale = True
+        return self._is_stale or bool(self._changed)
 
     def _is_still_true(self) -> bool:
         """Return whether the changes since the last computation make no difference.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from attrs import define, evolve, field, frozen
 
@@ -24,14 +24,11 @@ from batchsched.devices import (
     has_left,
     shown_selectors,
 )
-from batchsched.model.cluster import TaskStatus
 from batchsched.model.devices import Device, DeviceClaim, DevicePick, DeviceRequest
 from batchsched.model.reasons import DevicesRefused, Unfit
 from batchsched.model.validation.devices import MOST_DEVICES
-from batchsched.state.records import Fit, NodeState, TaskState
-
-if TYPE_CHECKING:
-    from batchsched.state.ledger import Ledger
+from batchsched.state.ledger import Ledger
+from batchsched.state.records import TAKEN, Fit, InAmounts, NodeState, TaskState
 
 PLUGIN = "devices"
 """The plugin whose choices are picks of devices."""
@@ -39,34 +36,12 @@ IDLE = 0
 VIEWS = {Fit.NOW: (IDLE, 1, 2, 3), Fit.LATER: (1, 3), Fit.CONDITIONALLY: (2, 3)}
 """The views in which a task must fit: idle, future_idle, accessible and eventual."""
 Picks = tuple[DevicePick, ...]
-_Counted = tuple[bool, bool, bool, bool]
-"""For each view, whether something is held in it."""
 _Answer = tuple[tuple[DevicePick, int], ...] | Unfit
 """Each pick, with the position of its device on the node; or why there is none."""
 _Order = Hashable
 """In which order devices are tried, and all that this reads."""
 _MOST_ANSWERS = 200_000
 _MOST_KNOWN = 10_000
-
-
-def _counted(status: TaskStatus, *, is_backfill: bool) -> _Counted:
-    """Return for each view whether what a task has is held in it; see `NodeState.eventual`."""
-    leaves = status is TaskStatus.RELEASING
-    gives_way = is_backfill and (status.occupies or leaves)
-    later, conditional = status is TaskStatus.PIPELINED, status is TaskStatus.CONDITIONAL
-    return (
-        status.holds,
-        (status.holds and not leaves) or later,
-        (status.holds and not gives_way) or conditional,
-        (status.holds and not leaves and not gives_way) or later or conditional,
-    )
-
-
-_COUNTED = [
-    [_counted(status, is_backfill=is_backfill) for status in TaskStatus]
-    for is_backfill in (False, True)
-]
-"""By backfill mark and `TaskStatus.index`."""
 
 
 @frozen(eq=False)
@@ -303,15 +278,15 @@ class DeviceBooks:
 
     def _held_on(
         self, node: NodeState, gone: Collection[TaskState]
-    ) -> Iterator[tuple[Picks, _Counted]]:
+    ) -> Iterator[tuple[Picks, InAmounts]]:
         for task in node.tasks.values():
             picks = self.picks_of(task)
             if picks and task not in gone:
-                yield picks, _COUNTED[task.is_backfill][task.status.index]
+                yield picks, TAKEN[task.is_backfill][task.status.index]
 
     def _held_elsewhere(
         self, node: NodeState, gone: Collection[TaskState], devices: dict[DeviceKey, Device]
-    ) -> Iterator[tuple[Picks, _Counted]]:
+    ) -> Iterator[tuple[Picks, InAmounts]]:
         """Yield what tasks of other nodes hold of what counts here; add it to the devices.
 
         O(tasks with devices).
@@ -582,7 +557,7 @@ def is_unknown(task: TaskState) -> bool:
 
 
 def _views(
-    devices: Mapping[DeviceKey, Device], held: Iterable[tuple[Picks, _Counted]]
+    devices: Mapping[DeviceKey, Device], held: Iterable[tuple[Picks, InAmounts]]
 ) -> tuple[list[Holdings], tuple[int, ...]]:
     """Return the views that differ, and for each of the four which of these it is."""
     all_held = [each for each in held if each[0]]

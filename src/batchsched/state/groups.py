@@ -309,7 +309,7 @@ class JobGroups:
                 group = group.parent
 
     def _count_places(self, leaf: GroupState, old: TaskStatus | None, new: TaskStatus) -> None:
-        if old is not None and old is TaskStatus.SUCCEEDED:
+        if old is TaskStatus.SUCCEEDED:
             leaf.succeeded -= 1
         if new is TaskStatus.SUCCEEDED:
             leaf.succeeded += 1
@@ -330,27 +330,26 @@ class JobGroups:
 
         None: no group is the cause.
         """
-        missing = [
+        return self._first_missing(self.groups, Counting.VALID)
+
+    def first_not_ready(self) -> GroupState | None:
+        """Return the first leaf, by name, that is not ready and that the job lacks."""
+        leaves = (group for group in self.groups if not group.children)
+        return self._first_missing(leaves, Counting.READY)
+
+    @staticmethod
+    def _first_missing(groups: Iterable[GroupState], counting: Counting) -> GroupState | None:
+        missing = (
             group
-            for group in self.groups
-            if not any(above.is_satisfied(Counting.VALID) for above in group.path())
-        ]
+            for group in groups
+            if not any(above.is_satisfied(counting) for above in group.path())
+        )
         return min(missing, key=attrgetter("name"), default=None)
 
     @property
     def lacks_groups(self) -> bool:
         """Whether it needs more groups than there are. O(1)."""
         return self.root.minimum > len(self.root.children) > 0
-
-    def first_not_ready(self) -> GroupState | None:
-        """Return the first leaf, by name, that is not ready and that the job lacks."""
-        missing = [
-            group
-            for group in self.groups
-            if not group.children
-            and not any(above.is_satisfied(Counting.READY) for above in group.path())
-        ]
-        return min(missing, key=attrgetter("name"), default=None)
 
     def may_take(self, task: GroupMember, /) -> bool:
         """Return whether placing a task would stay within all maxima. O(groups)."""

@@ -25,48 +25,21 @@ from batchsched.model.snapshot import Snapshot, common_of
 from batchsched.state.groups import JobGroups
 from batchsched.state.memory import ChangeLog
 from batchsched.state.records import (
+    NOT_NEGATIVE,
+    TAKEN,
+    InAmounts,
     JobState,
     NodeState,
     QueueState,
     RunningTasks,
     TaskState,
-    accounts_of,
 )
 from batchsched.state.vectors import Dimensions, Vector, plus
 
 Origin = tuple[TaskStatus, NodeState | None, bool, Mapping[str, Hashable]]
 """The status, node, backfill mark and choices of a task."""
 
-_SUBTRACTED = {
-    "idle": {"held": 1},
-    "future_idle": {"held": 1, "releasing": -1, "pipelined": 1},
-    "accessible": {"held": 1, "backfilled": -1, "leaving": -1, "conditional": 1},
-    "eventual": {"held": 1, "releasing": -1, "backfilled": -1, "pipelined": 1, "conditional": 1},
-}
-"""How often each account of a node is subtracted in these amounts; held: what tasks hold."""
-
-NOT_NEGATIVE = tuple(_SUBTRACTED)
-"""The amounts of a node that a session must not make negative, or more negative."""
-
-_Taken = tuple[bool, ...]
-"""From which of `NOT_NEGATIVE` a task's request is subtracted."""
-
-
-def _taken(status: TaskStatus, *, is_backfill: bool) -> _Taken:
-    accounts = accounts_of(status, is_backfill=is_backfill)
-    if status.holds:
-        accounts += ("held",)
-    return tuple(
-        sum(signs.get(account, 0) for account in accounts) > 0 for signs in _SUBTRACTED.values()
-    )
-
-
-_TAKEN = [
-    [_taken(status, is_backfill=is_backfill) for status in TaskStatus]
-    for is_backfill in (False, True)
-]
-"""By backfill mark and `TaskStatus.index`."""
-_NOTHING: _Taken = (False,) * len(NOT_NEGATIVE)
+_NOTHING: InAmounts = (False, False, False, False)
 
 
 def overdrawn(task: TaskState, node: NodeState, origin: Origin) -> str:
@@ -76,8 +49,8 @@ def overdrawn(task: TaskState, node: NodeState, origin: Origin) -> str:
     take more of that dimension.
     """
     status, where, is_backfill, _ = origin
-    before = _TAKEN[is_backfill][status.index] if where is node else _NOTHING
-    after = _TAKEN[task.is_backfill][task.status.index]
+    before = TAKEN[is_backfill][status.index] if where is node else _NOTHING
+    after = TAKEN[task.is_backfill][task.status.index]
     for name, took, takes in zip(NOT_NEGATIVE, before, after, strict=True):
         if not takes or took:
             continue

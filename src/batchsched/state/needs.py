@@ -120,12 +120,10 @@ def needed_tasks(
 
     """
     left = tasks if isinstance(tasks, TasksByGroup) else TasksByGroup(groups, tasks)
-    room = _Room(groups, left, counting)
+    following = _NextTasks(groups, left, counting)
     if groups.is_satisfied(Counting.READY):
-        return room.next_of_ready_job()
-    if groups.is_satisfied(counting):
-        return ()
-    return room.needed_to_start()
+        return following.one_more()
+    return () if groups.is_satisfied(counting) else following.to_start()
 
 
 def tasks_lacking(
@@ -142,10 +140,10 @@ def tasks_lacking(
 
     """
     left = TasksByGroup(groups, tasks)
-    return _Room(groups, left, Counting.HOPED).lacking_in(group)
+    return _NextTasks(groups, left, Counting.HOPED).lacking_in(group)
 
 
-class _Room:
+class _NextTasks:
     """The choice of the next tasks of a job, by group."""
 
     def __init__(self, groups: JobGroups, tasks: TasksByGroup, counting: Counting) -> None:
@@ -153,7 +151,7 @@ class _Room:
         self._tasks = tasks
         self._counting = counting
 
-    def needed_to_start(self) -> tuple[TaskState, ...]:
+    def to_start(self) -> tuple[TaskState, ...]:
         groups, counting = self._groups, self._counting
         pursued = self._pursued(groups.root)
         if pursued is None:
@@ -171,7 +169,7 @@ class _Room:
     def lacking_in(self, group: GroupState) -> tuple[TaskState, ...]:
         return self._tasks.in_order(self._first_of(self._pursued(group) or {}))
 
-    def next_of_ready_job(self) -> tuple[TaskState, ...]:
+    def one_more(self) -> tuple[TaskState, ...]:
         groups = self._groups
         most = None if groups.maximum is None else groups.maximum - groups.root.placed
         if most is not None and most <= 0:
@@ -354,13 +352,10 @@ class Need:
 
         O(tasks).
         """
-        if not (self.job.counted[Counting.RESERVED] and self._may_be_home()):
+        counts = self.job.counts
+        if not any(counts[status.index] for status in _IS_HOME):
             return ()
         return [t for t in self._members() if t.node is not None and t.status in _IS_HOME]
-
-    def _may_be_home(self) -> bool:
-        counts = self.job.counts
-        return any(counts[status.index] for status in _IS_HOME)
 
     @property
     def more(self) -> Sequence[TaskState]:
@@ -401,13 +396,13 @@ def need_of_job(
         return None
     if job.groups is not None:
         needed = needed_tasks(job.groups, tasks, counting)
-        return _need(job, needed) if needed else None
+        return need_of_tasks(job, needed) if needed else None
     is_reserving = counting is Counting.RESERVED
     lacks = max(1, job.lacks(counting if is_reserving else Counting.PROMISED))
     request = job.info.topology
     if request is not None and request.segments:
-        return _need(job, _whole_segments(job, tasks, request.segments[0].size, lacks))
-    return _need(job, tuple(islice(tasks, lacks)))
+        return need_of_tasks(job, _whole_segments(job, tasks, request.segments[0].size, lacks))
+    return need_of_tasks(job, tuple(islice(tasks, lacks)))
 
 
 def _whole_segments(
@@ -438,15 +433,13 @@ def _whole_segments(
 def need_of_task(task: TaskState, /, *, leaving: Iterable[TaskState] = ()) -> Need:
     """Return the need of a single task, given the tasks that would be evicted for it."""
     assert task.job is not None
-    return _need(task.job, (task,), tuple(leaving))
+    return need_of_tasks(task.job, (task,), leaving=tuple(leaving))
 
 
-def need_of_tasks(job: JobState, tasks: tuple[TaskState, ...], /) -> Need:
-    """Return the need of some tasks of a job, at least one."""
-    return _need(job, tasks)
-
-
-def _need(job: JobState, tasks: tuple[TaskState, ...], leaving: tuple[TaskState, ...] = ()) -> Need:
+def need_of_tasks(
+    job: JobState, tasks: tuple[TaskState, ...], /, *, leaving: tuple[TaskState, ...] = ()
+) -> Need:
+    """Return the need of some tasks of a job, at least one; see `need_of_task`."""
     first, count = tasks[0], len(tasks)
     if all([t.resreq == first.resreq and not t.is_backfill for t in tasks]):  # noqa: C419 - fast
         request = first.resreq if count == 1 else tuple([a * count for a in first.resreq])

@@ -443,6 +443,33 @@ _ACCOUNTS = [
 """By backfill mark and `TaskStatus.index`."""
 
 
+NOT_NEGATIVE = ("idle", "future_idle", "accessible", "eventual")
+"""The amounts of a node that a session must not make negative, or more negative."""
+
+InAmounts = tuple[bool, bool, bool, bool]
+"""Something for each of `NOT_NEGATIVE`."""
+
+
+def _taken(status: TaskStatus, *, is_backfill: bool) -> InAmounts:
+    """Return from which of these amounts a task on a node is subtracted; see `eventual`."""
+    leaves = status is TaskStatus.RELEASING
+    gives_way = is_backfill and (status.occupies or leaves)
+    later, conditional = status is TaskStatus.PIPELINED, status is TaskStatus.CONDITIONAL
+    return (
+        status.holds,
+        (status.holds and not leaves) or later,
+        (status.holds and not gives_way) or conditional,
+        (status.holds and not leaves and not gives_way) or later or conditional,
+    )
+
+
+TAKEN = [
+    [_taken(status, is_backfill=is_backfill) for status in TaskStatus]
+    for is_backfill in (False, True)
+]
+"""From which of `NOT_NEGATIVE` a task is subtracted, by backfill mark and `TaskStatus.index`."""
+
+
 _NOW, _LATER = Fit.NOW, Fit.LATER
 
 
@@ -580,13 +607,7 @@ class NodeState:
 
     def fits(self, task: TaskState, fit: Fit = Fit.NOW, /) -> bool:
         """Return whether a task fits in this way; what predicates say is another question."""
-        request = task.init_resreq
-        if not self.divergence_count:
-            return fits(request, self.idle)
-        if fit is _NOW and not (fits(request, self.idle) and fits(request, self.future_idle)):
-            return False
-        now = self.future_idle if fit is _LATER else self.accessible
-        return fits(request, now) and fits(request, self.eventual)
+        return fits(task.init_resreq, self.room(fit))
 
     def room(self, fit: Fit, /) -> Vector:
         """Return the most that a request may ask for to fit in this way."""
