@@ -28,7 +28,6 @@ from batchsched.kubernetes.pods import (
     tolerations_of,
 )
 from batchsched.kubernetes.queues import flavor_amount
-from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, TaskInfo
 from batchsched.model.constraints import Taint, Toleration, untolerated
 from batchsched.model.notice import NoticeCode
@@ -247,7 +246,6 @@ class Kueue:
             draft.templates, workload.templates = workload.templates, []
 
     def _draft(self, given: KubernetesObject) -> JobDraft:
-        note_unsupported(given, "Workload (Kueue)")
         spec, status, draft = given.spec, given.status, JobDraft.of(given)
         local_queue = spec.text("queueName")
         if not local_queue and f"{given.namespace}/{_DEFAULT}" in self._local:

@@ -456,7 +456,6 @@ def _read_kai_queue(given: KubernetesObject, /) -> _QueueDraft:
     A missing quota or limit is 0; -1 means unlimited. With a limit below the quota the queue may
     use its quota and no more, as KAI Scheduler's documentation says of a limit of 0.
     """
-    note_unsupported(given, "Queue (KAI Scheduler)")
     spec = given.spec
     resources = spec.child("resources")
     quotas: dict[str, int] = {}
@@ -586,8 +585,9 @@ def _read_kueue(given: Sequence[KubernetesObject], taken: Collection[str], /) ->
 
 def _read_member(given: KubernetesObject) -> _Member:
     is_cohort = given.kind == "Cohort"
-    by_kueue = given.reader.reading.kueue_admits and not is_cohort
-    note_unsupported(given, "ClusterQueue (admitted by Kueue)" if by_kueue else None)
+    if not is_cohort:
+        by_kueue = given.reading.kueue_admits
+        note_unsupported(given, "ClusterQueue (admitted by Kueue)" if by_kueue else None)
     spec = given.spec
     names = ("parentName", "parent") if is_cohort else ("cohortName", "cohort")
     parent = next((name for key in names if (name := spec.text(key))), None)
