@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from attrs import frozen
 
@@ -24,7 +24,6 @@ MOST_PODS = 100_000
 """The most pods that one set of a manifest may become."""
 _RAY = "ray.io"
 _JOB_SET = "jobset.x-k8s.io"
-_GROUP_NAME = "scheduling.k8s.io/group-name"
 _SCHEDULER = {"schedulerName": "default-scheduler"}
 """What a pod says that names no scheduler."""
 
@@ -80,36 +79,29 @@ def submitted_objects(objects: Objects, /) -> list[Content]:
 def _made(given: Content) -> Iterator[Content]:
     """Yield a manifest, as a cluster has it then, and what is made of it."""
     kind = api_group_of(given), text_at(given, "kind")
-    labels = _labels(given)
-    local_queue = text_at(labels, api.QUEUE_LABEL)
+    local_queue = text_at(_labels(given), api.QUEUE_LABEL)
     if kind == ("", "Pod"):
         yield from _pod(given)
-    elif kind == (api.VOLCANO_JOBS, "Job"):
-        yield given
+        return
+    sets = list(_PODS_OF[kind](given)) if kind in _PODS_OF else []
+    is_queued = bool(local_queue) and kind in _PODS_OF and kind not in _OF_PODS
+    if is_queued and kind == (api.BATCH, "Job"):
+        given = {**given, "spec": {**_at(given, "spec"), "suspend": True}}
+    yield given
+    if kind == (api.VOLCANO_JOBS, "Job"):
         yield _volcano_group(given)
-    elif kind in _PODS_OF:
-        sets = list(_PODS_OF[kind](given))
-        if local_queue and kind not in _OF_PODS:
-            is_job = kind == (api.BATCH, "Job")
-            spec = _mapping(given, "spec")
-            given = {**given, "spec": {**spec, "suspend": True}} if is_job else given
-            yield given
-            yield _workload(given, local_queue, sets)
-            return
-        yield given
+    elif is_queued:
+        yield _workload(given, local_queue, sets)
+    else:
         yield from _owners(given, sets)
         yield from _pods(given, kind, sets, local_queue)
-    else:
-        yield given
 
 
 def _owners(given: Content, sets: Iterable[_PodSet]) -> Iterator[Content]:
-    seen: set[str] = set()
-    for each in sets:
-        owner = each.owner
-        if owner is not None and _name(owner) not in seen:
-            seen.add(_name(owner))
-            yield _marked(owner, {"ownerReferences": [_reference(given)]})
+    """Yield what owns pods between them and the manifest, each once."""
+    owners = {_name(each.owner): each.owner for each in sets if each.owner is not None}
+    for owner in owners.values():
+        yield _marked(owner, {"ownerReferences": [_reference(given)]})
 
 
 def _pods(
@@ -119,94 +111,82 @@ def _pods(
     gangs: dict[str, list[_PodSet]] = {}
     for each in sets:
         gangs.setdefault(each.gang, []).append(each)
-    native = _mapping(_mapping(_mapping(given, "spec"), "scheduling"), "schedulingPolicy")
     for gang, members in gangs.items():
         name = f"{_name(given)}-{gang}" if gang else _name(given)
-        scheduler = text_at(_mapping(members[0].template, "spec"), "schedulerName")
-        count = sum(len(each.pods) for each in members)
-        least = sum(len(each.pods) if each.least is None else each.least for each in members)
-        notes: dict[str, object] = {}
-        more: dict[str, object] = {}
-        extra: dict[str, object] = {}
-        if look_up(native, "gang") is not None:
-            least = _whole(look_up(native, "gang"), "minCount", count)
-            yield _group(
-                given,
-                f"{api.KUBERNETES}/v1beta1",
-                name,
-                {
-                    "schedulingPolicy": {"gang": {"minCount": least}},
-                    **_class_of(members),
-                },
-            )
-            more = {"schedulingGroup": {"podGroupName": name}}
-        elif scheduler == api.KAI_SCHEDULER and kind not in _SINGLE:
-            queue = text_at(_labels(given), api.KAI_QUEUE) or text_at(
-                _labels(members[0].template), api.KAI_QUEUE
-            )
-            own = text_at(_labels(given), "priorityClassName")
-            annotated = text_at(_mapping(_mapping(given, "metadata"), "annotations"), _KAI_LEAST)
-            if kind == (api.BATCH, "Job"):
-                least = int(annotated) if annotated.isdecimal() else 1
-            spec = {
-                "minMember": least,
-                "queue": queue,
-                **({"priorityClassName": own} if own else _class_of(members)),
-            }
-            yield _group(given, f"{api.KAI}/v2alpha2", f"pg-{name}", spec)
-            notes = {api.KAI_GROUP: f"pg-{name}"}
-        elif text_at(_labels(given), "ray.io/scheduler-name") == "volcano":
-            labels = _labels(given)
-            spec = {
-                "minMember": least,
-                "queue": text_at(labels, "volcano.sh/queue-name") or "default",
-            }
-            own = text_at(labels, "ray.io/priority-class-name")
-            spec |= {"priorityClassName": own} if own else {}
-            yield _group(given, f"{api.VOLCANO}/v1beta1", f"ray-{name}-pg", spec)
-            notes, more = {_GROUP_NAME: f"ray-{name}-pg"}, {"schedulerName": "volcano"}
-        elif local_queue:
-            extra = {api.QUEUE_LABEL: local_queue}
-            if kind not in _SINGLE:
-                extra[api.GROUP_LABEL], notes = name, {api.TOTAL_COUNT: str(count)}
+        group, added = _group_of(given, kind, name, members, local_queue)
+        yield from group
         for each in members:
             for pod in each.pods:
-                yield from _pod(
-                    _of_template(given, each, pod, {**each.labels, **extra}, notes, more)
-                )
+                yield from _pod(_of_template(given, each, pod, added))
 
 
-def _of_template(
-    given: Content, one: _PodSet, name: str, labels: Content, notes: Content, spec: Content
-) -> Content:
-    metadata = _mapping(one.template, "metadata")
-    return _marked(
+def _group_of(
+    given: Content,
+    kind: tuple[str, str],
+    name: str,
+    members: Sequence[_PodSet],
+    local_queue: str,
+) -> tuple[Sequence[Content], Mapping[str, Content]]:
+    """Return the group of a gang, if it gets one, and what the gang's pods get to be in it."""
+    labels, template = _labels(given), members[0].template
+    gang = look_up(_at(given, "spec", "scheduling", "schedulingPolicy"), "gang")
+    count = sum(len(each.pods) for each in members)
+    least = sum(len(each.pods) if each.least is None else each.least for each in members)
+    spec: dict[str, object]
+    if gang is not None:
+        policy = {"gang": {"minCount": _whole(gang, "minCount", count)}}
+        spec = {"schedulingPolicy": policy, **_class_of(members)}
+        group = _group(given, f"{api.KUBERNETES}/v1beta1", name, spec)
+        return [group], {"spec": {"schedulingGroup": {"podGroupName": name}}}
+    if text_at(_at(template, "spec"), "schedulerName") == api.KAI_SCHEDULER and kind not in _SINGLE:
+        own = text_at(labels, "priorityClassName")
+        if kind == (api.BATCH, "Job"):
+            annotated = text_at(_annotations(given), _KAI_LEAST)
+            least = int(annotated) if annotated.isdecimal() else 1
+        queue = text_at(labels, api.KAI_QUEUE) or text_at(_labels(template), api.KAI_QUEUE)
+        its_class = {"priorityClassName": own} if own else _class_of(members)
+        spec = {"minMember": least, "queue": queue, **its_class}
+        group = _group(given, f"{api.KAI}/v2alpha2", f"pg-{name}", spec)
+        return [group], {"annotations": {api.KAI_GROUP: f"pg-{name}"}}
+    if text_at(labels, "ray.io/scheduler-name") == "volcano":
+        queue = text_at(labels, "volcano.sh/queue-name") or "default"
+        spec = {"minMember": least, "queue": queue}
+        own = text_at(labels, "ray.io/priority-class-name")
+        spec |= {"priorityClassName": own} if own else {}
+        group = _group(given, f"{api.VOLCANO}/v1beta1", f"ray-{name}-pg", spec)
+        notes = {api.GROUP_NAMES[0]: f"ray-{name}-pg"}
+        return [group], {"annotations": notes, "spec": {"schedulerName": "volcano"}}
+    if local_queue and kind not in _SINGLE:
+        of_group = {api.QUEUE_LABEL: local_queue, api.GROUP_LABEL: name}
+        return [], {"labels": of_group, "annotations": {api.TOTAL_COUNT: str(count)}}
+    return [], {"labels": {api.QUEUE_LABEL: local_queue}} if local_queue else {}
+
+
+def _of_template(given: Content, one: _PodSet, name: str, added: Mapping[str, Content]) -> Content:
+    metadata = _at(one.template, "metadata")
+    return _owned(
+        given if one.owner is None else one.owner,
+        name,
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "spec": {**_mapping(one.template, "spec"), **spec},
+            "spec": {**_at(one.template, "spec"), **added.get("spec", {})},
         },
-        {
-            "name": name,
-            "namespace": _namespace(given),
-            "labels": {**_mapping(metadata, "labels"), **labels},
-            "annotations": {**_mapping(metadata, "annotations"), **notes},
-            "ownerReferences": [_reference(given if one.owner is None else one.owner)],
-        },
+        labels={**_at(metadata, "labels"), **one.labels, **added.get("labels", {})},
+        annotations={**_at(metadata, "annotations"), **added.get("annotations", {})},
     )
 
 
 def _pod(given: Content) -> Iterator[Content]:
     """Yield a pod that waits; for Kueue, with its gate, and with its Workload if it is alone."""
-    labels, spec = _labels(given), {**_SCHEDULER, **_mapping(given, "spec")}
+    labels, spec = _labels(given), {**_SCHEDULER, **_at(given, "spec")}
     local_queue = text_at(labels, api.QUEUE_LABEL)
-    if not local_queue:
-        yield {**given, "spec": spec, "status": {"phase": "Pending"}}
-        return
-    gates = [*mappings_in(look_up(spec, "schedulingGates")), {"name": api.ADMISSION_GATE}]
-    pod = {**given, "spec": {**spec, "schedulingGates": gates}, "status": {"phase": "Pending"}}
+    if local_queue:
+        gates = mappings_in(look_up(spec, "schedulingGates"))
+        spec["schedulingGates"] = [*gates, {"name": api.ADMISSION_GATE}]
+    pod = {**given, "spec": spec, "status": {"phase": "Pending"}}
     yield pod
-    if not look_up(labels, api.GROUP_LABEL):
+    if local_queue and not look_up(labels, api.GROUP_LABEL):
         yield _workload(pod, local_queue, [_PodSet("main", given, (_name(pod),))])
 
 
@@ -218,7 +198,7 @@ def _of_pod_groups(made: Iterable[Content]) -> Iterator[Content]:
         if group and text_at(each, "kind") == "Pod":
             groups.setdefault((_namespace(each), group), []).append(each)
     for (_, name), pods in groups.items():
-        total = text_at(_mapping(_mapping(pods[0], "metadata"), "annotations"), api.TOTAL_COUNT)
+        total = text_at(_at(pods[0], "metadata", "annotations"), api.TOTAL_COUNT)
         if total == str(len(pods)):
             sets = [_PodSet(_name(pod), pod, (_name(pod),)) for pod in pods]
             workload = _workload(pods[0], text_at(_labels(pods[0]), api.QUEUE_LABEL), sets)
@@ -226,131 +206,102 @@ def _of_pod_groups(made: Iterable[Content]) -> Iterator[Content]:
             yield _marked(workload, {"name": name, "ownerReferences": references})
 
 
-def _workload(given: Content, local_queue: str, sets: Iterable[_PodSet]) -> Content:
+def _workload(given: Content, local_queue: str, sets: Sequence[_PodSet]) -> Content:
     """Return the Workload of a job that Kueue has not tried yet."""
-    known = list(sets)
     own = text_at(_labels(given), "kueue.x-k8s.io/priority-class")
+    of_pods = look_up(_class_of(sets), "priorityClassName")
     ref = {"kind": "WorkloadPriorityClass", "name": own}
     if not own:
-        name = look_up(_class_of(known), "priorityClassName")
-        ref = {"kind": "PriorityClass", "name": name} if isinstance(name, str) else {}
-    kind = text_at(given, "kind").lower()
-    annotations = _mapping(_mapping(given, "metadata"), "annotations")
-    partial = text_at(annotations, "kueue.x-k8s.io/job-min-parallelism")
+        ref = {"kind": "PriorityClass", "name": of_pods} if isinstance(of_pods, str) else {}
+    partial = text_at(_annotations(given), "kueue.x-k8s.io/job-min-parallelism")
     least = {"minCount": int(partial)} if partial.isdecimal() else {}
-    return _marked(
-        {
-            "apiVersion": f"{api.KUEUE}/v1beta2",
-            "kind": "Workload",
-            "spec": {
-                "queueName": local_queue,
-                "podSets": [
-                    {"name": each.name, "count": len(each.pods), "template": each.template, **least}
-                    for each in known
-                ],
-                **({"priorityClassRef": ref} if ref else {}),
-            },
-        },
-        {
-            "name": f"{kind}-{_name(given)}",
-            "namespace": _namespace(given),
-            "ownerReferences": [_reference(given)],
-        },
-    )
+    spec: dict[str, object] = {
+        "queueName": local_queue,
+        "podSets": [
+            {"name": each.name, "count": len(each.pods), "template": each.template, **least}
+            for each in sets
+        ],
+    }
+    spec |= {"priorityClassRef": ref} if ref else {}
+    content = {"apiVersion": f"{api.KUEUE}/v1beta2", "kind": "Workload", "spec": spec}
+    return _owned(given, f"{text_at(given, 'kind').lower()}-{_name(given)}", content)
 
 
 def _volcano_group(given: Content) -> Content:
     """Return the PodGroup of a Volcano Job, which action enqueue has not admitted yet."""
-    spec = _mapping(given, "spec")
-    least: dict[str, int] = {}
+    spec, least = _at(given, "spec"), dict[str, int]()
     for position, task in enumerate(mappings_in(look_up(spec, "tasks"))):
-        replicas = _whole(task, "replicas", 1)
         name = text_at(task, "name") or f"default{position}"
-        least[name] = _whole(task, "minAvailable", replicas)
+        least[name] = _whole(task, "minAvailable", _whole(task, "replicas", 1))
+    its_class = text_at(spec, "priorityClassName")
     content: dict[str, object] = {
         "minMember": _whole(spec, "minAvailable", sum(least.values())),
         "minTaskMember": least,
         "queue": text_at(spec, "queue") or "default",
     }
-    if text_at(spec, "priorityClassName"):
-        content["priorityClassName"] = text_at(spec, "priorityClassName")
+    content |= {"priorityClassName": its_class} if its_class else {}
     return _group(given, f"{api.VOLCANO}/v1beta1", _name(given), content)
 
 
 def _group(given: Content, version: str, name: str, spec: Content) -> Content:
-    return _marked(
-        {
-            "apiVersion": version,
-            "kind": "PodGroup",
-            "spec": spec,
-            "status": {"phase": "Pending"} if version.startswith(api.VOLCANO) else {},
-        },
-        {"name": name, "namespace": _namespace(given), "ownerReferences": [_reference(given)]},
-    )
+    status = {"phase": "Pending"} if version.startswith(api.VOLCANO) else {}
+    content = {"apiVersion": version, "kind": "PodGroup", "spec": spec, "status": status}
+    return _owned(given, name, content)
 
 
 # The pods of each kind
 
 
 def _job(given: Content) -> Iterator[_PodSet]:
-    spec, name = _mapping(given, "spec"), _name(given)
+    spec, name = _at(given, "spec"), _name(given)
     if look_up(spec, "suspend") is True and not text_at(_labels(given), api.QUEUE_LABEL):
         return
     count = _whole(spec, "parallelism", 1)
     count = min(count, _whole(spec, "completions", count))
-    labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
-    pods = _numbered(given, name, count)
-    yield _PodSet("main", _template(spec), pods, labels=labels)
+    pods, labels = _numbered(given, name, count), dict.fromkeys(api.JOB_NAMES, name)
+    yield _PodSet("main", _at(spec, "template"), pods, labels=labels)
 
 
 def _job_set(given: Content) -> Iterator[_PodSet]:
     is_queued = bool(text_at(_labels(given), api.QUEUE_LABEL))
-    for one in mappings_in(look_up(_mapping(given, "spec"), "replicatedJobs")):
-        role, template = text_at(one, "name"), _mapping(one, "template")
+    for one in mappings_in(look_up(_at(given, "spec"), "replicatedJobs")):
+        role, template = text_at(one, "name"), _at(one, "template")
         pods: list[str] = []
         count = _whole(one, "replicas", 1)
-        _bounded(given, count * _whole(_mapping(template, "spec"), "parallelism", 1))
+        _bounded(given, count * _whole(_at(template, "spec"), "parallelism", 1))
         for number in range(count):
-            name = f"{_name(given)}-{role}-{number}"
-            job = {
-                "apiVersion": "batch/v1",
-                "kind": "Job",
-                "metadata": {
-                    **_mapping(template, "metadata"),
-                    "name": name,
-                    "namespace": _namespace(given),
-                },
-                "spec": _mapping(template, "spec"),
-            }
+            named = {"name": f"{_name(given)}-{role}-{number}", "namespace": _namespace(given)}
+            metadata = {**_at(template, "metadata"), **named}
+            spec = _at(template, "spec")
+            job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
             for each in _job(job):
                 labels = {**each.labels, "jobset.sigs.k8s.io/jobset-name": _name(given)}
                 pods += each.pods
                 if not is_queued:
                     yield _PodSet(role, each.template, each.pods, labels=labels, owner=job)
         if is_queued:
-            yield _PodSet(role, _template(_mapping(template, "spec")), tuple(pods))
+            yield _PodSet(role, _at(template, "spec", "template"), tuple(pods))
 
 
 def _leader_worker_set(given: Content) -> Iterator[_PodSet]:
-    spec = _mapping(given, "spec")
-    below = _mapping(spec, "leaderWorkerTemplate")
-    worker, size = _mapping(below, "workerTemplate"), max(1, _whole(below, "size", 1))
-    leader = _mapping(below, "leaderTemplate") or worker
-    name, prefix = _name(given), "leaderworkerset.sigs.k8s.io"
-    own = _mapping(_mapping(given, "metadata"), "annotations")
+    spec = _at(given, "spec")
+    below = _at(spec, "leaderWorkerTemplate")
+    worker, size = _at(below, "workerTemplate"), max(1, _whole(below, "size", 1))
+    leader = _at(below, "leaderTemplate") or worker
+    name, prefix, own = _name(given), api.REPLICA_SET, _annotations(given)
     asked = {key: text for key, text in own.items() if key.endswith("exclusive-topology")}
-    part = _whole(_mapping(below, "subGroupPolicy"), "subGroupSize", 0)
-    asked |= {f"{prefix}/size": str(size), f"{prefix}/subgroup-size": str(part)}
+    part = _whole(_at(below, "subGroupPolicy"), "subGroupSize", 0)
+    asked |= {f"{prefix}size": str(size), f"{prefix}subgroup-size": str(part)}
     for number in range(_bounded(given, size * _whole(spec, "replicas", 1)) // size):
         pods = f"{name}-{number}", *(f"{name}-{number}-{i}" for i in range(1, size))
         for position, pod in enumerate(pods):
             template = worker if position else leader
-            metadata = _mapping(template, "metadata")
-            notes = {**_mapping(metadata, "annotations"), **asked}
+            metadata = _at(template, "metadata")
+            notes = {**_at(metadata, "annotations"), **asked}
             labels = {
-                f"{prefix}/name": name,
-                f"{prefix}/group-index": str(number),
-                f"{prefix}/worker-index": str(position),
+                f"{prefix}name": name,
+                f"{prefix}group-index": str(number),
+                f"{prefix}worker-index": str(position),
             }
             annotated = {**template, "metadata": {**metadata, "annotations": notes}}
             role = "worker" if position else "leader"
@@ -358,10 +309,9 @@ def _leader_worker_set(given: Content) -> Iterator[_PodSet]:
 
 
 def _ray_cluster(given: Content, key: str = "") -> Iterator[_PodSet]:
-    spec = _mapping(given, "spec")
-    spec, name = (_mapping(spec, key) if key else spec), _name(given)
+    spec, name = (_at(given, "spec", key) if key else _at(given, "spec")), _name(given)
     labels = {"ray.io/cluster": name}
-    head = _template(_mapping(spec, "headGroupSpec"))
+    head = _at(spec, "headGroupSpec", "template")
     yield _PodSet("head", head, (f"{name}-head",), labels=labels)
     for group in mappings_in(look_up(spec, "workerGroupSpecs")):
         role = text_at(group, "groupName") or "worker"
@@ -370,27 +320,23 @@ def _ray_cluster(given: Content, key: str = "") -> Iterator[_PodSet]:
         count = hosts * _whole(group, "replicas", least)
         pods = _numbered(given, f"{name}-{role}", count)
         needed = min(count, hosts * least) if look_up(group, "minReplicas") is not None else None
-        yield _PodSet(role, _template(group), pods, needed, {**labels, "ray.io/group": role})
-
-
-def _ray_job(given: Content) -> Iterator[_PodSet]:
-    return _ray_cluster(given, "rayClusterSpec")
+        yield _PodSet(role, _at(group, "template"), pods, needed, {**labels, "ray.io/group": role})
 
 
 def _training_job(given: Content) -> Iterator[_PodSet]:
-    spec = _mapping(given, "spec")
+    spec = _at(given, "spec")
     for key in sorted(spec):
         if key.endswith("ReplicaSpecs"):
-            for role, one in sorted(_mapping(spec, key).items()):
+            for role, one in sorted(_at(spec, key).items()):
                 name, count = f"{_name(given)}-{role.lower()}", _whole(one, "replicas", 1)
                 pods = _numbered(given, name, count)
-                yield _PodSet(role.lower(), _template(one), pods)
+                yield _PodSet(role.lower(), _at(one, "template"), pods)
 
 
 def _replicas(given: Content) -> Iterator[_PodSet]:
-    spec = _mapping(given, "spec")
+    spec = _at(given, "spec")
     pods = _numbered(given, _name(given), _whole(spec, "replicas", 1))
-    yield _PodSet("main", _template(spec), pods)
+    yield _PodSet("main", _at(spec, "template"), pods)
 
 
 _PODS_OF: Mapping[tuple[str, str], Callable[[Content], Iterator[_PodSet]]] = {
@@ -398,7 +344,7 @@ _PODS_OF: Mapping[tuple[str, str], Callable[[Content], Iterator[_PodSet]]] = {
     (_JOB_SET, "JobSet"): _job_set,
     (api.LEADER_WORKER_SET, "LeaderWorkerSet"): _leader_worker_set,
     (_RAY, "RayCluster"): _ray_cluster,
-    (_RAY, "RayJob"): _ray_job,
+    (_RAY, "RayJob"): lambda given: _ray_cluster(given, "rayClusterSpec"),
     **{
         ("kubeflow.org", f"{name}Job"): _training_job
         for name in ("PyTorch", "TF", "MPI", "XGBoost", "JAX")
@@ -418,9 +364,17 @@ _KAI_LEAST = "kai.scheduler/batch-min-member"
 
 def _marked(given: Content, metadata: Content) -> Content:
     """Return an object with further metadata, marked as submitted."""
-    own = {**_mapping(given, "metadata"), **metadata}
-    annotations = {**_mapping(own, "annotations"), api.SUBMITTED: "true"}
+    own = {**_at(given, "metadata"), **metadata}
+    annotations = {**_at(own, "annotations"), api.SUBMITTED: "true"}
     return {**given, "metadata": {**own, "annotations": annotations}}
+
+
+def _owned(owner: Content, name: str, content: Content, **metadata: Content) -> Content:
+    """Return an object that another owns, beside it."""
+    references = {"ownerReferences": [_reference(owner)]}
+    return _marked(
+        content, {"name": name, "namespace": _namespace(owner), **metadata, **references}
+    )
 
 
 def _reference(given: Content) -> Content:
@@ -429,31 +383,33 @@ def _reference(given: Content) -> Content:
 
 
 def _class_of(sets: Iterable[_PodSet]) -> Content:
-    names = (text_at(_mapping(each.template, "spec"), "priorityClassName") for each in sets)
+    names = (text_at(_at(each.template, "spec"), "priorityClassName") for each in sets)
     name = next((name for name in names if name), "")
     return {"priorityClassName": name} if name else {}
 
 
-def _template(given: object) -> Content:
-    return _mapping(given, "template")
-
-
-def _mapping(given: object, key: str) -> Content:
-    found = look_up(given, key)
-    return found if is_mapping(found) else {}
+def _at(given: object, *keys: str) -> Content:
+    """Return the mapping at the end of a path of keys; an empty one if there is none."""
+    for key in keys:
+        given = look_up(given, key)
+    return given if is_mapping(given) else {}
 
 
 def _labels(given: Content) -> Content:
-    return _mapping(_mapping(given, "metadata"), "labels")
+    return _at(given, "metadata", "labels")
+
+
+def _annotations(given: Content) -> Content:
+    return _at(given, "metadata", "annotations")
 
 
 def _name(given: Content) -> str:
-    metadata = _mapping(given, "metadata")
+    metadata = _at(given, "metadata")
     return text_at(metadata, "name") or text_at(metadata, "generateName").rstrip("-")
 
 
 def _namespace(given: Content) -> str:
-    return text_at(_mapping(given, "metadata"), "namespace") or "default"
+    return text_at(_at(given, "metadata"), "namespace") or "default"
 
 
 def _whole(given: object, key: str, default: int) -> int:
