@@ -128,7 +128,7 @@ JOB_FLAWS = (
     _wrong("deadline", inf, _TIME),
     Flaw({"depends_on": ("j9",)}, "depends_on[0]", "expected a Dependency, got 'j9'"),
     Flaw({"depends_on": (Dependency(job="", on=JobEvent.ENDED),)}, "depends_on[0].job", "is empty"),
-    _wrong("plan", 10, "a Plan"),
+    _wrong("plan", 10, "a Plan or None"),
     Flaw(
         {"plan": Plan(start=0, nodes=cast("Mapping[str, str]", _NOT_TEXTS))},
         "plan.nodes['t']",
