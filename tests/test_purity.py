@@ -57,7 +57,7 @@ IMPORTABLE_IN = {
     "plots.py": {"matplotlib"},
     "fast.py": {"numpy"},
     "arrays.py": {"numpy"},
-    "incidents.py": {"hashlib"},  # draws that depend on names and seeds alone
+    "generation.py": {"hashlib"},  # draws that depend on names and seeds alone
     "sweeps.py": {"hashlib"},
 }
 """What a module, or the modules of a folder, may import besides."""

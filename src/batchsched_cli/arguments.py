@@ -43,8 +43,11 @@ class Option(NamedTuple):
     """Such as ``-f``."""
     repeats: bool = False
     """Whether it may be given several times; otherwise the last one counts."""
-    choices: tuple[str, ...] = ()
-    """The values that it may have; empty: any."""
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values that it may have; empty: any."""
+        return tuple(self.metavar.split("|")) if "|" in self.metavar else ()
 
 
 class Command(NamedTuple):
@@ -96,17 +99,11 @@ OPTIONS = (
         "--admission",
         "theirs|ours",
         "whether what Kueue and Volcano have not admitted waits for them",
-        choices=("theirs", "ours"),
     ),
     Option("--json", "", "answer as JSON"),
     Option("--html", "FILE", "answer as a page, written to a file"),
     Option("--width", "N", "columns of the text; else those of the terminal, or 80"),
-    Option(
-        "--color",
-        "auto|always|never",
-        "whether to colour the text",
-        choices=("auto", "always", "never"),
-    ),
+    Option("--color", "auto|always|never", "whether to colour the text"),
     Option("--all", "", "show all, however many lines there are"),
     Option("--verbose", "", "show all notes on what was changed or left out in reading"),
     Option("--help", "", "show the help", "-h"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partialmethod
 from math import ceil
 from re import fullmatch, sub
 
@@ -346,13 +347,13 @@ class ReadChanges:
                     yield TaskGone(task.uid)
             yield NodeRemoved(node.name)
 
-    def _cordon(self, text: str, _: Sequence[str]) -> Iterator[Change]:
+    def _cordon(
+        self, text: str, _: Sequence[str], *, unschedulable: bool = True
+    ) -> Iterator[Change]:
         for node in self._nodes(text):
-            yield NodeChanged(replaced(node, unschedulable=True))
+            yield NodeChanged(replaced(node, unschedulable=unschedulable))
 
-    def _uncordon(self, text: str, _: Sequence[str]) -> Iterator[Change]:
-        for node in self._nodes(text):
-            yield NodeChanged(replaced(node, unschedulable=False))
+    _uncordon = partialmethod(_cordon, unschedulable=False)
 
     # Queues
 
@@ -404,19 +405,16 @@ def _with_amount(queue: Queue, kind: str, dimension: str, amount: int | None) ->
 
     None: no limit; of a guarantee or what it deserves, nothing.
     """
-    known = {"limit": queue.limit, "deserved": queue.deserved, "guarantee": queue.guarantee}
-    before = known[kind]
+    before: Resource | ResourceLimit | None = getattr(queue, kind)
     amounts = {} if before is None else dict(before.dimensions())
-    if amount is None:
-        amounts.pop(dimension, None)
-    else:
+    amounts.pop(dimension, None)
+    if amount is not None:
         amounts[dimension] = amount
     cpu, memory = amounts.pop("cpu", None), amounts.pop("memory", None)
+    value: Resource | ResourceLimit = ResourceLimit(milli_cpu=cpu, memory=memory, scalars=amounts)
     if isinstance(before, Resource):
         value = Resource(milli_cpu=cpu or 0, memory=memory or 0, scalars=amounts)
-        return replaced(queue, **{kind: value})
-    limit = ResourceLimit(milli_cpu=cpu, memory=memory, scalars=amounts)
-    return replaced(queue, **{kind: limit})
+    return replaced(queue, **{kind: value})
 
 
 def _amount(what: str, dimension: str, text: str) -> int | None:

@@ -108,35 +108,30 @@ def queues(question: Question) -> Answer:
     rows: list[tuple[str, ...]] = []
     data: list[dict[str, object]] = []
     differences: list[str] = []
+
+    def told(amount: float | None) -> str:
+        return "" if amount is None else amount_text(dimension, amount, unit=False)
+
     for name, depth in _in_tree(snapshot.queues):
         queue, account, outcome = named[name], accounts[name], outcomes.get(name)
-        held = account.held.get(dimension)
+        held, reserved = account.held.get(dimension), account.reserved.get(dimension)
         share = None if outcome is None else outcome.fair_share.get(dimension)
         limit = queue.limit.get(dimension) if queue.limit is not None else None
-        guarantee = queue.guarantee.get(dimension)
         loan = 0 if share is None else max(held - share, 0)
         whole = limit if share is None else share
-        reserved = account.reserved.get(dimension)
-
-        def told(amount: float | None) -> str:
-            return "" if not amount else amount_text(dimension, amount, unit=False)
-
-        rows.append(
-            (
-                "  " * depth + name,
-                _state(queue, named),
-                str(account.running or ""),
-                str(account.waiting or ""),
-                amount_text(dimension, held, unit=False) if held or share else "",
-                "" if share is None else amount_text(dimension, share, unit=False),
-                told(guarantee),
-                "" if limit is None else amount_text(dimension, limit, unit=False),
-                amount_text(dimension, left[name], unit=False),
-                told(loan),
-                told(reserved),
-                _bar(held, total if whole is None else whole),
-            )
+        amounts_told = (
+            (held or 0) if held or share else None,
+            share,
+            queue.guarantee.get(dimension) or None,
+            limit,
+            left[name],
+            loan or None,
+            reserved or None,
         )
+        counts = (str(count or "") for count in (account.running, account.waiting))
+        head = ("  " * depth + name, _state(queue, named), *counts)
+        bar = _bar(held, total if whole is None else whole)
+        rows.append((*head, *map(told, amounts_told), bar))
         data.append(
             {
                 "queue": name,
@@ -167,22 +162,17 @@ def queues(question: Question) -> Answer:
             (
                 Column("QUEUE", is_name=True),
                 Column("STATE"),
-                Column("RUNS", right=True, share=0),
-                Column("WAITS", right=True, share=0),
-                *(Column(title, right=True, share=0) for title in _AMOUNTS),
+                *(Column(title, right=True, share=0) for title in ("RUNS", "WAITS", *_AMOUNTS)),
                 Column("", share=2, is_bar=True),
             ),
             tuple(rows),
         ),
     ]
     shares = "".join(_borrowers(outcomes, accounts, dimension))
-    if shares:
-        blocks.append(Section("", (shares,)))
-    if differences:
-        blocks.append(Section("", tuple(differences)))
     strangers = sorted({job.queue for job in snapshot.jobs} - named.keys())
-    if strangers:
-        blocks.append(Section("", tuple(f"queue {name} does not exist" for name in strangers)))
+    not_there = [f"queue {name} does not exist" for name in strangers]
+    told_below = ([shares] if shares else [], differences, not_there)
+    blocks += [Section("", tuple(lines)) for lines in told_below if lines]
     answer = {"resource": dimension, "now": snapshot.now, "queues": data}
     return Answer(0, tuple(blocks), answer)
 
@@ -364,8 +354,7 @@ def _queues_sentence(snapshot: Snapshot, shown: ShownJobs, dimension: str) -> st
     total = sum_resources(node.allocatable for node in snapshot.nodes).get(dimension)
     tasks = [task for job in snapshot.jobs for task in job.tasks]
     held = sum_resources(t.resreq for t in [*tasks, *snapshot.other_tasks] if t.status.holds)
-    used = amount_text(dimension, held.get(dimension), unit=False)
-    used += f" of {amount_text(dimension, total)}"
+    used = _part_text(dimension, held.get(dimension), total)
     waiting = sum(shown.standing(job.uid).waits for job in snapshot.jobs)
     who = "1 job waits" if waiting == 1 else f"{waiting or 'no'} jobs wait"
     return f"{counted(len(snapshot.queues), 'queue')}: {used} in use, {who}."
@@ -470,9 +459,7 @@ def _topologies(snapshot: Snapshot, drawn: Sequence[_Drawn]) -> Iterator[Section
             dimension = Counter(each.dimension for each in members if each.total).most_common(1)
             for resource, _ in dimension:
                 of_it = [each for each in members if each.dimension == resource]
-                free = amount_text(resource, sum(each.free for each in of_it), unit=False)
-                total = amount_text(resource, sum(each.total for each in of_it))
-                lines.append(f"{'  ' * depth}{name}: {free} of {total} free")
+                lines.append(f"{'  ' * depth}{name}: {_free_text(resource, of_it)}")
 
         def divide(depth: int, members: Sequence[_Drawn], levels: Sequence[str]) -> None:
             if not levels:
@@ -669,9 +656,17 @@ def _device_text(name: str, holders: Mapping[str, str], letters: Mapping[str, st
 
 
 def _beside(each: _Drawn) -> str:
-    used = amount_text(each.dimension, each.used, unit=False)
-    text = f"{used} of {amount_text(each.dimension, each.total)} used"
+    text = f"{_part_text(each.dimension, each.used, each.total)} used"
     return f"{text}, {each.trouble}" if each.trouble else text
+
+
+def _part_text(dimension: str, part: float, total: float) -> str:
+    return f"{amount_text(dimension, part, unit=False)} of {amount_text(dimension, total)}"
+
+
+def _free_text(dimension: str, nodes: Sequence[_Drawn]) -> str:
+    free, total = sum(each.free for each in nodes), sum(each.total for each in nodes)
+    return f"{_part_text(dimension, free, total)} free"
 
 
 def _node_data(each: _Drawn) -> dict[str, object]:
@@ -692,10 +687,7 @@ def _nodes_sentence(drawn: Sequence[_Drawn]) -> str:
     dimension = Counter(each.dimension for each in drawn if each.total).most_common()
     parts: list[str] = []
     for name, _ in sorted(dimension, key=lambda item: ("/" not in item[0], item)):
-        of_it = [each for each in drawn if each.dimension == name]
-        free = sum(each.free for each in of_it)
-        total = sum(each.total for each in of_it)
-        parts.append(f"{amount_text(name, free, unit=False)} of {amount_text(name, total)} free")
+        parts.append(_free_text(name, [each for each in drawn if each.dimension == name]))
     text = f"{counted(len(drawn), 'node')}: {', '.join(parts) or 'nothing on them'}"
     out = Counter(each.trouble for each in drawn if each.trouble)
     told = "".join(f"; {count} {trouble}" for trouble, count in sorted(out.items()))
@@ -709,22 +701,19 @@ def _histograms(drawn: Sequence[_Drawn], label: str) -> Table:
         groups.setdefault((each.group, each.dimension), []).append(each)
     rows: list[tuple[str, ...]] = []
     for (group, dimension), members in sorted(groups.items()):
-        used = amount_text(dimension, sum(each.used for each in members), unit=False)
-        total = amount_text(dimension, sum(each.total for each in members))
+        used, total = sum(each.used for each in members), sum(each.total for each in members)
         unit = "GPUs" if dimension.rpartition("/")[2] == "gpu" else dimension
         row = (
             group or ("without this label" if label else "all nodes"),
             str(len(members)),
-            f"{used} of {total}",
+            _part_text(dimension, used, total),
             str(sum(bool(each.trouble) for each in members) or ""),
             f"{unit} free: {_histogram(dimension, members)}",
         )
         rows.append(row)
     columns = (
         Column(label or "GROUP", is_name=True),
-        Column("NODES", right=True, share=0),
-        Column("IN USE", right=True, share=0),
-        Column("OUT", right=True, share=0),
+        *(Column(title, right=True, share=0) for title in ("NODES", "IN USE", "OUT")),
         Column("FREE NODE BY NODE", share=0),
     )
     return Table(columns, tuple(rows))

@@ -82,16 +82,12 @@ class Shapes:
 def read_shapes(path: Path = SHAPES) -> Shapes:
     """Return the shapes in a file."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    return Shapes(
-        nodes=[
-            NodeShape(**dict(zip(content["node_columns"], row, strict=True)))
-            for row in content["nodes"]
-        ],
-        tasks=[
-            TaskShape(**dict(zip(content["task_columns"], row, strict=True)))
-            for row in content["tasks"]
-        ],
+    columns = content["node_columns"], content["task_columns"]
+    nodes, tasks = (
+        [dict(zip(names, row, strict=True)) for row in rows]
+        for names, rows in zip(columns, (content["nodes"], content["tasks"]), strict=True)
     )
+    return Shapes([NodeShape(**each) for each in nodes], [TaskShape(**each) for each in tasks])
 
 
 def scaled_counts(counts: Sequence[int], scale: float) -> list[int]:

@@ -28,7 +28,11 @@ def page_of(answer: Answer, title: str) -> str:
         for letter, meaning in block.legend.items()
     }
     style = _STYLE.read_text(encoding="utf-8")
-    body = "\n".join(part for block in _blocks(answer) for part in _parts(block, meanings))
+    first, *others = answer.blocks
+    parts = [*_parts(first, meanings)]
+    if isinstance(first, Line):  # the answer
+        parts = [f"<h1>{_told(first.text)}</h1>"]
+    body = "\n".join([*parts, *(part for block in others for part in _parts(block, meanings))])
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -37,21 +41,8 @@ def page_of(answer: Answer, title: str) -> str:
     )
 
 
-def _blocks(answer: Answer) -> Iterator[Block | str]:
-    """Yield the blocks; the first line, which is the answer, as a text of its own."""
-    is_first = True
-    for block in answer.blocks:
-        if is_first and isinstance(block, Line):
-            yield f"<h1>{_told(block.text)}</h1>"
-        else:
-            yield block
-        is_first = False
-
-
-def _parts(block: Block | str, meanings: Mapping[str, str]) -> Iterator[str]:
-    if isinstance(block, str):
-        yield block
-    elif isinstance(block, Line):
+def _parts(block: Block, meanings: Mapping[str, str]) -> Iterator[str]:
+    if isinstance(block, Line):
         yield f"<p>{_told(block.text)}</p>"
     elif isinstance(block, Section):
         yield from _title(block.title)

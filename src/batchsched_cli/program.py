@@ -45,12 +45,7 @@ COMMANDS = {
             options=(
                 Option("--state", "STATE", "only jobs in this state", repeats=True),
                 Option("--queue", "NAME", "only jobs in this queue and those below", repeats=True),
-                Option(
-                    "--sort",
-                    "since|priority|queue",
-                    "the order of the table",
-                    choices=("since", "priority", "queue"),
-                ),
+                Option("--sort", "since|priority|queue", "the order of the table"),
             ),
         ),
         Command(

@@ -68,56 +68,37 @@ _LEAST_VALUES = 100_000
 _KEPT_SNAPSHOT, _KEPT_CONFIG = "batchsched.Snapshot", "batchsched.SchedulerConfig"
 
 
-def _preset(actions: str, *tiers: str) -> Object:
-    return {
-        "actions": actions,
-        "tiers": [{"plugins": [{"name": each} for each in tier.split(", ")]} for tier in tiers],
-    }
+def _preset(actions: str, *tiers: str, **options: Object) -> Object:
+    """Return a configuration of plugins by tiers, some with options."""
+    plugins = ([{"name": each, **options.get(each, {})} for each in t.split(", ")] for t in tiers)
+    return {"actions": actions, "tiers": [{"plugins": each} for each in plugins]}
 
 
+_VOLCANO = ("allocate, backfill", "priority, gang, conformance")
 PRESETS: Mapping[str, Object | None] = {
-    "kai": {
+    "kai": _preset(
         # Both place tasks without requests as any others; here backfill does.
-        "actions": "allocate, backfill, reclaim, preempt",
-        "tiers": [
-            {
-                "plugins": [
-                    {"name": "priority"},
-                    # KAI Scheduler evicts what a group has beyond its minimum, then all of it.
-                    {"name": "gang", "arguments": {"atMinimum": "whole-job"}},
-                    {"name": "conformance"},
-                ]
-            },
-            {
-                "plugins": [
-                    {"name": "predicates"},
-                    # Of one queue, whoever is more important evicts, whatever the queue deserves.
-                    {"name": "capacity", "arguments": {"preemption": "priority"}},
-                    {"name": "nodeorder"},
-                ]
-            },
-        ],
-    },
-    "kueue": _preset("allocate, backfill", "priority, gang", "predicates, capacity, nodeorder"),
-    "volcano": _preset(
-        "allocate, backfill",
+        "allocate, backfill, reclaim, preempt",
         "priority, gang, conformance",
-        "drf, predicates, proportion, nodeorder",
+        "predicates, capacity, nodeorder",
+        # KAI Scheduler evicts what a group has beyond its minimum, then all of it.
+        gang={"arguments": {"atMinimum": "whole-job"}},
+        # Of one queue, whoever is more important evicts, whatever the queue deserves.
+        capacity={"arguments": {"preemption": "priority"}},
     ),
-    "kubernetes": {
-        "actions": "allocate, backfill, preempt",
+    "kueue": _preset("allocate, backfill", "priority, gang", "predicates, capacity, nodeorder"),
+    "volcano": _preset(*_VOLCANO, "drf, predicates, proportion, nodeorder"),
+    "kubernetes": _preset(
+        "allocate, backfill, preempt",
+        "priority, gang",
+        "predicates, nodeorder",
         # Kubernetes counts a gang's minimum when it starts and evicts its pods one by one.
-        "tiers": [
-            {"plugins": [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]},
-            {"plugins": [{"name": "predicates"}, {"name": "nodeorder"}]},
-        ],
-    },
+        gang={"enablePreemptable": False},
+    ),
     "default": None,
 }
 """The configuration that is used for a system if none is given; None: the library's default."""
-_WITH_TREE = _preset(
-    "allocate, backfill", "priority, gang, conformance", "drf, predicates, capacity, nodeorder"
-)
+_WITH_TREE = _preset(*_VOLCANO, "drf, predicates, capacity, nodeorder")
 """Volcano's, where queues form a tree or deserve amounts."""
 
 
@@ -209,7 +190,7 @@ class Question:
             namespace, name = str(about.get("namespace") or "default"), str(about.get("name"))
             waits = state.get("phase", "Pending") == "Pending" and not wants.get("nodeName")
             if "deletionTimestamp" not in about and (namespace, name) not in tasks:
-                scheduler = str(wants.get("schedulerName") or "default-scheduler")
+                scheduler = _scheduler_of(pod)
                 self._left_out[name] = self._left_out[f"{namespace}/{name}"] = scheduler
                 counts[scheduler] += waits
         counts = +counts  # without those of which none waits
@@ -271,11 +252,8 @@ class Question:
 
     def scheduler_names(self) -> list[str]:
         """Return the schedulers that pods of the dump name, sorted."""
-        specs: list[object] = [
-            each.get("spec") for each in self.objects() if each.get("kind") == "Pod"
-        ]
-        known = [cast("Object", spec) for spec in specs if isinstance(spec, dict)]
-        return sorted({str(spec.get("schedulerName") or "default-scheduler") for spec in known})
+        pods = [each for each in self.objects() if each.get("kind") == "Pod"]
+        return sorted({_scheduler_of(pod) for pod in pods if isinstance(pod.get("spec"), dict)})
 
     def job(self, name: str) -> str:
         """Return the UID of the job that a name means, in the namespace that is asked for first.
@@ -310,9 +288,9 @@ class Question:
     def _at_its_time(self, snapshot: Snapshot) -> Snapshot:
         """Return a kept snapshot at the present time that is asked for."""
         now = self.arguments.text("--now")
-        return (
-            snapshot if now is None else replaced(snapshot, now=read_dump([], now=now).snapshot.now)
-        )
+        if now is None:
+            return snapshot
+        return replaced(snapshot, now=read_dump([], now=now).snapshot.now)
 
     def _given(self) -> tuple[list[Object], Snapshot | None]:
         """Return the objects that are given, or the snapshot that was kept."""
@@ -515,16 +493,14 @@ def documents(source: str, faults: list[str], notes: list[str]) -> Iterator[tupl
         return
     path = Path(source)
     try:
+        files = {source: path}
         if path.is_dir():
-            files = sorted(
-                file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file()
-            )
+            below = (each for each in path.rglob("*") if each.name.endswith(SUFFIXES))
+            files = {str(file): file for file in sorted(below) if file.is_file()}
             if not files:
                 faults.append(f"{source}: there are no files named {', '.join(SUFFIXES)}")
-            for file in files:
-                yield from parsed(str(file), file.read_bytes(), faults, notes)
-        else:
-            yield from parsed(source, path.read_bytes(), faults, notes)
+        for name, file in files.items():
+            yield from parsed(name, file.read_bytes(), faults, notes)
     except (OSError, ValueError) as error:  # a name may have what no name of a file has
         faults.append(_told(error) if isinstance(error, OSError) else f"{source!r}: {error}")
 
@@ -779,6 +755,10 @@ def _is_config_map(given: Object) -> bool:
 def _part(given: Object, key: str) -> Object:
     part: object = given.get(key)
     return cast("Object", part) if isinstance(part, dict) else {}
+
+
+def _scheduler_of(pod: Object) -> str:
+    return str(_part(pod, "spec").get("schedulerName") or "default-scheduler")
 
 
 def _name_of(given: Object) -> object:

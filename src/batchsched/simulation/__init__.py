@@ -19,6 +19,7 @@ Run a log of jobs under a policy, and read off the results:
 
 import batchsched.simulation as _itself
 from batchsched.model.described import describe
+from batchsched.simulation.books import Consolidated, FirstFit, NodeChoice, Nodes
 from batchsched.simulation.checks import JobId, PolicyError, Problem, SimulationError, WorkloadError
 from batchsched.simulation.decisions import (
     Cause,
@@ -40,17 +41,11 @@ from batchsched.simulation.files import (
     read_philly,
     read_swf,
 )
-from batchsched.simulation.generation import generate, resampled_by_users, resampled_by_weeks
-from batchsched.simulation.incidents import (
-    Incident,
-    JobCancelled,
-    JobFailed,
-    NodeDown,
-    NodeDrained,
-    NodeUp,
-    QueueSet,
-    Reservation,
+from batchsched.simulation.generation import (
     failures,
+    generate,
+    resampled_by_users,
+    resampled_by_weeks,
 )
 from batchsched.simulation.metrics import (
     Jobs,
@@ -61,7 +56,6 @@ from batchsched.simulation.metrics import (
     Spread,
     TieSensitivity,
 )
-from batchsched.simulation.nodes import Consolidated, FirstFit, NodeChoice, Nodes
 from batchsched.simulation.policies import Conservative, Easy, Fcfs, ShortestFirst
 from batchsched.simulation.predictors import (
     Corrector,
@@ -76,11 +70,24 @@ from batchsched.simulation.predictors import (
     ToRequest,
 )
 from batchsched.simulation.preemptive import LeastAttainedService, Srsf, Srtf, SrtfInRounds
-from batchsched.simulation.profile import Profile
 from batchsched.simulation.record import Comparison, Difference, State
 from batchsched.simulation.run import Run, simulate
 from batchsched.simulation.scheduled import Scheduled
-from batchsched.simulation.settings import Engine, Interval, NodesOfRun, Outcome, Ties
+from batchsched.simulation.settings import (
+    Engine,
+    Incident,
+    Interval,
+    JobCancelled,
+    JobFailed,
+    NodeDown,
+    NodeDrained,
+    NodesOfRun,
+    NodeUp,
+    Outcome,
+    QueueSet,
+    Reservation,
+    Ties,
+)
 from batchsched.simulation.sweeps import (
     Executor,
     NodesNeeded,
@@ -90,7 +97,7 @@ from batchsched.simulation.sweeps import (
     nodes_needed,
     sweep,
 )
-from batchsched.simulation.view import View
+from batchsched.simulation.view import Profile, View
 from batchsched.simulation.work import After, ByDistance, ByModel, Checkpoint, Cost, NoCost, Speed
 from batchsched.simulation.workload import Job, Machine, Workload
 

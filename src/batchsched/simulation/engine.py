@@ -25,7 +25,7 @@ from batchsched.simulation.arrivals import (
     Ended,
     Events,
 )
-from batchsched.simulation.books import Holding, books_of_machine
+from batchsched.simulation.books import Holding, NodeChoice, books_of_machine
 from batchsched.simulation.checks import (
     JobId,
     PolicyError,
@@ -35,17 +35,6 @@ from batchsched.simulation.checks import (
     refuse,
 )
 from batchsched.simulation.decisions import Decision, Resize, Start, Stop, WaitingJob, Wake
-from batchsched.simulation.incidents import (
-    Incident,
-    JobCancelled,
-    JobFailed,
-    NodeDown,
-    NodeDrained,
-    NodeUp,
-    QueueSet,
-    faults_of_incidents,
-)
-from batchsched.simulation.nodes import NodeChoice
 from batchsched.simulation.pool import Pool, PoolScheduler, run_on_pool
 from batchsched.simulation.predictors import (
     Corrector,
@@ -55,7 +44,21 @@ from batchsched.simulation.predictors import (
     predicted,
     prediction_of,
 )
-from batchsched.simulation.settings import NodesOfRun, Outcome, Passes, Settings, in_order
+from batchsched.simulation.settings import (
+    Incident,
+    JobCancelled,
+    JobFailed,
+    NodeDown,
+    NodeDrained,
+    NodesOfRun,
+    NodeUp,
+    Outcome,
+    Passes,
+    QueueSet,
+    Settings,
+    faults_of_incidents,
+    in_order,
+)
 from batchsched.simulation.state import Job, SimulationState, at_or_after, exact
 from batchsched.simulation.view import View
 from batchsched.simulation.work import Checkpoint

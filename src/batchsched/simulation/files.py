@@ -111,48 +111,32 @@ class _Reader:
                 self.header_lines[label] = number
             return
         self.records += 1
-        row = self._numbers(number, words)
+        row = self._row(number, words)
         if row is not None and self._is_usable(number, row):
             self.seen.add(row[NUMBER])
             self.rows.append(row)
             self.lines.append(number)
 
-    def _numbers(self, number: int, words: Sequence[str]) -> Sequence[float] | None:
+    def _row(self, number: int, words: Sequence[str]) -> Sequence[float] | None:
+        told = f"expected {FIELDS} numbers, got {len(words)}"
         if len(words) < FIELDS:
-            self.problem(number, f"expected {FIELDS} numbers, got {len(words)}", left_out=True)
+            self.problem(number, told, left_out=True)
             return None
         if len(words) > FIELDS:
-            self.problem(number, f"expected {FIELDS} numbers, got {len(words)}; ignored the rest")
+            self.problem(number, f"{told}; ignored the rest")
             words = words[:FIELDS]
         try:
             return list(map(int, words))
         except ValueError:
-            return self._decimals(number, words)
-
-    def _decimals(self, number: int, words: Sequence[str]) -> Sequence[float] | None:
-        row: list[float] = []
-        for index, word in enumerate(words):
-            try:
-                value = float(word)
-            except ValueError:
-                value = nan
-            if not isfinite(value):
-                self.problem(
-                    number,
-                    f"field {index + 1}: expected a number, got {word[:80]!r}",
-                    left_out=True,
-                )
+            values = list(map(_decimal, words))
+        for index, (word, value) in enumerate(zip(words, values, strict=True)):
+            may_be = isfinite(value)
+            if not may_be or not (value.is_integer() or index in _DECIMAL):
+                what = "a whole number" if may_be else "a number"
+                told = f"field {index + 1}: expected {what}, got {word[:80]!r}"
+                self.problem(number, told, left_out=True)
                 return None
-            whole = int(value) if value.is_integer() else None
-            if whole is None and index not in _DECIMAL:
-                self.problem(
-                    number,
-                    f"field {index + 1}: expected a whole number, got {word[:80]!r}",
-                    left_out=True,
-                )
-                return None
-            row.append(value if whole is None else whole)
-        return row
+        return list(map(_exact, values))
 
     def _is_usable(self, number: int, row: Sequence[float]) -> bool:
         job = f"job {row[NUMBER]}"
@@ -167,27 +151,21 @@ class _Reader:
             why = "is unknown" if row[RUN] == -1 else "is negative"
             faults.append(f"{job}: its run time {why}: {row[RUN]}")
         if row[PROCESSORS] <= 0 and row[ALLOCATED] <= 0:
-            faults.append(
-                f"{job}: its number of processors is unknown: "
-                f"{row[PROCESSORS]} requested, {row[ALLOCATED]} allocated"
-            )
+            told = f"{row[PROCESSORS]} requested, {row[ALLOCATED]} allocated"
+            faults.append(f"{job}: its number of processors is unknown: {told}")
         for fault in faults:
             self.problem(number, fault, left_out=True)
         if faults:
             return False
         if row[SUBMIT] < self.last_submit:
-            self.problem(
-                number,
-                f"{job}: it is submitted at {row[SUBMIT]}, before the previous job "
-                f"({self.last_submit})",
-            )
+            told = f"before the previous job ({self.last_submit})"
+            self.problem(number, f"{job}: it is submitted at {row[SUBMIT]}, {told}")
         self.last_submit = row[SUBMIT]
         if row[TIME] == 0 or row[TIME] < -1:
             self.problem(number, f"{job}: its requested time is {row[TIME]} s; read as unknown")
         elif 0 < row[TIME] < row[RUN]:
-            self.problem(
-                number, f"{job}: it runs for {row[RUN]} s, longer than the {row[TIME]} s requested"
-            )
+            told = f"longer than the {row[TIME]} s requested"
+            self.problem(number, f"{job}: it runs for {row[RUN]} s, {told}")
         return True
 
     def finish(self) -> tuple[Workload, list[Problem]]:
@@ -218,10 +196,8 @@ class _Reader:
             if _is_count(text[0]) and int(text[0]) > 0:
                 sizes[label] = int(text[0])
             elif text[0] != "-1":
-                self.problem(
-                    self.header_lines[label],
-                    f"{label}: expected a whole number above 0, got {shown(self.header[label])}",
-                )
+                told = f"expected a whole number above 0, got {shown(self.header[label])}"
+                self.problem(self.header_lines[label], f"{label}: {told}")
         processors = sizes.get("MaxProcs", sizes.get("MaxNodes"))
         if processors is None:
             return None
@@ -234,24 +210,18 @@ class _Reader:
         announced = self.header.get("MaxRecords", self.header.get("MaxJobs", ""))
         if _is_count(announced) and int(announced) != self.records:
             label = "MaxRecords" if "MaxRecords" in self.header else "MaxJobs"
-            self.problem(
-                self.header_lines[label], f"{label}: expected {announced} jobs, got {self.records}"
-            )
-        version = self.header.get("Version")
-        if version is not None and not version.startswith("2"):
-            self.problem(
-                self.header_lines["Version"],
-                f"expected version 2 of the format, got {shown(version)}",
-            )
-        if machine is None:
-            return
+            told = f"{label}: expected {announced} jobs, got {self.records}"
+            self.problem(self.header_lines[label], told)
+        version = self.header.get("Version", "2")
+        if not version.startswith("2"):
+            told = f"expected version 2 of the format, got {shown(version)}"
+            self.problem(self.header_lines["Version"], told)
+        most = inf if machine is None else machine.processors
         for line, row in zip(self.lines, self.rows, strict=True):
-            if _processors(row) > machine.processors:
-                self.problem(
-                    line,
-                    f"job {row[NUMBER]}: it needs {_processors(row)} processors, "
-                    f"but MaxProcs is {machine.processors}",
-                )
+            size = _processors(row)
+            if size > most:
+                told = f"it needs {size} processors, but MaxProcs is {most}"
+                self.problem(line, f"job {row[NUMBER]}: {told}")
 
     def _preceding(self) -> Sequence[JobId | None]:
         # Only earlier jobs are accepted, so there are no cycles.
@@ -262,13 +232,17 @@ class _Reader:
             known = preceding > 0 and places.get(preceding, place) < place
             if preceding > 0 and not known:
                 what = "is not an earlier job" if preceding in places else "is not in the log"
-                self.problem(
-                    self.lines[place],
-                    f"job {row[NUMBER]}: its preceding job, {preceding}, {what}; "
-                    "ignored the dependency",
-                )
+                told = f"its preceding job, {preceding}, {what}; ignored the dependency"
+                self.problem(self.lines[place], f"job {row[NUMBER]}: {told}")
             found.append(int(preceding) if known else None)
         return found
+
+
+def _decimal(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return nan
 
 
 def _is_count(text: str) -> bool:
@@ -296,28 +270,15 @@ CANCELLED = 5
 """The status of jobs that never ended."""
 
 
-def swf_lines(record: Record) -> Iterator[str]:
-    """Yield the lines of the log of a run."""
-    header = {"Computer": f"simulated: {record.policy}", "Note": record.settings}
-    yield from _header_lines(record.workload, header)
-    yield from _job_lines(record.workload, record)
-
-
-def swf_lines_of_workload(workload: Workload) -> Iterator[str]:
-    """Yield the lines of a log of jobs that have not run: waiting times are unknown."""
-    yield from _header_lines(workload, {})
-    yield from _job_lines(workload, None)
-
-
-def _header_lines(workload: Workload, more: Mapping[str, object]) -> Iterator[str]:
-    header: dict[str, object] = {"Version": "2.2", "MaxJobs": len(workload)}
-    header["MaxRecords"] = len(workload)
-    if workload.machine is not None:
-        header |= {"MaxNodes": workload.machine.nodes, "MaxProcs": workload.machine.processors}
-    yield from (f"; {label}: {value}" for label, value in (header | dict(more)).items())
-
-
-def _job_lines(workload: Workload, record: Record | None) -> Iterator[str]:
+def swf_lines(workload: Workload, record: Record | None = None) -> Iterator[str]:
+    """Yield the lines of a log of jobs; without the record of a run, waiting times are unknown."""
+    count, machine = len(workload), workload.machine
+    header: dict[str, object] = {"Version": "2.2", "MaxJobs": count, "MaxRecords": count}
+    if machine is not None:
+        header |= {"MaxNodes": machine.nodes, "MaxProcs": machine.processors}
+    if record is not None:
+        header |= {"Computer": f"simulated: {record.policy}", "Note": record.settings}
+    yield from (f"; {label}: {value}" for label, value in header.items())
     named = any(isinstance(each, str) for each in workload.ids)
     numbers = {each: place if named else each for place, each in enumerate(workload.ids, 1)}
     columns = [
@@ -354,24 +315,18 @@ def _job_lines(workload: Workload, record: Record | None) -> Iterator[str]:
             *others,
         ]
         values += [None, None] if preceding is None else [numbers[preceding], think[index]]
-        yield _swf_line(values)
-
-
-def _swf_line(values: Sequence[object]) -> str:
-    """Format the 18 values of a job as a line; None becomes -1.
-
-    >>> _swf_line([1, 0, 5, 3600, 56, None, None, 56, 7200, *[None] * 9])
-    '1 0 5 3600 56 -1 -1 56 7200 -1 -1 -1 -1 -1 -1 -1 -1 -1'
-    """
-    return " ".join(map(_text, values))
+        yield " ".join(map(_text, values))
 
 
 def _text(value: object) -> str:
+    """Return a value of a line as text.
+
+    >>> _text(None), _text(60.0), _text(0.5)
+    ('-1', '60', '0.5')
+    """
     if value is None:
         return "-1"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    return str(_exact(value) if isinstance(value, float) else value)
 
 
 Row = Mapping[str, str]
@@ -528,25 +483,18 @@ def _read(
             raise WorkloadError.at(f"rows[{number - 1}]", message)
         try:
             job = make(number, row)  # type: ignore[arg-type]  # what is no text is told
+            faults = [f"job {job.id}: {fault}" for fault in _faults(job, seen)]
         except KeyError as missing:
-            problems.append(
-                Problem(number + 1, f"expected a column {missing}, got none", left_out=True)
-            )
-            continue
+            faults = [f"expected a column {missing}, got none"]
         except ValueError as error:
-            problems.append(Problem(number + 1, str(error), left_out=True))
-            continue
+            faults = [str(error)]
         except Exception as error:  # values that are not text, or cannot be read, raise anything
-            message = f"expected text in all columns: {shown_problem(error)}"
-            problems.append(Problem(number + 1, message, left_out=True))
-            continue
-        faults = list(_faults(job, seen))
-        problems += [
-            Problem(number + 1, f"job {job.id}: {fault}", left_out=True) for fault in faults
-        ]
-        if not faults:
-            seen.add(job.id)
-            jobs.append(job)
+            faults = [f"expected text in all columns: {shown_problem(error)}"]
+        else:
+            if not faults:
+                seen.add(job.id)
+                jobs.append(job)
+        problems += [Problem(number + 1, fault, left_out=True) for fault in faults]
     columns: dict[str, Sequence[object]] = {
         name: [getattr(job, name) for job in jobs]
         for name in ("id", "run", "processors", "queue", "user", "labels")

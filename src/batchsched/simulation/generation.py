@@ -1,4 +1,4 @@
-"""Workloads drawn at random: from a model, or from the users and weeks of another workload.
+"""Drawn at random: workloads, from a model or from the users and weeks of others, and failures.
 
 Source of resampling, so that results do not depend on a single sequence of events: Zakay and
 Feitelson, "Workload Resampling for Performance Evaluation of Parallel Job Schedulers", Concurrency
@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from itertools import accumulate
-from math import cos, exp, log2, pi
+from math import ceil, cos, exp, gamma, log, log2, pi
 
 from batchsched.errors import Fault
+from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_of
 from batchsched.simulation.checks import (
     JobId,
+    SimulationError,
     WorkloadError,
     faults_of_count,
     faults_of_seed,
@@ -24,6 +27,7 @@ from batchsched.simulation.checks import (
     refuse,
 )
 from batchsched.simulation.randomness import RandomNumbers
+from batchsched.simulation.settings import Incident, NodeDown, NodeUp, faults_of_time
 from batchsched.simulation.workload import Machine, Workload
 
 DAY = 86400
@@ -269,3 +273,58 @@ def _assembled(workload: Workload, chosen: Iterable[tuple[int, float, JobId | No
     users = workload.users
     columns["user"] = [users[job] if user is None else user for job, _, user in rows]
     return Workload.from_columns(columns, machine=workload.machine)
+
+
+# Failures of nodes
+
+
+@checks_arguments(SimulationError)
+def failures(
+    nodes: Iterable[str], *, mtbf: float, repair: float, until: float, seed: int, shape: float = 1
+) -> tuple[Incident, ...]:
+    """Return incidents: nodes that fail and come back, drawn at random.
+
+    The times of a node depend on its name, the seed and the other numbers alone. From 0, and from
+    each repair, the time to the next failure follows a Weibull distribution, and each repair takes
+    an exponentially distributed time; both in whole seconds, at least 1.
+
+    Args:
+        nodes: Their names.
+        mtbf: The mean time from a repair to the next failure, in seconds.
+        repair: The mean time of a repair, in seconds.
+        until: Nodes fail before this time; repairs may end later.
+        seed: The seed of all random choices.
+        shape: The shape of the Weibull distribution: 1 is the exponential distribution; with less,
+            failures come in bursts.
+
+    Raises:
+        SimulationError: Numbers out of range. All faults at once.
+
+    >>> down, up = failures(["n1"], mtbf=1000, repair=100, until=500, seed=1)
+    >>> down.at, up.at
+    (337, 421)
+    """
+    faults = list(faults_of_seed(seed))
+    for name, value in (("mtbf", mtbf), ("repair", repair), ("shape", shape)):
+        is_right = is_number(value, least=0.01 if name == "shape" else 0, above=name != "shape")
+        faults += faults_unless(is_right, name, "a number above 0", value)
+    refuse(SimulationError, faults, faults_of_time("until", until))
+    found: list[Incident] = []
+    for name in sorted(nodes):
+        count = 0
+
+        def draw(mean: float, shape: float, name: str = name) -> int:
+            nonlocal count
+            digest = sha256(f"{seed}/{name}/{count}".encode()).digest()
+            count += 1
+            share = (int.from_bytes(digest[:8], "big") + 0.5) / 2**64
+            seconds: float = mean / gamma(1 + 1 / shape) * (-log(share)) ** (1 / shape)
+            return max(1, ceil(seconds))
+
+        time = draw(mtbf, shape)
+        while time < until:
+            found.append(NodeDown(at=time, node=name))
+            time += draw(repair, 1)
+            found.append(NodeUp(at=time, node=name))
+            time += draw(mtbf, shape)
+    return tuple(found)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from math import exp, fsum, inf, lgamma, log, sqrt
+from operator import add
 from typing import Literal, cast, final, get_args
 
 from attrs import evolve, frozen
@@ -22,8 +26,8 @@ from batchsched.simulation.checks import (
     refuse,
 )
 from batchsched.simulation.record import Columns, Record
-from batchsched.simulation.settings import Ties, in_order
-from batchsched.simulation.tasks import CPU
+from batchsched.simulation.settings import NodesOfRun, Ties, in_order
+from batchsched.simulation.work import CPU
 
 # Statistics
 
@@ -309,11 +313,9 @@ def metrics_of(
             figures[name] = jain_index(mean(each) for each in groups.values())
     figures["ended_at_request"] = sum(run.runs[job] < workload.runs[job] for job in jobs)
     figures["unfinished"] = sum(job in jobs for job in outcome.unfinished)
-    for ending in ("cancelled", "failed"):
-        if outcome.endings:
-            figures[ending] = sum(
-                each == ending for job, each in outcome.endings.items() if job in jobs
-            )
+    endings = Counter(each for job, each in outcome.endings.items() if job in jobs)
+    if outcome.endings:
+        figures |= {ending: endings[ending] for ending in ("cancelled", "failed")}
     figures |= _of_courses(run, jobs, ended)
     return Metrics(figures, tau)
 
@@ -331,19 +333,14 @@ def _of_courses(run: Record, jobs: Collection[int], ended: Sequence[int]) -> dic
     if outcome.lost_work is not None:
         needs = [tasks.need if tasks is not None else size for tasks, size in run.needs]
         figures["lost_work"] = fsum(outcome.lost_work[job] * needs[job] for job in listed)
-    for name, counts in (
-        ("resizes", outcome.resizes),
-        ("moves", outcome.moves),
-        ("overhead", outcome.overhead),
-    ):
+    for name in ("resizes", "moves", "overhead"):
+        counts: Sequence[float] | None = getattr(outcome, name)
         if counts is not None:
             figures[name] = sum(counts[job] for job in listed)
     deadlines = cast("Sequence[float | None]", workload.column("deadline"))
-    due = [(job, deadlines[job]) for job in listed if deadlines[job] is not None]
+    due = [(outcome.ends[job], by) for job in listed if (by := deadlines[job]) is not None]
     if due:
-        ends = outcome.ends
-        late = [(end := ends[job]) is None or end > (by or 0) for job, by in due]
-        figures["late"] = sum(late)
+        figures["late"] = sum(end is None or end > by for end, by in due)
     return figures
 
 
@@ -370,10 +367,7 @@ def _of_machine(
             for place, amount in enumerate(amounts):
                 held[place] += amount * seconds
     length: float = max(0, finish - begin)
-    in_service: list[float] = [length] * len(nodes.names)
-    for node, start, up in nodes.down:
-        until = finish if up is None else min(up, finish)
-        in_service[node] -= max(0, until - max(start, begin))
+    in_service = _in_service(nodes, begin, finish)
     shares: list[float] = []
     for place, total in enumerate(held):
         there = fsum(
@@ -391,6 +385,15 @@ def _of_machine(
         whole = length * len(in_service)
         figures["availability"] = fsum(in_service) / whole if whole else 1.0
     return figures
+
+
+def _in_service(nodes: NodesOfRun, begin: float, finish: float) -> list[float]:
+    """Return for how long each node was in service from one time to another."""
+    seconds: list[float] = [max(0, finish - begin)] * len(nodes.names)
+    for node, start, up in nodes.down:
+        until = finish if up is None else min(up, finish)
+        seconds[node] -= max(0, until - max(start, begin))
+    return seconds
 
 
 def _grouped(
@@ -486,9 +489,13 @@ def series_of(run: Record, step: float | None, queue: str | None = None) -> dict
             queue_changes(end, job, 1)
         if run.outcome.ends[job] is not None:
             queue_changes(since, job, -1)
-    times, rows = _summed(changes)
-    if step is not None:
-        times, rows = _sampled(times, rows, step)
+    times = sorted(changes)
+    rows = list(accumulate((changes[time] for time in times), _sum))
+    if step is not None and times:
+        whole = int((times[-1] - times[0]) / step) + 1  # rounded: it may be one too many
+        sampled = [time for n in range(whole + 1) if (time := times[0] + n * step) <= times[-1]]
+        rows = [rows[bisect_right(times, time) - 1] for time in sampled]
+        times = sampled
     return {
         "time": times,
         "queued": [row[0] for row in rows],
@@ -508,31 +515,8 @@ def processors_of(milli_cpu: int) -> float:
     return milli_cpu / CPU if milli_cpu % CPU else milli_cpu // CPU
 
 
-def _summed(changes: dict[float, list[int]]) -> tuple[list[float], list[list[int]]]:
-    times = sorted(changes)
-    rows: list[list[int]] = []
-    state = [0] * len(changes[times[0]]) if times else []
-    for time in times:
-        state = [value + change for value, change in zip(state, changes[time], strict=True)]
-        rows.append(state)
-    return times, rows
-
-
-def _sampled(
-    times: list[float], rows: list[list[int]], step: float
-) -> tuple[list[float], list[list[int]]]:
-    sampled: list[float] = []
-    states: list[list[int]] = []
-    if not times:
-        return sampled, states
-    place, number = 0, 0
-    while (time := times[0] + number * step) <= times[-1]:
-        while place + 1 < len(times) and times[place + 1] <= time:
-            place += 1
-        sampled.append(time)
-        states.append(rows[place])
-        number += 1
-    return sampled, states
+def _sum(one: list[int], other: list[int]) -> list[int]:
+    return [*map(add, one, other)]
 
 
 def shares_of(run: Record, by: Literal["user", "queue"], step: float) -> dict[str, list[float]]:
@@ -587,24 +571,20 @@ def node_rows(run: Record) -> Columns:
     """Return a row for each node."""
     nodes = run.nodes_of_run
     _, (begin, finish) = _counted(run, None, None)
-    seconds = max(0, finish - begin)
-    in_service = [seconds] * len(nodes.names)
-    failures = [0] * len(nodes.names)
-    for node, start, end in nodes.down:
-        until = finish if end is None else min(end, finish)
-        in_service[node] -= max(0, until - max(start, begin))
-        failures[node] += 1
+    in_service = _in_service(nodes, begin, finish)
+    failures = Counter(node for node, _, _ in nodes.down)
     jobs: list[set[int]] = [set() for _ in nodes.names]
     held = [[0.0] * len(nodes.dimensions) for _ in nodes.names]
     for job, start, end, node, _, amounts in nodes.pieces:
         jobs[node].add(job)
         for place, amount in enumerate(amounts):
             held[node][place] += amount * max(0, min(end, finish) - max(start, begin))
-    columns = Columns()
-    columns["node"] = list(nodes.names)
-    columns["in_service"] = list(in_service)
-    columns["jobs"] = [len(each) for each in jobs]
-    columns["failures"] = list(failures)
+    columns = Columns(
+        node=list(nodes.names),
+        in_service=list(in_service),
+        jobs=[len(each) for each in jobs],
+        failures=[failures[node] for node in range(len(nodes.names))],
+    )
     for place, name in enumerate(nodes.dimensions):
         there = [
             capacity[place] * time
@@ -717,15 +697,7 @@ def sensitivity_of(run: Record, orders: int, seed: int, metrics: Sequence[str]) 
         ties = Ties(seed=seed * 1_000_003 + number)
         settings = evolve(run.settings, ties=ties, progress=None)
         outcome = run.policy.run(run.workload, run.runs, settings)
-        figures = metrics_of(
-            Record(
-                workload=run.workload,
-                policy=run.policy,
-                settings=settings,
-                runs=run.runs,
-                outcome=outcome,
-            )
-        )
+        figures = metrics_of(evolve(run, settings=settings, outcome=outcome))
         for name in metrics:
             values[name].append(figures[name])
     return TieSensitivity(
@@ -742,19 +714,13 @@ def summary_of(run: Record) -> str:
     lines = [
         f"{run.policy}: {len(run.workload):,} jobs on {run.machine}",
         f"{'':<18} {'mean':>12} {'median':>12} {'99 %':>12} {'longest':>12}",
-        f"{'wait (s)':<18} "
-        + _row(metrics["wait"], metrics["wait_median"], metrics["wait_p99"], metrics["wait_max"]),
-        f"{'response (s)':<18} "
-        + _row(
-            metrics["response"],
-            metrics["response_median"],
-            metrics["response_p99"],
-            metrics["response_max"],
+        *(
+            f"{f'{name} (s)':<18} "
+            + " ".join(f"{metrics[name + of]:>12,.0f}" for of in ("", "_median", "_p99", "_max"))
+            for name in ("wait", "response")
         ),
-        f"{'bounded slowdown':<18} "
-        + " ".join(
-            f"{metrics[name]:>{width},.2f}"
-            for name, width in (("bsld", 12), ("bsld_median", 12), ("bsld_max", 25))
+        "{:<18} {:>12,.2f} {:>12,.2f} {:>25,.2f}".format(
+            "bounded slowdown", *(metrics[f"bsld{of}"] for of in ("", "_median", "_max"))
         ),
         f"utilisation {metrics['utilisation']:.1%}, makespan {metrics['makespan']:,.0f} s",
         f"bounded slowdown: mean of max(1, response / max(run time, {metrics.tau:g} s))",
@@ -767,7 +733,3 @@ def summary_of(run: Record) -> str:
         if metrics[name]:
             lines.append(f"{metrics[name]:,.0f} jobs {what}")
     return "\n".join(lines)
-
-
-def _row(*figures: float) -> str:
-    return " ".join(f"{figure:>12,.0f}" for figure in figures)

@@ -31,7 +31,7 @@ except ImportError as error:
 from batchsched.simulation.metrics import confidence_interval, mean, quantile
 from batchsched.simulation.run import Run
 from batchsched.simulation.sweeps import NodesNeeded, SweepTable
-from batchsched.simulation.tasks import CPU
+from batchsched.simulation.work import CPU
 
 DAY = 86400
 SHOWN = 8
@@ -78,8 +78,7 @@ def gantt(
         end: The last time shown; None: the last end.
         by: What is shown: the processors of the machine, or those of each node by its name.
     """
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _one_picture()
     nodes = run.nodes_of_run
     whole = by == "processor"
     sizes = [int(capacity[0] // CPU) for capacity in nodes.capacity]
@@ -126,14 +125,13 @@ def waits(runs: Run | Sequence[Run], *, classes: Sequence[int] = (1, 4, 16, 64))
         classes: The largest size of each class except the last.
     """
     listed = [runs] if isinstance(runs, Run) else list(runs)
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _one_picture()
     names = _class_names(classes)
     width = 0.8 / len(listed)
     for place, run in enumerate(listed):
         by_class: list[list[float]] = [[] for _ in names]
-        for size, wait in zip(run.workload.processors, _waits_of(run), strict=True):
-            if wait is not None:
+        for size, wait in zip(run.workload.processors, run.jobs["wait"], strict=True):
+            if isinstance(wait, int | float):
                 by_class[sum(size > limit for limit in classes)].append(wait / 3600)
         for number, hours in enumerate(by_class):
             _draw_box(axes, number + (place - (len(listed) - 1) / 2) * width, hours, width, place)
@@ -162,8 +160,7 @@ def shares(run: Run, *, by: Literal["user", "queue"] = "queue", step: float = DA
     if len(largest) > SHOWN:
         others = [columns[name] for name in largest[SHOWN:]]
         stacked["others"] = [sum(values) for values in zip(*others, strict=True)]
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _one_picture()
     if stacked:
         # Each value applies to a whole step, including the last one.
         until = [*days, days[-1] + step / DAY]
@@ -179,8 +176,7 @@ def shares(run: Run, *, by: Literal["user", "queue"] = "queue", step: float = DA
 
 def nodes_needed(found: NodesNeeded) -> Figure:
     """Plot the longest wait by the number of nodes, and how long a job may wait."""
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _one_picture()
     hours = {nodes: wait / 3600 for nodes, wait in found.waits.items() if wait is not None}
     axes.plot(list(hours), list(hours.values()), ".-")
     axes.axhline(found.longest_wait / 3600, color="0.5", linestyle="--", linewidth=1)
@@ -194,8 +190,7 @@ def nodes_needed(found: NodesNeeded) -> Figure:
 
 def comparison(table: SweepTable, metric: str = "bsld") -> Figure:
     """Plot a metric for each policy of a sweep: all values, the mean, and its 95 % interval."""
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _one_picture()
     for place, policy in enumerate(table.policies):
         values = table.values(metric, policy)
         axes.plot([place] * len(values), values, ".", color="0.6", markersize=5)
@@ -212,6 +207,11 @@ def comparison(table: SweepTable, metric: str = "bsld") -> Figure:
     axes.set_ylim(bottom=0)
     axes.set_title(f"means over {len(table.variants)} workloads, with 95 % intervals")
     return figure
+
+
+def _one_picture() -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    return figure, figure.subplots()
 
 
 def _step(run: Run) -> float:
@@ -243,13 +243,6 @@ def _class_names(classes: Sequence[int]) -> list[str]:
         for low, high in zip(lows, classes, strict=False)
     ]
     return [*names, f"{lows[-1]}-"]
-
-
-def _waits_of(run: Run) -> list[float | None]:
-    return [
-        None if start is None or submit is None else start - submit
-        for start, submit in zip(run.outcome.starts, run.submitted, strict=True)
-    ]
 
 
 def _draw_box(axes: Axes, place: float, hours: Sequence[float], width: float, colour: int) -> None:

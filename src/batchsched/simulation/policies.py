@@ -8,7 +8,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from batchsched.simulation.books import Pairs
+from batchsched.simulation.books import NodeChoice, Nodes, Pairs, take_open
 from batchsched.simulation.checks import (
     JobId,
     SimulationError,
@@ -18,7 +18,6 @@ from batchsched.simulation.checks import (
 )
 from batchsched.simulation.decisions import Decision, Start, WaitingJob, Wake
 from batchsched.simulation.engine import Decides, Order, Policy
-from batchsched.simulation.nodes import NodeChoice, Nodes, take_open
 from batchsched.simulation.pool import (
     ConservativeScheduler,
     EasyScheduler,
@@ -27,8 +26,7 @@ from batchsched.simulation.pool import (
     PoolScheduler,
 )
 from batchsched.simulation.predictors import Corrector, Predictor, Requested
-from batchsched.simulation.profile import Profile
-from batchsched.simulation.view import View
+from batchsched.simulation.view import Profile, View
 from batchsched.simulation.workload import Workload
 
 # In order: the first that does not fit blocks the rest

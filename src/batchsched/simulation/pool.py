@@ -21,8 +21,8 @@ from batchsched.simulation.arrivals import (
     Ended,
     Events,
 )
+from batchsched.simulation.books import NodeChoice
 from batchsched.simulation.checks import PolicyError, SimulationError, refuse
-from batchsched.simulation.nodes import NodeChoice
 from batchsched.simulation.predictors import (
     Corrector,
     Predictor,

@@ -12,7 +12,14 @@ from attrs import field, frozen
 
 from batchsched.model.immutable import kept_tuple
 from batchsched.simulation.arrivals import Courses
-from batchsched.simulation.books import Pairs
+from batchsched.simulation.books import (
+    Consolidated,
+    FirstFit,
+    NodeChoice,
+    Pairs,
+    hold_places,
+    take_open,
+)
 from batchsched.simulation.checks import (
     JobId,
     PolicyError,
@@ -33,7 +40,6 @@ from batchsched.simulation.decisions import (
     Wake,
 )
 from batchsched.simulation.engine import Decides, Policy, run_on_nodes, why_not_fast
-from batchsched.simulation.nodes import Consolidated, FirstFit, NodeChoice, hold_places, take_open
 from batchsched.simulation.predictors import Perfect, Predictor
 from batchsched.simulation.settings import Outcome, Passes, Settings
 from batchsched.simulation.view import View
@@ -105,7 +111,7 @@ class Srtf(_Preemptive):
 
     def ranking(self, facts: _Facts[KeyT]) -> _Order[KeyT]:
         """Return the order by remaining time."""
-        return _ByKey(facts.remaining)
+        return _Order(facts.remaining)
 
     def __str__(self) -> str:
         return "SRTF"
@@ -117,7 +123,7 @@ class Srsf(_Preemptive):
 
     def ranking(self, facts: _Facts[KeyT]) -> _Order[KeyT]:
         """Return the order by remaining service."""
-        return _ByKey(lambda job: facts.remaining(job) * facts.size(job))
+        return _Order(lambda job: facts.remaining(job) * facts.size(job))
 
     def __str__(self) -> str:
         return "SRSF"
@@ -180,47 +186,37 @@ class _Facts(Generic[KeyT]):
 
 
 class _Order(Generic[KeyT]):
-    """The order in which jobs are placed."""
+    """The order in which jobs are placed: by a key."""
+
+    def __init__(self, key: Callable[[KeyT], float]) -> None:
+        self._key = key
+        self._jobs: list[KeyT] = []
 
     def arrived(self, job: KeyT) -> None:
         """Add a job that has arrived."""
-        raise NotImplementedError
+        self._jobs.append(job)
 
     def ended(self, job: KeyT) -> None:
         """Remove a job that has ended."""
-        raise NotImplementedError
+        self._jobs.remove(job)
 
     def served(self, job: KeyT) -> None:
         """Update the order for a job that has run."""
 
     def jobs(self) -> Iterable[KeyT]:
         """Return the jobs in the order in which they are placed."""
-        raise NotImplementedError
+        # Sort the list in place, so that equal jobs keep their previous order.
+        self._jobs.sort(key=self._key)
+        return self._jobs
 
     def placed(self, running: Collection[KeyT], now: float) -> float:  # noqa: ARG002
         """Take note of the running jobs; return the next time at which the order may change."""
         return inf
 
 
-class _ByKey(_Order[KeyT]):
-    def __init__(self, key: Callable[[KeyT], float]) -> None:
-        self._key = key
-        self._jobs: list[KeyT] = []
-
-    def arrived(self, job: KeyT) -> None:
-        self._jobs.append(job)
-
-    def ended(self, job: KeyT) -> None:
-        self._jobs.remove(job)
-
-    def jobs(self) -> Iterable[KeyT]:
-        # Sort the list in place, so that equal jobs keep their previous order.
-        self._jobs.sort(key=self._key)
-        return self._jobs
-
-
 class _ByLevel(_Order[KeyT]):
     def __init__(self, facts: _Facts[KeyT], limits: Sequence[float], *, ahead: bool) -> None:
+        super().__init__(facts.served)
         self._facts = facts
         self._limits = limits
         self._ahead = ahead

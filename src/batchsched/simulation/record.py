@@ -15,7 +15,7 @@ from batchsched.model.validation.values import is_integer, is_mapping, is_text, 
 from batchsched.simulation.checks import JobId, SimulationError, is_number, refuse
 from batchsched.simulation.engine import Policy
 from batchsched.simulation.settings import Interval, NodesOfRun, Outcome, Settings
-from batchsched.simulation.tasks import CPU, OrderedTasks
+from batchsched.simulation.work import CPU, OrderedTasks
 from batchsched.simulation.workload import Machine, Workload
 
 Cell = float | str | None

@@ -40,8 +40,7 @@ from batchsched.scheduler import Scheduler
 from batchsched.simulation.checks import JobId, PolicyError, is_number
 from batchsched.simulation.decisions import Decision, Resize, Start, Stop, Wake
 from batchsched.simulation.engine import Decides, Policy
-from batchsched.simulation.incidents import NodeDrained, QueueSet
-from batchsched.simulation.settings import Settings
+from batchsched.simulation.settings import NodeDrained, QueueSet, Settings
 from batchsched.simulation.state import RESERVED
 from batchsched.simulation.view import View
 from batchsched.simulation.workload import Workload

@@ -17,7 +17,16 @@ from batchsched.model.devices import DevicePick
 from batchsched.model.immutable import EMPTY
 from batchsched.model.resources import Resource
 from batchsched.model.validation.values import is_mapping, is_of, is_tuple, shown
-from batchsched.simulation.books import Books, Holding, JobShape, NodeBook, Pairs
+from batchsched.simulation.books import (
+    Books,
+    Holding,
+    JobShape,
+    NodeBook,
+    NodeChoice,
+    Nodes,
+    Pairs,
+    take_open,
+)
 from batchsched.simulation.checks import JobId, PolicyError
 from batchsched.simulation.decisions import (
     Cause,
@@ -27,11 +36,8 @@ from batchsched.simulation.decisions import (
     RunningJob,
     WaitingJob,
 )
-from batchsched.simulation.incidents import QueueSet
-from batchsched.simulation.nodes import NodeChoice, Nodes, take_open
-from batchsched.simulation.settings import Interval, Piece, Settings
-from batchsched.simulation.tasks import CPU, is_enough
-from batchsched.simulation.work import NEVER_SAVED, Checkpoint, Speed
+from batchsched.simulation.settings import Interval, Piece, QueueSet, Settings
+from batchsched.simulation.work import CPU, NEVER_SAVED, Checkpoint, Speed, is_enough
 from batchsched.simulation.workload import Machine, Workload
 
 Exact = int | Fraction

@@ -25,7 +25,7 @@ from batchsched.simulation.engine import Policy
 from batchsched.simulation.metrics import Margin, confidence_interval, mean
 from batchsched.simulation.run import Run, simulate
 from batchsched.simulation.settings import Passes, Ties
-from batchsched.simulation.tasks import CPU
+from batchsched.simulation.work import CPU
 from batchsched.simulation.workload import Workload
 
 SHOWN = ("bsld", "wait", "response", "utilisation")
@@ -263,23 +263,24 @@ def sweep(
     given = {"ties": ties, "passes": passes, **(settings or {})}
     counted = {"tau": tau, "warm_up": warm_up, "cool_down": cool_down}
     digests = {name: _digest(each, {**given, **counted}) for name, each in named.items()}
-    tasks = [(policy, variant) for policy in named_policies for variant in named]
+    keys = {
+        (policy, variant): f"{policy}/{variant}/{digests[variant]}"
+        for policy in named_policies
+        for variant in named
+    }
     known = {row.key: row for row in done}
-    rows: dict[tuple[str, str], Row] = {}
-    calls: dict[tuple[str, str], Callable[[], _Answer]] = {}
-    for task in tasks:
-        policy, variant = task
-        key = f"{policy}/{variant}/{digests[variant]}"
-        if key in known:
-            rows[task] = known[key]
-        else:
-            run = partial(_figures, named[variant], named_policies[policy], given, counted, metrics)
-            calls[task] = run
+    rows = {task: known[key] for task, key in keys.items() if key in known}
+    calls = {
+        (policy, variant): partial(
+            _figures, named[variant], named_policies[policy], given, counted, metrics
+        )
+        for policy, variant in keys
+        if (policy, variant) not in rows
+    }
 
     def ready(task: tuple[str, str], answer: _Answer) -> None:
         figures, error = answer
-        key = f"{task[0]}/{task[1]}/{digests[task[1]]}"
-        rows[task] = row = Row(*task, figures, key, error)
+        rows[task] = row = Row(*task, figures, keys[task], error)
         if on_row is not None:
             on_row(row)
 
@@ -288,7 +289,7 @@ def sweep(
             ready(task, call())
     else:
         _run_elsewhere(executor, calls, ready)
-    return SweepTable([rows[task] for task in tasks])
+    return SweepTable([rows[task] for task in keys])
 
 
 _Answer = tuple[dict[str, float], str | None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import pairwise
 from typing import NamedTuple, cast, final
 
@@ -35,14 +36,16 @@ from batchsched.simulation.checks import (
     is_number,
     refuse,
 )
-from batchsched.simulation.tasks import CPU, OrderedTasks, ordered_tasks
 from batchsched.simulation.work import (
+    CPU,
     After,
     Checkpoint,
+    OrderedTasks,
     Speed,
     faults_of_after,
     faults_of_checkpoint,
     faults_of_speed,
+    ordered_tasks,
 )
 
 
@@ -650,9 +653,9 @@ class Workload:
         Jobs with `info` need the whole cpus of their need. A log has one preceding job: other
         conditions are left out.
         """
-        from batchsched.simulation.files import swf_lines_of_workload  # noqa: PLC0415 - a reader
+        from batchsched.simulation.files import swf_lines  # noqa: PLC0415 - a reader
 
-        return swf_lines_of_workload(self)
+        return swf_lines(self)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the workload as dicts, lists, strings and numbers only, ready for JSON. O(size).
@@ -664,7 +667,7 @@ class Workload:
         >>> Workload.from_dict(workload.to_dict()) == workload
         True
         """
-        from batchsched.simulation.written import workload_to_dict  # noqa: PLC0415 - a writer
+        from batchsched.simulation.run import workload_to_dict  # noqa: PLC0415 - a writer
 
         return workload_to_dict(self)
 
@@ -676,7 +679,7 @@ class Workload:
             WorkloadError: It cannot be read, was written by a newer version, or is invalid; all
                 faults at once.
         """
-        from batchsched.simulation.written import workload_from_dict  # noqa: PLC0415 - a reader
+        from batchsched.simulation.run import workload_from_dict  # noqa: PLC0415 - a reader
 
         return workload_from_dict(given)
 
@@ -705,20 +708,16 @@ class Workload:
             WorkloadError: `nodes` or `per_node` is not a whole number, 1 or more; or the nodes,
                 or what comes with them, are invalid.
         """
-        changed = Workload.__new__(Workload)
+        changed = copy(self)
         if is_collection(nodes):
             changed._machine = Machine.of(
-                cast("Iterable[NodeInfo]", nodes),
+                nodes,  # type: ignore[arg-type]  # which it checks
                 topologies=topologies,
                 devices=devices,
                 counter_sets=counter_sets,
             )
         else:
             changed._machine = Machine(cast("int", nodes), per_node)
-        changed._sizes = self._sizes
-        changed._tasks = self._tasks
-        changed._header = self._header
-        changed._columns = self._columns
         return changed
 
     @checks_arguments(WorkloadError)
