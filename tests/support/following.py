@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from attrs import evolve
 
 from batchsched import (
     CycleResult,
+    NodeInfo,
     Promise,
     Queue,
     Resource,
@@ -30,6 +31,15 @@ class FollowedMachine(ClusterMachine):
         result = super().run_cycle()
         check_next_snapshot(before, result, self.snapshot)
         return result
+
+    def _remove_tasks(self, gone: Sequence[str], nodes_now: Sequence[NodeInfo]) -> None:
+        super()._remove_tasks(gone, nodes_now)
+        for task in self.tasks(*TaskStatus):
+            is_new = task.status is TaskStatus.PENDING and not task.node_name
+            assert task.uid not in gone or (is_new and not task.is_backfill), (
+                f"task {task.uid!r} left its node: expected it to be Pending, without a node and "
+                f"without the backfill mark, got {task}"
+            )
 
 
 _NOTHING = Resource()

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from batchsched import CycleResult, Registry, SchedulerConfig, Snapshot
 from batchsched import testing as kit
 from batchsched.testing import Invariant
+from tests.support.consistent_results import decisions
 from tests.support.eviction_laws import claims, protection, sparing
 from tests.support.kept_places import promises, starving
 from tests.support.kubernetes_rules import rules
@@ -14,7 +15,7 @@ from tests.support.queue_laws import shares, swaps
 from tests.support.true_reasons import outcomes, reasons
 
 OWN: Sequence[Invariant] = (
-    rules,
+    *(decisions, rules),
     *(protection, claims, sparing, shares, swaps),
     *(promises, starving, outcomes, reasons),
 )

@@ -205,8 +205,10 @@ def test_the_code_of_a_violation_asks_for_the_registry() -> None:
 
 
 def test_the_code_of_a_violation_has_a_result_that_the_scheduler_does_not_give() -> None:
-    found = violation("decisions", ROOMY, evolve(schedule(ROOMY), binds=()))
-    assert '\ncheck_cycle(snapshot, result, config, invariants=["decisions"])\n' in found.as_code()
+    found = violation("permutation", ROOMY, evolve(schedule(ROOMY), binds=()))
+    assert (
+        '\ncheck_cycle(snapshot, result, config, invariants=["permutation"])\n' in found.as_code()
+    )
     assert "\nresult = CycleResult(" in found.as_code()
     assert breaks_again(found)
 

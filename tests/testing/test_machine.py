@@ -224,7 +224,8 @@ def test_who_leaves_a_node_comes_back_as_new(monkeypatch: pytest.MonkeyPatch) ->
         return evolve(task, status=TaskStatus.PENDING, node_name=None)
 
     with_mark = cluster([node("n1", "4C4G")], job("j", "1C1G@n1*", minimum=1))
-    machine = stepping(with_mark)
+    machine = FollowedMachine()
+    machine.change(with_mark)
     machine.drain(0)
     monkeypatch.setattr(
         machine_module, "next_snapshot", partial(next_snapshot, replacement=keeping_the_mark)

@@ -16,10 +16,10 @@ from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.testing.invariants import (
-    decisions,
     domains_and_devices,
     gangs,
     nodes,
+    permutation,
     placements,
 )
 from batchsched.testing.invariants.cycle import Cycle
@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 INVARIANTS: Sequence[Invariant] = (
-    decisions.decisions,
     nodes.capacity,
     nodes.starts,
     domains_and_devices.devices,
@@ -45,7 +44,7 @@ INVARIANTS: Sequence[Invariant] = (
     gangs.gangs,
     domains_and_devices.domains,
     nodes.reservations,
-    decisions.permutation,
+    permutation.permutation,
 )
 """All invariants, in the order in which `check_cycle` checks them."""
 
