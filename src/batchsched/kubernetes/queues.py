@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, lcm
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve, frozen
 
 from batchsched.errors import QuantityError
 from batchsched.kubernetes.annotations import parse_duration
@@ -14,6 +15,7 @@ from batchsched.kubernetes.objects import KubernetesObject, Reader, annotation, 
 from batchsched.kubernetes.pods import amount_unit, read_amounts, resource_of
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Queue, QueueStatus
+from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import NoticeCode
 from batchsched.model.quantities import parse_quantity
 from batchsched.model.resources import Resource, ResourceLimit, exact
@@ -34,23 +36,34 @@ _NOT_KEPT = (
 def read_queues(given: Sequence[KubernetesObject], /) -> list[Queue]:
     """Return the queues of objects, with inner queues that are only named by others. O(size)."""
     names = {queue.name for queue in given if queue.kind == "Queue"}
-    drafts = _within_limits([_without_missing_parent(draft, names) for draft in _drafts(given)])
+    of_queues = [queue for queue in given if queue.kind == "Queue"]
+    of_kai = [_read_kai_queue(queue) for queue in of_queues if is_kai_queue(queue)]
+    found = [
+        *_read_kueue([queue for queue in given if queue.kind != "Queue"], names),
+        *of_kai,
+        *_read_volcano([queue for queue in of_queues if not is_kai_queue(queue)]),
+    ]
+    drafts = _within_limits([_without_missing_parent(draft, names) for draft in found])
     # Weights must be whole numbers, and only their proportions matter.
     factor = lcm(*(draft.weight.denominator for draft in drafts))
     return [evolve(draft.queue, weight=int(draft.weight * factor)) for draft in drafts]
 
 
-def _drafts(given: Sequence[KubernetesObject]) -> Iterator[_QueueDraft]:
-    of_kueue = [queue for queue in given if queue.kind != "Queue"]
-    yield from _read_kueue(of_kueue, {queue.name for queue in given if queue.kind == "Queue"})
-    of_volcano: list[KubernetesObject] = []
-    for queue in given:
-        if queue.kind == "Queue":
-            if is_kai_queue(queue):
-                yield _read_kai_queue(queue)
-            else:
-                of_volcano.append(queue)
-    yield from _read_volcano(of_volcano)
+def _from_the_top(parents: Mapping[str, str | None]) -> tuple[list[str], Mapping[str, list[str]]]:
+    """Return queues, each after its parent, and those below each; cycles are in neither place.
+
+    A parent that is not there counts as none.
+    """
+    below: dict[str, list[str]] = {}
+    in_order: list[str] = []
+    for name, parent in parents.items():
+        if parent is None or parent not in parents:
+            in_order.append(name)
+        else:
+            below.setdefault(parent, []).append(name)
+    for name in in_order:
+        in_order += below.get(name, ())
+    return in_order, below
 
 
 def _without_missing_parent(draft: _QueueDraft, names: Collection[str]) -> _QueueDraft:
@@ -72,54 +85,43 @@ def _within_limits(drafts: Sequence[_QueueDraft]) -> list[_QueueDraft]:
     Queues whose parents form a cycle are left as they are: the snapshot reports them.
     """
     by_name = {draft.queue.name: draft for draft in drafts}
-    below: dict[str | None, list[_QueueDraft]] = {}
-    for draft in by_name.values():
-        parent = draft.queue.parent
-        below.setdefault(parent if parent in by_name else None, []).append(draft)
-    from_the_top = list(below.get(None, ()))
-    for draft in from_the_top:
-        from_the_top += below.get(draft.queue.name, ())
     names = {name for draft in drafts for name, _ in draft.queue.guarantee.dimensions()}
-    left: dict[str, dict[str, int]] = {}
+    left: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for dimension in sorted(names):
-        for draft, guarantee in _kept_guarantees(from_the_top, below, dimension):
-            left.setdefault(draft.queue.name, {})[dimension] = guarantee
-    return [draft.guaranteed(left.get(draft.queue.name, {})) for draft in drafts]
+        for name, guarantee in _kept_guarantees(by_name, dimension):
+            left[name][dimension] = guarantee
+    return [draft.guaranteed(left[draft.queue.name]) for draft in drafts]
 
 
 def _kept_guarantees(
-    from_the_top: Sequence[_QueueDraft],
-    below: Mapping[str | None, Sequence[_QueueDraft]],
-    dimension: str,
-) -> Iterator[tuple[_QueueDraft, int]]:
+    drafts: Mapping[str, _QueueDraft], dimension: str
+) -> Iterator[tuple[str, int]]:
     """Yield each queue whose guarantee in a dimension is cut, with what is left of it."""
+    in_order, below = _from_the_top({name: draft.queue.parent for name, draft in drafts.items()})
     # What a queue and those below it need together, and then what each may have of that.
     needed: dict[str, int] = {}
-    for draft in reversed(from_the_top):
-        name = draft.queue.name
-        together = sum(needed[child.queue.name] for child in below.get(name, ()))
-        limit = draft.limit_of(dimension)
-        needed[name] = max(draft.guarantee_of(dimension), together)
+    for name in reversed(in_order):
+        limit = drafts[name].limit_of(dimension)
+        together = sum(needed[child] for child in below.get(name, ()))
+        needed[name] = max(drafts[name].guarantee_of(dimension), together)
         if limit is not None:
             needed[name] = min(needed[name], limit)
     allowed = dict(needed)
     bounds: dict[str, _QueueDraft] = {}
     """The queue whose limit is the bound, of queues that are bounded."""
-    for draft in from_the_top:
-        name = draft.queue.name
+    for name in in_order:
+        draft, children = drafts[name], below.get(name, ())
         if allowed[name] == draft.limit_of(dimension):
             bounds[name] = draft
         own = draft.guarantee_of(dimension)
         if own > allowed[name]:
             _note_cut(draft, dimension, own, allowed[name], bounds[name])
-            yield draft, allowed[name]
-        children = below.get(name, ())
-        together = sum(needed[child.queue.name] for child in children)
+            yield name, allowed[name]
+        together = sum(needed[child] for child in children)
         if together > allowed[name]:
             for child in children:
-                share = needed[child.queue.name] * allowed[name] // together
-                allowed[child.queue.name] = share
-                bounds[child.queue.name] = bounds[name]
+                allowed[child] = needed[child] * allowed[name] // together
+                bounds[child] = bounds[name]
 
 
 def _note_cut(draft: _QueueDraft, dimension: str, own: int, left: int, bound: _QueueDraft) -> None:
@@ -164,17 +166,11 @@ def with_room_for(
 
     """
     found = {queue.name: queue for queue in queues}
-    below: dict[str | None, list[str]] = {}
-    for queue in queues:
-        below.setdefault(queue.parent, []).append(queue.name)
-    from_the_top = list(below.get(None, ()))
-    for name in from_the_top:
-        from_the_top += below.get(name, ())
+    from_the_top, below = _from_the_top({name: queue.parent for name, queue in found.items()})
     of_kueue: dict[str, None] = {}
     """ClusterQueues, and the cohorts above them."""
     for name in reversed(from_the_top):
-        one = given.get(name)
-        is_cluster_queue = one is not None and one.kind == "ClusterQueue"
+        is_cluster_queue = name in given and given[name].kind == "ClusterQueue"
         if is_cluster_queue or any(child in of_kueue for child in below.get(name, ())):
             of_kueue[name] = None
 
@@ -189,7 +185,8 @@ def with_room_for(
 
     for dimension in sorted({name for each in used.values() for name, _ in each.dimensions()}):
         amounts = kept(dimension)
-        if sum(amounts[name] for name in below.get(None, ())) > room.get(dimension, 0):
+        of_tops = sum(amounts[name] for name, queue in found.items() if queue.parent is None)
+        if of_tops > room.get(dimension, 0):
             for name in of_kueue:
                 found[name] = _without_guarantee(found[name], dimension, given.get(name))
             amounts = kept(dimension)
@@ -533,10 +530,25 @@ def _kai_number(resource: Reader, key: str, default: int) -> Fraction:
 
 # Kueue: the quota of a subtree is the sum of its members'
 
-_STOP_POLICIES = {"Hold": QueueStatus.CLOSED, "HoldAndDrain": QueueStatus.DRAINING}
+_STOP_POLICIES = {
+    **dict.fromkeys(("", "None"), QueueStatus.OPEN),
+    "Hold": QueueStatus.CLOSED,
+    "HoldAndDrain": QueueStatus.DRAINING,
+}
 
 
-@define(eq=False)
+@frozen
+class _Quota:
+    """What a flavor has of a resource."""
+
+    nominal: int
+    borrowing: int | None
+    """What may be borrowed; None: unlimited."""
+    lending: int | None
+    """What may be lent; None: everything."""
+
+
+@frozen(eq=False)
 class _Member:
     """A cluster queue or a cohort."""
 
@@ -546,14 +558,8 @@ class _Member:
     is_cohort: bool
     parent: str | None
     """The name of the parent cohort."""
-    quota: dict[str, int] = field(factory=dict[str, int])
-    """Its own quota by resource, the sum of all flavors."""
-    borrowing: dict[str, int] = field(factory=dict[str, int])
-    """What it may borrow; a resource that is not named is unlimited."""
-    lending: dict[str, int] = field(factory=dict[str, int])
-    """What it may lend; of a resource that is not named, everything."""
-    lends_all: set[str] = field(factory=set[str])
-    """The resources for which some flavor has no lending limit."""
+    quotas: Mapping[str, list[_Quota]] = EMPTY
+    """By resource, those of all flavors."""
 
 
 def _read_kueue(given: Sequence[KubernetesObject], taken: Collection[str], /) -> list[_QueueDraft]:
@@ -591,40 +597,22 @@ def _read_member(given: KubernetesObject) -> _Member:
     spec = given.spec
     names = ("parentName", "parent") if is_cohort else ("cohortName", "cohort")
     parent = next((name for key in names if (name := spec.text(key))), None)
-    member = _Member(given, given.name, is_cohort, parent)
-    flavors = [
-        list(flavor.children("resources"))
-        for group in spec.children("resourceGroups")
-        for flavor in group.children("flavors")
-    ]
-    counts: dict[str, int] = {}
-    limited: dict[str, int] = {}
-    for resource in (one for flavor in flavors for one in flavor):
-        name = resource.text("name", required=True)
-        unit = amount_unit(name)
-        if not name or unit is None:
-            continue
-        quota = flavor_amount(resource, "nominalQuota", unit=unit) or 0
-        counts[name] = counts.get(name, 0) + 1
-        member.quota[name] = member.quota.get(name, 0) + quota
-        borrowing = flavor_amount(resource, "borrowingLimit", unit=unit)
-        if borrowing is not None:
-            limited[name] = limited.get(name, 0) + 1
-            member.borrowing[name] = member.borrowing.get(name, 0) + borrowing
-        lending = flavor_amount(resource, "lendingLimit", unit=unit)
-        if lending is None:
-            member.lends_all.add(name)
-            lending = quota
-        elif not is_cohort:  # a cohort also lends the quotas of its members
-            lending = min(lending, quota)
-        member.lending[name] = member.lending.get(name, 0) + lending
-    for name, count in counts.items():
-        if limited.get(name, 0) < count:  # unlimited if any flavor has no limit
-            member.borrowing.pop(name, None)
-    if any(count > 1 for count in counts.values()):
+    quotas: dict[str, list[_Quota]] = {}
+    for group in spec.children("resourceGroups"):
+        for flavor in group.children("flavors"):
+            for resource in flavor.children("resources"):
+                name = resource.text("name", required=True)
+                unit = amount_unit(name)
+                if name and unit is not None:
+                    nominal, borrowing, lending = (
+                        flavor_amount(resource, key, unit=unit)
+                        for key in ("nominalQuota", "borrowingLimit", "lendingLimit")
+                    )
+                    quotas.setdefault(name, []).append(_Quota(nominal or 0, borrowing, lending))
+    if any(len(of_flavors) > 1 for of_flavors in quotas.values()):
         message = "flavors are not distinguished: the quotas of a resource are added up"
         given.note(NoticeCode.FIELD_IGNORED, "spec.resourceGroups", message)
-    return member
+    return _Member(given, given.name, is_cohort, parent, quotas)
 
 
 def flavor_amount(resource: Reader, key: str, *, unit: bool) -> int | None:
@@ -642,21 +630,26 @@ def flavor_amount(resource: Reader, key: str, *, unit: bool) -> int | None:
 def _member_draft(
     member: _Member, children: dict[str, list[_Member]], taken: Collection[str]
 ) -> _QueueDraft:
-    below = list(_members_below(member, children))
-    deserved: dict[str, int] = {}
-    for one in below:
-        for name, quota in one.quota.items():
-            deserved[name] = deserved.get(name, 0) + quota
-    if member.parent is None:
-        limit = dict(deserved)
-    else:
-        limit = {name: deserved[name] + more for name, more in member.borrowing.items()}
+    deserved = Counter[str]()
+    for one in _members_below(member, children):
+        for name, quotas in one.quotas.items():
+            deserved[name] += sum(quota.nominal for quota in quotas)
+    limit = {} if member.parent else dict(deserved)
     guarantee: dict[str, int] = {}
-    for name, lent in member.lending.items():
+    for name, quotas in member.quotas.items():
+        borrowing = [quota.borrowing for quota in quotas if quota.borrowing is not None]
+        lending = [quota.lending for quota in quotas if quota.lending is not None]
+        if member.parent and len(borrowing) == len(quotas):  # unlimited if any flavor is
+            limit[name] = deserved[name] + sum(borrowing)
         if not member.is_cohort:
-            guarantee[name] = member.quota[name] - lent
-        elif name not in member.lends_all:  # a cohort's limit applies to its whole subtree
-            guarantee[name] = max(0, deserved[name] - lent)
+            guarantee[name] = sum(
+                max(0, quota.nominal - quota.lending)
+                for quota in quotas
+                if quota.lending is not None
+            )
+        elif len(lending) == len(quotas):
+            # It also lends the quotas of its members, and its limit applies to all of them.
+            guarantee[name] = max(0, deserved[name] - sum(lending))
     return _QueueDraft.of(
         member.object,
         Queue(
@@ -691,17 +684,12 @@ def _cohort_name(name: str, taken: Collection[str]) -> str:
 
 
 def _member_state(member: _Member) -> QueueStatus:
-    if member.object is None:
-        return QueueStatus.OPEN
-    policy = member.object.spec.text("stopPolicy")
-    if policy in ("", "None"):
-        return QueueStatus.OPEN
-    if policy not in _STOP_POLICIES:
-        member.object.reader.fault(
-            ".spec.stopPolicy", f"expected None, Hold or HoldAndDrain, got {shown(policy)}"
-        )
-        return QueueStatus.OPEN
-    return _STOP_POLICIES[policy]
+    given = member.object
+    policy = "" if given is None else given.spec.text("stopPolicy")
+    if given is not None and policy not in _STOP_POLICIES:
+        message = f"expected None, Hold or HoldAndDrain, got {shown(policy)}"
+        given.reader.fault(".spec.stopPolicy", message)
+    return _STOP_POLICIES.get(policy, QueueStatus.OPEN)
 
 
 def _member_weight(member: _Member) -> Fraction:
