@@ -82,9 +82,14 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
     annotations = metadata.text_map("annotations")
     group_key = next((key for key in api.GROUP_NAMES if annotations.get(key)), "")
     status, node_name = _status_and_node(pod, spec, annotations.get(api.RESERVED_NODE, ""))
-    containers = _read_containers(spec)
-    request = _read_pod_request(spec, containers, reading)
+    containers, init = [*spec.children("containers")], [*spec.children("initContainers")]
+    resreq, init_resreq, scoring_request = _read_pod_request(spec, containers, init, reading)
+    lasting = [*containers, *filter(_is_sidecar, init)]
     affinity = spec.optional_child("affinity")
+    pod_affinity, pod_anti_affinity = (
+        None if affinity is None else _read_pod_affinity(affinity, key, namespaces, pod)
+        for key in ("podAffinity", "podAntiAffinity")
+    )
     class_name = spec.text("priorityClassName")
     has_priority = spec.get("priority") is not None
     if has_priority:
@@ -99,9 +104,9 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
         namespace=pod.namespace,
         status=status,
         node_name=node_name,
-        resreq=request.resreq,
-        init_resreq=request.init_resreq,
-        scoring_request=request.scoring_request,
+        resreq=resreq,
+        init_resreq=init_resreq,
+        scoring_request=scoring_request,
         priority=priority,
         priority_class_name=class_name,
         creation_time=pod.creation_time(),
@@ -110,31 +115,20 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
         node_selector=spec.text_map("nodeSelector"),
         node_affinity=None if affinity is None else reading.shared(_read_node_affinity(affinity)),
         tolerations=reading.shared(tuple(tolerations_of(spec))),
-        host_ports=reading.shared(tuple(_host_ports(spec, containers))),
-        pod_affinity=None
-        if affinity is None
-        else reading.shared(_read_pod_affinity(affinity, "podAffinity", namespaces, pod)),
-        pod_anti_affinity=None
-        if affinity is None
-        else reading.shared(_read_pod_affinity(affinity, "podAntiAffinity", namespaces, pod)),
+        host_ports=reading.shared(tuple(_host_ports(spec, lasting))),
+        pod_affinity=reading.shared(pod_affinity),
+        pod_anti_affinity=reading.shared(pod_anti_affinity),
         start_time=pod.status.time("startTime") if status.holds else None,
         estimate=pod_estimate(pod),
         attained_service=read_attained(pod),
     )
+    roles = (texts.get(key) for key in api.ROLE_NAMES for texts in (annotations, task.labels))
     return Pod(
         object=pod,
         task=task,
         group=annotations[group_key] if group_key else "",
         group_key=group_key,
-        role=next(
-            (
-                texts[key]
-                for key in api.ROLE_NAMES
-                for texts in (annotations, task.labels)
-                if texts.get(key)
-            ),
-            "",
-        ),
+        role=next((role for role in roles if role), ""),
         scheduler_name=spec.text("schedulerName"),
         own_priority=own_priority,
         has_priority=has_priority,
@@ -192,9 +186,9 @@ def tolerations_of(spec: Reader) -> Iterator[Toleration]:
             )
 
 
-def _host_ports(spec: Reader, containers: _Containers) -> Iterator[HostPort]:
+def _host_ports(spec: Reader, containers: Iterable[Reader]) -> Iterator[HostPort]:
     on_host_network = spec.truth("hostNetwork")
-    for container in containers.running():
+    for container in containers:
         for port in container.children("ports"):
             number = port.integer("hostPort", default=0)
             if not number and on_host_network:
@@ -289,97 +283,54 @@ def _read_allocatable(status: Reader, /) -> tuple[Resource, int | None]:
     return resource_of(allocatable.amounts(amount_unit)), pods.get("pods")
 
 
-@frozen
-class _PodRequest:
-    """What a pod requests."""
-
-    resreq: Resource
-    init_resreq: Resource | None
-    """None: the same as `resreq`."""
-    scoring_request: ScoringRequest
-
-
-@frozen
-class _ContainerRequest:
-    resource: Resource
-    scoring_milli_cpu: int
-    scoring_memory: int
-
-
-def _container_request(container: Reader) -> _ContainerRequest:
+def _container_amounts(container: Reader) -> dict[str, int]:
     resources = container.child("resources")
     amounts = resources.child("requests").amounts(amount_unit)
     limits = resources.optional_child("limits")
-    if limits is not None:
-        amounts = limits.amounts(amount_unit) | amounts
-    return _ContainerRequest(
-        resource_of(amounts),
-        amounts.get("cpu", DEFAULT_SCORING_MILLI_CPU),
-        amounts.get("memory", DEFAULT_SCORING_MEMORY),
-    )
+    return amounts if limits is None else limits.amounts(amount_unit) | amounts
 
 
-@frozen
-class _Containers:
-    """The containers of a pod."""
-
-    ordinary: tuple[Reader, ...]
-    init: tuple[tuple[Reader, bool], ...]
-    """The init containers in order, and whether each is a sidecar: a container that is always
-    restarted and so keeps running with the ordinary containers."""
-
-    def running(self) -> Iterator[Reader]:
-        """Yield the containers that run as long as the pod does."""
-        yield from self.ordinary
-        for container, is_sidecar in self.init:
-            if is_sidecar:
-                yield container
+def _is_sidecar(init_container: Reader) -> bool:
+    """Return whether an init container is always restarted, and so keeps running."""
+    return init_container.text("restartPolicy") == "Always"
 
 
-def _read_containers(spec: Reader, /) -> _Containers:
-    """Return the containers of a pod."""
-    return _Containers(
-        tuple(spec.children("containers")),
-        tuple(
-            (container, container.text("restartPolicy") == "Always")
-            for container in spec.children("initContainers")
-        ),
-    )
-
-
-def _read_pod_request(spec: Reader, containers: _Containers, reading: Reading, /) -> _PodRequest:
-    """Return what a pod requests, by the rules of Kubernetes.
+def _read_pod_request(
+    spec: Reader,
+    containers: Iterable[Reader],
+    init_containers: Iterable[Reader],
+    reading: Reading,
+    /,
+) -> tuple[Resource, Resource | None, ScoringRequest]:
+    """Return what a pod requests, also to start (None: the same), and for scores.
 
     A missing request defaults to the limit of the same resource, if there is one. Sidecars count
     like containers, and also towards the init containers that start after them. A request of the
     pod as a whole replaces the requests of its containers for the same resource. The overhead of
     the pod is added.
     """
-    running = [_container_request(container) for container in containers.ordinary]
+    running = [_container_amounts(container) for container in containers]
     sidecars: list[Resource] = []
     peak: Resource | None = None
-    for container, is_sidecar in containers.init:
-        request = _container_request(container)
-        if is_sidecar:
-            running.append(request)
-            sidecars.append(request.resource)
+    for container in init_containers:
+        amounts = _container_amounts(container)
+        if _is_sidecar(container):
+            running.append(amounts)
+            sidecars.append(resource_of(amounts))
             continue
-        while_it_runs = sum_resources([request.resource, *sidecars])
+        while_it_runs = sum_resources([resource_of(amounts), *sidecars])
         peak = while_it_runs if peak is None else peak.max_with(while_it_runs)
-    held = (
-        running[0].resource
-        if len(running) == 1
-        else sum_resources(request.resource for request in running)
-    )
+    resources = [resource_of(amounts) for amounts in running]
+    held = resources[0] if len(resources) == 1 else sum_resources(resources)
     if peak is not None:
         peak = held.max_with(peak)
     scoring = ScoringRequest(
-        sum(request.scoring_milli_cpu for request in running),
-        sum(request.scoring_memory for request in running),
+        sum(amounts.get("cpu", DEFAULT_SCORING_MILLI_CPU) for amounts in running),
+        sum(amounts.get("memory", DEFAULT_SCORING_MEMORY) for amounts in running),
     )
-    resources = spec.optional_child("resources")
-    if resources is not None:
-        of_pod = _pod_level_amounts(resources, held if peak is None else peak)
+    as_a_whole = spec.optional_child("resources")
+    if as_a_whole is not None:
+        of_pod = _pod_level_amounts(as_a_whole, held if peak is None else peak)
         held = _with_amounts(held, of_pod)
         peak = None if peak is None else _with_amounts(peak, of_pod)
         scoring = ScoringRequest(
@@ -390,11 +341,8 @@ def _read_pod_request(spec: Reader, containers: _Containers, reading: Reading, /
         added = resource_of(overhead.amounts(amount_unit))
         held = held + added
         peak = None if peak is None else peak + added
-    return _PodRequest(
-        reading.shared(held),
-        None if peak is None or peak == held else reading.shared(peak),
-        reading.shared(scoring),
-    )
+    peak = None if peak is None or peak == held else reading.shared(peak)
+    return reading.shared(held), peak, reading.shared(scoring)
 
 
 def _pod_level_amounts(resources: Reader, of_containers: Resource) -> dict[str, int]:
