@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import combinations, islice
-from math import inf
+from itertools import combinations
 from typing import TypeVar, cast
 
 from attrs import NOTHING, Attribute, AttrsInstance, Factory, evolve, fields, frozen, has
@@ -28,7 +27,6 @@ from batchsched.tools.amounts import (
     with_dimension_divided,
 )
 
-ItemT = TypeVar("ItemT")
 PartT = TypeVar("PartT", bound=AttrsInstance)
 Step = tuple[str, int]
 """A field of objects, and the position of one of them."""
@@ -44,12 +42,9 @@ _KEPT: dict[type, tuple[str, ...]] = {
 """Fields that identify an object, or what it belongs to; they are not simplified."""
 _FEW = 32
 """With at most this many objects, pairs are removed too; with at most this many nodes, merged."""
-_SMALL = 10
 _REMEMBERED = 64
 """At most so many objects has a snapshot whose answer is remembered."""
 _LEAST_BUDGET = 2
-_STARTS = 4
-"""The most parts of a large snapshot to start from, until a result is small."""
 
 
 @frozen(kw_only=True)
@@ -117,8 +112,7 @@ def shrink(
 
     Raises:
         ArgumentError: an argument has the wrong type, `budget` is too small, or `holds` raised.
-        SnapshotError: `holds` is not true for `snapshot` (nor, if it is large, for the first
-            parts of it that are tried).
+        SnapshotError: `holds` is not true for `snapshot`.
 
     >>> from batchsched import schedule
     >>> one = Resource(milli_cpu=1000)
@@ -140,20 +134,8 @@ def shrink(
     """
     if budget is not None and budget < _LEAST_BUDGET:
         raise ArgumentError.at("budget", f"expected {_LEAST_BUDGET} or more, got {budget}")
-    search = _Search(asked("holds", holds), budget, kept=int(neutral))
-    best: Snapshot | None = None
-    is_complete = True
-    for start in islice(search.starts(snapshot), _STARTS):
-        search.best = start
-        is_complete = search.run()
-        if best is None or _objects(search.best) < _objects(best):
-            best = search.best
-        if not is_complete or _objects(best) <= _SMALL:
-            break
-    if best is None:
-        problem = "expected a snapshot for which `holds` is true, got one for which it is not"
-        raise SnapshotError.at("snapshot", problem)
-    search.best = best
+    search = _Search(asked("holds", holds), snapshot, budget, kept=int(neutral))
+    is_complete = search.run()
     if neutral:
         search.kept = 0
         search.try_(lambda: neutral_names(search.best))
@@ -167,25 +149,27 @@ class _SpentError(Exception):
 class _Search:
     """Looks for smaller snapshots that have a property, and counts how often it asks."""
 
-    def __init__(self, holds: Callable[[Snapshot], bool], most: int | None, *, kept: int) -> None:
+    def __init__(
+        self,
+        holds: Callable[[Snapshot], bool],
+        snapshot: Snapshot,
+        most: int | None,
+        *,
+        kept: int,
+    ) -> None:
         self._holds = holds
         self._most = most
         self._not = set[Snapshot]()
         """Small snapshots that do not have it: the rounds of a search try many again."""
-        self.best = Snapshot()
-        """The smallest snapshot so far that has it, since the last start."""
+        self.best = snapshot
+        """The smallest snapshot so far that has it."""
         self.asked = 0
         self.kept = kept
         """How many questions are kept for the end: that about neutral names."""
 
-    @property
-    def left(self) -> float:
-        """How many questions may still be asked now."""
-        return inf if self._most is None else self._most - self.asked - self.kept
-
     def has_it(self, snapshot: Snapshot) -> bool:
         """Ask whether a snapshot has the property."""
-        if self.left <= 0:
+        if self._most is not None and self.asked + self.kept >= self._most:
             raise _SpentError
         is_small = _objects(snapshot) <= _REMEMBERED
         if is_small and snapshot in self._not:
@@ -196,23 +180,11 @@ class _Search:
             self._not.add(snapshot)
         return answer
 
-    def starts(self, snapshot: Snapshot) -> Iterator[Snapshot]:
-        """Yield small parts of a large snapshot that have the property, or else the snapshot.
-
-        Small parts are checked quickly, and usually many of them have it.
-        """
-        found = False
-        for part in _small_parts(snapshot):
-            if self.left <= 1:
-                break  # the last question is about the snapshot itself
-            if self.has_it(part):
-                found = True
-                yield part
-        if not found and self.has_it(snapshot):
-            yield snapshot
-
     def run(self) -> bool:
         """Remove and simplify until nothing more can be removed; return whether all was tried."""
+        if not self.has_it(self.best):
+            problem = "expected a snapshot for which `holds` is true, got one for which it is not"
+            raise SnapshotError.at("snapshot", problem)
         before: Snapshot | None = None
         try:
             while before != self.best:
@@ -359,44 +331,6 @@ def _with_value(part: PartT, path: Sequence[Step], name: str, value: object) -> 
 
 
 # Reductions: without objects, together with what depends on them
-
-_PLACES = 3
-"""The number of parts of each size: the first, one in the middle, and the last."""
-_SIZES = (2, 8, 32, 128, 512)
-_LARGE = 32
-"""The number of nodes or jobs from which small parts of a snapshot are tried."""
-
-
-def _small_parts(snapshot: Snapshot) -> Iterator[Snapshot]:
-    """Yield small parts of a large snapshot, the smallest first; nothing for a small snapshot."""
-    largest = max(len(snapshot.nodes), len(snapshot.jobs))
-    for size in _SIZES:
-        if largest < _LARGE or 2 * size >= largest:
-            return
-        for place in range(_PLACES):
-            try:
-                part = _part_of(snapshot, size, place)
-            except FaultsError:
-                continue
-            yield part
-
-
-def _part_of(snapshot: Snapshot, size: int, place: int) -> Snapshot:
-    """Return a part: some nodes with their tasks, and some of the jobs that only wait."""
-    gone = frozenset(node.name for node in snapshot.nodes) - {
-        node.name for node in _slice(snapshot.nodes, size, place)
-    }
-    left = _without_nodes(snapshot, gone)
-    waiting = [job for job in left.jobs if all(task.node_name is None for task in job.tasks)]
-    kept = {job.uid for job in _slice(waiting, size, place)}
-    dropped = {job.uid for job in waiting} - kept
-    return _without_jobs(left, frozenset(dropped))
-
-
-def _slice(items: Sequence[ItemT], size: int, place: int) -> Sequence[ItemT]:
-    """Return `size` items: the first, those in the middle, or the last."""
-    start = max(0, len(items) - size) * place // (_PLACES - 1)
-    return items[start : start + size]
 
 
 def _with_tasks(
