@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, zip_longest
+from itertools import takewhile, zip_longest
 
 from attrs import evolve, frozen
 
-from batchsched.causes import UnfitReason, WhyPending
+from batchsched.causes import WhyPending
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.cluster import JobInfo, TaskStatus
@@ -279,26 +279,12 @@ class _Cause:
             if by_node or [*ones][-1] != [*others][-1]:
                 break
         state = [state for state in ones if state in others][-1]
-        everywhere = _pairs(*(chain(*each.values()) for each in (ones, others)))
-        refused = (pair for pair in everywhere if self._is_refused_once(pair))
-        for pair in chain(_pairs(ones[state], others[state]), refused):
+        for pair in _pairs(ones[state], others[state]):
             if pair[0].steps != pair[1].steps:
                 found = self._in_turns(pair, by_node=by_node)
                 if found.why != (NOT_FOUND,):
                     return found
         return self._in_order(_decided(ones[state]), _decided(others[state]))
-
-    def _is_refused_once(self, pair: tuple[_Turn, _Turn]) -> bool:
-        """Return whether only one cycle places a job, because a queue refuses it in the other."""
-        refusing = (
-            event.refusal.reason
-            for side, each in zip(self._sides, pair, strict=True)
-            for event in side.events[each.first : each.end]
-            if isinstance(event, QueueRefused) and not each.steps
-        )
-        reason = next(refusing, UnfitReason.INSUFFICIENT_RESOURCE)
-        is_one = bool(pair[0].steps) != bool(pair[1].steps)
-        return is_one and reason is not UnfitReason.INSUFFICIENT_RESOURCE
 
     def _told(
         self, said: Sequence[str], reasons: Sequence[_Reason], actions: Sequence[str] = ()
@@ -318,14 +304,13 @@ class _Cause:
     def _in_turns(self, turns: tuple[_Turn, _Turn], *, by_node: bool) -> Parting:
         """Tell why the cycles do different things with a job in the same state."""
         sides = [*zip(self._sides, turns, strict=True)]
-        events = [side.events[turn.first : turn.end] for side, turn in sides]
         choices = [
             [
                 (position, event)
-                for position, event in enumerate(of_turn, turn.first)
+                for position, event in enumerate(side.events[turn.first : turn.end], turn.first)
                 if not isinstance(event, (VerdictsGiven, QueueTaken))
             ]
-            for of_turn, turn in zip(events, turns, strict=True)
+            for side, turn in sides
         ]
         pairs = zip_longest(*choices)
         found = next(pair for pair in pairs if not _is_same(*pair, by_node=by_node))
@@ -340,12 +325,10 @@ class _Cause:
             for (side, turn), mine, rival in zip(sides, found, found[::-1], strict=True)
         )
         if not self._differing & {plugin for plugin, _ in reasons}:
-            changed = _changed_verdicts(
-                _verdicts(events[0]), _verdicts(events[1]), self._sides[0].names
-            )
+            ones, others = (_verdicts(side.events[turn.first : turn.end]) for side, turn in sides)
             reasons += [
                 (plugin, f"verdict of {plugin} on {what}")
-                for plugin, what in changed.items()
+                for plugin, what in _changed_verdicts(ones, others, self._sides[0].names).items()
                 if plugin in self._differing
             ]
         return self._told(said, reasons)
@@ -476,20 +459,12 @@ def _last_steps(side: Side, turn: _Turn | None) -> str:
 
 
 def _decision(event: TraceEvent, *, by_node: bool) -> tuple[object, ...]:
-    match event:
-        case QueueTaken() | QueuePassedOver():
-            return type(event), event.action, event.queue
-        case QueueRefused():
-            return type(event), event.action, event.tasks
-        case JobTaken():
-            return type(event), event.action, event.job
-        case NodeSought():
-            found = event.node if by_node else event.node is not None
-            return type(event), event.action, event.task, event.fit, found
-        case StatementEnded():
-            return type(event), event.action, event.committed, _steps(event, by_node=by_node)
-        case VerdictsGiven():
-            return (type(event),)
+    what = [getattr(event, name, None) for name in ("action", "queue", "job", "task", "tasks")]
+    if isinstance(event, NodeSought):
+        what += [event.fit, event.node if by_node else event.node is not None]
+    if isinstance(event, StatementEnded):
+        what = [event.action, event.committed, *_steps(event, by_node=by_node)]
+    return (type(event), *what)
 
 
 def _described(event: TraceEvent, names: Mapping[str, str]) -> str:
@@ -531,16 +506,13 @@ def _value_text(value: object) -> str:
 
 def _verdicts(events: Sequence[TraceEvent]) -> dict[tuple[str, str], str]:
     """Return the verdicts of the last search, by plugin and candidate."""
-    found: dict[tuple[str, str], str] = {}
-    claimant = ""
-    for event in reversed(events):
-        if isinstance(event, VerdictsGiven):
-            if claimant and event.claimant != claimant:
-                break
-            claimant = event.claimant
-            for candidate, verdict in event.verdicts.items():
-                found.setdefault((event.plugin, candidate), verdict)
-    return found
+    given = [event for event in reversed(events) if isinstance(event, VerdictsGiven)]
+    last = [*takewhile(lambda event: event.claimant == given[0].claimant, given)]
+    return {
+        (event.plugin, candidate): verdict
+        for event in reversed(last)
+        for candidate, verdict in event.verdicts.items()
+    }
 
 
 def _changed_verdicts(
