@@ -16,14 +16,14 @@ from attrs import evolve, frozen
 from batchsched.errors import ArgumentError, QuantityError
 from batchsched.kubernetes import api
 from batchsched.kubernetes.dump_objects import DumpObjects
-from batchsched.kubernetes.objects import KubernetesObject, Reader, is_sequence, whole_number
-from batchsched.kubernetes.pods import ENDED, Pod, node_term, tolerations_of
-from batchsched.kubernetes.shared_gpus import (
-    gpu_groups,
-    is_reservation,
-    number_of_parts,
-    part_asked,
+from batchsched.kubernetes.objects import (
+    KubernetesObject,
+    Reader,
+    annotation,
+    is_sequence,
+    whole_number,
 )
+from batchsched.kubernetes.pods import ENDED, Pod, node_term, requiring, tolerations_of
 from batchsched.model.cluster import NodeInfo, TaskInfo
 from batchsched.model.constraints import (
     NodeSelectorTerm,
@@ -47,9 +47,15 @@ from batchsched.model.devices import (
     named_under,
 )
 from batchsched.model.notice import NoticeCode
+from batchsched.model.quantities import parse_quantity
 from batchsched.model.resources import Resource
 from batchsched.model.selectors import read_selector
 
+_FRACTION = "gpu-fraction"
+_GPU_MEMORY = "gpu-memory"
+_NUMBER_OF_GPUS = "gpu-fraction-num-devices"
+_RESERVATION = "kai-resource-reservation"
+_GROUP = "runai-gpu-group"
 _NEVER = "false"
 """A selector that accepts no device."""
 _Pool = tuple[str, str]
@@ -113,6 +119,8 @@ class DevicesRead:
         """The pods of which a claim was not given, by UID: they are taken not to have it."""
         self._taken: set[str] = set()
         """The claims that are some pod's."""
+        self._readers: dict[str, str] = {}
+        """The UID of the first pod for which each claim is reserved, by the claim's name."""
         self._group_of: dict[str, KubernetesObject] = {}
         """The PodGroup of each pod that claims something together with others, by UID."""
         self._first_pods: set[str] = set()
@@ -187,9 +195,9 @@ class DevicesRead:
             for name, each in sorted(self._classes.items(), reverse=True)
             if each.resource and each.resource not in offered
         }
-        readers = self._readers(pods)
+        self._find_readers(pods)
         self._share_claims_of_groups(pods)
-        found = [self._with_claims(pod, readers, of_class) for pod in pods]
+        found = [self._with_claims(pod, of_class) for pod in pods]
         found = self._with_gpus(found)
         for claim in self._objects.of(api.RESOURCE, "ResourceClaim"):
             if claim.full_name not in self._taken:
@@ -197,16 +205,13 @@ class DevicesRead:
         self._offer_resources()
         return found
 
-    def _readers(self, pods: Sequence[Pod]) -> dict[str, str]:
-        """Return the UID of the first pod for which each claim is reserved, by the claim's name."""
+    def _find_readers(self, pods: Sequence[Pod]) -> None:
         uids = {pod.object.full_name: pod.task.uid for pod in pods}
-        readers: dict[str, str] = {}
         for claim in self._objects.of(api.RESOURCE, "ResourceClaim"):
             for each in claim.status.children("reservedFor"):
                 uid = uids.get(f"{claim.namespace}/{each.text('name')}")
                 if uid is not None and each.text("resource") == "pods":
-                    readers.setdefault(claim.full_name, uid)
-        return readers
+                    self._readers.setdefault(claim.full_name, uid)
 
     def _share_claims_of_groups(self, pods: Sequence[Pod]) -> None:
         """Give what pods of a PodGroup claim together to its first pod, one that runs if any."""
@@ -251,15 +256,9 @@ class DevicesRead:
         if group is not None and pod.task.uid in self._first_pods:
             yield from ((each, group, generated(group)) for each in shared)
 
-    def _takes(
-        self,
-        pod: Pod,
-        claim: KubernetesObject,
-        readers: Mapping[str, str],
-        of_group: bool,
-    ) -> bool:
+    def _takes(self, pod: Pod, claim: KubernetesObject, *, of_group: bool) -> bool:
         """Return whether a claim that is allocated is this pod's, and note that it is taken."""
-        reader = readers.get(claim.full_name)
+        reader = self._readers.get(claim.full_name)
         if reader is not None and reader != pod.task.uid:
             message = "shared by several pods: the devices are those of the first of them"
             claim.note(NoticeCode.READ_AS, "status.reservedFor", message)
@@ -273,73 +272,53 @@ class DevicesRead:
         self._taken.add(claim.full_name)
         return True
 
-    def _with_claims(
-        self, pod: Pod, readers: Mapping[str, str], of_class: Mapping[str, str]
-    ) -> Pod:
+    def _named(self, kind: str, pod: Pod, name: str) -> KubernetesObject | None:
+        return self._objects.named(api.RESOURCE, kind, pod.object.namespace, name)
+
+    def _with_claims(self, pod: Pod, of_class: Mapping[str, str]) -> Pod:
         claims: list[DeviceClaim] = []
-        picks: list[DevicePick] | None = []
+        picked: list[list[DevicePick] | None] = []
+        """What each claim has; None: it is not allocated."""
         more = Counter[str]()
-        status = pod.object.status
+        task, status = pod.task, pod.object.status
         for entry, given, generated in self._claimed(pod):
             name = entry.text("name", required=True)
             claim_name = entry.text("resourceClaimName") or generated.get(name, "")
-            claim = self._objects.named(
-                api.RESOURCE, "ResourceClaim", pod.object.namespace, claim_name
-            )
-            template = self._objects.named(
-                api.RESOURCE,
-                "ResourceClaimTemplate",
-                pod.object.namespace,
-                entry.text("resourceClaimTemplateName"),
-            )
-            if claim is not None:
-                spec = claim.spec
-            elif template is not None:
-                spec = template.spec.child("spec")
-            else:
-                self.unread.add(pod.task.uid)
+            claim = self._named("ResourceClaim", pod, claim_name)
+            template_name = entry.text("resourceClaimTemplateName")
+            source = claim or self._named("ResourceClaimTemplate", pod, template_name)
+            if source is None:
+                self.unread.add(task.uid)
                 continue
-            results = None if claim is None else _results(claim, name)
-            of_group = given is not pod.object
-            if claim and results is not None and not self._takes(pod, claim, readers, of_group):
+            results, of_group = _results(claim, name), given is not pod.object
+            if claim and results is not None and not self._takes(pod, claim, of_group=of_group):
                 continue
-            read, of_claim = self._claim(spec, name, claim or template or given)
+            spec = source.spec if claim else source.spec.child("spec")
+            read, of_claim = self._claim(spec, name, source)
             if read.requests:
                 claims.append(read)
                 more.update(of_claim)
-                picks = None if results is None or picks is None else [*picks, *results]
+                picked.append(results)
         for resource, class_name in of_class.items():
-            amount = int(pod.task.resreq.get(resource))
+            amount = int(task.resreq.get(resource))
             if amount:
-                request = DeviceRequest(
-                    name="devices",
-                    count=ceil(amount / 1000),
-                    select=self._classes[class_name].selectors,
-                )
+                count, selectors = ceil(amount / 1000), self._classes[class_name].selectors
+                request = DeviceRequest(name="devices", count=count, select=selectors)
                 claims.append(DeviceClaim(name=resource, requests=[request]))
                 name = status.child("extendedResourceClaimStatus").text("resourceClaimName")
-                claim = self._objects.named(
-                    api.RESOURCE, "ResourceClaim", pod.object.namespace, name
-                )
-                results = None if claim is None else _results(claim, resource)
+                claim = self._named("ResourceClaim", pod, name)
+                results = _results(claim, resource)
                 if claim is not None and results is not None:
                     self._taken.add(claim.full_name)
                     results = [evolve(pick, request="devices") for pick in results]
-                picks = None if results is None or picks is None else [*picks, *results]
+                picked.append(results)
         if not claims:
             return pod
-        task = pod.task
-        if more:
-            added = Resource(scalars=more)
-            init = task.init_resreq
-            task = evolve(
-                task,
-                resreq=task.resreq + added,
-                init_resreq=None if init is None else init + added,
-            )
-        has = picks if task.status.holds and task.node_name is not None else None
-        shared = pod.object.reader.reading.shared(tuple(claims))
-        return evolve(pod, task=evolve(task, claims=shared, devices=has))
+        picks = [pick for each in picked for pick in each or ()]
+        is_there = None not in picked and task.status.holds and task.node_name is not None
+        shared = pod.object.reading.shared(tuple(claims))
+        task = requesting(task, more) if more else task
+        return evolve(pod, task=evolve(task, claims=shared, devices=picks if is_there else None))
 
     def _claim(
         self, spec: Reader, name: str, given: KubernetesObject
@@ -403,17 +382,14 @@ class DevicesRead:
             return 1000 * max(accepted, default=0)
         part = Fraction(1)
         for name, amount in request.capacity.items():
-            largest = max(
-                (
-                    device.capacity[own]
-                    for device in self._all_devices()
-                    if _accepts(of_class, device)
-                    and (own := named_under(name, device.capacity, device.driver)) is not None
-                ),
-                default=0,
-            )
-            if largest and isinstance(amount, int):
-                part = min(part, Fraction(amount, largest))
+            sizes = [
+                device.capacity[own]
+                for device in self._all_devices()
+                if _accepts(of_class, device)
+                and (own := named_under(name, device.capacity, device.driver)) is not None
+            ]
+            if any(sizes) and isinstance(amount, int):
+                part = min(part, Fraction(amount, max(sizes)))
         return request.count * ceil(1000 * part)
 
     def _all_devices(self) -> Iterator[Device]:
@@ -532,36 +508,19 @@ def _slice(given: KubernetesObject) -> _Slice:
         )
         for each in spec.children("sharedCounters")
     )
-    return _Slice(
-        (driver, name),
-        pool.integer("generation", default=0),
-        pool.integer("resourceSliceCount", default=1),
-        tuple(devices),
-        sets,
-        node_name,
-        terms,
-        by_device,
-    )
+    generation = pool.integer("generation", default=0)
+    count = pool.integer("resourceSliceCount", default=1)
+    where = node_name, terms, by_device
+    return _Slice((driver, name), generation, count, tuple(devices), sets, *where)
 
 
 def _values(amounts: Reader) -> dict[str, int]:
     """Return the quantities under ``value`` in a mapping of names."""
-    return {name: _amount(amounts.child(name), "value") or 0 for name in _names(amounts)}
+    return {name: amounts.child(name).quantity("value") or 0 for name in _names(amounts)}
 
 
 def _names(reader: Reader) -> list[str]:
     return [name for name in reader.content if type(name) is str]
-
-
-def _amount(reader: Reader, key: str) -> int | None:
-    given = reader.get(key)
-    if given is None:
-        return None
-    try:
-        return reader.reading.amount(given, milli=False)
-    except QuantityError as error:
-        reader.fault(f".{key}", str(error))
-        return None
 
 
 def _device(
@@ -644,14 +603,14 @@ def _policy(reader: Reader | None) -> CapacityPolicy | None:
     amounts = [
         amount
         for each in (values if is_sequence(values) else ())
-        if (amount := _amount(Reader({"value": each}, reader.reading, "", reader), "value"))
+        if (amount := Reader({"value": each}, reader.reading, "", reader).quantity("value"))
         is not None
     ]
     return CapacityPolicy(
-        default=_amount(reader, "default"),
-        min=_amount(allowed, "min"),
-        max=_amount(allowed, "max"),
-        step=_amount(allowed, "step"),
+        default=reader.quantity("default"),
+        min=allowed.quantity("min"),
+        max=allowed.quantity("max"),
+        step=allowed.quantity("step"),
         values=amounts,
     )
 
@@ -707,31 +666,175 @@ def _selectors(reader: Reader, given: KubernetesObject) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _results(claim: KubernetesObject, name: str) -> list[DevicePick] | None:
-    """Return the devices that a claim has; None: it is not allocated."""
-    allocation = claim.status.optional_child("allocation")
+def _results(claim: KubernetesObject | None, name: str) -> list[DevicePick] | None:
+    """Return the devices that a claim has; None: it is not allocated, or not there."""
+    allocation = None if claim is None else claim.status.optional_child("allocation")
     if allocation is None:
         return None
     picks: list[DevicePick] = []
     for each in allocation.child("devices").children("results"):
         driver = each.text("driver")
-        consumed = each.optional_child("consumedCapacity")
-        amounts = None if consumed is None else consumed.amounts(_as_is)
+        device = driver, each.text("pool"), each.text("device")
+        consumed = each.child("consumedCapacity").amounts(_as_is)
+        amounts = {key.removeprefix(f"{driver}/"): value for key, value in consumed.items()}
         picks.append(
             DevicePick(
                 claim=name,
                 request=each.text("request"),
-                device=(driver, each.text("pool"), each.text("device")),
-                amounts=None
-                if not amounts
-                else {key.removeprefix(f"{driver}/"): value for key, value in amounts.items()},
+                device=device,
+                amounts=amounts or None,
                 admin=each.truth("adminAccess"),
             )
         )
     return picks
 
 
-# GPUs
+# Parts of GPUs of KAI Scheduler: of whole ones, or of those that are told one by one
+
+
+def is_reservation(pod: Pod) -> bool:
+    """Return whether a pod holds a GPU that others share."""
+    return pod.task.labels.get("app") == _RESERVATION
+
+
+def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo], *, are_devices: bool) -> list[Pod]:
+    """Return the pods with the parts of GPUs that they request, and what reservations hold.
+
+    O(pods). If GPUs are devices, these say what is left of which, and reservations hold nothing.
+    Else a reservation holds what the pods of its group leave of one GPU, so that a shared GPU
+    counts as one whole.
+    """
+    memory = {node.name: node.labels.get(_MEMORY_LABEL, "") for node in nodes}
+    known = sorted({size for text in memory.values() if (size := whole_number(text))})
+    tells = known and all(memory[n.name] for n in nodes if n.allocatable.get(api.GPU))
+    """Whether each node with GPUs tells how much memory they have."""
+    held: defaultdict[tuple[str | None, str], int] = defaultdict(int)
+    found: list[Pod] = []
+    for pod in pods:
+        annotations = pod.object.annotations
+        given = pod
+        if _FRACTION in annotations or _GPU_MEMORY in annotations:
+            size = whole_number(memory.get(pod.task.node_name or "", ""))
+            on_node = [size] if size else known
+            part, least = _part(pod.object, annotations, on_node)
+            count = _count(pod.object, annotations)
+            if part:
+                task = requesting(pod.task, {api.GPU: ceil(1000 * part * count)})
+                given = evolve(pod, task=task)
+                if least and not (tells and known[0] >= least) and pod.task.node_name is None:
+                    given = _only_with_memory(given, least, known[-1] if known else 0)
+                for group in gpu_groups(pod.task.labels):
+                    if pod.task.status.holds:
+                        held[pod.task.node_name, group] += ceil(1000 * part)
+            if pod.task.status not in ENDED and not are_devices:
+                key = _FRACTION if _FRACTION in annotations else _GPU_MEMORY
+                pod.object.note(
+                    NoticeCode.GPU_FRACTION,
+                    annotation(key),
+                    "parts of GPUs are taken from whole free GPUs, not from shared ones",
+                )
+        found.append(given)
+    for position, pod in enumerate(found):
+        if is_reservation(pod):
+            used = sum(held[pod.task.node_name, group] for group in gpu_groups(pod.task.labels))
+            found[position] = _holding(pod, 0 if are_devices else max(0, 1000 - used))
+    return found
+
+
+def requesting(task: TaskInfo, more: Mapping[str, int]) -> TaskInfo:
+    """Return a task that requests more scalars, in thousandths."""
+    added, init = Resource(scalars=more), task.init_resreq
+    init = None if init is None else init + added
+    return evolve(task, resreq=task.resreq + added, init_resreq=init)
+
+
+def _holding(pod: Pod, thousandths: int) -> Pod:
+    resreq = pod.task.resreq
+    scalars = {**resreq.scalars, api.GPU: thousandths}
+    if not thousandths:
+        del scalars[api.GPU]
+    held = evolve(resreq, scalars=scalars)
+    return evolve(pod, task=evolve(pod.task, resreq=held, init_resreq=None))
+
+
+def labels_of_groups(groups: Iterable[str]) -> dict[str, str]:
+    """Return the labels that name the shared GPUs of a pod."""
+    return {f"{_GROUP}/{group}": group for group in groups}
+
+
+def gpu_groups(labels: Mapping[str, str]) -> Iterator[str]:
+    """Yield the shared GPUs that the labels of a pod name."""
+    for key in sorted(labels):
+        if key == _GROUP:
+            yield labels[key]
+        elif key.startswith(f"{_GROUP}/"):
+            yield key.removeprefix(f"{_GROUP}/")
+
+
+def _only_with_memory(pod: Pod, least: int, largest: int) -> Pod:
+    """Return a pod that needs nodes whose GPUs have enough memory, in MiB."""
+    if largest < least:
+        message = f"asks for {least} MiB of one GPU; "
+        message += f"the largest has {largest} MiB" if largest else "no node says how much its have"
+        pod.object.note(NoticeCode.READ_AS, annotation(_GPU_MEMORY), message)
+    more = Requirement(key=_MEMORY_LABEL, operator=Operator.GT, values=(str(least - 1),))
+    return evolve(pod, task=requiring(pod.task, more))
+
+
+def _part(
+    given: KubernetesObject, annotations: Mapping[str, str], memories: Sequence[int]
+) -> tuple[Fraction, int]:
+    """Return the part of one GPU that a pod asks for, and the memory that it must have, in MiB.
+
+    It is a whole one if it cannot be told, or if none of the memories is enough.
+    """
+    key = _FRACTION if _FRACTION in annotations else _GPU_MEMORY
+    try:
+        number = _number(annotations[key])
+    except QuantityError as error:
+        why = f"read as one whole GPU: {error}"
+        given.note(NoticeCode.FIELD_IGNORED, annotation(key), why)
+        return Fraction(1), 0
+    if key == _FRACTION:
+        return number, 0
+    enough = min((memory for memory in memories if memory >= number), default=None)
+    return Fraction(1) if enough is None else number / enough, ceil(number)
+
+
+def part_asked(pod: Pod) -> Fraction | int | None:
+    """Return the part of a GPU that a pod asks for, or MiB of its memory; None: of none."""
+    annotations = pod.object.annotations
+    key = next((key for key in (_FRACTION, _GPU_MEMORY) if key in annotations), None)
+    if key is None:
+        return None
+    try:
+        number = _number(annotations[key])
+    except QuantityError:
+        return Fraction(1)  # as above
+    return number if key == _FRACTION else ceil(number)
+
+
+def _number(text: str) -> Fraction:
+    number = parse_quantity(text)
+    if number < 0:
+        raise QuantityError(f"expected 0 or more, got {text!r}")
+    return number
+
+
+def number_of_parts(pod: Pod) -> int:
+    """Return of how many GPUs a pod asks for a part."""
+    annotations = pod.object.annotations
+    return whole_number(annotations.get(_NUMBER_OF_GPUS, "1")) or 1
+
+
+def _count(given: KubernetesObject, annotations: Mapping[str, str]) -> int:
+    text = annotations.get(_NUMBER_OF_GPUS, "1")
+    count = whole_number(text)
+    if count:
+        return count
+    why = f"read as 1: expected a number of GPUs, got {text!r}"
+    given.note(NoticeCode.FIELD_IGNORED, annotation(_NUMBER_OF_GPUS), why)
+    return 1
 
 
 def _with_shared_gpus(node: NodeInfo) -> NodeInfo:

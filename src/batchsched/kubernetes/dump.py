@@ -13,7 +13,12 @@ from attrs import evolve
 from batchsched.causes import HoldKind
 from batchsched.errors import Fault, KubernetesObjectError
 from batchsched.kubernetes import api
-from batchsched.kubernetes.devices import DevicesRead
+from batchsched.kubernetes.devices import (
+    DevicesRead,
+    is_reservation,
+    labels_of_groups,
+    with_parts,
+)
 from batchsched.kubernetes.dump_objects import DumpObjects, contents_of, owners_of, sorted_objects
 from batchsched.kubernetes.enqueue import Enqueue
 from batchsched.kubernetes.facts import Dump
@@ -59,7 +64,6 @@ from batchsched.kubernetes.pods import (
     without_unused_scalars,
 )
 from batchsched.kubernetes.queues import ROOT, read_queues, with_room_for
-from batchsched.kubernetes.shared_gpus import is_reservation, labels_of_groups, with_parts
 from batchsched.kubernetes.topologies import Topologies
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, JobInfo, Queue, QueueStatus, TaskInfo, TaskStatus

@@ -27,7 +27,6 @@ from batchsched.kubernetes.pods import (
     taints_of,
     tolerations_of,
 )
-from batchsched.kubernetes.queues import flavor_amount
 from batchsched.model.cluster import Hold, TaskInfo
 from batchsched.model.constraints import Taint, Toleration, untolerated
 from batchsched.model.notice import NoticeCode
@@ -529,7 +528,7 @@ def _flavor(given: Reader, known: Mapping[str, KubernetesObject]) -> _Flavor:
     for resource in given.children("resources"):
         of, unit = resource.text("name"), amount_unit(resource.text("name"))
         if unit is not None:
-            quota[of] = flavor_amount(resource, "nominalQuota", unit=unit) or 0
+            quota[of] = resource.quantity("nominalQuota", milli=unit) or 0
     if name not in known:
         return _Flavor(name, quota, {})
     spec = known[name].spec

@@ -310,6 +310,17 @@ class Reader:
             self.fault(f".{key}", _MISSING)
         return default or 0
 
+    def quantity(self, key: str, *, milli: bool = False) -> int | None:
+        """Return a quantity in whole units or thousandths, rounded up, or None."""
+        found = self.get(key)
+        if found is None:
+            return None
+        try:
+            return self.reading.amount(found, milli=milli)
+        except QuantityError as error:
+            self.fault(f".{key}", str(error))
+            return None
+
     def truth(self, key: str) -> bool:
         """Return a boolean, False if it is not given."""
         found = self.get(key)

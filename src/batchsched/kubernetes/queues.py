@@ -605,7 +605,7 @@ def _read_member(given: KubernetesObject) -> _Member:
                 unit = amount_unit(name)
                 if name and unit is not None:
                     nominal, borrowing, lending = (
-                        flavor_amount(resource, key, unit=unit)
+                        resource.quantity(key, milli=unit)
                         for key in ("nominalQuota", "borrowingLimit", "lendingLimit")
                     )
                     quotas.setdefault(name, []).append(_Quota(nominal or 0, borrowing, lending))
@@ -613,18 +613,6 @@ def _read_member(given: KubernetesObject) -> _Member:
         message = "flavors are not distinguished: the quotas of a resource are added up"
         given.note(NoticeCode.FIELD_IGNORED, "spec.resourceGroups", message)
     return _Member(given, given.name, is_cohort, parent, quotas)
-
-
-def flavor_amount(resource: Reader, key: str, *, unit: bool) -> int | None:
-    """Return an amount of a flavor's resource, if it is given and can be read."""
-    given = resource.get(key)
-    if given is None:
-        return None
-    try:
-        return resource.reading.amount(given, milli=unit)
-    except QuantityError as error:
-        resource.fault(f".{key}", str(error))
-        return None
 
 
 def _member_draft(
@@ -696,5 +684,5 @@ def _member_weight(member: _Member) -> Fraction:
     if member.object is None:
         return Fraction(1)
     sharing = member.object.spec.child("fairSharing")
-    thousandths = flavor_amount(sharing, "weight", unit=True)
+    thousandths = sharing.quantity("weight", milli=True)
     return Fraction(1) if thousandths is None else Fraction(thousandths, 1000)
