@@ -269,7 +269,7 @@ class ObjectsReader:
             pools.let_see(draft)
             self._hold_if_suspended(draft)
             self._make_tasks(draft)
-        Enqueue.read(self._drafts, self._queues, nodes, self._others).tell()
+        Enqueue(self._drafts, self._queues, nodes, self._others).tell()
         topologies = Topologies(objects, nodes)
         jobs = self._jobs(topologies)
         if reading.theirs:

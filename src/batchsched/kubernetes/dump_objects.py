@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attrs import define, field, frozen
+from attrs import frozen
 
 from batchsched.errors import shown_problem
 from batchsched.kubernetes import api
@@ -60,6 +60,10 @@ _KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
 """API group and kind to the name in paths, and whether objects have a namespace."""
 
 
+_Name = tuple[str, str, str, str]
+"""Group, kind, namespace and name."""
+
+
 @frozen
 class Owner:
     """An owner of an object."""
@@ -88,40 +92,32 @@ class Link:
     owners: tuple[Owner, ...]
 
 
-@define(eq=False)
 class DumpObjects:
     """The objects of a dump that are read, by API group and kind, in order of name."""
 
-    by_kind: Mapping[tuple[str, str], Sequence[KubernetesObject]]
-    links: Sequence[Link] = ()
-    _by_uid: dict[str, KubernetesObject] = field(factory=dict[str, KubernetesObject], init=False)
-    _by_name: dict[tuple[str, str, str, str], KubernetesObject] = field(
-        factory=dict[tuple[str, str, str, str], KubernetesObject], init=False
-    )
-    _links: dict[str | tuple[str, str, str, str], Link] = field(
-        factory=dict[str | tuple[str, str, str, str], Link], init=False
-    )
-    """By UID, and by group, kind, namespace and name."""
-    _above: dict[tuple[str, Owner], tuple[Owner, ...]] = field(
-        factory=dict[tuple[str, Owner], tuple[Owner, ...]], init=False
-    )
-
-    _owners: dict[Reader, tuple[Owner, ...]] = field(
-        factory=dict[Reader, tuple[Owner, ...]], init=False
-    )
-
-    def __attrs_post_init__(self) -> None:
-        for (group, kind), objects in self.by_kind.items():
+    def __init__(
+        self,
+        by_kind: Mapping[tuple[str, str], Sequence[KubernetesObject]],
+        links: Iterable[Link] = (),
+    ) -> None:
+        """Index objects and links by UID and by name. O(objects)."""
+        self.by_kind = by_kind
+        self._by_uid: dict[str, KubernetesObject] = {}
+        self._by_name: dict[_Name, KubernetesObject] = {}
+        self._links: dict[str | _Name, Link] = {}
+        """By UID, and by name."""
+        self._above: dict[tuple[str, Owner], tuple[Owner, ...]] = {}
+        self._owners: dict[Reader, tuple[Owner, ...]] = {}
+        for (group, kind), objects in by_kind.items():
             for given in objects:
-                uid = look_up(given.metadata.content, "uid")
-                if isinstance(uid, str) and uid:
+                uid = text_at(given.metadata.content, "uid")
+                if uid:
                     self._by_uid.setdefault(uid, given)
                 self._by_name[group, kind, given.namespace, given.name] = given
-        for link in self.links:
+        for link in links:
             if link.uid:
                 self._links.setdefault(link.uid, link)
-            key = link.group, link.kind, link.namespace, link.name
-            self._links.setdefault(key, link)
+            self._links.setdefault((link.group, link.kind, link.namespace, link.name), link)
 
     def of(self, group: str, kind: str) -> Sequence[KubernetesObject]:
         """Return the objects of a kind."""
@@ -219,35 +215,24 @@ def sorted_objects(reading: Reading, given: Objects, /) -> DumpObjects:
     found: dict[tuple[str, str], dict[tuple[str, str], Mapping[str, object]]] = {}
     links: dict[Link, None] = {}
     for kind, content in contents_of(reading, given):
+        metadata = look_up(content, "metadata")
         if kind in _KINDS:
-            metadata = look_up(content, "metadata")
             namespace = look_up(metadata, "namespace") or "default"
             key = str(namespace) if _KINDS[kind][1] else "", str(look_up(metadata, "name"))
             others = found.setdefault(kind, {})
             others[key] = _newer(others[key], content) if key in others else content
-        else:
-            metadata = look_up(content, "metadata")
-            owners = tuple(_owners_in(metadata))
-            if owners:
-                namespace, name, uid = (
-                    text_at(metadata, key) for key in ("namespace", "name", "uid")
-                )
-                links[Link(*kind, namespace or "default", name, uid, owners)] = None
-    return DumpObjects(
-        {
-            kind: named_objects(
-                reading,
-                _KINDS[kind][0],
-                kind[1],
-                [found[kind][key] for key in sorted(found[kind])],
-                namespaced=_KINDS[kind][1],
-                api_group=kind[0],
+        elif owners := tuple(_owners_in(metadata)):
+            namespace, name, uid = (text_at(metadata, key) for key in ("namespace", "name", "uid"))
+            links[Link(*kind, namespace or "default", name, uid, owners)] = None
+    by_kind: dict[tuple[str, str], Sequence[KubernetesObject]] = {}
+    for kind, (path, namespaced) in _KINDS.items():
+        if kind in found:
+            group, name = kind
+            contents = [found[kind][key] for key in sorted(found[kind])]
+            by_kind[kind] = named_objects(
+                reading, path, name, contents, namespaced=namespaced, api_group=group
             )
-            for kind in _KINDS
-            if kind in found
-        },
-        sorted(links, key=repr),
-    )
+    return DumpObjects(by_kind, sorted(links, key=repr))
 
 
 def contents_of(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve, frozen
 
 from batchsched.causes import HoldKind
 from batchsched.kubernetes.groups import ENQUEUE
@@ -56,61 +56,51 @@ class _Group:
         return max(0, self.held.get(name, 0) - self.least.get(name, 0)) if self.least else 0
 
 
-@define(eq=False)
 class Enqueue:
     """The groups of Volcano, and what there is for them."""
 
-    total: Counter[str]
-    used: Counter[str]
-    """What all pods hold."""
-    queues: Mapping[str, Queue]
-    groups: list[_Group] = field(factory=list[_Group])
-
-    @classmethod
-    def read(
-        cls,
-        drafts: Iterable[JobDraft],
+    def __init__(
+        self,
+        drafts: Sequence[JobDraft],
         queues: Sequence[Queue],
         nodes: Iterable[NodeInfo],
         others: Iterable[TaskInfo],
-    ) -> Enqueue:
-        """Return what enqueue compares; nothing if it keeps no group out. O(tasks)."""
-        total, used = Counter[str](), Counter[str]()
-        drafts = list(drafts)
+    ) -> None:
+        """Read what enqueue compares; nothing if it keeps no group out. O(tasks)."""
+        self._queues = {queue.name: queue for queue in queues}
+        self._total = Counter[str]()
+        self._used = _held(others)
+        """What all pods hold."""
+        self._groups: list[_Group] = []
         if not any(_is_of_enqueue(hold) for draft in drafts for hold in draft.holds):
-            return cls(total, used, {})
+            return
         for node in nodes:
-            total.update(dict(node.allocatable.dimensions()))
-        found = cls(total, used, {queue.name: queue for queue in queues})
-        for task in others:
-            used.update(_held([task]))
+            self._total.update(dict(node.allocatable.dimensions()))
         for draft in drafts:
             held = _held(pod.task for pod, _ in draft.pods)
-            used.update(held)
+            self._used.update(held)
             if draft.system == "volcano" and draft.objects:
-                least = draft.objects[0].spec.optional_child("minResources")
-                amounts = {} if least is None else read_amounts(least)
-                found.groups.append(_Group(draft, amounts, held))
-        return found
+                least = read_amounts(draft.objects[0].spec.child("minResources"))
+                self._groups.append(_Group(draft, least, held))
 
     def tell(self) -> None:
         """Say of each group that is not let in by which numbers; O(groups x groups not let in)."""
-        for group in self.groups:
+        for group in self._groups:
             for position, hold in enumerate(group.draft.holds):
                 if _is_of_enqueue(hold):
                     group.draft.holds[position] = self._told(group, hold)
 
     def _told(self, group: _Group, hold: Hold) -> Hold:
-        queue = self.queues.get(group.queue)
+        queue = self._queues.get(group.queue)
         for name, asked in group.least.items():
             if queue is None or not asked:
                 continue
-            own = [each for each in self.groups if each.queue == group.queue]
+            own = [each for each in self._groups if each.queue == group.queue]
             guaranteed = sum(
-                int(each.guarantee.get(name)) for each in self.queues.values() if each is not queue
+                int(each.guarantee.get(name)) for each in self._queues.values() if each is not queue
             )
             limit = None if queue.limit is None else queue.limit.get(name)
-            most, whose = self.total[name] - guaranteed, "of all nodes"
+            most, whose = self._total[name] - guaranteed, "of all nodes"
             if guaranteed:
                 whose = "that the guarantees of other queues leave"
             if limit is not None and limit <= most:
@@ -119,10 +109,10 @@ class Enqueue:
             text = self._compared(group, name, own, held, most, whose)
             if text is None:
                 above, below = _OVERCOMMIT
-                most = self.total[name] * above // below
-                held = self.used[name] - sum(each.elastic(name) for each in self.groups)
+                most = self._total[name] * above // below
+                held = self._used[name] - sum(each.elastic(name) for each in self._groups)
                 there = f"that are {above / below:g} times those of all nodes"
-                text = self._compared(group, name, self.groups, held, most, there)
+                text = self._compared(group, name, self._groups, held, most, there)
             if text is not None:
                 return evolve(hold, kind=text[0], detail=text[1])
         return hold
