@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 
 from attrs import field, frozen
 
 from batchsched.errors import UnknownNameError
-from batchsched.model.immutable import kept_map, kept_tuple
+from batchsched.model.immutable import AsMap, AsTuple
 from batchsched.model.notice import Notice
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_text, shown
@@ -79,22 +79,6 @@ class Told:
         return self.status == ("True" if self.type in _BAD_IF_TRUE else "False")
 
 
-def _kept_facts(content: Mapping[str, JobFacts], /) -> Mapping[str, JobFacts]:
-    return kept_map(content)
-
-
-def _texts(items: Iterable[str], /) -> tuple[str, ...]:
-    return kept_tuple(items, "names")
-
-
-def _told(items: Iterable[Told], /) -> tuple[Told, ...]:
-    return kept_tuple(items, "told")
-
-
-def _notices(items: Iterable[Notice], /) -> tuple[Notice, ...]:
-    return kept_tuple(items, "notices")
-
-
 @frozen(kw_only=True)
 class JobFacts:
     """What a dump says of one job besides what is scheduled."""
@@ -108,19 +92,19 @@ class JobFacts:
     """The kind of its owner, such as ``Job``; of its own object if it has no owner."""
     owner: str
     """The name of its owner, or its own if it has none."""
-    names: tuple[str, ...] = field(default=(), converter=_texts)
+    names: tuple[str, ...] = field(default=(), converter=AsTuple[str])
     """The names by which it is found, sorted."""
     local_queue: str = ""
     """Kueue's LocalQueue; empty: it names none."""
     has_fixed_priority: bool = False
     """Whether nobody can change its priority any more: that of pods and of Kubernetes' own groups
     is immutable."""
-    told: tuple[Told, ...] = field(default=(), converter=_told)
+    told: tuple[Told, ...] = field(default=(), converter=AsTuple[Told])
     """The conditions of its objects, the newest first."""
     refusal: Told | None = None
     """That its scheduler cannot place it, if that was written after every change of anything else
     that the dump shows; None: it was not, or nothing is said."""
-    caveats: tuple[Notice, ...] = field(default=(), converter=_notices)
+    caveats: tuple[Notice, ...] = field(default=(), converter=AsTuple[Notice])
     """The notices about its own objects: group, pods, owners, its queue and those above."""
 
 
@@ -129,15 +113,17 @@ class Dump:
     """What `batchsched.kubernetes.read_dump` returns: a snapshot, and what stands beside it."""
 
     snapshot: Snapshot
-    notices: tuple[Notice, ...] = field(default=(), converter=_notices)
+    notices: tuple[Notice, ...] = field(default=(), converter=AsTuple[Notice])
     """What is ignored, with the consequences, sorted by kind and field."""
-    facts: Mapping[str, JobFacts] = field(factory=dict[str, JobFacts], converter=_kept_facts)
+    facts: Mapping[str, JobFacts] = field(
+        factory=dict[str, JobFacts], converter=AsMap[str, JobFacts]
+    )
     """The facts of every job of the snapshot, by UID."""
     systems: frozenset[str] = frozenset()
     """The systems whose objects or pods were found, named as in `JobFacts.system`."""
-    assumed: tuple[str, ...] = field(default=(), converter=_texts)
+    assumed: tuple[str, ...] = field(default=(), converter=AsTuple[str])
     """What the dump does not say and was assumed, in sentences."""
-    submitted: tuple[str, ...] = field(default=(), converter=_texts)
+    submitted: tuple[str, ...] = field(default=(), converter=AsTuple[str])
     """The UIDs of the jobs that are only submitted, sorted."""
     _index: list[dict[str, tuple[str, ...]]] = field(
         factory=list[dict[str, tuple[str, ...]]], init=False, eq=False

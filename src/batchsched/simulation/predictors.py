@@ -10,13 +10,13 @@ Reis, Trystram, "Improving Backfilling by Using Machine Learning to Predict Runn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from attrs import field, frozen
 
 from batchsched.errors import Fault
-from batchsched.model.immutable import kept_tuple
+from batchsched.model.immutable import AsTuple
 from batchsched.model.validation.values import shown
 from batchsched.simulation.checks import (
     JobId,
@@ -175,10 +175,6 @@ class ToRequest:
         return "requested time"
 
 
-def _seconds(items: Iterable[float], /) -> tuple[float, ...]:
-    return kept_tuple(items, "seconds")
-
-
 @frozen
 class Increments:
     """The first prediction plus an increment, at most the requested time.
@@ -189,7 +185,7 @@ class Increments:
 
     seconds: tuple[float, ...] = field(
         default=(60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000, 360000),
-        converter=_seconds,
+        converter=AsTuple[float],
     )
 
     def __attrs_post_init__(self) -> None:

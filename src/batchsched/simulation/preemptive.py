@@ -10,7 +10,7 @@ from typing import Generic, Literal, TypeVar
 
 from attrs import field, frozen
 
-from batchsched.model.immutable import kept_tuple
+from batchsched.model.immutable import AsTuple
 from batchsched.simulation.arrivals import Courses
 from batchsched.simulation.books import (
     Consolidated,
@@ -129,10 +129,6 @@ class Srsf(_Preemptive):
         return "SRSF"
 
 
-def _limits(items: Iterable[float], /) -> tuple[float, ...]:
-    return kept_tuple(items, "limits")
-
-
 @frozen(kw_only=True)
 class LeastAttainedService(_Preemptive):
     """Least attained service first, in levels, as in Tiresias; it does not use run times.
@@ -145,7 +141,7 @@ class LeastAttainedService(_Preemptive):
     """
 
     placement: NodeChoice | None = None
-    limits: tuple[float, ...] = field(default=(3250, 7200), converter=_limits)
+    limits: tuple[float, ...] = field(default=(3250, 7200), converter=AsTuple[float])
     """The processor seconds that end each level except the last. (The defaults are those of
     Muri's simulator.)"""
 

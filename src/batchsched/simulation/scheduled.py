@@ -29,7 +29,7 @@ from batchsched.live import (
 from batchsched.model.cluster import NodeInfo, Queue
 from batchsched.model.constraints import Taint, TaintEffect
 from batchsched.model.devices import DevicePick
-from batchsched.model.immutable import kept_tuple
+from batchsched.model.immutable import AsTuple
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.topology import without_nodes
@@ -53,10 +53,6 @@ _MOST_FAULTS: Final = 20
 """The most faults that a message lists."""
 
 
-def _queues(items: Iterable[Queue], /) -> tuple[Queue, ...]:
-    return kept_tuple(items, "queues")
-
-
 @frozen
 class Scheduled(Policy):
     """A configuration of `batchsched.Scheduler`, with all its plugins and actions.
@@ -75,7 +71,7 @@ class Scheduled(Policy):
     config: SchedulerConfig = field(factory=SchedulerConfig)
     registry: Registry | None = None
     """The plugins and actions that the configuration may name. None: the built-in ones."""
-    queues: tuple[Queue, ...] = field(default=(), converter=_queues)
+    queues: tuple[Queue, ...] = field(default=(), converter=AsTuple[Queue])
     """The queues, including all that jobs name. Empty: the queues that jobs name, with weight 1.
     Jobs that name no queue belong to `default`."""
     is_scheduler: bool = field(default=True, init=False, repr=False)

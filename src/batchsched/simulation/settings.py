@@ -16,7 +16,7 @@ from attrs import field, frozen
 from batchsched.errors import Fault
 from batchsched.model.cluster import Queue
 from batchsched.model.devices import DevicePick
-from batchsched.model.immutable import kept_tuple
+from batchsched.model.immutable import AsTuple
 from batchsched.model.validation.values import is_of, is_text, is_tuple, items_in, shown
 from batchsched.simulation.checks import (
     JobId,
@@ -89,14 +89,6 @@ class QueueSet:
 Incident = NodeDown | NodeDrained | NodeUp | JobCancelled | JobFailed | QueueSet
 
 
-def _nodes(items: Iterable[int | str], /) -> tuple[int | str, ...]:
-    return kept_tuple(items, "nodes")
-
-
-def _jobs(items: Iterable[JobId], /) -> tuple[JobId, ...]:
-    return kept_tuple(items, "jobs")
-
-
 @frozen(kw_only=True)
 class Reservation:
     """Nodes that are for some jobs alone for a time; these jobs may run elsewhere, too.
@@ -109,9 +101,9 @@ class Reservation:
     """From when on, in seconds on the clock of the workload."""
     end: float
     """Until when; at that time it is over."""
-    nodes: tuple[int | str, ...] = field(converter=_nodes)
+    nodes: tuple[int | str, ...] = field(converter=AsTuple[int | str])
     """The nodes by number or name."""
-    jobs: tuple[JobId, ...] = field(converter=_jobs)
+    jobs: tuple[JobId, ...] = field(converter=AsTuple[JobId])
 
 
 def faults_of_time(where: str, at: object) -> Iterator[Fault]:

@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from batchsched.errors import Fault
 from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus, can_start_with
-from batchsched.model.immutable import kept_map
+from batchsched.model.immutable import AsMap
 from batchsched.model.validation.values import is_mapping, is_of, is_text, items_of, shown
 from batchsched.simulation.checks import JobId, faults_of_part, faults_unless, is_number
 from batchsched.state.groups import JobGroups
@@ -99,14 +99,6 @@ class After:
     """The seconds from then until the condition holds."""
 
 
-def _by_count(content: Mapping[int, float], /) -> Mapping[int, float]:
-    return kept_map(content)
-
-
-def _by_value(content: Mapping[str, float], /) -> Mapping[str, float]:
-    return kept_map(content)
-
-
 @frozen
 class Speed:
     """How fast a job works, by the number of its running tasks and by its nodes.
@@ -116,12 +108,12 @@ class Speed:
     (1.5, 2, 0)
     """
 
-    tasks: Mapping[int, float] = field(factory=dict[int, float], converter=_by_count)
+    tasks: Mapping[int, float] = field(factory=dict[int, float], converter=AsMap[int, float])
     """Seconds of work in a second, by number of tasks: the entry of the largest number that is not
     above that of the tasks which run, 0 without any. Empty: always 1."""
     label: str = ""
     """The label of nodes that decides how fast they are."""
-    nodes: Mapping[str, float] = field(factory=dict[str, float], converter=_by_value)
+    nodes: Mapping[str, float] = field(factory=dict[str, float], converter=AsMap[str, float])
     """By value of that label: a factor, of which the least of the job's nodes holds. Others: 1."""
 
     def of_tasks(self, count: int) -> float:

@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 from batchsched.errors import Fault, SnapshotError, UnknownNameError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue
 from batchsched.model.devices import CounterSet, Device
-from batchsched.model.immutable import AsTuple, gone_through, kept_in_order
+from batchsched.model.immutable import AsTuple, ByName, gone_through, kept_in_order
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.topology import Topology
@@ -225,14 +225,6 @@ def _faults_of_dependencies(ids: Sequence[object], after: Sequence[object]) -> I
                 step = following
 
 
-def _infos(items: Iterable[NodeInfo], /) -> tuple[NodeInfo, ...]:
-    return kept_in_order(items, lambda node: node.name, "infos")
-
-
-def _topologies(items: Iterable[Topology], /) -> tuple[Topology, ...]:
-    return kept_in_order(items, lambda each: each.name, "topologies")
-
-
 @frozen
 class Machine:
     """Equal nodes with the same number of processors each, or nodes as a scheduler sees them.
@@ -247,9 +239,9 @@ class Machine:
     """The number of nodes, 1 or more."""
     per_node: int = 1
     """The number of processors of each node, 1 or more; with `infos`, of the largest."""
-    infos: tuple[NodeInfo, ...] = field(default=(), converter=_infos)
+    infos: tuple[NodeInfo, ...] = field(default=(), converter=ByName[NodeInfo])
     """The nodes in order of name, if they are more than processors; see `Machine.of`."""
-    topologies: tuple[Topology, ...] = field(default=(), converter=_topologies, kw_only=True)
+    topologies: tuple[Topology, ...] = field(default=(), converter=ByName[Topology], kw_only=True)
     """How the nodes are grouped; see `batchsched.Snapshot`, as for the next two."""
     devices: tuple[Device, ...] = field(default=(), converter=AsTuple[Device], kw_only=True)
     """Devices that several nodes reach."""
@@ -286,7 +278,7 @@ class Machine:
         Raises:
             WorkloadError: The nodes are invalid, or there are none. All faults at once.
         """
-        infos = _infos(nodes)
+        infos = kept_in_order(nodes, lambda node: node.name, "infos")
         if type(infos) is not tuple or not infos:
             raise WorkloadError.at("nodes", f"expected nodes, got {shown(nodes)}")
         made = cls(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from attrs import field, frozen
 
@@ -10,7 +10,7 @@ from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import FormatError
 from batchsched.live import Cluster, Event
-from batchsched.model.immutable import kept_tuple
+from batchsched.model.immutable import AsTuple
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.snapshot import Snapshot
@@ -18,10 +18,6 @@ from batchsched.model.validation.arguments import checks_arguments
 from batchsched.scheduler import Scheduler
 from batchsched.tools.causes import decisions
 from batchsched.tools.comparison import CycleComparison, compare
-
-
-def _events(items: Iterable[Event], /) -> tuple[Event, ...]:
-    return kept_tuple(items, "events")
 
 
 @frozen
@@ -36,7 +32,7 @@ class EventLog:
     True
     """
 
-    events: tuple[Event, ...] = field(default=(), converter=_events)
+    events: tuple[Event, ...] = field(default=(), converter=AsTuple[Event])
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the events as dicts, lists, strings and numbers only, ready for JSON."""
@@ -62,12 +58,8 @@ class EventLog:
 class RecordedCycle:
     """A cycle: the events since the last one, and its result."""
 
-    events: tuple[Event, ...] = field(default=(), converter=_events)
+    events: tuple[Event, ...] = field(default=(), converter=AsTuple[Event])
     result: CycleResult
-
-
-def _cycles(items: Iterable[RecordedCycle], /) -> tuple[RecordedCycle, ...]:
-    return kept_tuple(items, "cycles")
 
 
 @frozen(kw_only=True)
@@ -81,7 +73,7 @@ class Record:
     config: SchedulerConfig
     snapshot: Snapshot
     """The cluster before the first events."""
-    cycles: tuple[RecordedCycle, ...] = field(default=(), converter=_cycles)
+    cycles: tuple[RecordedCycle, ...] = field(default=(), converter=AsTuple[RecordedCycle])
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the record as dicts, lists, strings and numbers only, ready for JSON."""

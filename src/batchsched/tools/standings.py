@@ -16,7 +16,7 @@ from batchsched.kubernetes.facts import JobFacts
 from batchsched.kubernetes.objects import time_text
 from batchsched.live import AttachedScheduler, Cluster, JobArrived
 from batchsched.model.cluster import Hold, JobInfo, Queue, QueueStatus, TaskInfo, TaskStatus
-from batchsched.model.immutable import kept_map
+from batchsched.model.immutable import AsMap
 from batchsched.model.reasons import NodeTally, PendingReason
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
@@ -43,10 +43,6 @@ class Blocker:
     """When that may end, in seconds on the clock of the snapshot's `now`, if known."""
 
 
-def _kept_counts(content: Mapping[TaskStatus, int], /) -> Mapping[TaskStatus, int]:
-    return kept_map(content)
-
-
 @frozen(kw_only=True)
 class JobStanding:
     """The state of a job after a cycle, and what it waits for."""
@@ -61,7 +57,9 @@ class JobStanding:
     """The state in one sentence, which ends with the texts of all blockers."""
     blockers: tuple[Blocker, ...] = ()
     """What it waits for, in the order of `JobStatus`."""
-    tasks: Mapping[TaskStatus, int] = field(factory=dict[TaskStatus, int], converter=_kept_counts)
+    tasks: Mapping[TaskStatus, int] = field(
+        factory=dict[TaskStatus, int], converter=AsMap[TaskStatus, int]
+    )
     """The number of its tasks by status in the snapshot, without those that are 0."""
     starting: int = 0
     """The number of its tasks that the cycle binds."""

@@ -271,16 +271,12 @@ def snapshot_faults(
     jobs = check.only(JobInfo, jobs, "jobs")
     for job in jobs:
         path = f"jobs[{job.uid!r}]"
-        check.report(path, own_job_problems(job))
+        is_usual = _is_usual_job(job)
+        if not is_usual:
+            check.report(path, own_job_problems(job))
         check.found_groups = False
         tasks += check.tasks(job.tasks, f"{path}.tasks")
-        if (
-            check.found_groups
-            or type(job.groups) is not tuple
-            or job.groups
-            or job.max_available is not None
-            or job.min_groups is not None
-        ):
+        if check.found_groups or not is_usual:
             check.report(path, group_problems(job))
     check.unique("jobs", (job.uid for job in jobs))
     check.faults.extend(dependency_cycle_faults(jobs))
@@ -295,16 +291,8 @@ def snapshot_faults(
     return check.faults
 
 
-def is_sound_job(job: JobInfo, node_names: Container[str]) -> bool:
-    """Return True only if a job is valid; may return False for a valid job. A fast test.
-
-    Args:
-        job: a job that is added to a cluster.
-        node_names: the names of the existing nodes.
-
-    """
-    check = _Check()
-    check.nodes = node_names
+def _is_usual_job(job: JobInfo) -> bool:
+    """Return True only if a job is valid, apart from its tasks, and has no groups. A fast test."""
     return (
         type(job.name) is type(job.namespace) is type(job.queue) is type(job.user) is str
         and bool(job.name and job.namespace and job.queue)
@@ -317,12 +305,26 @@ def is_sound_job(job: JobInfo, node_names: Container[str]) -> bool:
         and (job.estimate is None or is_usual_duration(job.estimate))
         and job.deadline is job.max_wait is job.eligible_time is None
         and job.plan is None
-        and job.topology is None
         and job.preemptible is True
         and job.max_available is job.min_groups is None
         and _is_empty(job.depends_on)
         and _is_empty(job.groups)
         and _is_empty(job.holds)
+    )
+
+
+def is_sound_job(job: JobInfo, node_names: Container[str]) -> bool:
+    """Return True only if a job is valid; may return False for a valid job. A fast test.
+
+    Args:
+        job: a job that is added to a cluster.
+        node_names: the names of the existing nodes.
+
+    """
+    check = _Check()
+    check.nodes = node_names
+    return (
+        _is_usual_job(job)
         and type(job.tasks) is tuple
         and all(
             type(task) is TaskInfo and task.group is None and check.is_sound(task)
