@@ -19,8 +19,8 @@ from batchsched.model.validation.values import (
     shown,
     truth_problems,
 )
-from batchsched.transition.arguments import Unreadable
 from batchsched.transition.content import Content
+from batchsched.transition.decisions import Unreadable
 from batchsched.transition.event_rules import (
     TO_START,
     apply_events,

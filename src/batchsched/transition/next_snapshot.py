@@ -27,15 +27,16 @@ from batchsched.model.validation.values import (
     shown,
     truth_problems,
 )
-from batchsched.transition.arguments import (
+from batchsched.transition.content import Content
+from batchsched.transition.decisions import (
     ArgumentReader,
+    TaskTransitions,
     Unreadable,
     check_claimants,
     outcome_faults,
+    places_to_keep,
     read_result,
 )
-from batchsched.transition.content import Content
-from batchsched.transition.decisions import TaskTransitions, places_to_keep
 from batchsched.transition.event_rules import (
     apply_events,
     as_new,
