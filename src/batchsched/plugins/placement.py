@@ -55,8 +55,7 @@ class PlacementPlugin:
 
     def open(self, view: SessionView, /) -> object:
         """Open for one cycle."""
-        kinds = (_Gradient, _KeptGradient) if self.strategy == "fgd" else (_ByParts, _KeptByParts)
-        return kinds[not view.device_books.is_wide](self, view)
+        return (_Gradient if self.strategy == "fgd" else _ByParts)(self, view)
 
 
 class _Placement:
@@ -67,9 +66,14 @@ class _Placement:
         self._books: DeviceBooks = view.device_books
         self._nodes = view.nodes
         self._largest: tuple[int, int] | None = None
+        # Where other nodes count, nothing is kept for a node; a point that is None is none.
+        self.node_key_signature = None if self._books.is_wide else self._signature
 
     def resume(self, changes: Changes, /) -> bool:
         return not (changes.nodes or changes.nodes_gone)
+
+    def _signature(self, task: TaskState) -> Hashable:
+        return task.resreq, self._books.signature(task)
 
     def _capacity_of(self, node: NodeState) -> int:
         measure = self._plugin.measure
@@ -114,13 +118,6 @@ class _Placement:
         return self.best_fit(node.idle[0] - task.resreq[0], devices_left)
 
 
-class _Kept(_Placement):
-    """What is kept for a node until it changes, where no other node counts."""
-
-    def node_key_signature(self, task: TaskState, /) -> Hashable:
-        return task.resreq, self._books.signature(task)
-
-
 class _ByParts(_Placement):
     """Binpack: the node that the task fills most. Spread: the one that it leaves emptiest."""
 
@@ -152,7 +149,7 @@ class _ByParts(_Placement):
 
 
 @frozen
-class Shape:
+class ClaimShape:
     """What counts of a task for fragmentation; tasks of one shape are alike."""
 
     milli_cpu: int
@@ -160,7 +157,7 @@ class Shape:
     """Its only request for devices, without its name; None: it asks for none."""
 
 
-def shape_of(task: TaskState) -> Shape:
+def shape_of(task: TaskState) -> ClaimShape:
     """Return the shape of a task. What asks for several kinds of devices counts as if for none."""
     requests = [request for claim in task.info.claims for request in claim.requests]
     request = None
@@ -169,18 +166,18 @@ def shape_of(task: TaskState) -> Shape:
         request = DeviceRequest(
             name="", count=only.count, select=only.select, capacity=only.capacity
         )
-    return Shape(task.resreq[0], request)
+    return ClaimShape(task.resreq[0], request)
 
 
-def typical_shapes(counts: Mapping[Shape, int]) -> dict[Shape, int]:
+def typical_shapes(counts: Mapping[ClaimShape, int]) -> dict[ClaimShape, int]:
     """Return the most frequent shapes, until they make up 95 %, and all as frequent as the last.
 
-    >>> counts = {Shape(1, None): 90, Shape(2, None): 5, Shape(3, None): 5, Shape(4, None): 1}
-    >>> [shape.milli_cpu for shape in typical_shapes(counts)]
+    >>> counts = {ClaimShape(cpu, None): 5 for cpu in (2, 3)} | {ClaimShape(4, None): 1}
+    >>> [shape.milli_cpu for shape in typical_shapes({ClaimShape(1, None): 90, **counts})]
     [1, 2, 3]
     """
     total, covered, last = sum(counts.values()), 0, 0
-    typical: dict[Shape, int] = {}
+    typical: dict[ClaimShape, int] = {}
     for shape, count in sorted(counts.items(), key=lambda item: -item[1]):
         if covered * 100 >= _COVERED_PERCENT * total and count < last:
             break
@@ -192,7 +189,7 @@ def typical_shapes(counts: Mapping[Shape, int]) -> dict[Shape, int]:
 class Fragmentation:
     """How much of the devices of a node typical tasks cannot use."""
 
-    def __init__(self, shapes: Mapping[Shape, int], measure: str) -> None:
+    def __init__(self, shapes: Mapping[ClaimShape, int], measure: str) -> None:
         self.count = sum(shapes.values())
         self._measure = measure
         self._cpus = sorted({shape.milli_cpu for shape in shapes})
@@ -316,11 +313,3 @@ class _Gradient(_Placement):
             return -self._class_of(there, left, after, idle, asked)
 
         return rank, (asked, self._of.steps(idle), self._of.steps(idle - asked))
-
-
-class _KeptByParts(_Kept, _ByParts):
-    pass
-
-
-class _KeptGradient(_Kept, _Gradient):
-    pass

@@ -198,7 +198,7 @@ def _reaches(amounts: tuple[float, float, float]) -> bool:
 
 
 @define
-class _Account:
+class _QueueAccount:
     deserved: Amounts
     allocated: Vector
 
@@ -267,7 +267,7 @@ class _Proportion:
         """The last outcomes of the queues that jobs may name."""
         self._touched = {name for name, queue in view.queues.items() if not queue.children}
         """The queues that may have another one since."""
-        self._accounts: dict[str, _Account] = {}
+        self._accounts: dict[str, _QueueAccount] = {}
         """The accounts of the queues that have jobs, by name."""
         of_queue = {name: queue.jobs for name, queue in view.queues.items() if queue.jobs}
         self._open(of_queue, {name: self._use_of(jobs) for name, jobs in of_queue.items()})
@@ -334,7 +334,7 @@ class _Proportion:
                 is_changed = True
                 self._requests[name] = use.request
                 self._weights[name] = self._view.queues[name].info.weight
-            self._accounts.setdefault(name, _Account((), use.held)).allocated = use.held
+            self._accounts.setdefault(name, _QueueAccount((), use.held)).allocated = use.held
         if is_changed:
             deserved = water_fill(
                 self._total, self._weights, self._requests, self._limits, self._guarantees
@@ -404,7 +404,7 @@ class _Proportion:
 
     def _outcome(self, queue: QueueState) -> QueueOutcome:
         resource, zero = self._view.dimensions.resource, self._view.dimensions.zero
-        account = self._accounts.get(queue.name) or _Account(zero, zero)
+        account = self._accounts.get(queue.name) or _QueueAccount(zero, zero)
         within = tuple(map(min, account.allocated, account.deserved))
         return QueueOutcome(
             parent=queue.info.parent,

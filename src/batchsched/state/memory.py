@@ -119,7 +119,7 @@ class DependsOn(Enum):
 
 
 @define
-class _Known(Generic[AnswerT]):
+class _Answer(Generic[AnswerT]):
     answer: AnswerT
     position: Position
     """The end of the log when the answer was last corrected."""
@@ -136,7 +136,7 @@ class Remembered:
 
     def __init__(self, log: ChangeLog, *, most: int = MOST_ANSWERS) -> None:
         self._log = log
-        self._known = RecentlyUsed[Hashable, _Known[object]](most=most)
+        self._known = RecentlyUsed[Hashable, _Answer[object]](most=most)
 
     def recall(
         self,
@@ -157,11 +157,11 @@ class Remembered:
             among: the only queue whose jobs matter; None: the jobs of all queues do.
 
         """
-        known = cast("_Known[AnswerT] | None", self._known.use(question))
+        known = cast("_Answer[AnswerT] | None", self._known.use(question))
         now = self._log.position()
         if known is None:
-            known = _Known(begin(), now)
-            self._known.keep(question, cast("_Known[object]", known))
+            known = _Answer(begin(), now)
+            self._known.keep(question, cast("_Answer[object]", known))
         elif known.position != now:
             stale = self._stale_since(known.position, reads, among)
             known.position = now

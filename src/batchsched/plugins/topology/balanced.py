@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import log
 
 from batchsched.plugins.topology.areas import Area
-from batchsched.plugins.topology.splitting import Places
+from batchsched.plugins.topology.splitting import AreaRooms
 from batchsched.state.records import SortKey
 
 _DIGITS = 12
@@ -17,7 +17,7 @@ _DIGITS = 12
 
 
 def balanced(
-    places: Places,
+    places: AreaRooms,
     root: Area,
     preferred: int,
     wanted: int,
@@ -85,7 +85,7 @@ def _fewest(units: Sequence[int], wanted: int) -> int:
 
 
 def _units_of(
-    family: Sequence[Area], low: Sequence[Area], places: Places, *, is_wider: bool
+    family: Sequence[Area], low: Sequence[Area], places: AreaRooms, *, is_wider: bool
 ) -> Callable[[Area], int]:
     """Return what counts the segments of a domain of a family, in those below it that are left."""
     if not is_wider:
@@ -98,7 +98,7 @@ def _units_of(
 
 
 def _low_of_fewest(
-    family: Sequence[Area], low: Sequence[Area], places: Places, wanted: int
+    family: Sequence[Area], low: Sequence[Area], places: AreaRooms, wanted: int
 ) -> Sequence[Area]:
     """Return the domains below the smallest set of a family that holds all."""
     below = {area: [each for each in low if each.parent is area] for area in family}
@@ -143,7 +143,7 @@ def _smallest_set(
     return None if best is None else best[1]
 
 
-def _dealt(chosen: Sequence[Area], places: Places, each: int, wanted: int) -> Mapping[Area, int]:
+def _dealt(chosen: Sequence[Area], places: AreaRooms, each: int, wanted: int) -> Mapping[Area, int]:
     """Give each area its part, and what is left to those with most segments first."""
     given = dict.fromkeys(chosen, each)
     left = wanted - each * len(chosen)

@@ -18,7 +18,7 @@ from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import DomainRooms, SessionView
 from batchsched.plugins.topology.areas import Area, areas_of
 from batchsched.plugins.topology.balanced import balanced
-from batchsched.plugins.topology.splitting import FollowedRooms, Places, Ranked
+from batchsched.plugins.topology.splitting import AreaRooms, Ranked
 from batchsched.state.needs import Need, Stage, need_of_tasks
 from batchsched.state.pod_affinity import meaning_of
 from batchsched.state.records import JobState, NodeState, SortKey, TaskState
@@ -77,7 +77,6 @@ class _Domains:
         self._alias: tuple[NodeSet, NodeSet] | None = None
         self._kept: set[NodeSet] = set()
         """The trees of which all domains were returned by `domains`."""
-        self._followed: dict[DomainRooms, FollowedRooms] = {}
         self._ranks: dict[tuple[DomainRooms, Area, int], Ranked] = {}
         self._has: dict[Area, Vector] = {}
         """What the nodes of areas have together."""
@@ -283,53 +282,35 @@ class _Domains:
         fixed: Mapping[Area, Sequence[TaskState]],
     ) -> Iterator[NodeSet]:
         rooms = self._view.rooms(need, stage)
-        as_segments = self._groups_as_segments(need, wanted)
         root, widest = wanted.root.level, max(wanted.required, wanted.root.level)
+        levels: Sequence[int] = range(max(wanted.preferred, root), widest - 1, -1)
+        as_segments: Sequence[tuple[int, int]] = ()
+        is_whole = not wanted.segments
         if stage in _OF_REQUIRED:
-            domains = _within(wanted.root.at(widest), bound)
-            if rooms is None:
-                yield from self._of_unlike(need, stage, wanted, domains, fixed)
-            else:
-                places = Places(rooms.of, wanted.segments, len(wanted.levels))
-                yield from self._of_like(need, stage, wanted, domains, places, fixed)
-            return
-        if wanted.balanced and rooms is not None and not (need.home or as_segments):
-            yield from self._balanced(need, wanted, rooms)
-        for level in range(max(wanted.preferred, root), widest - 1, -1):
+            levels = (widest,)
+        else:
+            as_segments = self._groups_as_segments(need, wanted)
+            is_whole = not as_segments and self._asks_in_groups(need)
+            if wanted.balanced and rooms is not None and not (need.home or as_segments):
+                yield from self._balanced(need, wanted, rooms)
+        segments = as_segments or wanted.segments
+        for level in levels:
             domains = _within(wanted.root.at(level), bound)
             if rooms is None:
                 yield from self._of_unlike(need, stage, wanted, domains, fixed)
                 continue
-            segments = as_segments or wanted.segments
-            is_plain = bool(segments) or bound is not None or bool(need.home)
-            ranked = None if is_plain else self._ranked(rooms, wanted, level)
-            room = rooms.of if ranked is not None else self._room_of(rooms, wanted)
-            places = Places(room, segments, len(wanted.levels))
-            asks_groups = not as_segments and self._asks_in_groups(need)
+            ranked = None
+            if stage not in _OF_REQUIRED and not (segments or bound is not None or need.home):
+                ranked = self._ranked(rooms, wanted, level)
+            places = AreaRooms(rooms.of, segments, len(wanted.levels))
             yield from self._of_like(
-                need,
-                stage,
-                wanted,
-                domains,
-                places,
-                fixed,
-                ranked=ranked,
-                is_whole=asks_groups,
+                need, stage, domains, places, fixed, ranked=ranked, is_whole=is_whole
             )
-
-    def _room_of(self, rooms: DomainRooms, wanted: _Wanted) -> Callable[[Area], int]:
-        """Return what counts the tasks that areas hold, by what is kept of them if anything is."""
-        if Shortcut.ROOM in self._view.plain or self._kept.isdisjoint(wanted.root.path()):
-            return rooms.of
-        followed = self._followed.get(rooms)
-        if followed is None:
-            followed = self._followed[rooms] = FollowedRooms(rooms)
-        return followed.brought_up_to_date()
 
     def _balanced(self, need: Need, wanted: _Wanted, rooms: DomainRooms) -> Iterator[NodeSet]:
         """Yield the domains over which tasks are spread evenly, if there are such."""
         tasks = self._numbered(need)
-        places = Places(rooms.of, wanted.segments, len(wanted.levels))
+        places = AreaRooms(rooms.of, wanted.segments, len(wanted.levels))
         if len(tasks) % places.size or wanted.preferred <= wanted.root.level:
             return
         counts = balanced(
@@ -356,48 +337,35 @@ class _Domains:
         self,
         need: Need,
         stage: Stage,
-        wanted: _Wanted,
         domains: Iterable[Area],
-        places: Places,
+        places: AreaRooms,
         fixed: Mapping[Area, Sequence[TaskState]],
         *,
-        ranked: Ranked | None = None,
-        is_whole: bool = False,
+        ranked: Ranked | None,
+        is_whole: bool,
     ) -> Iterator[NodeSet]:
         """Yield domains that hold all tasks, each with how they are split over it.
 
         `is_whole`: whether they are not split, as groups in them ask for themselves. `fixed`: what
         must be with others of its segments.
         """
-        for area, there in fixed.items():
-            if places.room(area) < len(there):
+        for area, tasks in fixed.items():
+            if places.room(area) < len(tasks):
                 return
-            places.take(area, len(there))
-        begun = {task.uid for there in fixed.values() for task in there}
+            places.take(area, len(tasks))
+        begun = {task.uid for tasks in fixed.values() for task in tasks}
         count = len(need.tasks) - len(begun)
         if ranked is not None:
             together = count + len(need.more)
             holding = ranked.first(count, together, lambda a: self._tie(need, a, places))
         else:
-            key = self._order(need, stage, places)
-            holding = iter(
-                sorted(
-                    (
-                        area
-                        for area in domains
-                        if places.holds(area, count)
-                        and all(each.slots <= area.slots for each in fixed)
-                    ),
-                    key=key,
-                )
-            )
-        is_whole = is_whole or (stage in _OF_REQUIRED and not wanted.segments)
-        for number, area in enumerate(islice(holding, self._tries)):
+            there = (area for area in domains if all(each.slots <= area.slots for each in fixed))
+            enough = (area for area in there if places.holds(area, count))
+            holding = iter(sorted(enough, key=self._order(need, stage, places)))
+        for area in islice(holding, self._tries):
             if is_whole or (area.split_over()[0] is area and not places.has_segments):
                 yield area
                 continue
-            if number:
-                places.refresh()
             free = [task for task in self._numbered(need) if task.uid not in begun]
             split: list[tuple[Area, Sequence[TaskState]]] | None = []
             if free and stage is Stage.EVICTING:
@@ -412,7 +380,7 @@ class _Domains:
             else:
                 yield area.with_parts([Part(tuple(some), each) for each, some in parts])
 
-    def _order(self, need: Need, stage: Stage, places: Places) -> Callable[[Area], SortKey]:
+    def _order(self, need: Need, stage: Stage, places: AreaRooms) -> Callable[[Area], SortKey]:
         """Return what ranks the domains of a level that hold a need.
 
         Those come first where most of it is already, then those that hold it with all that may
@@ -427,8 +395,8 @@ class _Domains:
         home, together = need.home, len(need.tasks) + len(need.more)
 
         def key(area: Area) -> SortKey:
-            at_home = sum(task.node is not None and task.node.slot in area.slots for task in home)
-            return -at_home, -min(places.room(area), together), self._tight(need, area, places)
+            room = min(places.room(area), together)
+            return -_on_nodes_of(area, home), -room, self._tight(need, area, places)
 
         return key
 
@@ -482,11 +450,11 @@ class _Domains:
             ranked = self._ranks[key] = Ranked(rooms, wanted.root.at(level))
         return ranked
 
-    def _tight(self, need: Need, area: Area, places: Places) -> SortKey:
+    def _tight(self, need: Need, area: Area, places: AreaRooms) -> SortKey:
         """Rank areas of a level: the tightest first."""
         return places.units(area), places.room(area), *self._tie(need, area, places)
 
-    def _tie(self, need: Need, area: Area, places: Places) -> SortKey:
+    def _tie(self, need: Need, area: Area, places: AreaRooms) -> SortKey:
         """Rank areas of a level with equal room: by what is around them, use, and order."""
         above: list[int] = []
         around = area.parent
@@ -613,6 +581,7 @@ class _Domains:
         request = total_of([task.init_resreq for task in need.tasks], self._view.dimensions.zero)
         asked = [(d, amount) for d, amount in enumerate(request) if amount]
         most_room = self._most_room(need) if stage is Stage.EMPTY else None
+        home = need.home
         ranked: list[tuple[SortKey, Area]] = []
         for area in domains:
             free = self._free(area, stage)
@@ -625,9 +594,8 @@ class _Domains:
                 lacking = max(((amount - later[d]) / amount for d, amount in asked), default=0)
                 key = lacking, area.place
             else:
-                at_home = sum(t.node is not None and t.node.slot in area.slots for t in need.home)
                 fill = max((amount / free[d] for d, amount in asked), default=0)
-                key = -at_home, -fill, -self._used(need, area), area.place
+                key = -_on_nodes_of(area, home), -fill, -self._used(need, area), area.place
             ranked.append((key, area))
         ranked.sort(key=lambda each: each[0])
         candidates = (area for _, area in ranked if self._each_fits(need, stage, area))
@@ -758,7 +726,7 @@ class _Domains:
     ) -> Unfit:
         """Return how much of a need domains hold, and why none of them holds all. O(nodes)."""
         count, best = len(need.tasks), 0
-        places = None if rooms is None else Places(rooms.of, wanted.segments, len(wanted.levels))
+        places = None if rooms is None else AreaRooms(rooms.of, wanted.segments, len(wanted.levels))
         causes: dict[str, int] = {}
         for area in domains:
             held = self._most_of_unlike(need, area) if places is None else places.most(area, count)
@@ -835,6 +803,11 @@ def _within(domains: Sequence[Area], bound: Sequence[Area] | None) -> Sequence[A
     if bound is None:
         return domains
     return [area for area in domains if any(area.slots <= each.slots for each in bound)]
+
+
+def _on_nodes_of(area: Area, tasks: Iterable[TaskState]) -> int:
+    """Return how many of some tasks are on nodes of an area."""
+    return sum(task.node is not None and task.node.slot in area.slots for task in tasks)
 
 
 def _is_leaf(need: Need) -> bool:

@@ -14,7 +14,7 @@ from batchsched.state.records import SortKey
 T = TypeVar("T")
 
 
-class Places:
+class AreaRooms:
     """How many tasks of one kind areas hold, one after the other, and how many whole segments.
 
     Where tasks must be placed in segments, an area that has a further level of segments below it
@@ -39,12 +39,6 @@ class Places:
         self._taken: dict[Area, int] = {}
         self._units: dict[Area, int] = {}
         self._rooms: dict[Area, int] = {}
-
-    def refresh(self) -> None:
-        """Bring what is kept of areas up to date, after what was tried was undone."""
-        owner = getattr(self._room, "__self__", None)
-        if isinstance(owner, FollowedRooms):
-            owner.brought_up_to_date()
 
     def take(self, area: Area, tasks: int) -> None:
         """Count some places of an area, and of all areas around it, as taken."""
@@ -225,29 +219,6 @@ class Places:
             chosen[fullest] = left.pop(fullest)
             wanted -= chosen[fullest]
         return chosen
-
-
-class FollowedRooms(dict[Area, int]):
-    """The room of areas, each looked up once and then kept as the log of changes says."""
-
-    def __init__(self, rooms: DomainRooms) -> None:
-        super().__init__()
-        self._rooms = rooms
-        self._read = len(rooms.changed)
-
-    def __missing__(self, area: Area) -> int:
-        room = self._rooms.of(area)
-        if not area.is_rest:  # of these, nobody tells the changes
-            self[area] = room
-        return room
-
-    def brought_up_to_date(self) -> Callable[[Area], int]:
-        """Return what looks up a room, up to date until nodes change. O(changes)."""
-        log = self._rooms.changed
-        for area in cast("Sequence[Area]", log[self._read :]):
-            self.pop(area, None)
-        self._read = len(log)
-        return self.__getitem__
 
 
 class Ranked:
