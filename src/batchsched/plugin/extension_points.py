@@ -113,7 +113,11 @@ class Shortage(Protocol):
 
 
 class Claim(Protocol):
-    """What a queue may reclaim for a need of one of its jobs, at the time of its creation."""
+    """What a queue may reclaim for a need of one of its jobs, at the time of its creation.
+
+    Few plugins need one: verdicts on single tasks (`Reclaimable`) say who may go, too. The page on
+    writing plugins has the smallest claim.
+    """
 
     def begin(self) -> None:
         """Begin a search; the following calls of `nodes_at` and `victims` belong to it."""

@@ -1,4 +1,10 @@
-"""What the opened plugins of a cycle say together; defines the meaning of tiers."""
+"""What the opened plugins of a cycle say together; defines the meaning of tiers.
+
+For example `overused`: its row in `RULES` (`batchsched.session.points`) says that an answer is a
+bool, and that the first plugin to say True decides. It is listed in `_ASKED`; so `PluginSet` gets
+an attribute of this name, a function made by the row's rule from the methods `overused` of those
+plugins that have one. An action asks `session.plugins.overused(queue)`.
+"""
 
 from __future__ import annotations
 
