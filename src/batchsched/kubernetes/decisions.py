@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from batchsched.errors import UnknownNameError
 from batchsched.kubernetes import api
 from batchsched.model.cluster import Plan, TaskInfo, TaskStatus
-from batchsched.model.result import CycleResult
+from batchsched.model.result import Bind, CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.transition.decisions import reservations_to_keep
@@ -117,11 +117,10 @@ def reservation_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict
         uid: task.node_name for uid, task in tasks.items() if task.status is TaskStatus.RESERVED
     }
     after = reservations_to_keep(result, snapshot)
-    patches: list[dict[str, object]] = []
-    for metadata, node_name in _pods_to_patch(tasks, before, after):
-        metadata["annotations"] = {api.RESERVED_NODE: node_name}
-        patches.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
-    return patches
+    return [
+        _annotated(metadata, {api.RESERVED_NODE: node_name})
+        for metadata, node_name in _pods_to_patch(tasks, before, after)
+    ]
 
 
 @checks_arguments()
@@ -159,11 +158,8 @@ def nomination_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[
         uid: task.node_name for uid, task in tasks.items() if task.status is TaskStatus.PIPELINED
     }
     after = {promise.task_uid: promise.node_name for promise in result.kept_promises}
-    for bind in result.binds:
-        before.pop(bind.task_uid, None)
-        after.pop(bind.task_uid, None)
     patches: list[dict[str, object]] = []
-    for metadata, node_name in _pods_to_patch(tasks, before, after):
+    for metadata, node_name in _pods_to_patch(tasks, before, after, result.binds):
         status: dict[str, object] = {"nominatedNodeName": node_name}
         patches.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status})
     return patches
@@ -199,25 +195,28 @@ def plan_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, o
         # The snapshot's own plan may name a pod that no longer exists.
         if uid in tasks or uid in after
     }
-    for bind in result.binds:
-        before.pop(bind.task_uid, None)
-        after.pop(bind.task_uid, None)
-    patches: list[dict[str, object]] = []
-    for metadata, place in _pods_to_patch(tasks, before, after):
-        start, node = (None, None) if place is None else place
-        metadata["annotations"] = {
-            api.PLANNED_START: None if start is None else _text(start),
-            api.PLANNED_NODE: node,
-        }
-        patches.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
-    return patches
+    return [
+        _annotated(metadata, {api.PLANNED_START: start, api.PLANNED_NODE: node})
+        for metadata, place in _pods_to_patch(tasks, before, after, result.binds)
+        for start, node in [(None, None) if place is None else (_text(place[0]), place[1])]
+    ]
+
+
+def _annotated(metadata: dict[str, object], annotations: Mapping[str, object]) -> dict[str, object]:
+    """Return a patch of the annotations of a pod."""
+    metadata = {**metadata, "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
 
 
 def _pods_to_patch(
-    tasks: dict[str, TaskInfo], before: Mapping[str, PlaceT | None], after: Mapping[str, PlaceT]
+    tasks: dict[str, TaskInfo],
+    before: Mapping[str, PlaceT | None],
+    after: Mapping[str, PlaceT],
+    bound: Iterable[Bind] = (),
 ) -> Iterator[tuple[dict[str, object], PlaceT | None]]:
     """Yield, in order of UID, the metadata of each pod whose place changes, and its new place."""
-    for uid in sorted(before.keys() | after.keys()):
+    without = {bind.task_uid for bind in bound}
+    for uid in sorted((before.keys() | after.keys()) - without):
         if uid in tasks and _was_made(tasks[uid]):
             continue
         if before.get(uid) == after.get(uid):

@@ -64,6 +64,11 @@ _Name = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
 
 
+def is_namespaced(group: str, kind: str) -> bool:
+    """Return whether objects of a kind have a namespace; of one that is not read, they have."""
+    return _KINDS.get((group, kind), ("", True))[1]
+
+
 @frozen
 class Owner:
     """An owner of an object."""
@@ -138,8 +143,7 @@ class DumpObjects:
             (api_group_of(content), text_at(content, "kind")),
             look_up(content, "metadata"),
         )
-        is_namespaced = _KINDS.get(kind, ("", True))[1]
-        namespace = (text_at(metadata, "namespace") or "default") if is_namespaced else ""
+        namespace = (text_at(metadata, "namespace") or "default") if is_namespaced(*kind) else ""
         return (*kind, namespace, text_at(metadata, "name")) in self._by_name
 
     def owners(self, given: KubernetesObject) -> tuple[Owner, ...]:

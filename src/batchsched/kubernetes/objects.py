@@ -558,11 +558,10 @@ def named_objects(
     for position, content in enumerate(_contents(reading, argument, given)):
         place = f"{argument}[{position}]"
         if not is_mapping(content):
-            reading.fault(
-                place,
+            message = (
                 f"expected a mapping, got {shown(content)}; use plain dicts, such as those of "
-                "to_dict() of the Kubernetes client",
             )
+            reading.fault(place, message + "to_dict() of the Kubernetes client")
             continue
         reader = Reader(content, reading, place)
         given_kind = reader.get("kind")
@@ -592,20 +591,18 @@ def _contents(reading: Reading, argument: str, given: object) -> Iterable[object
         items = content.get("items")
         if is_sequence(items):
             return items
-        if items is not None or not str(Reader(given, reading, argument).get("kind")).endswith(
-            "List"
-        ):
-            message = "expected a list of objects or a List object with items, got one mapping"
-            reading.fault(argument, message)
-        return ()
-    if is_collection(given):
+        kind = str(Reader(given, reading, argument).get("kind"))
+        if items is None and kind.endswith("List"):
+            return ()
+        message = "expected a list of objects or a List object with items, got one mapping"
+    elif is_collection(given):
         try:
             return list(given)
         except Exception as error:  # an iterable of the caller's may raise anything
             message = f"raised {shown_problem(error)} when its objects were read"
-            reading.fault(argument, message)
-            return ()
-    reading.fault(argument, f"expected a collection of objects, got {shown(given)}")
+    else:
+        message = f"expected a collection of objects, got {shown(given)}"
+    reading.fault(argument, message)
     return ()
 
 
@@ -613,15 +610,14 @@ def present_time(reading: Reading, now: object) -> float:
     """Return the present time in seconds: as given, or the latest in any object."""
     if now is None:
         return reading.latest or 0.0
+    if type(now) in (int, float):
+        return cast("float", now)
     if is_text(now) or is_of(now, datetime):
         try:
             return seconds_of(now)
         except Exception as error:  # a string or a datetime of a class of its own may raise
-            reading.fault("now", str(error))
-    elif type(now) not in (int, float):
-        reading.fault(
-            "now", f"expected a time, got {shown(now)}; use RFC 3339, a datetime or seconds"
-        )
+            message = str(error)
     else:
-        return cast("float", now)
+        message = f"expected a time, got {shown(now)}; use RFC 3339, a datetime or seconds"
+    reading.fault("now", message)
     return 0.0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, lcm
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from batchsched.errors import QuantityError
 from batchsched.kubernetes.annotations import parse_duration
@@ -43,10 +43,11 @@ def read_queues(given: Sequence[KubernetesObject], /) -> list[Queue]:
         *of_kai,
         *_read_volcano([queue for queue in of_queues if not is_kai_queue(queue)]),
     ]
-    drafts = _within_limits([_without_missing_parent(draft, names) for draft in found])
+    drafts = [_without_missing_parent(draft, names) for draft in found]
+    _cut_to_limits(drafts)
     # Weights must be whole numbers, and only their proportions matter.
     factor = lcm(*(draft.weight.denominator for draft in drafts))
-    return [evolve(draft.queue, weight=int(draft.weight * factor)) for draft in drafts]
+    return [draft.weighing(int(draft.weight * factor)) for draft in drafts]
 
 
 def _from_the_top(parents: Mapping[str, str | None]) -> tuple[list[str], Mapping[str, list[str]]]:
@@ -77,57 +78,54 @@ def _without_missing_parent(draft: _QueueDraft, names: Collection[str]) -> _Queu
     return evolve(draft, queue=evolve(draft.queue, parent=None))
 
 
-def _within_limits(drafts: Sequence[_QueueDraft]) -> list[_QueueDraft]:
-    """Return the queues with guarantees that limits allow, and note what is cut. O(size).
+def _cut_to_limits(drafts: Sequence[_QueueDraft]) -> None:
+    """Cut guarantees to what limits allow, and note what is cut. O(size).
 
     Where the queues below one are guaranteed more together than its limit, each keeps its
     proportion of the limit; otherwise one such queue would make the whole cluster unreadable.
     Queues whose parents form a cycle are left as they are: the snapshot reports them.
     """
     by_name = {draft.queue.name: draft for draft in drafts}
-    names = {name for draft in drafts for name, _ in draft.queue.guarantee.dimensions()}
-    left: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for dimension in sorted(names):
-        for name, guarantee in _kept_guarantees(by_name, dimension):
-            left[name][dimension] = guarantee
-    return [draft.guaranteed(left[draft.queue.name]) for draft in drafts]
+    for dimension in sorted({name for draft in drafts for name in draft.guarantee}):
+        for draft, guarantee in _kept_guarantees(by_name, dimension):
+            draft.guarantee[dimension] = guarantee
 
 
 def _kept_guarantees(
     drafts: Mapping[str, _QueueDraft], dimension: str
-) -> Iterator[tuple[str, int]]:
-    """Yield each queue whose guarantee in a dimension is cut, with what is left of it."""
+) -> list[tuple[_QueueDraft, int]]:
+    """Return each queue whose guarantee in a dimension is cut, with what is left of it."""
     in_order, below = _from_the_top({name: draft.queue.parent for name, draft in drafts.items()})
     # What a queue and those below it need together, and then what each may have of that.
     needed: dict[str, int] = {}
     for name in reversed(in_order):
-        limit = drafts[name].limit_of(dimension)
+        limit = drafts[name].limit.get(dimension)
         together = sum(needed[child] for child in below.get(name, ()))
-        needed[name] = max(drafts[name].guarantee_of(dimension), together)
+        needed[name] = max(drafts[name].guarantee.get(dimension, 0), together)
         if limit is not None:
             needed[name] = min(needed[name], limit)
     allowed = dict(needed)
+    cut: list[tuple[_QueueDraft, int]] = []
     bounds: dict[str, _QueueDraft] = {}
     """The queue whose limit is the bound, of queues that are bounded."""
     for name in in_order:
         draft, children = drafts[name], below.get(name, ())
-        if allowed[name] == draft.limit_of(dimension):
+        if allowed[name] == draft.limit.get(dimension):
             bounds[name] = draft
-        own = draft.guarantee_of(dimension)
+        own = draft.guarantee.get(dimension, 0)
         if own > allowed[name]:
             _note_cut(draft, dimension, own, allowed[name], bounds[name])
-            yield name, allowed[name]
+            cut.append((draft, allowed[name]))
         together = sum(needed[child] for child in children)
         if together > allowed[name]:
             for child in children:
                 allowed[child] = needed[child] * allowed[name] // together
                 bounds[child] = bounds[name]
+    return cut
 
 
 def _note_cut(draft: _QueueDraft, dimension: str, own: int, left: int, bound: _QueueDraft) -> None:
     assert draft.object is not None  # queues that are only named by others guarantee nothing
-    limit = bound.limit_of(dimension)
-    assert limit is not None
     message = (
         f"the guarantee of {dimension} is cut from {shown_amount(dimension, own)} to "
         f"{shown_amount(dimension, left)}"
@@ -137,7 +135,7 @@ def _note_cut(draft: _QueueDraft, dimension: str, own: int, left: int, bound: _Q
     else:
         message += (
             f": the queues below {bound.queue.name!r} are guaranteed more together than its "
-            f"limit of {shown_amount(dimension, limit)}"
+            f"limit of {shown_amount(dimension, bound.limit[dimension])}"
         )
     field = "spec.resourceGroups"
     if draft.object.kind == "Queue":
@@ -218,78 +216,38 @@ def _at_least(queue: Queue, dimension: str, most: int, given: KubernetesObject |
     return evolve(queue, limit=_limit_of({**limits, dimension: most}))
 
 
-@frozen
+@define
 class _QueueDraft:
-    """A queue whose weight may be a fraction."""
+    """A queue whose weight may be a fraction, with its amounts by dimension."""
 
     object: KubernetesObject | None
     """The object that it was read from; None: other queues only name it."""
     queue: Queue
-    """Everything except the weight."""
+    """Everything except the weight and the amounts."""
     weight: Fraction
+    guarantee: dict[str, int] = field(factory=dict[str, int])
+    deserved: dict[str, int] = field(factory=dict[str, int])
+    """A dimension that is not named is 0."""
+    limit: dict[str, int] = field(factory=dict[str, int])
+    """A dimension that is not named is unlimited."""
+    unlimited: Collection[str] = ()
+    """The dimensions in which it deserves everything that its parent has."""
     parent_is_known: bool = False
     """Whether its parent is known to exist: it was read, or is implied by other queues."""
 
-    def limit_of(self, dimension: str) -> int | None:
-        """Return the most of a dimension that it may hold; None: unlimited."""
-        limit = self.queue.limit
-        most = None if limit is None else dict(limit.dimensions()).get(dimension)
-        return None if most is None else exact(most)
-
-    def guarantee_of(self, dimension: str) -> int:
-        """Return what is guaranteed to it of a dimension."""
-        return exact(self.queue.guarantee.get(dimension))
-
-    def guaranteed(self, amounts: Mapping[str, int]) -> _QueueDraft:
-        """Return it with other guarantees in some dimensions."""
-        if not amounts:
-            return self
-        kept = {name: self.guarantee_of(name) for name, _ in self.queue.guarantee.dimensions()}
-        return evolve(self, queue=evolve(self.queue, guarantee=resource_of({**kept, **amounts})))
-
-    @classmethod
-    def of(
-        cls,
-        given: KubernetesObject | None,
-        queue: Queue,
-        *,
-        weight: int | Fraction,
-        guarantee: Mapping[str, int] | None = None,
-        deserved: Mapping[str, int] | None = None,
-        limit: Mapping[str, int] | None = None,
-        unlimited: frozenset[str] = frozenset(),
-        parent_is_known: bool = False,
-    ) -> _QueueDraft:
-        """Create a draft from amounts by dimension.
-
-        Args:
-            given: the object that it was read from.
-            queue: the queue without weight and amounts.
-            weight: its weight when surplus is divided.
-            guarantee: what is guaranteed to it.
-            deserved: what it deserves; a dimension that is not named is 0.
-            limit: the most that it may hold; a dimension that is not named is unlimited.
-            unlimited: the dimensions in which it deserves everything that its parent has.
-            parent_is_known: whether its parent is known to exist.
-
-        """
-        deserves = deserved or {}
-        return cls(
-            given,
-            evolve(
-                queue,
-                guarantee=resource_of(guarantee or {}),
-                # A dimension that a `ResourceLimit` does not name is unlimited.
-                deserved=_limit_of(
-                    {name: 0 for name in ("cpu", "memory") if name not in unlimited}
-                    | {name: amount for name, amount in deserves.items() if name not in unlimited}
-                )
-                if unlimited
-                else resource_of(deserves),
-                limit=_limit_of(limit) if limit else None,
-            ),
-            Fraction(weight),
-            parent_is_known,
+    def weighing(self, weight: int) -> Queue:
+        """Return the queue, with a weight in whole numbers."""
+        deserved: Resource | ResourceLimit = resource_of(self.deserved)
+        if self.unlimited:
+            # A dimension that a `ResourceLimit` does not name is unlimited.
+            named = {"cpu": 0, "memory": 0} | self.deserved
+            deserved = _limit_of({n: most for n, most in named.items() if n not in self.unlimited})
+        return evolve(
+            self.queue,
+            weight=weight,
+            guarantee=resource_of(self.guarantee),
+            deserved=deserved,
+            limit=_limit_of(self.limit) if self.limit else None,
         )
 
 
@@ -334,32 +292,20 @@ def _volcano_draft(given: KubernetesObject, parent: str) -> _QueueDraft:
         if capability.get(name) == 0:  # Volcano reads a 0 of these two as no limit
             del capability[name]
     guarantee = read_amounts(spec.child("guarantee").child("resource"))
+    state = given.status.text("state")  # Open, Closed, Closing or Unknown; a new queue has none
     queue = Queue(
         name=given.name,
         creation_time=given.creation_time(),
         parent=parent if parent not in ("", ROOT) else None,
         priority=spec.integer("priority", default=0),
-        state=_volcano_state(given),
+        state=QueueStatus.OPEN if state in ("", "Open") else QueueStatus.CLOSED,
         reclaimable=spec.get("reclaimable") is None or spec.truth("reclaimable"),
     )
-    return _QueueDraft.of(
-        given,
-        queue,
-        weight=spec.integer("weight", default=1),
-        guarantee=guarantee,
-        deserved=read_amounts(spec.child("deserved")),
-        limit=capability,
+    weight, deserved = (
+        Fraction(spec.integer("weight", default=1)),
+        read_amounts(spec.child("deserved")),
     )
-
-
-def _volcano_state(given: KubernetesObject) -> QueueStatus:
-    """Return the state in ``status.state``.
-
-    Volcano sets Open, Closed, Closing or Unknown; a new queue has none.
-    """
-    if given.status.text("state") in ("", "Open"):
-        return QueueStatus.OPEN
-    return QueueStatus.CLOSED
+    return _QueueDraft(given, queue, weight, guarantee, deserved, capability)
 
 
 def _annotated_path(given: KubernetesObject, parent: str) -> tuple[str, ...]:
@@ -396,14 +342,11 @@ def _in_hierarchy(
             weight = 1 if weights is None else weights[depth - 1]
             if part not in implied:
                 queue = Queue(name=name, parent=above)
-                implied[part] = _QueueDraft.of(None, queue, weight=weight)
+                implied[part] = _QueueDraft(None, queue, Fraction(weight))
             elif implied[part].weight != weight and weights is not None:
-                given.note(
-                    NoticeCode.FIELD_IGNORED,
-                    annotation(_WEIGHTS),
-                    f"ignored for {name!r}: another queue gives it the weight "
-                    f"{implied[part].weight}",
-                )
+                message = f"ignored for {name!r}: another queue gives it the weight "
+                message += str(implied[part].weight)
+                given.note(NoticeCode.FIELD_IGNORED, annotation(_WEIGHTS), message)
         above = name
     placed = evolve(draft, queue=evolve(draft.queue, parent=above), parent_is_known=True)
     return placed if weights is None else evolve(placed, weight=Fraction(weights[-1]))
@@ -478,11 +421,8 @@ def _read_kai_queue(given: KubernetesObject, /) -> _QueueDraft:
         weights[key] = _kai_number(resource, "overQuotaWeight", 0)
     weight = weights["gpu"] or max(weights.values())
     if len({w for w in weights.values() if w}) > 1:
-        given.note(
-            NoticeCode.FIELD_IGNORED,
-            "spec.resources",
-            "a queue has one weight here: overQuotaWeight of gpu is used, or else the largest",
-        )
+        message = "a queue has one weight here: overQuotaWeight of gpu is used, or else the largest"
+        given.note(NoticeCode.FIELD_IGNORED, "spec.resources", message)
     queue = Queue(
         name=given.name,
         creation_time=given.creation_time(),
@@ -491,15 +431,7 @@ def _read_kai_queue(given: KubernetesObject, /) -> _QueueDraft:
         preempt_min_runtime=_kai_runtime(given, "preemptMinRuntime"),
         reclaim_min_runtime=_kai_runtime(given, "reclaimMinRuntime"),
     )
-    return _QueueDraft.of(
-        given,
-        queue,
-        weight=weight,
-        guarantee=guarantees,
-        deserved=quotas,
-        limit=limits,
-        unlimited=frozenset(unlimited),
-    )
+    return _QueueDraft(given, queue, weight, guarantees, quotas, limits, unlimited)
 
 
 def _kai_runtime(given: KubernetesObject, key: str) -> float | None:
@@ -638,19 +570,15 @@ def _member_draft(
         elif len(lending) == len(quotas):
             # It also lends the quotas of its members, and its limit applies to all of them.
             guarantee[name] = max(0, deserved[name] - sum(lending))
-    return _QueueDraft.of(
-        member.object,
-        Queue(
-            name=_cohort_name(member.name, taken) if member.is_cohort else member.name,
-            creation_time=0.0 if member.object is None else member.object.creation_time(),
-            parent=None if member.parent is None else _cohort_name(member.parent, taken),
-            state=_member_state(member),
-        ),
-        weight=_member_weight(member),
-        guarantee=guarantee,
-        deserved=deserved,
-        limit=limit,
-        parent_is_known=True,
+    queue = Queue(
+        name=_cohort_name(member.name, taken) if member.is_cohort else member.name,
+        creation_time=0.0 if member.object is None else member.object.creation_time(),
+        parent=None if member.parent is None else _cohort_name(member.parent, taken),
+        state=_member_state(member),
+    )
+    weight = _member_weight(member)
+    return _QueueDraft(
+        member.object, queue, weight, guarantee, deserved, limit, parent_is_known=True
     )
 
 

@@ -10,7 +10,7 @@ from attrs import evolve
 from batchsched.errors import KubernetesObjectError
 from batchsched.kubernetes import api
 from batchsched.kubernetes.dump import ObjectsReader
-from batchsched.kubernetes.dump_objects import DumpObjects
+from batchsched.kubernetes.dump_objects import DumpObjects, is_namespaced
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     Objects,
@@ -181,6 +181,7 @@ policy Never (team/p)
         reading.fault(path, message)
     if problems:
         raise KubernetesObjectError(reading.faults)
+    templates = "resource_claim_templates"
     by_kind: defaultdict[tuple[str, str], list[KubernetesObject]] = defaultdict(list)
     for argument, kinds, group, objects in (
         ("priority_classes", "PriorityClass", api.KUBERNETES, priority_classes),
@@ -195,24 +196,22 @@ policy Never (team/p)
         ("topologies", ("Topology", "HyperNode"), api.KUEUE, topologies),
         ("resource_slices", "ResourceSlice", api.RESOURCE, resource_slices),
         ("resource_claims", "ResourceClaim", api.RESOURCE, resource_claims),
-        (
-            "resource_claim_templates",
-            "ResourceClaimTemplate",
-            api.RESOURCE,
-            resource_claim_templates,
-        ),
+        (templates, "ResourceClaimTemplate", api.RESOURCE, resource_claim_templates),
         ("device_classes", "DeviceClass", api.RESOURCE, device_classes),
         ("device_taint_rules", "DeviceTaintRule", api.RESOURCE, device_taint_rules),
     ):
-        namespaced = argument in (
-            *("pod_groups", "pods", "jobs"),
-            *("resource_claims", "resource_claim_templates"),
-        )
-        for one in named_objects(reading, argument, kinds, objects, namespaced=namespaced):
+        kind = kinds if isinstance(kinds, str) else kinds[0]
+        for one in named_objects(
+            reading,
+            argument,
+            kinds,
+            objects,
+            namespaced=is_namespaced(group, kind),
+            api_group=group,
+        ):
             its_group = _api_group(one, group)
-            by_kind[its_group, one.kind].append(
-                evolve(one, api_group=its_group) if its_group else one
-            )
+            its = one if its_group == group else evolve(one, api_group=its_group)
+            by_kind[its_group, one.kind].append(its)
     for of_kind in by_kind.values():
         of_kind.sort(key=lambda one: one.full_name)
     return ObjectsReader(

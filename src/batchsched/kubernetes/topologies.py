@@ -176,8 +176,7 @@ class Topologies:
         name = next(name for name in self.found if name.startswith(_NAME))
         if asked.text("mode") == "soft":
             return TopologyRequest(name, preferred=narrowest)
-        named = asked.text("highestTierName")
-        highest = self._tier_named.get(named) if named else None
+        highest = self._tier_named.get(asked.text("highestTierName"))
         if highest is None:
             highest = asked.integer("highestTierAllowed", default=1, least=0)
         allowed = [tier for tier in self._tiers if tier <= highest]
@@ -231,18 +230,15 @@ class Topologies:
             if required is not None:
                 request_ = self._sound(pod.object, path, name, required, None)
             if level is not None and size > 1:
-                count = sum(one == role for _, one in draft.pods)
                 topology = self.found.get(name)
                 if topology is None or required not in (None, *topology.levels):
-                    message = f"no Topology has the level {level} of subgroups"
-                elif count % size:
-                    message = "the leader is in a subgroup beside as many workers as others"
+                    pod.object.ignore(path, f"no Topology has the level {level} of subgroups")
+                elif sum(one == role for _, one in draft.pods) % size:
+                    why = "the leader is in a subgroup beside as many workers as others"
+                    pod.object.ignore(path, why)
                 else:
-                    message = ""
                     segments = [Segment(size, level)]
                     request_ = TopologyRequest(name, required=required, segments=segments)
-                if message:
-                    pod.object.ignore(path, message)
             asked[role] = request_
         groups = [evolve(each, topology=asked.get(each.name)) for each in job.groups]
         return evolve(job, groups=groups)
@@ -288,14 +284,11 @@ class Topologies:
         requests = {name or _UNNAMED: request_ for name, request_ in requests.items()}
         if job.groups:
             known = {task.uid: task.group for task in job.tasks}
-            named = {known[uid]: name for uid, name in of_group.items()}
-            if all(named[known[uid]] == name for uid, name in of_group.items()) and len(
-                set(named.values())
-            ) == len(named):
+            pairs = {(known[uid], name) for uid, name in of_group.items()}
+            named = dict(pairs)
+            if len(pairs) == len(named) == len(set(named.values())):  # the roles are the sets
                 groups = [
-                    evolve(each, topology=requests[named[each.name]])
-                    if each.name in named
-                    else each
+                    evolve(each, topology=requests.get(named.get(each.name, ""), each.topology))
                     for each in job.groups
                 ]
                 return evolve(job, groups=groups)
@@ -326,17 +319,13 @@ class Topologies:
         name = self._with_level(required or preferred or level)
         request_ = self._sound(given, _PATH, name, required or None, preferred or None)
         if level and request_ is not None:
-            count = whole_number(size)
-            message = ""
+            count, path = whole_number(size), f"metadata.annotations[{_PODSET}slice]"
             if request_.topology is None or level not in self.found[name].levels or not count:
-                message = "no topology has this level, or the slices have no size"
+                given.ignore(path, "no topology has this level, or the slices have no size")
             elif any((each.level, each.size) != (level, size) for each in sets):
-                message = "pods of other pod sets are placed with those of the slices"
+                given.ignore(path, "pods of other pod sets are placed with those of the slices")
             elif count > 1:
                 request_ = evolve(request_, segments=[Segment(count, level)])
-            if message:
-                path = f"metadata.annotations[{_PODSET}slice]"
-                given.ignore(path, message)
         return request_
 
     def _sound(
@@ -373,6 +362,7 @@ def _members(
         kind, selector = member.text("type"), member.child("selector")
         names = [node.name for node in nodes] if kind == "Node" else list(hyper_nodes)
         exact = selector.child("exactMatch").text("name")
+        by_label = selector.optional_child("labelMatch") if kind == "Node" else None
         if exact:
             names = [exact] if exact in names else []
         elif selector.optional_child("regexMatch") is not None:
@@ -380,14 +370,13 @@ def _members(
             try:
                 names = [name for name in names if re.search(pattern, name)]
             except re.error:
-                message = f"{pattern!r} is no regular expression"
-                one.ignore("spec.members", message)
+                one.ignore("spec.members", f"{pattern!r} is no regular expression")
                 names = []
-        elif selector.optional_child("labelMatch") is not None and kind == "Node":
-            labels = label_selector(selector.child("labelMatch"))
-            names = [node.name for node in nodes if labels.matches(node.labels)]
         else:
-            names = []
+            labels = None if by_label is None else label_selector(by_label)
+            names = [
+                node.name for node in nodes if labels is not None and labels.matches(node.labels)
+            ]
         yield from ((kind, name) for name in names)
 
 
