@@ -711,15 +711,14 @@ def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo], *, are_devices: b
     held: defaultdict[tuple[str | None, str], int] = defaultdict(int)
     found: list[Pod] = []
     for pod in pods:
-        annotations = pod.object.annotations
-        given = pod
-        if _FRACTION in annotations or _GPU_MEMORY in annotations:
+        given, asked = pod, _Parts.of(pod)
+        if asked is not None:
+            for key, why in asked.problems:
+                pod.object.note(NoticeCode.FIELD_IGNORED, annotation(key), why)
             size = whole_number(memory.get(pod.task.node_name or "", ""))
-            on_node = [size] if size else known
-            part, least = _part(pod.object, annotations, on_node)
-            count = _count(pod.object, annotations)
+            part, least = asked.of_one([size] if size else known)
             if part:
-                task = requesting(pod.task, {api.GPU: ceil(1000 * part * count)})
+                task = requesting(pod.task, {api.GPU: ceil(1000 * part * asked.count)})
                 given = evolve(pod, task=task)
                 if least and not (tells and known[0] >= least) and pod.task.node_name is None:
                     given = _only_with_memory(given, least, known[-1] if known else 0)
@@ -727,12 +726,8 @@ def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo], *, are_devices: b
                     if pod.task.status.holds:
                         held[pod.task.node_name, group] += ceil(1000 * part)
             if pod.task.status not in ENDED and not are_devices:
-                key = _FRACTION if _FRACTION in annotations else _GPU_MEMORY
-                pod.object.note(
-                    NoticeCode.GPU_FRACTION,
-                    annotation(key),
-                    "parts of GPUs are taken from whole free GPUs, not from shared ones",
-                )
+                message = "parts of GPUs are taken from whole free GPUs, not from shared ones"
+                pod.object.note(NoticeCode.GPU_FRACTION, annotation(asked.key), message)
         found.append(given)
     for position, pod in enumerate(found):
         if is_reservation(pod):
@@ -781,60 +776,51 @@ def _only_with_memory(pod: Pod, least: int, largest: int) -> Pod:
     return evolve(pod, task=requiring(pod.task, more))
 
 
-def _part(
-    given: KubernetesObject, annotations: Mapping[str, str], memories: Sequence[int]
-) -> tuple[Fraction, int]:
-    """Return the part of one GPU that a pod asks for, and the memory that it must have, in MiB.
+@frozen
+class _Parts:
+    """The parts of GPUs that a pod asks for."""
 
-    It is a whole one if it cannot be told, or if none of the memories is enough.
-    """
-    key = _FRACTION if _FRACTION in annotations else _GPU_MEMORY
-    try:
-        number = _number(annotations[key])
-    except QuantityError as error:
-        why = f"read as one whole GPU: {error}"
-        given.note(NoticeCode.FIELD_IGNORED, annotation(key), why)
-        return Fraction(1), 0
-    if key == _FRACTION:
-        return number, 0
-    enough = min((memory for memory in memories if memory >= number), default=None)
-    return Fraction(1) if enough is None else number / enough, ceil(number)
+    key: str
+    """The annotation."""
+    number: Fraction
+    """The part of each, or MiB of its memory."""
+    is_memory: bool
+    count: int
+    """Of how many GPUs."""
+    problems: tuple[tuple[str, str], ...]
+    """The annotations that cannot be read, with what they are read as."""
 
+    @classmethod
+    def of(cls, pod: Pod) -> _Parts | None:
+        """Return what a pod asks for; None: no part of any GPU."""
+        annotations, problems = pod.object.annotations, list[tuple[str, str]]()
+        key = next((key for key in (_FRACTION, _GPU_MEMORY) if key in annotations), None)
+        if key is None:
+            return None
+        is_memory = key == _GPU_MEMORY
+        try:
+            number = parse_quantity(annotations[key])
+            if number < 0:
+                raise QuantityError(f"expected 0 or more, got {annotations[key]!r}")
+        except QuantityError as error:
+            number, is_memory = Fraction(1), False
+            problems.append((key, f"read as one whole GPU: {error}"))
+        text = annotations.get(_NUMBER_OF_GPUS, "1")
+        count = whole_number(text) or 1
+        if not whole_number(text):
+            why = f"read as 1: expected a number of GPUs, got {text!r}"
+            problems.append((_NUMBER_OF_GPUS, why))
+        return cls(key, number, is_memory, count, tuple(problems))
 
-def part_asked(pod: Pod) -> Fraction | int | None:
-    """Return the part of a GPU that a pod asks for, or MiB of its memory; None: of none."""
-    annotations = pod.object.annotations
-    key = next((key for key in (_FRACTION, _GPU_MEMORY) if key in annotations), None)
-    if key is None:
-        return None
-    try:
-        number = _number(annotations[key])
-    except QuantityError:
-        return Fraction(1)  # as above
-    return number if key == _FRACTION else ceil(number)
+    def of_one(self, memories: Iterable[int]) -> tuple[Fraction, int]:
+        """Return the part of one GPU, and the memory that it must have, in MiB.
 
-
-def _number(text: str) -> Fraction:
-    number = parse_quantity(text)
-    if number < 0:
-        raise QuantityError(f"expected 0 or more, got {text!r}")
-    return number
-
-
-def number_of_parts(pod: Pod) -> int:
-    """Return of how many GPUs a pod asks for a part."""
-    annotations = pod.object.annotations
-    return whole_number(annotations.get(_NUMBER_OF_GPUS, "1")) or 1
-
-
-def _count(given: KubernetesObject, annotations: Mapping[str, str]) -> int:
-    text = annotations.get(_NUMBER_OF_GPUS, "1")
-    count = whole_number(text)
-    if count:
-        return count
-    why = f"read as 1: expected a number of GPUs, got {text!r}"
-    given.note(NoticeCode.FIELD_IGNORED, annotation(_NUMBER_OF_GPUS), why)
-    return 1
+        It is a whole one if none of the memories is enough.
+        """
+        if not self.is_memory:
+            return self.number, 0
+        enough = min((memory for memory in memories if memory >= self.number), default=None)
+        return Fraction(1) if enough is None else self.number / enough, ceil(self.number)
 
 
 def _with_shared_gpus(node: NodeInfo) -> NodeInfo:
@@ -852,17 +838,15 @@ def _with_shared_gpus(node: NodeInfo) -> NodeInfo:
 def _with_gpu_claim(
     pod: Pod, gpus: Mapping[str, Sequence[Device]], groups: Mapping[str, set[str]]
 ) -> Pod:
-    task = pod.task
-    part = part_asked(pod)
-    if part is None:
+    task, asked = pod.task, _Parts.of(pod)
+    if asked is None:
         count = int(task.resreq.get(api.GPU)) // 1000
         if not count or is_reservation(pod):
             return pod
-        request = DeviceRequest(name="gpu", count=count, select=[_OF_GPUS])
-        return _claiming(pod, request, None)
-    amount = Milli(ceil(1000 * part)) if isinstance(part, Fraction) else part
+        return _claiming(pod, DeviceRequest(name="gpu", count=count, select=[_OF_GPUS]), None)
+    amount = ceil(asked.number) if asked.is_memory else Milli(ceil(1000 * asked.number))
     request = DeviceRequest(
-        name="gpu", count=number_of_parts(pod), select=[_OF_GPUS], capacity={_MEMORY: amount}
+        name="gpu", count=asked.count, select=[_OF_GPUS], capacity={_MEMORY: amount}
     )
     if not (task.node_name and task.status.holds):
         return _claiming(pod, request, None)
@@ -870,19 +854,12 @@ def _with_gpu_claim(
     places = [names.index(each) for each in gpu_groups(task.labels)]
     if len(places) != request.count or any(place >= len(there) for place in places):
         return _claiming(pod, request, None)
-    picks = [
-        DevicePick(
-            claim="gpus",
-            request="gpu",
-            device=there[place].key,
-            amounts={
-                _MEMORY: amount.of(there[place].capacity[_MEMORY])
-                if isinstance(amount, Milli)
-                else amount
-            },
-        )
-        for place in places
-    ]
+    picks: list[DevicePick] = []
+    for place in places:
+        of_gpu = there[place].capacity[_MEMORY]
+        amounts = {_MEMORY: amount.of(of_gpu) if isinstance(amount, Milli) else amount}
+        pick = DevicePick(claim="gpus", request="gpu", device=there[place].key, amounts=amounts)
+        picks.append(pick)
     return _claiming(pod, request, picks)
 
 
