@@ -9,6 +9,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.doctoring import evicted
+from tests.support.invariants import check_decisions
 
 from batchsched import (
     CycleResult,
@@ -24,7 +25,7 @@ from batchsched import (
 )
 from batchsched.devices import Device, DeviceClaim, DevicePick, DeviceRequest, allocate
 from batchsched.live import Cluster
-from batchsched.testing import InvariantViolation, check_cycle, snapshots, with_devices
+from batchsched.testing import InvariantViolation, snapshots, with_devices
 
 CPU = Resource(milli_cpu=100)
 PARTS: dict[str, Any] = {"capacity": {"milli": 1000}, "shared": True}
@@ -82,7 +83,7 @@ def test_decisions_about_devices_keep_the_invariants(
     snapshot: Snapshot, given_config: SchedulerConfig
 ) -> None:
     result = Scheduler(given_config).schedule(snapshot)
-    check_cycle(snapshot, result, given_config)
+    check_decisions(snapshot, result, given_config)
 
 
 _KINDS = (
@@ -143,7 +144,7 @@ def test_what_is_evicted_for_devices_is_enough_and_none_of_it_could_have_been_sp
     snapshot: Snapshot,
 ) -> None:
     result = Scheduler(EVICTING).schedule(snapshot)
-    check_cycle(snapshot, result, EVICTING)
+    check_decisions(snapshot, result, EVICTING)
     claimants = {each.for_task_uid for each in result.evictions}
     for uid in claimants:
         assert fits(snapshot, result, uid)
@@ -198,12 +199,12 @@ def test_an_eviction_that_left_a_device_free_is_found() -> None:
     )
     result = Scheduler(EVICTING).schedule(snapshot)
     [eviction] = result.evictions
-    check_cycle(snapshot, result, EVICTING)
+    check_decisions(snapshot, result, EVICTING)
     other = ({"low", "lower"} - {eviction.task_uid}).pop()
     both = evicted(result, other, "high")
     said = "is evicted from 'n' by preempt for 'high', which would have fitted there without that"
     with pytest.raises(InvariantViolation, match=said):
-        check_cycle(snapshot, both, EVICTING)
+        check_decisions(snapshot, both, EVICTING)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +226,7 @@ def test_a_device_that_two_tasks_have_is_found(device: Device, milli: int | None
     )
     given_config = config(("allocate",), "listed", None)
     result = Scheduler(given_config).schedule(snapshot)
-    check_cycle(snapshot, result, given_config)
+    check_decisions(snapshot, result, given_config)
     same = (DevicePick(claim="c", request="r", device=device.key, amounts=amounts),)
     wrong = evolve(
         result,
@@ -233,7 +234,7 @@ def test_a_device_that_two_tasks_have_is_found(device: Device, milli: int | None
         binds=[evolve(bind, devices=same) for bind in result.binds],
     )
     with pytest.raises(InvariantViolation, match=r"devices: .*is held by a, b"):
-        check_cycle(snapshot, wrong, given_config, invariants=["devices"])
+        check_decisions(snapshot, wrong, given_config, invariants=["devices"])
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -272,4 +273,4 @@ def test_evictions_for_devices_are_not_in_vain_though_all_else_fits(count: int) 
     )
     result = Scheduler(given_config).schedule(snapshot)
     assert len(result.evictions) == count
-    check_cycle(snapshot, result, given_config)
+    check_decisions(snapshot, result, given_config)

@@ -9,6 +9,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.clusters import cluster, job, node
+from tests.support.invariants import check_decisions
 
 from batchsched import (
     CycleResult,
@@ -21,7 +22,7 @@ from batchsched import (
     UnfitReason,
 )
 from batchsched.live import Cluster
-from batchsched.testing import check_cycle, snapshots
+from batchsched.testing import snapshots
 from batchsched.tools import check_config
 
 
@@ -153,7 +154,7 @@ def test_no_job_that_is_not_preemptible_loses_a_task(snapshot: Snapshot, action:
     ]
     drawn, checked = evolve(snapshot, jobs=jobs), config(f"allocate, {action}")
     result = Scheduler(checked).schedule(drawn)
-    check_cycle(drawn, result, checked)
+    check_decisions(drawn, result, checked)
     assert Scheduler(checked, plain=True).schedule(drawn) == result
     stays = {task.uid for each in drawn.jobs if not each.preemptible for task in each.tasks}
     assert not stays & {eviction.task_uid for eviction in result.evictions}
@@ -176,6 +177,6 @@ def test_the_kit_finds_that_a_job_was_evicted_that_is_not_preemptible() -> None:
     )
     evicting = Scheduler(without).schedule(snapshot)
     assert evicting.evictions
-    check_cycle(snapshot, evicting, without)
+    check_decisions(snapshot, evicting, without)
     with pytest.raises(AssertionError, match="not preemptible"):
-        check_cycle(snapshot, evicting, checked)
+        check_decisions(snapshot, evicting, checked)

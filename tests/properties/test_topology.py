@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.invariants import check_decisions
 
 from batchsched import (
     ActionOption,
@@ -38,7 +39,7 @@ from batchsched import (
     next_snapshot,
 )
 from batchsched.live import Cluster, JobRemoved, NodeChanged
-from batchsched.testing import check_cycle, snapshots
+from batchsched.testing import snapshots
 
 GPU = "nvidia.com/gpu"
 LEVELS = ("block", "rack")
@@ -330,7 +331,7 @@ def test_evictions_for_a_gang_are_in_its_domain_and_decisions_are_the_same_plain
     actions = [ActionOption(name=name) for name in ("allocate", "backfill", "preempt")]
     config = evolve(CONFIG, actions=actions)
     result = Scheduler(config).schedule(crowded)
-    check_cycle(crowded, result, config)
+    check_decisions(crowded, result, config)
     plainly = Scheduler(config, plain=True).schedule(crowded)
     assert plainly.evictions == result.evictions
     assert plainly.pipelined == result.pipelined
@@ -376,7 +377,7 @@ def test_drawn_clusters_with_racks_keep_all_invariants_and_are_decided_the_same_
 ) -> None:
     config = evolve(CONFIG, actions=actions)
     result = Scheduler(config).schedule(world)
-    check_cycle(world, result, config)
+    check_decisions(world, result, config)
     plainly = Scheduler(config, plain=True).schedule(world)
     assert (plainly.binds, plainly.evictions) == (result.binds, result.evictions)
     living = Scheduler(config).attach(Cluster(world)).schedule()
@@ -514,6 +515,6 @@ def test_what_is_reserved_held_or_planned_of_a_gang_is_in_one_domain_too(
     config, crowded = evolve(CONFIG, actions=actions), evolve(crowded, jobs=jobs, now=10.0)
     for _ in range(2):
         result = Scheduler(config).schedule(crowded)
-        check_cycle(crowded, result, config)
+        check_decisions(crowded, result, config)
         assert Scheduler(config, plain=True).schedule(crowded) == result
         crowded = next_snapshot(crowded, result, now=crowded.now + 10)

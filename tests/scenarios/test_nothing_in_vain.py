@@ -9,6 +9,7 @@ import pytest
 from attrs import evolve
 from tests.support.clusters import cluster, evicted, job, node, places
 from tests.support.cycles import Cycles
+from tests.support.invariants import check_decisions
 
 from batchsched import (
     JobInfo,
@@ -26,7 +27,6 @@ from batchsched import (
     TaskStatus,
     UnfitReason,
 )
-from batchsched.testing import check_cycle
 from batchsched.tools import check_config
 
 CPU = "1C0G"
@@ -359,7 +359,7 @@ def test_v7_of_two_broken_gangs_that_hold_what_each_other_needs_one_runs(
 ) -> None:
     start = hold_what_the_other_needs(g2={"queue": queue})
     using = Scheduler(SchedulerConfig.from_mapping({"actions": "allocate, preempt"}), plain=plain)
-    check_cycle(start, using.schedule(start), using.config)
+    check_decisions(start, using.schedule(start), using.config)
     gone, living = lived(using, start)
     assert gone == ["g2-1"]
     assert sorted(on(living, "g1")) == ["L1", "L2"]

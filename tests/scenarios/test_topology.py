@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import evolve
+from tests.support.invariants import check_decisions
 
 from batchsched import (
     ActionOption,
@@ -35,7 +36,6 @@ from batchsched import (
     next_snapshot,
 )
 from batchsched.live import Cluster
-from batchsched.testing import check_cycle
 
 GPU = "nvidia.com/gpu"
 NOW = 100.0
@@ -137,7 +137,7 @@ def decided(snapshot: Snapshot, *actions: Action) -> CycleResult:
     assert living.binds == result.binds
     assert living.reserved == result.reserved
     assert living.evictions == result.evictions
-    check_cycle(snapshot, result, config(*actions))
+    check_decisions(snapshot, result, config(*actions))
     return result
 
 

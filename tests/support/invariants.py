@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 
 from batchsched import CycleResult, Registry, SchedulerConfig, Snapshot
 from batchsched import testing as kit
@@ -20,6 +21,8 @@ OWN: Sequence[Invariant] = (
     *(promises, starving, outcomes, reasons),
 )
 INVARIANTS: Sequence[Invariant] = (*kit.INVARIANTS, *OWN)
+OF_ALL_PLUGINS = (decisions, rules, protection, claims, sparing, *kit.INVARIANTS)
+"""Those that know all plugins: the others know neither topologies nor devices."""
 BUT_REASONS = INVARIANTS[:-1]
 
 
@@ -37,3 +40,7 @@ def check_cycle(
     laws = [ours.get(law, law) if isinstance(law, str) else law for law in invariants]
     laws = [law for law in laws if getattr(law, "__name__", law) not in without]
     kit.check_cycle(snapshot, result, config, registry=registry, invariants=laws)
+
+
+check_decisions = partial(check_cycle, invariants=OF_ALL_PLUGINS)
+"""Check a cycle for what must hold with any plugins."""

@@ -19,16 +19,10 @@ from batchsched.scheduler import Scheduler
 from batchsched.testing.drawing.parts import jobs, nodes
 from batchsched.testing.drawing.snapshots import snapshots
 from batchsched.testing.invariants import INVARIANTS, Invariant, check_cycle
+from batchsched.testing.invariants.cycle import HOLDING
 from batchsched.testing.ping_pong import Watcher, without_times
 from batchsched.transition.next_snapshot import next_snapshot
 
-_HOLDING = (
-    TaskStatus.RUNNING,
-    TaskStatus.BOUND,
-    TaskStatus.BINDING,
-    TaskStatus.RELEASING,
-    TaskStatus.UNKNOWN,
-)
 _WHICH = st.integers(0, 15)
 
 RuleT = TypeVar("RuleT")
@@ -205,11 +199,11 @@ class ClusterMachine(RuleBasedStateMachine):
 
     def _clear(self, cleared: NodeInfo, nodes_now: Sequence[NodeInfo]) -> None:
         """Replace the nodes, and remove all tasks on one of them."""
-        all_tasks = [*self.tasks(*_HOLDING), *self.snapshot.other_tasks]
+        all_tasks = [*self.tasks(*HOLDING), *self.snapshot.other_tasks]
         gone = [
             task.uid
             for task in all_tasks
-            if task.node_name == cleared.name and task.status in _HOLDING
+            if task.node_name == cleared.name and task.status in HOLDING
         ]
         self._remove_tasks(gone, nodes_now)
 

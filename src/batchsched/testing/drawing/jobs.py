@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from attrs import evolve, frozen
 
@@ -31,6 +31,7 @@ from batchsched.testing.drawing.pools import (
     TASK_LABELS,
     USERS,
     Features,
+    Wishes,
     now_of,
     with_devices,
 )
@@ -41,21 +42,19 @@ ShapeDraft = bytes
 
 @frozen(kw_only=True)
 class TaskShape:
-    """The requests of a task, and the positions of its constraints, affinities and labels."""
+    """The requests of a task, what it wants of nodes and other tasks, and its labels."""
 
     resreq: Resource
     init_resreq: Resource | None
     scoring_request: ScoringRequest | None
-    constraints: int
-    affinity: int
-    labels: int
+    wishes: Wishes
+    labels: Mapping[str, str]
 
 
 def shape_of(draft: ShapeDraft, features: Features) -> TaskShape:
     """Return the shape that a draft describes, with the features that are on."""
     extra, request = divmod(draft[0], 16)
     affinity, constraints = divmod(draft[1], 16)
-    labels = draft[2]
     pool = REQUESTS if features.best_effort else REQUESTS[:-2]
     resreq = pool[request % len(pool)]
     init_resreq: Resource | None = None
@@ -72,9 +71,11 @@ def shape_of(draft: ShapeDraft, features: Features) -> TaskShape:
         resreq=resreq,
         init_resreq=init_resreq,
         scoring_request=scoring,
-        constraints=constraints if features.constraints else 0,
-        affinity=affinity if features.affinity else 0,
-        labels=labels if features.affinity else 0,
+        wishes={
+            **CONSTRAINTS[constraints if features.constraints else 0],
+            **AFFINITIES[affinity % len(AFFINITIES) if features.affinity else 0],
+        },
+        labels=TASK_LABELS[draft[2] % len(TASK_LABELS) if features.affinity else 0],
     )
 
 
@@ -127,13 +128,6 @@ _ENDINGS = {
     4: TaskStatus.UNKNOWN,
     _LEAVES: TaskStatus.RELEASING,
 }
-_NODE_NEEDED = (
-    TaskStatus.RUNNING,
-    TaskStatus.BOUND,
-    TaskStatus.BINDING,
-    TaskStatus.RELEASING,
-    TaskStatus.UNKNOWN,
-)
 
 
 def build_task(
@@ -152,8 +146,6 @@ def build_task(
     trait, where = divmod(draft[1], 16)
     shape = shapes[(job_shape + which // 4) % len(shapes)]
     status, node_name = _place(shape.resreq, state, where, features, rooms)
-    constraints = CONSTRAINTS[shape.constraints % len(CONSTRAINTS)]
-    affinities = AFFINITIES[shape.affinity % len(AFFINITIES)]
     return TaskInfo(
         uid=uid,
         name=uid,
@@ -169,18 +161,13 @@ def build_task(
         ),
         creation_time=AGES[(trait // 3) % 3] if features.ages else 0.0,
         is_backfill=features.backfill and (is_backfill or trait % 5 == 2),
-        labels=TASK_LABELS[shape.labels % len(TASK_LABELS)],
-        node_selector=constraints.node_selector,
-        node_affinity=constraints.node_affinity,
-        tolerations=constraints.tolerations,
-        host_ports=constraints.host_ports,
-        pod_affinity=affinities.pod_affinity,
-        pod_anti_affinity=affinities.pod_anti_affinity,
+        labels=shape.labels,
         start_time=_start_time(trait, features) if status.holds else None,
         estimate=ESTIMATES[trait % 3 + which % 2]
         if features.durations and trait % 4 == 3
         else None,
         attained_service=5.0 * (which % 4) if features.durations else 0.0,
+        **shape.wishes,
     )
 
 
@@ -197,7 +184,7 @@ def _place(
     status = _STATUSES[state] if features.running else TaskStatus.PENDING
     if features.endings and features.running and where // 8 and state in _ENDINGS:
         status = _ENDINGS[state]
-    if status in _NODE_NEEDED:
+    if status.holds:
         node_name = rooms.place(resreq, where)
         return (TaskStatus.PENDING, None) if node_name is None else (status, node_name)
     if status is TaskStatus.PENDING and features.reservations and state in (2, 3):

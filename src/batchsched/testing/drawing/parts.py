@@ -59,23 +59,22 @@ def labels_of(draft: bytes, number: int, choices: LabelChoices) -> dict[str, str
     return chosen
 
 
+LabelledT = TypeVar("LabelledT", TaskInfo, NodeInfo, JobInfo)
+
+
+def _labelled(part: LabelledT, draft: bytes, number: int, choices: LabelChoices) -> LabelledT:
+    """Return a part of a snapshot with labels in addition to its own."""
+    return evolve(part, labels={**part.labels, **labels_of(draft, number, choices)})
+
+
 def job_with_labels(job: JobInfo, draft: bytes, number: int, choices: LabelChoices) -> JobInfo:
     """Return a job with labels; its tasks have the same ones, or each its own."""
-    are_alike = draft[number % len(draft)] < _ALIKE
-    return evolve(
-        job,
-        labels={**job.labels, **labels_of(draft, number, choices)},
-        tasks=[
-            evolve(
-                task,
-                labels={
-                    **task.labels,
-                    **labels_of(draft, number + (0 if are_alike else position), choices),
-                },
-            )
-            for position, task in enumerate(job.tasks)
-        ],
-    )
+    step = 0 if draft[number % len(draft)] < _ALIKE else 1
+    tasks = [
+        _labelled(task, draft, number + step * position, choices)
+        for position, task in enumerate(job.tasks)
+    ]
+    return evolve(_labelled(job, draft, number, choices), tasks=tasks)
 
 
 def with_labels(snapshot: Snapshot, draft: bytes, choices: LabelChoices) -> Snapshot:
@@ -83,14 +82,10 @@ def with_labels(snapshot: Snapshot, draft: bytes, choices: LabelChoices) -> Snap
     numbers = count()
     return evolve(
         snapshot,
-        nodes=[
-            evolve(node, labels={**node.labels, **labels_of(draft, next(numbers), choices)})
-            for node in snapshot.nodes
-        ],
+        nodes=[_labelled(node, draft, next(numbers), choices) for node in snapshot.nodes],
         jobs=[job_with_labels(job, draft, next(numbers), choices) for job in snapshot.jobs],
         other_tasks=[
-            evolve(task, labels={**task.labels, **labels_of(draft, next(numbers), choices)})
-            for task in snapshot.other_tasks
+            _labelled(task, draft, next(numbers), choices) for task in snapshot.other_tasks
         ],
     )
 
@@ -112,7 +107,6 @@ def build_node(draft: NodeDraft, name: str, features: Features) -> NodeInfo:
     allocatable = NODE_SIZES[size % len(NODE_SIZES)]
     if features.scalars:
         allocatable = with_devices(allocatable, (0, 2, 1, 4)[devices % 4], int(devices % 3 == 2))
-    wrong = TROUBLES[trouble % len(TROUBLES)] if features.constraints else TROUBLES[0]
     named: dict[str, str] = {}
     if features.constraints or features.affinity:
         named.update(NODE_LABELS[labels % len(NODE_LABELS)])
@@ -121,11 +115,8 @@ def build_node(draft: NodeDraft, name: str, features: Features) -> NodeInfo:
     return NodeInfo(
         name=name,
         allocatable=allocatable,
-        max_tasks=wrong.max_tasks,
         labels=named,
-        taints=wrong.taints,
-        unschedulable=wrong.unschedulable,
-        conditions=wrong.conditions,
+        **TROUBLES[trouble if features.constraints else 0],
     )
 
 
@@ -174,9 +165,6 @@ def filled(
     ]
 
 
-LabelledT = TypeVar("LabelledT", TaskInfo, NodeInfo)
-
-
 MOST_TASKS = 4
 """The default maximum number of tasks of a job."""
 
@@ -208,12 +196,7 @@ def _with_labels(
     asked.check()
     if not choices:
         return drawn
-
-    def labelled(both: tuple[LabelledT, bytes]) -> LabelledT:
-        what, draft = both
-        return evolve(what, labels={**what.labels, **labels_of(draft, 0, choices)})
-
-    return built(st.tuples(drawn, LABEL_DRAFTS), labelled)
+    return built(st.tuples(drawn, LABEL_DRAFTS), lambda of: _labelled(of[0], of[1], 0, choices))
 
 
 def resources(

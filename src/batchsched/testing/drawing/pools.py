@@ -5,7 +5,7 @@ Items are drawn by position. The first item of every pool is the simplest: examp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import TypedDict
 
@@ -81,51 +81,59 @@ NODE_LABELS: tuple[Mapping[str, str], ...] = (
 """Labels of nodes."""
 
 
-@frozen(kw_only=True)
-class Trouble:
-    """A problem of a node."""
+class Trouble(TypedDict, total=False):
+    """A problem of a node: the fields of `NodeInfo` that have it."""
 
-    taints: tuple[Taint, ...] = ()
-    conditions: Mapping[str, str] = {}
-    unschedulable: bool = False
-    max_tasks: int | None = None
+    taints: Sequence[Taint]
+    conditions: Mapping[str, str]
+    unschedulable: bool
+    max_tasks: int
 
-
-NO_TROUBLE = Trouble()
 
 _MAINTENANCE = Taint(key="maintenance", effect=TaintEffect.NO_SCHEDULE)
 _TEAM = Taint(key="team", value="red", effect=TaintEffect.NO_EXECUTE)
 _SLOW = Taint(key="slow", effect=TaintEffect.PREFER_NO_SCHEDULE)
 
-TROUBLES = (
-    NO_TROUBLE,
-    Trouble(max_tasks=2),
-    Trouble(unschedulable=True),
-    Trouble(taints=(_MAINTENANCE,)),
-    Trouble(taints=(_TEAM,)),
-    NO_TROUBLE,
-    Trouble(max_tasks=1),
-    Trouble(conditions={"Ready": "False"}),
-    Trouble(conditions={"Ready": "True", "MemoryPressure": "True"}),
-    NO_TROUBLE,
-    Trouble(taints=(_MAINTENANCE, _TEAM)),
-    Trouble(taints=(_SLOW,)),
-    Trouble(conditions={"DiskPressure": "True"}),
-    Trouble(conditions={"NetworkUnavailable": "True"}),
-    Trouble(conditions={"PIDPressure": "True"}, max_tasks=3),
-    Trouble(conditions={"Ready": "Unknown"}, taints=(_TEAM,)),
+TROUBLES: Sequence[Trouble] = (
+    {},
+    {"max_tasks": 2},
+    {"unschedulable": True},
+    {"taints": [_MAINTENANCE]},
+    {"taints": [_TEAM]},
+    {},
+    {"max_tasks": 1},
+    {"conditions": {"Ready": "False"}},
+    {"conditions": {"Ready": "True", "MemoryPressure": "True"}},
+    {},
+    {"taints": [_MAINTENANCE, _TEAM]},
+    {"taints": [_SLOW]},
+    {"conditions": {"DiskPressure": "True"}},
+    {"conditions": {"NetworkUnavailable": "True"}},
+    {"conditions": {"PIDPressure": "True"}, "max_tasks": 3},
+    {"conditions": {"Ready": "Unknown"}, "taints": [_TEAM]},
 )
 """The problems that nodes can have."""
 
 
-@frozen(kw_only=True)
-class Constraints:
-    """The required and preferred constraints of a task on its node."""
+class Wishes(TypedDict, total=False):
+    """What a task requires or prefers of nodes, and of tasks there: fields of `TaskInfo`."""
 
-    node_selector: Mapping[str, str] = {}
-    node_affinity: NodeAffinity | None = None
-    tolerations: tuple[Toleration, ...] = ()
-    host_ports: tuple[HostPort, ...] = ()
+    node_selector: Mapping[str, str]
+    node_affinity: NodeAffinity
+    tolerations: Sequence[Toleration]
+    host_ports: Sequence[HostPort]
+    pod_affinity: PodAffinity
+    pod_anti_affinity: PodAffinity
+
+
+def _on_nodes(
+    *required: NodeSelectorTerm, preferred: Mapping[NodeSelectorTerm, int] | None = None
+) -> NodeAffinity:
+    weights = (preferred or {}).items()
+    return NodeAffinity(
+        required=required or None,
+        preferred=[PreferredNodeTerm(weight=weight, term=term) for term, weight in weights],
+    )
 
 
 def _term(*requirements: Requirement) -> NodeSelectorTerm:
@@ -148,39 +156,31 @@ _TOLERATES_RED = Toleration(key="team", value="red", effect=TaintEffect.NO_EXECU
 _TOLERATES_BLUE = Toleration(key="team", value="blue")
 _TOLERATES_ALL = Toleration(operator=TolerationOperator.EXISTS)
 
-CONSTRAINTS = (
-    Constraints(),
-    Constraints(node_selector={"zone": "z1"}),
-    Constraints(tolerations=(_TOLERATES_MAINTENANCE,)),
-    Constraints(host_ports=(HostPort(port=80),)),
-    Constraints(node_affinity=NodeAffinity(required=(_term(_NOT_Z1),))),
-    Constraints(
-        node_affinity=NodeAffinity(preferred=(PreferredNodeTerm(weight=10, term=_term(_Z1)),))
-    ),
-    Constraints(tolerations=(_TOLERATES_ALL,)),
-    Constraints(tolerations=(_TOLERATES_RED,), node_selector={"disk": "ssd"}),
-    Constraints(host_ports=(HostPort(port=80, address="10.0.0.1"), HostPort(port=443))),
-    Constraints(
-        host_ports=(HostPort(port=80, protocol="UDP"), HostPort(port=443, address="10.0.0.2"))
-    ),
-    Constraints(node_affinity=NodeAffinity(required=(_term(_Z1, _SSD), _term(_NEW)))),
-    Constraints(node_affinity=NodeAffinity(required=(_FIRST_NODES,))),
-    Constraints(
-        node_affinity=NodeAffinity(
-            required=(_term(_ANY_ZONE, _NO_DISK), _term(_OLD)),
-            preferred=(
-                PreferredNodeTerm(weight=3, term=_term(_SSD)),
-                PreferredNodeTerm(weight=1, term=NodeSelectorTerm()),
-            ),
+CONSTRAINTS: Sequence[Wishes] = (
+    {},
+    {"node_selector": {"zone": "z1"}},
+    {"tolerations": [_TOLERATES_MAINTENANCE]},
+    {"host_ports": [HostPort(port=80)]},
+    {"node_affinity": _on_nodes(_term(_NOT_Z1))},
+    {"node_affinity": _on_nodes(preferred={_term(_Z1): 10})},
+    {"tolerations": [_TOLERATES_ALL]},
+    {"tolerations": [_TOLERATES_RED], "node_selector": {"disk": "ssd"}},
+    {"host_ports": [HostPort(port=80, address="10.0.0.1"), HostPort(port=443)]},
+    {"host_ports": [HostPort(port=80, protocol="UDP"), HostPort(port=443, address="10.0.0.2")]},
+    {"node_affinity": _on_nodes(_term(_Z1, _SSD), _term(_NEW))},
+    {"node_affinity": _on_nodes(_FIRST_NODES)},
+    {
+        "node_affinity": _on_nodes(
+            _term(_ANY_ZONE, _NO_DISK), _term(_OLD), preferred={_term(_SSD): 3, _term(): 1}
         )
-    ),
-    Constraints(node_affinity=NodeAffinity(required=(NodeSelectorTerm(),))),
-    Constraints(tolerations=(_TOLERATES_BLUE, _TOLERATES_MAINTENANCE)),
-    Constraints(
-        node_affinity=NodeAffinity(preferred=(PreferredNodeTerm(weight=100, term=_FIRST_NODES),)),
-        host_ports=(HostPort(port=80, address="10.0.0.2"),),
-        tolerations=(_TOLERATES_ALL,),
-    ),
+    },
+    {"node_affinity": _on_nodes(_term())},
+    {"tolerations": [_TOLERATES_BLUE, _TOLERATES_MAINTENANCE]},
+    {
+        "node_affinity": _on_nodes(preferred={_FIRST_NODES: 100}),
+        "host_ports": [HostPort(port=80, address="10.0.0.2")],
+        "tolerations": [_TOLERATES_ALL],
+    },
 )
 """Constraints of tasks on nodes."""
 
@@ -191,14 +191,6 @@ TASK_LABELS: tuple[Mapping[str, str], ...] = (
     {"app": "db", "track": "canary"},
 )
 """Labels of tasks."""
-
-
-@frozen(kw_only=True)
-class Affinities:
-    """The inter-pod affinity and anti-affinity of a task."""
-
-    pod_affinity: PodAffinity | None = None
-    pod_anti_affinity: PodAffinity | None = None
 
 
 _DB = LabelSelector(match_labels={"app": "db"})
@@ -215,44 +207,37 @@ def _near(selector: LabelSelector | None, key: str, *namespaces: str) -> PodAffi
     return PodAffinityTerm(selector=selector, topology_key=key, namespaces=namespaces)
 
 
-AFFINITIES = (
-    Affinities(),
-    Affinities(pod_anti_affinity=PodAffinity(required=(_near(_DB, "zone"),))),
-    Affinities(pod_affinity=PodAffinity(required=(_near(_DB, "zone"),))),
-    Affinities(pod_anti_affinity=PodAffinity(required=(_near(_DB, "host"),))),
-    Affinities(
-        pod_affinity=PodAffinity(preferred=(WeightedPodTerm(weight=5, term=_near(_WEB, "zone")),))
-    ),
-    Affinities(pod_anti_affinity=PodAffinity(required=(_near(LabelSelector(), "host"),))),
-    Affinities(
-        pod_affinity=PodAffinity(required=(_near(_DB, "zone"), _near(_CANARY, "host"))),
-    ),
-    Affinities(
-        pod_anti_affinity=PodAffinity(
-            required=(_near(_WEB, "zone"), _near(_NO_APP, "host", "default", "team"))
+def _by_pods(
+    *required: PodAffinityTerm, preferred: PodAffinityTerm | None = None, weight: int = 1
+) -> PodAffinity:
+    weighted = [] if preferred is None else [WeightedPodTerm(weight=weight, term=preferred)]
+    return PodAffinity(required=required, preferred=weighted)
+
+
+AFFINITIES: Sequence[Wishes] = (
+    {},
+    {"pod_anti_affinity": _by_pods(_near(_DB, "zone"))},
+    {"pod_affinity": _by_pods(_near(_DB, "zone"))},
+    {"pod_anti_affinity": _by_pods(_near(_DB, "host"))},
+    {"pod_affinity": _by_pods(preferred=_near(_WEB, "zone"), weight=5)},
+    {"pod_anti_affinity": _by_pods(_near(LabelSelector(), "host"))},
+    {"pod_affinity": _by_pods(_near(_DB, "zone"), _near(_CANARY, "host"))},
+    {"pod_anti_affinity": _by_pods(_near(_WEB, "zone"), _near(_NO_APP, "host", "default", "team"))},
+    {
+        "pod_affinity": _by_pods(_near(_WEB, "zone", "team")),
+        "pod_anti_affinity": _by_pods(preferred=_near(_WEB, "host"), weight=3),
+    },
+    {"pod_affinity": _by_pods(_near(None, "zone"))},
+    {
+        "pod_affinity": _by_pods(
+            _near(LabelSelector(), "zone", "default"), preferred=_near(_NO_APP, "disk")
         )
-    ),
-    Affinities(
-        pod_affinity=PodAffinity(required=(_near(_WEB, "zone", "team"),)),
-        pod_anti_affinity=PodAffinity(
-            preferred=(WeightedPodTerm(weight=3, term=_near(_WEB, "host")),)
-        ),
-    ),
-    Affinities(
-        pod_affinity=PodAffinity(required=(_near(None, "zone"),)),
-    ),
-    Affinities(
-        pod_affinity=PodAffinity(
-            required=(_near(LabelSelector(), "zone", "default"),),
-            preferred=(WeightedPodTerm(weight=1, term=_near(_NO_APP, "disk")),),
-        ),
-    ),
-    Affinities(
-        pod_anti_affinity=PodAffinity(
-            required=(_near(_CANARY, "zone"),),
-            preferred=(WeightedPodTerm(weight=100, term=_near(_DB, "zone")),),
+    },
+    {
+        "pod_anti_affinity": _by_pods(
+            _near(_CANARY, "zone"), preferred=_near(_DB, "zone"), weight=100
         )
-    ),
+    },
 )
 """Inter-pod affinities of tasks."""
 

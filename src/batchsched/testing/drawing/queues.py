@@ -43,20 +43,17 @@ def build_queue_tree(
             above = parents[above]
         parents.append(above)
         depths.append(1 if above is None else depths[above] + 1)
+    units = {d: _UNITS.get(d, 1000) if in_whole_units else 1 for d in dimensions}
     kept: dict[int, dict[str, int]] = {}
     queues: list[Queue] = []
     for position in reversed(range(len(drafts))):
         _, kind, guarantee, deserved, limit, state = drafts[position]
-        unit = {d: _UNITS.get(d, 1000) if in_whole_units else 1 for d in dimensions}
-        children = [kept[child] for child, above in enumerate(parents) if above == position]
-        at_least = {d: sum(child[d] for child in children) for d in dimensions}
-        own = {d: _amount(guarantee, 3, n) * unit[d] for n, d in enumerate(dimensions)}
-        kept[position] = {d: max(at_least[d], own[d]) for d in dimensions}
-        most = {
-            d: max(_amount(limit, 9, n) * unit[d], kept[position][d])
-            for n, d in enumerate(dimensions)
-            if _is_limited(limit, n)
-        }
+        of_children = [kept[child] for child, above in enumerate(parents) if above == position]
+        own = _amounts(guarantee, 3, units)
+        least = {d: max(own[d], sum(child[d] for child in of_children)) for d in units}
+        limits = _amounts(limit, 9, units)
+        most = {d: max(limits[d], least[d]) for n, d in enumerate(units) if _is_limited(limit, n)}
+        kept[position] = least
         above = parents[position]
         queues.append(
             Queue(
@@ -65,7 +62,7 @@ def build_queue_tree(
                 weight=_WEIGHTS[kind % 8],
                 priority=_PRIORITIES[kind // 8],
                 guarantee=_resource(own),
-                deserved=_deserved(deserved, dimensions, unit),
+                deserved=_deserved(deserved, units),
                 limit=_limit(most) if most else None,
                 state=_STATES[state] if states and state < HIGHEST else _STATES[0],
             )
@@ -73,21 +70,19 @@ def build_queue_tree(
     return tuple(reversed(queues))
 
 
-def _amount(draft: int, most: int, turn: int) -> int:
-    """Return an amount up to `most` for one dimension, determined by a draft."""
-    return draft * (turn + 1) % (most + 1) if draft else 0
+def _amounts(draft: int, most: int, units: Mapping[str, int]) -> dict[str, int]:
+    """Return an amount of up to `most` units in each dimension, determined by a draft."""
+    return {d: draft * n % (most + 1) * unit for n, (d, unit) in enumerate(units.items(), start=1)}
 
 
 def _is_limited(draft: int, turn: int) -> bool:
     return draft > _UNLIMITED and (draft + turn) % 3 != 0
 
 
-def _deserved(
-    draft: int, dimensions: tuple[str, ...], unit: Mapping[str, int]
-) -> Resource | ResourceLimit | None:
+def _deserved(draft: int, units: Mapping[str, int]) -> Resource | ResourceLimit | None:
     if draft == 31:
         return None
-    amounts = {d: _amount(draft, 12, n) * unit[d] for n, d in enumerate(dimensions)}
+    amounts = _amounts(draft, 12, units)
     if draft >= 28:
         return _limit({d: amount for d, amount in amounts.items() if d != "memory"})
     return _resource(amounts) if draft >= 8 else Resource()

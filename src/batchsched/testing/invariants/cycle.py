@@ -126,6 +126,13 @@ OCCUPYING = (
 """Statuses of tasks that hold resources and count towards the readiness of jobs."""
 HOLDING = (*OCCUPYING, TaskStatus.RELEASING, TaskStatus.UNKNOWN)
 """Statuses of tasks that hold resources."""
+HAVING_PLACES = (
+    *OCCUPYING,
+    TaskStatus.PIPELINED,
+    TaskStatus.CONDITIONAL,
+    TaskStatus.RESERVED,
+)
+"""Statuses of tasks that have a place, or one that is kept for them."""
 PLACED = (
     TaskStatus.ALLOCATED,
     TaskStatus.BINDING,

@@ -7,15 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.devices import Device, DevicePick
 from batchsched.model.topology import TopologyRequest
-from batchsched.testing.invariants.cycle import HOLDING, OCCUPYING, Cycle, Place
+from batchsched.testing.invariants.cycle import HAVING_PLACES, HOLDING, Cycle, GroupCounts, Place
 from batchsched.testing.invariants.invariant import invariant
-
-_HAS_A_PLACE = (
-    *OCCUPYING,
-    TaskStatus.PIPELINED,
-    TaskStatus.CONDITIONAL,
-    TaskStatus.RESERVED,
-)
 
 
 @invariant
@@ -46,22 +39,16 @@ def _asked(job: JobInfo) -> Iterator[tuple[str, TopologyRequest, Sequence[TaskIn
     """Yield what a job and its groups ask, with the tasks that it is for."""
     if job.topology is not None:
         yield f"job {job.uid!r}", job.topology, job.tasks
-    parents = {group.name: group.parent for group in job.groups}
+    counts = GroupCounts(job, {})
     for group in job.groups:
         if group.topology is not None:
-            tasks = [task for task in job.tasks if group.name in _path(task.group, parents)]
+            tasks = [t for t in job.tasks if t.group and group.name in counts.path(t.group)]
             yield f"group {group.name!r} of job {job.uid!r}", group.topology, tasks
-
-
-def _path(group: str | None, parents: Mapping[str, str | None]) -> Iterator[str]:
-    while group is not None:
-        yield group
-        group = parents.get(group)
 
 
 def _place(cycle: Cycle, task: TaskInfo) -> str | None:
     outcome = cycle.result.tasks.get(task.uid)
-    if outcome is not None and outcome.status in _HAS_A_PLACE:
+    if outcome is not None and outcome.status in HAVING_PLACES:
         return outcome.node_name
     plans = (plan.nodes.get(task.uid) for plan in cycle.result.planned.values())
     return next(filter(None, plans), None)

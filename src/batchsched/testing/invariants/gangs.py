@@ -7,16 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus
 from batchsched.model.result import Eviction, TakenBack
-from batchsched.testing.invariants.cycle import OCCUPYING, Cycle, least_tasks
+from batchsched.testing.invariants.cycle import HAVING_PLACES, OCCUPYING, Cycle, least_tasks
 from batchsched.testing.invariants.invariant import invariant
-
-_WITH_A_PLACE = (
-    *OCCUPYING,
-    TaskStatus.PIPELINED,
-    TaskStatus.CONDITIONAL,
-    TaskStatus.RESERVED,
-)
-"""Statuses that count towards a maximum."""
 
 
 @invariant
@@ -57,8 +49,8 @@ def _counts(cycle: Cycle, job: JobInfo) -> str:
 def _maxima(cycle: Cycle, job: JobInfo) -> Iterator[str]:
     if not cycle.policy.knows_actions:
         return  # a custom action may promise anything
-    before = cycle.groups(job, *_WITH_A_PLACE, before=True).used()
-    after = cycle.groups(job, *_WITH_A_PLACE).used()
+    before = cycle.groups(job, *HAVING_PLACES, before=True).used()
+    after = cycle.groups(job, *HAVING_PLACES).used()
     for (name, most, had), (_, _, has) in zip(before, after, strict=True):
         if most is not None and has > max(most, had):
             what = f"job {job.uid!r}" if name is None else f"group {name!r} of job {job.uid!r}"
