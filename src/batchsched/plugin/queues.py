@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 from batchsched.model.cluster import Queue, TaskStatus
 from batchsched.plugin.extension_points import Changes
@@ -24,11 +25,6 @@ class QueueTree:
 
     O(queues log queues) to create.
     """
-
-    __slots__ = (
-        *("_paths", "all_have_weights", "children", "downward", "inner_upward", "names"),
-        *("parents", "position", "queues", "tops"),
-    )
 
     def __init__(self, queues: Iterable[Queue]) -> None:
         self.queues: Sequence[Queue] = sorted(queues, key=attrgetter("name"))
@@ -87,14 +83,11 @@ class QueueTree:
         raise ValueError(f"expected queues on different paths, got {names}")
 
 
-class Use:
+class Use(NamedTuple):
     """What some jobs hold, and what they request: that, and what they wait for."""
 
-    __slots__ = ("held", "request")
-
-    def __init__(self, held: Vector, request: Vector) -> None:
-        self.held = held
-        self.request = request
+    held: Vector
+    request: Vector
 
 
 def sum_of_requests(tasks: Sequence[TaskState], zero: Vector, /) -> Vector:
@@ -128,19 +121,17 @@ class QueueUses:
         self.of_queue: dict[str, Use] = {}
         """By name of queue."""
         for job in jobs:
-            self._enter(job)
+            self._count(job)
 
     def catch_up(self, changes: Changes) -> set[str]:
         """Count changed jobs anew; return the names of their queues. O(their tasks)."""
-        touched = {queue for job in changes.jobs_gone if (queue := self._leave(job.uid))}
+        touched = {self._leave(job.uid) for job in changes.jobs_gone}
         for job in changes.jobs:
             known = self._of_job.get(job.uid)
-            if known is None or known[0] is not job.queue:
-                touched.update(filter(None, (self._leave(job.uid), self._enter(job))))
-            else:
-                self._count_again(job, *known)
-                touched.add(known[0].name)
-        return touched
+            if known is not None and known[0] is not job.queue:
+                touched.add(self._leave(job.uid))
+            touched.add(self._count(job))
+        return {name for name in touched if name is not None}
 
     def admit(self) -> set[str]:
         """Count jobs anew that are in the session now and were not, or the other way round.
@@ -148,43 +139,27 @@ class QueueUses:
         Returns the names of their queues. O(waiting jobs).
         """
         changed = [job for job, was_in in self._waiting.values() if job.in_session is not was_in]
-        for job in changed:
-            self._count_again(job, *self._of_job[job.uid])
-        return {self._of_job[job.uid][0].name for job in changed}
+        return {name for job in changed if (name := self._count(job)) is not None}
 
-    def _enter(self, job: JobState) -> str | None:
-        """Add a job; return the name of its queue, if it has one."""
+    def _count(self, job: JobState) -> str | None:
+        """Count a job, in place of what it used before; return its queue's name, if it has one."""
         if job.queue is None:
             return None
-        name = job.queue.name
-        use = self._use_of([job])
-        self._of_job[job.uid] = job.queue, use
-        self._note_waiting(job)
-        self._jobs[name] += 1
-        known = self.of_queue.get(name)
-        if known is not None:
-            use = Use(plus(known.held, use.held), plus(known.request, use.request))
-        self.of_queue[name] = use
-        return name
-
-    def _count_again(self, job: JobState, queue: QueueState, before: Use) -> None:
-        """Count a job again that is in the same queue as before."""
-        use = self._use_of([job])
-        self._note_waiting(job)
-        if use.held == before.held and use.request == before.request:
-            return
-        self._of_job[job.uid] = queue, use
-        known = self.of_queue[queue.name]
-        self.of_queue[queue.name] = Use(
-            plus(minus(known.held, before.held), use.held),
-            plus(minus(known.request, before.request), use.request),
-        )
-
-    def _note_waiting(self, job: JobState) -> None:
         if job.count(TaskStatus.PENDING) or job.count(TaskStatus.RESERVED):
             self._waiting[job.uid] = job, job.in_session
         else:
             self._waiting.pop(job.uid, None)
+        name, use = job.queue.name, self._use_of([job])
+        known, total = self._of_job.get(job.uid), self.of_queue.get(name)
+        if known is None:
+            self._jobs[name] += 1
+        elif use == known[1]:
+            return name
+        self._of_job[job.uid] = job.queue, use
+        if known is not None and total is not None:
+            total = Use(*map(minus, total, known[1]))
+        self.of_queue[name] = use if total is None else Use(*map(plus, total, use))
+        return name
 
     def _leave(self, uid: str) -> str | None:
         """Remove a job; return the name of its queue, if it had one."""
@@ -194,10 +169,7 @@ class QueueUses:
         self._waiting.pop(uid, None)
         self._jobs[queue.name] -= 1
         if self._jobs[queue.name]:
-            known = self.of_queue[queue.name]
-            self.of_queue[queue.name] = Use(
-                minus(known.held, use.held), minus(known.request, use.request)
-            )
+            self.of_queue[queue.name] = Use(*map(minus, self.of_queue[queue.name], use))
         else:
             del self._jobs[queue.name], self.of_queue[queue.name]
         return queue.name

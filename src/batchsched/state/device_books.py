@@ -425,6 +425,11 @@ class DeviceBooks:
             known = self._claims[task.uid] = claims, number, reads_names
         return known[1], known[2]
 
+    def _key_of(self, task: TaskState, there: NodeDevices) -> tuple[int, int, int]:
+        """Return what answers depend on that are the same whatever is held."""
+        number, reads_names = self._number_of(task)
+        return number, there.kind.number, there.node.slot if reads_names else -1
+
     def _order_at(
         self, task: TaskState, there: NodeDevices, at: Sequence[int]
     ) -> tuple[Rank | None, Hashable]:
@@ -478,8 +483,7 @@ class DeviceBooks:
 
     def _one_request(self, task: TaskState, there: NodeDevices) -> _OneRequest | None:
         """Return what is known of a task's only request; None: its claims need a search."""
-        number, reads_names = self._number_of(task)
-        key = number, there.kind.number, there.node.slot if reads_names else -1
+        key = self._key_of(task, there)
         if key in self._of_one:
             return self._of_one[key]
         claims, offer = task.info.claims, there.offer
@@ -532,8 +536,7 @@ class DeviceBooks:
         return found
 
     def _passes_empty(self, task: TaskState, there: NodeDevices) -> bool:
-        number, reads_names = self._number_of(task)
-        key = number, there.kind.number, there.node.slot if reads_names else -1
+        key = self._key_of(task, there)
         passes = self._passing.get(key)
         if passes is None or self._is_plain or there.kind.is_wide:
             views = [_nothing(there)]

@@ -466,12 +466,6 @@ class PodAffinityIndex:
     concern it).
     """
 
-    __slots__ = (
-        *("_carried", "_domains", "_meant", "_net_counts", "_nodes", "_number", "_profiles"),
-        "_repelled",
-        *("is_active", "promises_repel"),
-    )
-
     def __init__(
         self,
         tasks: Iterable[TaskState],
