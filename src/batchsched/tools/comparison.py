@@ -11,6 +11,7 @@ from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError, Fault
 from batchsched.model.cluster import TaskInfo, TaskStatus
+from batchsched.model.immutable import AsMap
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
@@ -20,10 +21,10 @@ from batchsched.scheduler import Scheduler
 from batchsched.tools.causes import Parting, Side, find_cause
 from batchsched.tools.report import (
     Differences,
+    Pair,
     Section,
     count_by,
     group_rows,
-    pairs_by_name,
     side_by_side,
 )
 
@@ -101,9 +102,9 @@ class CycleComparison(Differences):
 
     changes: tuple[TaskChange, ...]
     """All tasks whose outcomes differ, in order of UID."""
-    utilisation: Mapping[str, tuple[float, float]] = field(converter=pairs_by_name)
+    utilisation: Mapping[str, Pair] = field(converter=AsMap[str, Pair])
     """Dimension to the share of the cluster in use, before and after."""
-    shares: Mapping[str, tuple[float, float]] = field(converter=pairs_by_name)
+    shares: Mapping[str, Pair] = field(converter=AsMap[str, Pair])
     """Queue to the dominant share of the cluster that it holds, before and after."""
     parting: Parting | None = None
     """The first decision that differs, if two configurations were compared on one snapshot."""
@@ -114,9 +115,6 @@ class CycleComparison(Differences):
         *("summary", "changes", "by_queue", "by_job", "by_reason"),
         *("utilisation", "shares", "parting"),
     )
-
-    def _changed(self) -> tuple[TaskChange, ...]:
-        return self.changes
 
     def by_job(self) -> dict[str, dict[str, int]]:
         """Count the tasks that differ, by job and kind."""

@@ -67,8 +67,11 @@ class Parts:
         """Give a plugin other flags wherever it stands."""
         return self.replaced(lambda p: (evolve(p, flags=flags) if p.name == name else p,))
 
-    def with_arguments(self, name: str, arguments: Mapping[str, ArgumentValue]) -> SchedulerConfig:
-        """Give a plugin or an action other arguments wherever it stands."""
+    def with_argument(self, name: str, key: str, value: ArgumentValue | None) -> SchedulerConfig:
+        """Give a plugin or an action another argument wherever it stands; None: leave it out."""
+        _, option = self.plugins.get(name) or self.actions[name]
+        arguments = {k: v for k, v in option.arguments.items() if k != key}
+        arguments |= {} if value is None else {key: value}
         actions = [
             evolve(each, arguments=arguments) if each.name == name else each
             for each in self.config.actions
@@ -274,9 +277,7 @@ def _before_fcfs(moved: PluginOption, plugin: PluginOption) -> tuple[PluginOptio
 )
 def _plan_in_strict_order(of: Parts) -> Iterator[Suspected]:
     if "plan" in of.actions and "fcfs" in of.plugins:
-        place, fcfs = of.plugins["fcfs"]
-        loose = of.with_arguments("fcfs", {**fcfs.arguments, "strict": False})
-        yield Suspected(place, loose)
+        yield Suspected(of.plugins["fcfs"][0], of.with_argument("fcfs", "strict", False))
 
 
 @_rule(
@@ -325,7 +326,7 @@ def _at_minimum(of: Parts) -> Iterator[Suspected]:
         if action in of.actions and of.is_on("gang", flag):
             place, gang = of.plugins["gang"]
             if gang.arguments.get("atMinimum") != "whole-job":
-                whole = of.with_arguments("gang", {**gang.arguments, "atMinimum": "whole-job"})
+                whole = of.with_argument("gang", "atMinimum", "whole-job")
                 yield Suspected(place, whole, {"action": action})
             return
 
@@ -342,8 +343,7 @@ def _release_without_hold(of: Parts) -> Iterator[Suspected]:
     (place, backfill), (_, allocate) = of.actions["backfill"], of.actions["allocate"]
     holds = allocate.arguments.get("unready") == "hold"
     if backfill.arguments.get("strategy") == "release" and not holds:
-        hold = {**allocate.arguments, "unready": "hold"}
-        yield Suspected(place, of.with_arguments("allocate", hold))
+        yield Suspected(place, of.with_argument("allocate", "unready", "hold"))
 
 
 def _without_reclaim(name: str) -> Find:
@@ -401,7 +401,8 @@ def _zero_weights(of: Parts) -> Iterator[Suspected]:
         given = {"mostrequested.weight": 0, **plugin.arguments}
         weights = (given.get(f"{name}.weight", 1) for name in _WEIGHTS)
         if all(str(weight).strip() in ("0", "0.0") for weight in weights):
-            yield Suspected(f"{place}.arguments", of.with_arguments("nodeorder", {}))
+            instead = of.replaced(lambda p: (evolve(p, arguments={}) if p is plugin else p,))
+            yield Suspected(f"{place}.arguments", instead)
 
 
 @_rule(
@@ -413,8 +414,8 @@ def _zero_weights(of: Parts) -> Iterator[Suspected]:
 def _preempts_covered(of: Parts) -> Iterator[Suspected]:
     place, plugin = of.plugins.get("capacity", ("", PluginOption(name="")))
     if plugin.arguments.get("preemption") == "priority" and "preempt" in of.actions:
-        others = {key: value for key, value in plugin.arguments.items() if key != "preemption"}
-        yield Suspected(f"{place}.arguments", of.with_arguments("capacity", others))
+        instead = of.with_argument("capacity", "preemption", None)
+        yield Suspected(f"{place}.arguments", instead)
 
 
 @_rule(
@@ -793,8 +794,7 @@ def _broken_that_wait(of: Parts) -> Iterator[Suspected]:
     for one, other in sorted(pairs):
         if one in waits_for.get(other, ()):
             if "preempt" in of.actions:
-                arguments = {**of.actions["preempt"][1].arguments, "unblock": True}
-                instead = of.with_arguments("preempt", arguments)
+                instead = of.with_argument("preempt", "unblock", True)
             else:
                 unblock = ActionOption(name="preempt", arguments={"unblock": True})
                 instead = of.with_actions(*of.config.actions, unblock)

@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 
 from batchsched.causes import About, JobStatus, WhyPending, agreeing
 from batchsched.kubernetes.facts import Told
-from batchsched.model.immutable import EMPTY
+from batchsched.model.immutable import EMPTY, AsMap
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.reasons import MemberCount, PendingReason
 from batchsched.model.resources import Resource, ResourceLimit
@@ -87,10 +87,6 @@ class TriedChange:
     """What it does, in words."""
 
 
-def _counts(counts: Mapping[str, int]) -> dict[str, int]:
-    return dict(counts)
-
-
 @frozen(kw_only=True)
 class Explanation(Report):
     """Why a job waits. Prints as text; a notebook shows tables."""
@@ -148,7 +144,7 @@ class Explanation(Report):
     """How many of its tasks have room before that one."""
     available: int = 0
     """The number of nodes on which its task could start now, as far as nodes go."""
-    unfit: Mapping[str, int] = field(default=EMPTY, converter=_counts)
+    unfit: Mapping[str, int] = field(default=EMPTY, converter=AsMap[str, int])
     """What keeps its task from nodes, as in ``are cordoned``, to the number of these nodes; the
     most frequent first. A node is counted once."""
     nearest: tuple[NearNode, ...] = ()

@@ -23,6 +23,8 @@ _MOST_ROWS = (12, 9, 7, 5, 4, 3)
 """Row limits of tables; the first with which the report fits on a screen is used."""
 
 Cell = str | int | float | None
+Pair = tuple[float, float]
+"""A value before and after."""
 
 
 def number(cell: Cell) -> str:
@@ -90,14 +92,12 @@ class Differences(Report):
     _told: ClassVar[tuple[str, ...]]
     """What it is as data: the names of fields and methods."""
 
-    @abstractmethod
-    def _changed(self) -> Sequence[Change]:
-        """Return what has changed, each with its kind."""
+    changes: Sequence[Change]
 
     @property
     def is_same(self) -> bool:
         """Whether nothing has changed."""
-        return not self._changed()
+        return not self.changes
 
     def by_queue(self) -> dict[str, dict[str, int]]:
         """Count what has changed, by queue and kind."""
@@ -108,7 +108,7 @@ class Differences(Report):
         return self._by("reason")
 
     def _by(self, attribute: str) -> dict[str, dict[str, int]]:
-        return count_by((getattr(each, attribute), each.kind) for each in self._changed())
+        return count_by((getattr(each, attribute), each.kind) for each in self.changes)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the differences as dicts, lists, strings and numbers only, ready for JSON."""
@@ -194,14 +194,7 @@ def group_rows(groups: Mapping[str, Mapping[str, int]]) -> list[tuple[str, int, 
     return sorted(rows, key=lambda row: (-row[1], row[0]))
 
 
-def pairs_by_name(pairs: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    """Copy pairs of values before and after, by name."""
-    return dict(pairs)
-
-
-def side_by_side(
-    before: Mapping[str, float], after: Mapping[str, float]
-) -> dict[str, tuple[float, float]]:
+def side_by_side(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Pair]:
     """Return the values before and after by name; a missing value is 0."""
     return {name: (before.get(name, 0.0), after.get(name, 0.0)) for name in {**before, **after}}
 

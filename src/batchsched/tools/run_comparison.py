@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
+from batchsched.model.immutable import AsMap
 from batchsched.model.texts import counted, first_of
 from batchsched.simulation.checks import JobId
 from batchsched.simulation.record import state_at
@@ -14,9 +15,9 @@ from batchsched.simulation.run import Run
 from batchsched.tools.causes import Parting
 from batchsched.tools.report import (
     Differences,
+    Pair,
     Section,
     group_rows,
-    pairs_by_name,
     side_by_side,
 )
 
@@ -69,9 +70,9 @@ class RunComparison(Differences):
     """All jobs whose outcomes differ, in order of submission."""
     jobs: int
     """The number of jobs in either run."""
-    figures: Mapping[str, tuple[float, float]] = field(converter=pairs_by_name)
+    figures: Mapping[str, Pair] = field(converter=AsMap[str, Pair])
     """The metrics of `Run.metrics` by name, before and after."""
-    shares: Mapping[str, tuple[float, float]] = field(converter=pairs_by_name)
+    shares: Mapping[str, Pair] = field(converter=AsMap[str, Pair])
     """Queue to the share of the machine that its jobs held, from the first submission to the last
     end."""
     parting: Parting | None
@@ -83,9 +84,6 @@ class RunComparison(Differences):
         *("summary", "jobs", "changes", "by_queue", "by_user", "by_reason"),
         *("figures", "shares", "parting"),
     )
-
-    def _changed(self) -> tuple[JobChange, ...]:
-        return self.changes
 
     def by_user(self) -> dict[str, dict[str, int]]:
         """Count the jobs that differ, by user and kind."""
