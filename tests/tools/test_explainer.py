@@ -30,6 +30,8 @@ from batchsched import (
     TaskGroup,
     TaskInfo,
     TaskStatus,
+    Topology,
+    TopologyRequest,
     Unfit,
     UnfitReason,
     UnknownNameError,
@@ -842,3 +844,18 @@ def test_what_a_predicate_raises_about_curing_is_told_as_an_error_of_its_plugin(
     result = Scheduler(config, registry).schedule(snapshot)
     with pytest.raises(PluginError, match=r"'own'.*no idea"):
         explain(snapshot, result, "j-0", config=config, registry=registry)
+
+
+def test_a_job_that_only_lacks_admission_is_admitted_with_the_topology_that_it_names() -> None:
+    request = TopologyRequest("net", required="rack")
+    hold = Hold(HoldKind.NOT_ADMITTED, "team-a")
+    job = evolve(waiting("job"), holds=[hold], topology=request)
+    [node] = of_sizes(4, jobs=[]).nodes
+    snapshot = Snapshot(
+        nodes=[evolve(node, labels={"rack": "r0"})],
+        queues=[Queue(name="q")],
+        jobs=[job],
+        topologies=[Topology("net", ("rack",))],
+    )
+    told = explained(snapshot, "default/job")
+    assert told.once_released == "it would start if Kueue decides as here: 1 task on n0"

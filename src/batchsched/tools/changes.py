@@ -145,15 +145,8 @@ def admitted_anew(
     }
     if not kept_out:
         return snapshot, {}
-
-    found = Snapshot(
-        nodes=snapshot.nodes,
-        jobs=[admitted(job) if job.uid in kept_out else job for job in snapshot.jobs],
-        queues=snapshot.queues,
-        other_tasks=snapshot.other_tasks,
-        now=snapshot.now,
-    )
-    return found, kept_out
+    jobs = [admitted(job) if job.uid in kept_out else job for job in snapshot.jobs]
+    return evolve(snapshot, jobs=jobs), kept_out
 
 
 _OF_CONDITIONS = "node.kubernetes.io/"

@@ -7,17 +7,17 @@ for ever.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from typing import cast
 
 from attrs import evolve, frozen
 
 from batchsched.config.options import ActionOption, PluginOption
-from batchsched.config.reading import ConfigReader
-from batchsched.config.registry import Registry, default_registry
+from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ArgumentError, BatchschedError, ConfigError
-from batchsched.model.notice import Notice, NoticeCode, NoticeCollector
+from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
@@ -122,30 +122,21 @@ def check_config(
     return tuple(_findings(Parts(scheduler, snapshot), registry))
 
 
-class _Trial:
-    """A configuration, and what it decides on snapshots; it is asked once about each."""
+Decide = Callable[[Snapshot], CycleResult]
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self.scheduler = scheduler
-        self._known: list[tuple[Snapshot, CycleResult]] = []
 
-    def schedule(self, snapshot: Snapshot) -> CycleResult:
-        """Return what is decided on a snapshot."""
-        for known, result in self._known:
-            if known is snapshot:
-                return result
-        result = self.scheduler.schedule(snapshot, reasons=False)
-        self._known.append((snapshot, result))
-        return result
+def _decider(scheduler: Scheduler) -> Decide:
+    """Return what decides on a snapshot; it is asked once about each."""
+    return cache(partial(scheduler.schedule, reasons=False))
 
 
 def _findings(of: Parts, registry: Registry | None) -> Iterator[Finding]:
     yield from _what_was_left_out(of)
-    trial = _Trial(of.scheduler)
+    decide = _decider(of.scheduler)
     suspects = [(rule, suspect) for rule in RULES for suspect in rule.find(of)]
     for rule, suspect in suspects:
         try:
-            yield from _shown(rule, suspect, of, trial, registry)
+            yield from _shown(rule, suspect, of, decide, registry)
         except BatchschedError:
             if suspect.instead is None:
                 raise
@@ -153,19 +144,18 @@ def _findings(of: Parts, registry: Registry | None) -> Iterator[Finding]:
 
 
 def _shown(
-    rule: Rule, suspect: Suspected, of: Parts, trial: _Trial, registry: Registry | None
+    rule: Rule, suspect: Suspected, of: Parts, decide: Decide, registry: Registry | None
 ) -> Iterator[Finding]:
     """Yield a suspected problem as a finding, if any small cluster shows it."""
     instead, advice = suspect.instead, rule.advice.format(**suspect.words)
-    other = trial if instead is None else _Trial(Scheduler(instead, registry))
+    other = decide if instead is None else _decider(Scheduler(instead, registry))
 
     def shows(snapshot: Snapshot) -> bool:
         if rule.shows == "reserves":
-            return bool(trial.schedule(snapshot).reserved)
+            return bool(decide(snapshot).reserved)
         if rule.shows == "evicts for ever":
             return evicts_for_ever(of.scheduler, snapshot)
-        mended = other.schedule(suspect.mended(snapshot))
-        return decisions(trial.schedule(snapshot)) != decisions(mended)
+        return decisions(decide(snapshot)) != decisions(other(suspect.mended(snapshot)))
 
     clusters = small_queue_trees().get(suspect.shown_by or rule.code) or small_clusters()
     snapshot = next(filter(shows, clusters), None)
@@ -227,20 +217,23 @@ def _what_cannot_be_built(
         registry: the plugins and actions that it may name.
 
     """
-    unknown = _Unknown()
+    codes: Mapping[str, str] = {}
     instead = None
     # Without a working alternative, use the default to show what would be scheduled.
     working = Scheduler()
     if is_of(config, SchedulerConfig):
         assert config is not None
         try:
-            found = _without_unknown(config, registry, unknown)
-            working = Scheduler(found, registry)
-            instead = found
+            found = SchedulerConfig.from_mapping(
+                _given(config), registry=registry, unknown="notice"
+            )
+            codes = {at: notice.code.value for notice in found.notices for at in notice.objects}
+            instead = evolve(found, notices=())
+            working = Scheduler(instead, registry)
         except ConfigError:
             pass
     for fault in error.faults:
-        code = unknown.codes.get(fault.path)
+        code = codes.get(fault.path)
         yield Finding(
             code="Invalid" if code is None else code,
             place=fault.path,
@@ -307,53 +300,23 @@ held back
     return tuple(n for n in config.notices if n.code is NoticeCode.NOT_MODELLED)
 
 
-class _Unknown(NoticeCollector):
-    """Remembers the codes of unknown parts by path."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.codes: dict[str, str] = {}
-
-    def note(
-        self, code: NoticeCode, kind: str, field: str, *, name: str, path: str, consequence: str
-    ) -> None:
-        self.codes[path] = code.value
-        super().note(code, kind, field, name=name, path=path, consequence=consequence)
-
-
-def _without_unknown(
-    config: SchedulerConfig, registry: Registry | None, unknown: _Unknown
-) -> SchedulerConfig:
-    """Return a configuration without its unknown parts.
-
-    Raises:
-        ConfigError: it has parts that cannot be read.
-
-    """
+def _given(config: SchedulerConfig) -> Mapping[str, object]:
+    """Return what the file of a configuration would say."""
     tiers = (getattr(tier, "plugins", None) for tier in _items(config.tiers))
-    known = default_registry() if registry is None else registry
-    reader = ConfigReader(notices=unknown, registry=known)
-    actions, kept = reader.read(
-        {
-            "actions": [_given(action, ActionOption) for action in _items(config.actions)],
-            "tiers": [
-                {"plugins": [_given(plugin, PluginOption) for plugin in _items(plugins)]}
-                for plugins in tiers
-            ],
-        }
-    )
-    if reader.faults:
-        unknown.codes.clear()
-        raise ConfigError(reader.faults)
-    return evolve(config, actions=actions, tiers=kept)
+    return {
+        "actions": [_of_option(action, ActionOption) for action in _items(config.actions)],
+        "tiers": [
+            {"plugins": [_of_option(plugin, PluginOption) for plugin in _items(plugins)]}
+            for plugins in tiers
+        ],
+    }
 
 
 def _items(given: object) -> tuple[object, ...]:
     return given if is_tuple(given) else (None,)
 
 
-def _given(option: object, kind: type[ActionOption | PluginOption]) -> object:
-    """Return what the file of a configuration would say of an action or a plugin."""
+def _of_option(option: object, kind: type[ActionOption | PluginOption]) -> object:
     if not isinstance(option, kind):
         return None
     flags: object = getattr(option, "flags", {})
