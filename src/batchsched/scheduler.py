@@ -111,15 +111,12 @@ placement, predicates, priority, proportion, protection, sjf, sla, topology, usa
                 for other, given in (("placement", placement is not None), ("warm", bool(warm)))
                 if given
             ]
-        if placement is not None and not callable(placement):
-            faults.append(
-                Fault(
-                    "placement",
-                    f"expected a function that makes a placement engine, got {shown(placement)}",
-                )
-            )
-        if trace is not None and not callable(trace):
-            faults.append(Fault("trace", f"expected a function of one event, got {shown(trace)}"))
+        for name, given, what in (
+            ("placement", placement, "that makes a placement engine"),
+            ("trace", trace, "of one event"),
+        ):
+            if given is not None and not callable(given):
+                faults.append(Fault(name, f"expected a function {what}, got {shown(given)}"))
         faults += [Fault(path, message) for path, message in truth_problems("warm", warm)]
         if faults:
             raise ConfigError(faults)

@@ -69,11 +69,11 @@ def test_all_faults_of_topologies_are_told_at_once() -> None:
         ),
         "topologies['x'].domains['d'].nodes: there is no node 'gone' in this snapshot",
         "topologies['x'].domains['d'].nodes: expected each node once, got 'n1' again",
-        "topologies['x']: expected a unique name, got it again",
         "topologies['x'].levels: expected at least one level",
         "topologies['x'].domains['d'].level: there is no level 'a' in this topology; known: ",
         "topologies['x'].domains['d'].level: there is no level 'a' in this topology; known: ",
         "topologies['x'].domains['d']: expected a unique name in level 'a', got it again",
+        "topologies['x']: expected a unique name, got it again",
     ]
 
 

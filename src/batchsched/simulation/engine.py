@@ -11,7 +11,7 @@ from typing import Final, Never, Protocol, cast
 
 from batchsched.errors import Fault
 from batchsched.model.cluster import JobInfo
-from batchsched.model.validation.topology import has_requests, levels_of, request_problems
+from batchsched.model.validation.topology import has_requests, levels_of, requests_problems
 from batchsched.model.validation.values import is_of, is_text, shown
 from batchsched.simulation.arrivals import (
     ARRIVAL,
@@ -305,7 +305,7 @@ class _Simulation:
                 return "what it asks of topologies " + _NEED
         if info is not None and has_requests(info):
             levels = levels_of(self._state.machine.topologies)
-            found = [f"{below}: {message}" for below, message in request_problems(info, levels)]
+            found = [f"{below}: {message}" for below, message in requests_problems(info, levels)]
             if found:
                 return "; ".join(found)
         shape, speed = state.shape_of(index), state.columns.speeds[index]

@@ -38,7 +38,7 @@ from batchsched.model.validation.tasks import dependency_cycle_faults
 from batchsched.model.validation.topology import (
     has_requests,
     levels_of,
-    request_problems,
+    requests_problems,
     without_requests,
 )
 from batchsched.model.validation.values import (
@@ -865,7 +865,7 @@ class _Applied:
         levels = levels_of(content.topologies.values())
         for uid, path in self._requests_to_check.items():
             if uid in content.jobs:
-                for below, message in request_problems(content.job(uid), levels):
+                for below, message in requests_problems(content.job(uid), levels):
                     self._note(path, Fault(join_path(f"jobs[{uid!r}]", below), message))
         if self._may_close_cycle:
             waiting = [content.jobs[uid] for uid in sorted(content.dependent)]

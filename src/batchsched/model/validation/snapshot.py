@@ -42,12 +42,18 @@ from batchsched.model.validation.tasks import (
     own_task_problems,
     taint_problems,
 )
-from batchsched.model.validation.topology import topology_faults
+from batchsched.model.validation.topology import (
+    has_requests,
+    levels_of,
+    requests_problems,
+    topology_problems,
+)
 from batchsched.model.validation.values import (
     LARGEST,
     Problems,
     amount_map_problems,
     amount_problems,
+    chain_of,
     cycles_of_parents,
     duration_problems,
     integer_problems,
@@ -169,8 +175,7 @@ def queue_tree_faults(queues: Sequence[Queue]) -> Iterator[Fault]:
     in_cycles: set[str] = set()
     for cycle in queue_cycles(queues):
         in_cycles.update(cycle)
-        path = " -> ".join(repr(name) for name in (*cycle, cycle[0]))
-        message = f"expected a tree, got a cycle: {path}"
+        message = f"expected a tree, got a cycle: {chain_of(cycle)}"
         yield Fault(f"queues[{cycle[0]!r}].parent", message)
     granted = [queue.guarantee for queue in named.values()]
     granted += [q.deserved for q in named.values() if isinstance(q.deserved, Resource)]
@@ -281,7 +286,14 @@ def snapshot_faults(
     check.unique("jobs", (job.uid for job in jobs))
     check.faults.extend(dependency_cycle_faults(jobs))
     topologies = check.only(Topology, topologies, "topologies")
-    check.faults.extend(topology_faults(topologies, jobs, check.nodes))
+    for topology in topologies:
+        check.report(
+            f"topologies[{shown(topology.name)}]", topology_problems(topology, check.nodes)
+        )
+    check.unique("topologies", (topology.name for topology in topologies))
+    levels = levels_of(topologies)
+    for job in filter(has_requests, jobs):
+        check.report(f"jobs[{job.uid!r}]", requests_problems(job, levels))
     of_jobs = len(tasks)
     tasks += check.tasks(other_tasks, "other_tasks")
     if check.may_be_too_much:
@@ -373,26 +385,18 @@ class _Check:
         if len(sound) < len(items):
             for position, item in enumerate(items):
                 if not is_of(item, kind):
-                    self.faults.append(
-                        Fault(
-                            f"{path}[{position}]",
-                            (f"expected a {kind.__name__}, got {shown(item)}"),
-                        )
-                    )
+                    message = f"expected a {kind.__name__}, got {shown(item)}"
+                    self.faults.append(Fault(f"{path}[{position}]", message))
         return sound
 
     def unique(self, path: str, names: Iterable[object]) -> None:
         seen: set[str] = set()
-        for name in names:
-            if is_text(name):
-                if name in seen:
-                    self.faults.append(
-                        Fault(
-                            f"{path}[{name!r}]",
-                            "expected a unique name, got it again",
-                        )
-                    )
-                seen.add(name)
+        for name in filter(is_text, names):
+            if name in seen:
+                self.faults.append(
+                    Fault(f"{path}[{name!r}]", "expected a unique name, got it again")
+                )
+            seen.add(name)
 
     def node_problems(self, node: NodeInfo) -> Problems:
         """Yield the problems of a node."""

@@ -44,6 +44,8 @@ from batchsched.model.validation.fields import (
 from batchsched.model.validation.values import (
     LARGEST,
     Problems,
+    chain_of,
+    cycles_of,
     cycles_of_parents,
     duration_problems,
     integer_problems,
@@ -249,8 +251,7 @@ plan_problems = FieldChecks(Plan)
 def dependency_cycle_faults(jobs: Sequence[JobInfo]) -> Iterator[Fault]:
     """Yield a fault for each cycle of dependencies of jobs that are not known to be eligible."""
     for cycle in dependency_cycles(jobs):
-        chain = " -> ".join(repr(name) for name in (*cycle, cycle[0]))
-        message = f"expected dependencies without a cycle, got {chain}"
+        message = f"expected dependencies without a cycle, got {chain_of(cycle)}"
         yield Fault(f"jobs[{cycle[0]!r}].depends_on", message)
 
 
@@ -267,37 +268,7 @@ def dependency_cycles(jobs: Iterable[JobInfo]) -> Iterator[Sequence[str]]:
             waits_for[job.uid] = sorted(
                 {d.job for d in given if isinstance(d, Dependency) and is_text(d.job)}
             )
-    done: set[str] = set()
-    for uid in sorted(waits_for):
-        for cycle in _cycles_from(uid, waits_for, done):
-            first = cycle.index(min(cycle))
-            yield cycle[first:] + cycle[:first]
-
-
-def _cycles_from(
-    uid: str, waits_for: Mapping[str, Sequence[str]], done: set[str]
-) -> list[list[str]]:
-    """Return the cycles found by a depth-first search from a job; each job is visited once."""
-    cycles: list[list[str]] = []
-    if uid in done:
-        return cycles
-    path = [uid]
-    position_of = {uid: 0}
-    stack = [iter(waits_for.get(uid, ()))]
-    done.add(uid)
-    while stack:
-        following = next(stack[-1], None)
-        if following is None:
-            stack.pop()
-            del position_of[path.pop()]
-        elif following in position_of:
-            cycles.append(path[position_of[following] :])
-        elif following not in done:
-            done.add(following)
-            position_of[following] = len(path)
-            path.append(following)
-            stack.append(iter(waits_for.get(following, ())))
-    return cycles
+    return cycles_of(waits_for)
 
 
 _MOST_LEVELS = 100
@@ -327,8 +298,7 @@ def group_problems(job: JobInfo) -> Problems:
             yield f"groups[{name!r}].{below}", message
     for cycle in cycles_of_parents({name: group.parent for name, group in named.items()}):
         is_sound = False
-        path = " -> ".join(repr(name) for name in (*cycle, cycle[0]))
-        message = f"expected a tree, got a cycle: {path}"
+        message = f"expected a tree, got a cycle: {chain_of(cycle)}"
         yield f"groups[{cycle[0]!r}].parent", message
     for name in _too_deep(children):
         is_sound = False

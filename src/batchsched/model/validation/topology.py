@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from attrs import evolve
 
-from batchsched.errors import Fault
 from batchsched.model.cluster import JobInfo, TaskGroup, TaskInfo
 from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
 from batchsched.model.validation.values import (
@@ -103,7 +102,7 @@ def without_requests(job: JobInfo) -> JobInfo:
     return evolve(job, topology=None, groups=groups)
 
 
-def request_problems(job: JobInfo, levels: Levels) -> Problems:
+def requests_problems(job: JobInfo, levels: Levels) -> Problems:
     """Yield the problems of what a job and its groups ask of topologies. O(tasks + groups)."""
     tasks = [task for task in job.tasks if is_of(task, TaskInfo)] if is_tuple(job.tasks) else []
     by_group: dict[object, list[TaskInfo]] = {}
@@ -204,23 +203,3 @@ def _number_problems(tasks: Iterable[TaskInfo]) -> Problems:
                 message = f"tasks {seen[task.index]} and {shown(task.uid)} both have {task.index}"
                 yield "segments", f"expected each index once in a group, but {message}"
             seen[task.index] = shown(task.uid)
-
-
-def topology_faults(
-    topologies: Sequence[Topology], jobs: Iterable[JobInfo], nodes: Container[str]
-) -> Iterator[Fault]:
-    """Yield the faults of topologies, and of what jobs ask of them. O(topologies + jobs)."""
-    seen: set[str] = set()
-    for topology in topologies:
-        path = f"topologies[{shown(topology.name)}]"
-        if is_text(topology.name) and topology.name in seen:
-            yield Fault(path, "expected a unique name, got it again")
-        if is_text(topology.name):
-            seen.add(topology.name)
-        for below, message in under(path, topology_problems(topology, nodes)):
-            yield Fault(below, message)
-    levels = levels_of(topologies)
-    for job in jobs:
-        if has_requests(job):
-            for below, message in under(f"jobs[{job.uid!r}]", request_problems(job, levels)):
-                yield Fault(below, message)

@@ -8,7 +8,7 @@ message.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from sys import float_info
 from typing import TypeGuard, TypeVar
@@ -157,20 +157,41 @@ def cycles_of_parents(parents: Mapping[str, object], /) -> Iterator[list[str]]:
     >>> list(cycles_of_parents({"a": "c", "b": None, "c": "d", "d": "a", "e": "a"}))
     [['a', 'c', 'd']]
     """
+    return cycles_of({n: [p] if is_text(p) else [] for n, p in parents.items()})
+
+
+def cycles_of(leads_to: Mapping[str, Sequence[str]], /) -> Iterator[list[str]]:
+    """Yield cycles of what leads to what, each with its first name first. O(size).
+
+    Every cycle has a name of one of these.
+    """
     done: set[str] = set()
-    for start in sorted(parents):
-        path: dict[str, None] = {}
-        name: object = start
-        while is_text(name) and name in parents and name not in done:
-            if name in path:
-                cycle = list(path)
-                cycle = cycle[cycle.index(name) :]
+    for start in sorted(leads_to.keys()):
+        if start in done:
+            continue
+        # Depth first: each name is visited once.
+        done.add(start)
+        path, position_of = [start], {start: 0}
+        stack = [iter(leads_to[start])]
+        while stack:
+            following = next(stack[-1], None)
+            if following is None:
+                stack.pop()
+                del position_of[path.pop()]
+            elif following in position_of:
+                cycle = path[position_of[following] :]
                 first = cycle.index(min(cycle))
                 yield cycle[first:] + cycle[:first]
-                break
-            path[name] = None
-            name = parents[name]
-        done.update(path)
+            elif following not in done:
+                done.add(following)
+                position_of[following] = len(path)
+                path.append(following)
+                stack.append(iter(leads_to.get(following, ())))
+
+
+def chain_of(cycle: Sequence[str], /) -> str:
+    """Return a cycle in words, from its first name to the same."""
+    return " -> ".join(repr(name) for name in (*cycle, cycle[0]))
 
 
 def integer_problems(path: str, value: object, what: str, /, *, least: int | None) -> Problems:
