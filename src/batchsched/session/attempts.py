@@ -620,4 +620,5 @@ class Attempts:
             undone=placed,
             slots=slots,
             need=need_of(session, job, to_place),
+            in_every_way=not (job.backfilling or session.plugins.job_ready(job)),
         )

@@ -56,6 +56,8 @@ class _Openings:
     """The position up to which the log of changed slots was checked."""
     last: int = -1
     """The length of the log when a node that accepts the kind was last found; -1: never."""
+    closed: int = -1
+    """The length of the log when all nodes were last tried for the kind, and none accepted it."""
 
 
 class FailedTurns:
@@ -102,10 +104,12 @@ class FailedTurns:
         slots: Collection[int],
         need: Need | None,
         in_sets: bool = False,
+        in_every_way: bool = False,
     ) -> None:
         """Record that a job's turn failed, if a repetition would fail too.
 
-        Its placements must have been rolled back already.
+        Its placements must have been rolled back already. `in_every_way`: all that failed was
+        tried on all nodes, as what fits now, later and conditionally.
         """
         kinds: set[int] = set()
         for task in (*undone, *failed):
@@ -119,7 +123,9 @@ class FailedTurns:
         self._catch_up()
         at = len(self._changed)
         for kind in kinds:
-            self._openings.setdefault(kind, _Openings(at))
+            openings = self._openings.setdefault(kind, _Openings(at))
+            if in_every_way and not undone:
+                openings.read = openings.closed = at
         needed = frozenset[TaskState](() if need is None else need.tasks)
         beyond = {task for task in failed if task not in needed or task.is_backfill}
         self._turns[job] = FailedTurn(
@@ -161,7 +167,7 @@ class FailedTurns:
             openings = self._openings[kind]
             if openings.read < end:
                 self._look_for_openings(kind, openings, turn, placement)
-            if openings.last > at:
+            if openings.last > (at if turn.undone else max(at, openings.closed)):
                 return True
         return False
 
