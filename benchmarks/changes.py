@@ -175,9 +175,13 @@ def fifty() -> dict[str, object]:
     return _found(spent, living.digest)
 
 
+def _log() -> Path:
+    return Path(os.environ.get("BATCHSCHED_TRACES", "")) / LOG
+
+
 def kth(nodes: int, jobs: int = 2000) -> dict[str, object]:
     """Measure a log on equal nodes of together 100 processors."""
-    path = Path(os.environ.get("BATCHSCHED_TRACES", "")) / LOG
+    path = _log()
     if path.exists():
         with gzip.open(path, "rt", encoding="utf-8") as file:
             log = read_swf(file)[0].first(jobs)
@@ -213,15 +217,35 @@ ROWS: dict[str, Callable[[], dict[str, object]]] = {
 """What is measured, by name."""
 
 
+DIGESTS = {
+    **dict.fromkeys(
+        ("borrow-50-still", "borrow-200-still", "borrow-800-still"), "512662590f4e8295"
+    ),
+    "borrow-50": "0a1cb0050156f2aa",
+    **dict.fromkeys(("borrow-200", "borrow-800"), "74186cd33e090d4c"),
+    "borrow-800-mixed": "94f3e9115746badf",
+    "fifty": "9bcc4bf60e25729e",
+    **dict.fromkeys(("kth-1", "kth-100"), "00174402c34c7774"),
+}
+"""How the digest of the decisions of each row begins; of `kth-N` those on the log."""
+
+
 def measure(name: str) -> dict[str, object]:
     """Measure a row once: the median of its cycles, and the digest of what they decided."""
     return ROWS[name]()
 
 
 def main(names: list[str]) -> None:
-    """Print the rows that are named, or all."""
+    """Print the rows that are named, or all.
+
+    Raises:
+        ValueError: a row has decided anything differently.
+    """
     for name in names or ROWS:
         found = measure(name)
+        is_known = not name.startswith("kth") or _log().exists()
+        if is_known and not str(found["digest"]).startswith(DIGESTS[name]):
+            raise ValueError(f"{name}: expected the digest {DIGESTS[name]}, got {found['digest']}")
         print(f"{name:18} {1000 * float(str(found['seconds'])):9.3f} ms  {found['digest']}")
 
 

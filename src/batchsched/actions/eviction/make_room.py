@@ -625,8 +625,10 @@ class RememberedRoom:
         self._same = self._alike if self._kind is not None else Remembered(session.log)
         """What was found out for those of them that ask for the same."""
         self._failures = self._same.recall("failures", set[Hashable], forget, DependsOn.EVERYTHING)
+        # What limits a job, such as its turn, may be no limit to another one of its queue.
+        is_alone = bool(running_slots(job)) or claimant.limit is not None
         self._search = (
-            *(self._who, job.uid if running_slots(job) else "", self._kind, self._key),
+            *(self._who, job.uid if is_alone else "", self._kind, self._key),
             *(claimant.may_use_idle, claimant.curable, task.resreq),
         )
 
