@@ -45,7 +45,7 @@ from batchsched.live import (
 )
 from batchsched.tools import CycleRun, Released, node_like
 from batchsched_cli.arguments import UsageError, did_you_mean
-from batchsched_cli.reading import Question, lines_of, replaced
+from batchsched_cli.reading import Question, lines_of, path_of, replaced
 from batchsched_cli.text import dimension_named, unknown
 
 Change = Event | SchedulerConfig | CycleRun | Released
@@ -296,11 +296,9 @@ class ReadChanges:
     def _release(self, text: str, _: Sequence[str]) -> Iterator[Change]:
         job = self.snapshot.job(self._question.job(text))
         queues = {queue.name: queue for queue in self.snapshot.queues}
-        queue = queues.get(job.queue)
-        while queue is not None:
+        for queue in path_of(job.queue, queues):
             if queue.state is not QueueStatus.OPEN:
                 yield QueueChanged(replaced(queue, state=QueueStatus.OPEN))
-            queue = queues.get(queue.parent or "")
         yield Released(job.uid)
 
     def _submit(self, path: str, _: Sequence[str]) -> Iterator[Change]:

@@ -25,7 +25,7 @@ from batchsched.tools import (
     time_text,
 )
 from batchsched_cli.arguments import UsageError, did_you_mean
-from batchsched_cli.reading import Question
+from batchsched_cli.reading import Question, path_of
 from batchsched_cli.text import (
     Answer,
     Block,
@@ -221,21 +221,13 @@ def state_named(text: str) -> JobStatus:
 
 def _queues(dump: Dump, names: Sequence[str]) -> set[str]:
     """Return the queues that are asked for, with all below them."""
-    parents = {queue.name: queue.parent for queue in dump.snapshot.queues}
-    known = parents.keys() | {job.queue for job in dump.snapshot.jobs}
+    named = {queue.name: queue for queue in dump.snapshot.queues}
+    known = named.keys() | {job.queue for job in dump.snapshot.jobs}
     faults = [unknown("queue", name, known).lines[0] for name in names if name not in known]
     if faults:
         raise UsageError(*faults)
-    found = set(names)
-    for queue in parents:
-        path: list[str] = []
-        name: str | None = queue
-        while name is not None and name not in found and name not in path:
-            path.append(name)
-            name = parents.get(name)
-        if name in found:
-            found.update(path)
-    return found
+    below = {name for name in named if any(each.name in names for each in path_of(name, named))}
+    return below.union(names)
 
 
 def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -> Answer:

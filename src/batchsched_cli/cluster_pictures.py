@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
@@ -23,7 +23,7 @@ from batchsched import (
 from batchsched.kubernetes import parse_quantity
 from batchsched.tools import amount_text
 from batchsched_cli.cluster_answers import ShownJobs
-from batchsched_cli.reading import Question
+from batchsched_cli.reading import Question, path_of
 from batchsched_cli.text import (
     MOST_LINES,
     Answer,
@@ -185,16 +185,14 @@ def _left(
     idle: float,
 ) -> float:
     """Return what a queue can still start: what nodes have left, and limits on its path."""
-    above: str | None = name
-    while above is not None and above in named:
-        queue, account = named[above], accounts[above]
+    for queue in path_of(name, named):
+        account = accounts[queue.name]
         limit = None if queue.limit is None else queue.limit.get(dimension)
         if queue.state is not QueueStatus.OPEN:
             return 0
         if limit is not None:
             taken = max(account.held.get(dimension), account.reserved.get(dimension))
             idle = min(idle, limit - taken)
-        above = queue.parent
     return max(0, idle)
 
 
@@ -220,19 +218,17 @@ def _accounts(snapshot: Snapshot, shown: ShownJobs) -> dict[str, _Account]:
     held: dict[str, list[Resource]] = {queue.name: [] for queue in snapshot.queues}
     reserved: dict[str, list[Resource]] = {name: [] for name in held}
     running, waiting = Counter[str](), Counter[str]()
-    parents = {queue.name: queue.parent for queue in snapshot.queues}
+    named = {queue.name: queue for queue in snapshot.queues}
     for job in snapshot.jobs:
         holds = sum_resources(task.resreq for task in job.tasks if task.status.occupies)
         has_quota = shown.has_quota(job)
         wants = sum_resources(task.resreq for task in job.tasks if has_quota and _goes_on(task))
         runs = any(task.status.occupies for task in job.tasks)
-        name: str | None = job.queue
-        while name is not None and name in held:
-            held[name].append(holds)
-            reserved[name].append(wants)
-            running[name] += runs
-            waiting[name] += shown.standing(job.uid).waits
-            name = parents[name]
+        for queue in path_of(job.queue, named):
+            held[queue.name].append(holds)
+            reserved[queue.name].append(wants)
+            running[queue.name] += runs
+            waiting[queue.name] += shown.standing(job.uid).waits
     return {
         name: _Account(
             sum_resources(held[name]), sum_resources(reserved[name]), running[name], waiting[name]
@@ -260,13 +256,9 @@ def _in_tree(queues: Iterable[Queue]) -> Iterator[tuple[str, int]]:
 
 def _state(queue: Queue, named: Mapping[str, Queue]) -> str:
     """Return the state of a queue in words, if it takes no new work; empty if it does."""
-    if queue.state is not QueueStatus.OPEN:
-        return str(queue.state.value)
-    parent = queue.parent
-    while parent is not None and parent in named:
-        if named[parent].state is not QueueStatus.OPEN:
-            return f"{named[parent].state.value} above"
-        parent = named[parent].parent
+    for each in path_of(queue.name, named):
+        if each.state is not QueueStatus.OPEN:
+            return f"{each.state.value}{'' if each is queue else ' above'}"
     return ""
 
 
@@ -525,18 +517,17 @@ def _gang_text(gang: tuple[Resource, int, int]) -> str:
 
 
 def _drawn(snapshot: Snapshot, shown: ShownJobs, label: str) -> Iterator[_Drawn]:
-    on: dict[str, list[tuple[str, TaskInfo]]] = {}
+    on = defaultdict[str | None, list[tuple[str, TaskInfo]]](list)
     for uid, task in _tasks(snapshot):
-        if task.node_name is not None:
-            on.setdefault(task.node_name, []).append((uid, task))
-    promised: dict[str, list[TaskInfo]] = {}
+        on[task.node_name].append((uid, task))
+    promised = defaultdict[str, list[TaskInfo]](list)
     for promise in (*shown.result.pipelined, *shown.result.reserved):
-        promised.setdefault(promise.node_name, []).append(snapshot.task(promise.task_uid))
+        promised[promise.node_name].append(snapshot.task(promise.task_uid))
     for node in snapshot.nodes:
-        here = on.get(node.name, [])
+        here = on[node.name]
         holders = [(uid, task) for uid, task in here if task.status.holds]
         keepers = {task.uid: task for _, task in here if task.status in _KEEPS}
-        keepers |= {task.uid: task for task in promised.get(node.name, ())}
+        keepers |= {task.uid: task for task in promised[node.name]}
         used = sum_resources(task.resreq for _, task in holders)
         dimension = _of_node(node.allocatable, used)
         held: dict[str, float] = {}
@@ -607,10 +598,10 @@ def _trouble(node: NodeInfo) -> str:
 
 def _group_label(nodes: Sequence[NodeInfo], wish: str | None) -> str:
     """Return the label by which nodes are grouped; empty: by none."""
-    values: dict[str, set[str]] = {}
+    values = defaultdict[str, set[str]](set)
     for node in nodes:
         for key, value in node.labels.items():
-            values.setdefault(key, set()).add(value)
+            values[key].add(value)
     if wish is not None:
         if wish not in values:
             raise unknown("label", wish, values)

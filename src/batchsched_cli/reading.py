@@ -20,6 +20,7 @@ from batchsched import (
     CycleResult,
     FaultsError,
     PluginOption,
+    Queue,
     Resource,
     Scheduler,
     SchedulerConfig,
@@ -461,6 +462,13 @@ def replaced(part: PartT, **changes: object) -> PartT:
     kind = type(part)
     values = {name: getattr(part, name) for name in signature(kind).parameters}
     return kind(**{**values, **changes})
+
+
+def path_of(name: str | None, queues: Mapping[str, Queue]) -> Iterator[Queue]:
+    """Yield the queue of a name and all queues above it, if there is one."""
+    while name is not None and name in queues:
+        yield queues[name]
+        name = queues[name].parent
 
 
 def lines_of(error: BatchschedError) -> Iterator[str]:

@@ -54,6 +54,16 @@ def refuse(error: type[FaultsError], *faults: Iterable[Fault]) -> None:
         raise error(found)
 
 
+_MOST_FAULTS = 20
+"""The most jobs of which a message tells what is wrong."""
+
+
+def shortened(faults: Sequence[Fault], more: str) -> Sequence[Fault]:
+    """Return the first faults of jobs, and how many more there are."""
+    left = len(faults) - _MOST_FAULTS
+    return [*faults[:_MOST_FAULTS], Fault("jobs", f"{left:,} {more}")] if left > 0 else faults
+
+
 def faults_unless(is_right: bool, path: str, what: str, value: object) -> Iterator[Fault]:
     """Yield the fault of a value that is not what was expected."""
     if not is_right:

@@ -33,6 +33,7 @@ from batchsched.simulation.checks import (
     faults_of_part,
     is_number,
     refuse,
+    shortened,
 )
 from batchsched.simulation.decisions import Decision, Resize, Start, Stop, WaitingJob, Wake
 from batchsched.simulation.pool import Pool, PoolScheduler, run_on_pool
@@ -186,8 +187,6 @@ _MOST_PASSES: Final = 100
 """The most passes in a row that a policy may ask for at once."""
 _MOST_IDLE: Final = 1000
 """The most passes in a row that a policy may ask for while nothing runs or will arrive."""
-_MOST_FAULTS: Final = 20
-"""The most faults that a message lists."""
 _NEED: Final = "need the policy Scheduled"
 
 
@@ -269,11 +268,7 @@ class _Simulation:
             settings.incidents, settings.reservations, self._node_of, workload.ids
         )
         faults += policy.faults_of(workload, settings)
-        of_jobs = list(self._faults_of_jobs())
-        faults += of_jobs[:_MOST_FAULTS]
-        if len(of_jobs) > _MOST_FAULTS:
-            faults.append(Fault("jobs", f"{len(of_jobs) - _MOST_FAULTS:,} more faults"))
-        refuse(SimulationError, faults)
+        refuse(SimulationError, faults, shortened(list(self._faults_of_jobs()), "more faults"))
 
     def _faults_of_jobs(self) -> Iterator[Fault]:
         state, columns = self._state, self._state.columns
@@ -714,22 +709,15 @@ class _Simulation:
 
     def _outcome(self) -> Outcome:
         state = self._state
-        count = len(self._workload)
-        held: list[float] = [0] * count
+        held: list[float] = [0] * len(self._workload)
         for _, index in state.running:  # jobs that hold resources for ever
             job = state.jobs[index]
             assert job is not None
             state.intervals.append((index, job.interval_since, state.now))
         for index, start, end in state.intervals:
             held[index] += end - start
-        jobs = [job for job in state.jobs if job is not None]
-        overhead: list[float] = [0] * count
-        predicted: list[float] = [0] * count
-        stops = [0] * count
-        for job in jobs:
-            overhead[job.index] = at_or_after(job.overhead)
-            predicted[job.index] = job.first_estimate
-            stops[job.index] = job.stops
+        jobs = state.jobs
+        predicted = [0 if job is None else job.first_estimate for job in jobs]
         down = [*self._down, *((node, since, None) for node, since in self._down_since.items())]
         books = state.books
         order = in_order(state.pieces)
@@ -742,13 +730,13 @@ class _Simulation:
             endings=self._endings,
             predicted=predicted if self._prediction is not None else None,
             held=held,
-            preemptions=stops,
+            preemptions=[0 if job is None else job.stops for job in jobs],
             intervals=sorted(state.intervals),
             parents=parents(),
             resizes=state.resizes,
             moves=state.moves,
             lost_work=[at_or_after(each) for each in state.lost],
-            overhead=overhead,
+            overhead=[0 if job is None else at_or_after(job.overhead) for job in jobs],
             nodes=NodesOfRun(
                 names=tuple(node.info.name for node in books.nodes),
                 dimensions=books.dimensions,

@@ -331,8 +331,11 @@ def _of_courses(run: Record, jobs: Collection[int], ended: Sequence[int]) -> dic
             max(0, held[job] - run.runs[job]) * workload.processors[job] for job in ended
         )
     if outcome.lost_work is not None:
-        needs = [tasks.need if tasks is not None else size for tasks, size in run.needs]
-        figures["lost_work"] = fsum(outcome.lost_work[job] * needs[job] for job in listed)
+        sizes = workload.processors
+        figures["lost_work"] = fsum(
+            outcome.lost_work[job] * (sizes[job] if tasks is None else tasks.need)
+            for job, tasks in zip(listed, map(workload.tasks, listed), strict=True)
+        )
     for name in ("resizes", "moves", "overhead"):
         counts: Sequence[float] | None = getattr(outcome, name)
         if counts is not None:

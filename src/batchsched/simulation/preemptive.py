@@ -361,20 +361,16 @@ class _Placer:
         for each in order:
             if each in found:
                 continue
-            job = running.get(each)
-            if nodes is None:
-                if job is not None and self._policy.stay and view.take(each, job.places):
-                    found[each] = job.places
-                    continue
+            job = self._known[each]
+            where: Pairs | None = None
+            if isinstance(job, RunningJob) and self._policy.stay:
+                own = [(index_of[name], count) for name, count in job.places]
+                is_free = view.take(each, job.places) if nodes is None else hold_places(nodes, own)
+                where = job.places if is_free else None
+            if where is None and nodes is None:
                 where = view.place(each)
-            else:
-                if job is not None and self._policy.stay:
-                    own = [(index_of[name], count) for name, count in job.places]
-                    if hold_places(nodes, own):
-                        found[each] = job.places
-                        continue
-                size = job.processors if job is not None else view.job(each).processors
-                taken = take_open(nodes, size, view.open_nodes(each))
+            elif where is None and nodes is not None:
+                taken = take_open(nodes, job.processors, view.open_nodes(each))
                 where = None if taken is None else view.named(taken)
             if where is not None:
                 found[each] = where

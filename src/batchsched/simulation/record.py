@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import inf
 from typing import NoReturn
@@ -15,7 +15,7 @@ from batchsched.model.validation.values import is_integer, is_mapping, is_text, 
 from batchsched.simulation.checks import JobId, SimulationError, is_number, refuse
 from batchsched.simulation.engine import Policy
 from batchsched.simulation.settings import Interval, NodesOfRun, Outcome, Settings
-from batchsched.simulation.work import CPU, OrderedTasks
+from batchsched.simulation.work import CPU
 from batchsched.simulation.workload import Machine, Workload
 
 Cell = float | str | None
@@ -101,12 +101,6 @@ class Record:
         )
 
     @property
-    def needs(self) -> Iterator[tuple[OrderedTasks | None, int]]:
-        """The tasks of each job, if it is given so, and the processors that it needs."""
-        for job, size in enumerate(self.workload.processors):
-            yield self.workload.tasks(job), size
-
-    @property
     def engine(self) -> str:
         """The engine: `fast`, `general`, or `own`, which the policy brings along."""
         return self.outcome.engine
@@ -114,15 +108,14 @@ class Record:
     @cached_property
     def queue_paths(self) -> Sequence[tuple[str, ...]]:
         """The queue of each job and all queues above it; empty for jobs that name no queue."""
-        parents = self.outcome.parents
-        paths: dict[JobId | None, tuple[str, ...]] = {None: ()}
-        for name in self.workload.queues:
-            if name not in paths:
-                path = [str(name)]
-                while path[-1] in parents:
-                    path.append(parents[path[-1]])
-                paths[name] = tuple(path)
-        return [paths[name] for name in self.workload.queues]
+        parents, queues = self.outcome.parents, self.workload.queues
+        paths: dict[JobId | None, tuple[str, ...]] = {}
+        for name in dict.fromkeys(queues):
+            path = [] if name is None else [str(name)]
+            while path and path[-1] in parents:
+                path.append(parents[path[-1]])
+            paths[name] = tuple(path)
+        return [paths[name] for name in queues]
 
     def jobs_below(self, queue: str | None) -> frozenset[int]:
         """Return the jobs of a queue and of all queues below it, by index; None: all jobs.
@@ -352,17 +345,7 @@ def compared(run: Record, others: Mapping[JobId, float]) -> Comparison:
     first = None
     if different:
         time, _, job = min(different)
-        first = Difference(
-            job,
-            ours.get(job),
-            others.get(job),
-            state_at(run, time, ours),
-            state_at(run, time, others),
-        )
-    return Comparison(
-        equal,
-        both,
-        sum(each not in others for each in run.workload.ids),
-        sum(each not in known for each in others),
-        first,
-    )
+        states = (state_at(run, time, starts) for starts in (ours, others))
+        first = Difference(job, ours.get(job), others.get(job), *states)
+    only_here = sum(each not in others for each in run.workload.ids)
+    return Comparison(equal, both, only_here, sum(each not in known for each in others), first)

@@ -22,6 +22,7 @@ from batchsched.simulation.checks import (
     WorkloadError,
     faults_unless,
     refuse,
+    shortened,
 )
 from batchsched.simulation.engine import Policy
 from batchsched.simulation.files import swf_lines
@@ -244,8 +245,7 @@ class Run(Record):
         >>> again.jobs == run.jobs, str(again) == str(run)
         (True, True)
         """
-        record = run_from_dict(given)
-        return cls(**{name: getattr(record, name) for name in fields_dict(Record)})
+        return run_from_dict(given)
 
     def __repr__(self) -> str:
         return f"<Run: {self.policy} on {self.workload!r}>"
@@ -260,10 +260,6 @@ def _outcome(start: float | None, end: float | None, *, ended_early: bool) -> st
     if end is None:
         return "never ended"
     return "ended at request" if ended_early else "ended"
-
-
-_MOST_FAULTS = 20
-"""The most jobs that a message lists."""
 
 
 def simulate(
@@ -358,10 +354,7 @@ def _check_sizes(workload: Workload) -> None:
         for each, size in zip(workload.ids, workload.processors, strict=True)
         if size > processors
     ]
-    if len(faults) > _MOST_FAULTS:
-        more = f"{len(faults) - _MOST_FAULTS:,} more are larger than the machine"
-        faults[_MOST_FAULTS:] = [Fault("jobs", more)]
-    refuse(SimulationError, faults)
+    refuse(SimulationError, shortened(faults, "more are larger than the machine"))
 
 
 def _run_times(workload: Workload, settings: Settings) -> Sequence[float]:
@@ -549,8 +542,8 @@ def run_to_dict(run: Record) -> dict[str, JsonValue]:
     )
 
 
-def run_from_dict(given: Mapping[str, object]) -> Record:
-    """Return the record of the run that plain data means."""
+def run_from_dict(given: Mapping[str, object]) -> Run:
+    """Return the run that plain data means."""
     written = _RUN.from_dict(given)
     try:
         workload = _read(written.workload)
@@ -560,7 +553,7 @@ def run_from_dict(given: Mapping[str, object]) -> Record:
     refuse(SimulationError, _faults_of(written, workload))
     before = written.settings
     checkpoint = before.checkpoint and _alike(Checkpoint, before.checkpoint)
-    return Record(
+    return Run(
         workload=workload,
         policy=ReadPolicy(written.policy),
         settings=_alike(Settings, before, checkpoint=checkpoint),
@@ -585,15 +578,13 @@ def _faults_of(written: WrittenRun, workload: Workload) -> Iterator[Fault]:
             yield Fault(name, f"expected one for each of {count} jobs, got {len(column)}")
     pieces = () if outcome.nodes is None else outcome.nodes.pieces
     nodes = 0 if outcome.nodes is None else len(outcome.nodes.names)
-    for name, jobs in (
-        ("unfinished", outcome.unfinished),
-        ("endings", outcome.endings),
-        ("intervals", [one[0] for one in outcome.intervals or ()]),
-        ("nodes.pieces", [one[0] for one in pieces]),
+    for name, what, numbers, most in (
+        ("unfinished", "jobs", outcome.unfinished, count),
+        ("endings", "jobs", outcome.endings, count),
+        ("intervals", "jobs", [one[0] for one in outcome.intervals or ()], count),
+        ("nodes.pieces", "jobs", [one[0] for one in pieces], count),
+        ("nodes.pieces", "nodes", [one[3] for one in pieces], nodes),
     ):
-        wrong = next((job for job in jobs if job not in range(count)), None)
+        wrong = next((number for number in numbers if number not in range(most)), None)
         if wrong is not None:
-            yield Fault(f"outcome.{name}", f"expected numbers of jobs, got {wrong}")
-    wrong = next((one[3] for one in pieces if one[3] not in range(nodes)), None)
-    if wrong is not None:
-        yield Fault("outcome.nodes.pieces", f"expected numbers of nodes, got {wrong}")
+            yield Fault(f"outcome.{name}", f"expected numbers of {what}, got {wrong}")
