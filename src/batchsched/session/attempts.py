@@ -189,7 +189,9 @@ class Goal:
         if reserve is not None and reserve(task):
             self.reserved.append(task)
             return True
-        waits = waits_for_company(attempts.session, task, ahead=attempts.asks_ahead)
+        waits = task.info.pod_affinity is not None and waits_for_company(
+            attempts.session, task, ahead=attempts.asks_ahead
+        )
         if waits:
             self._aside.append(task)
         if not attempts.substitutes:

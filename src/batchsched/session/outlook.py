@@ -30,12 +30,14 @@ from batchsched.state.shortcuts import Shortcut
 
 def looks_ahead(session: Session, task: TaskState) -> bool:
     """Return whether nodes may accept a task otherwise once others have left or come."""
+    if session.plain and Shortcut.ROOM in session.plain:
+        return True
     swayed = session.plugins.swayed
-    more = (Reads.ACCOUNTS, *_TASKS)
-    return Shortcut.ROOM in session.plain or (bool(swayed) and _any_reads(swayed, task, more))
+    return bool(swayed) and _any_reads(swayed, task, _ACCOUNTS_AND_TASKS)
 
 
 _TASKS = (Reads.NODE, Reads.CLUSTER)
+_ACCOUNTS_AND_TASKS = (Reads.ACCOUNTS, *_TASKS)
 
 
 def _any_reads(

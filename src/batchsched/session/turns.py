@@ -69,6 +69,9 @@ def jobs_by_queue(jobs: Iterable[JobState]) -> dict[QueueState, list[JobState]]:
     return by_queue
 
 
+_PENDING = TaskStatus.PENDING.index
+
+
 class Turn:
     """The turn of a job."""
 
@@ -262,19 +265,18 @@ class Turns:
         session = self._session
         if job in self._left or self._is_plain:
             return need_of(session, job, self.left_of(job))
-        state = session.state
-        waits_whole = (
-            job.count(TaskStatus.PENDING) == len(job.tasks)
-            and job.groups is None
-            and not session.withdrawn
-        )
-        need = state.needs.get(job) if waits_whole else None
-        if need is None and state.failed_turns is not None:
-            need = state.failed_turns.need_of(job)
+        needs, failed_turns = session.state.needs, session.state.failed_turns
+        need = needs.get(job)
+        if need is not None:
+            if job.counts[_PENDING] == len(need.tasks) and not session.withdrawn:
+                return need  # the whole job waits
+            need = None
+        if failed_turns is not None:
+            need = failed_turns.need_of(job)
         if need is None:
             need = need_of(session, job, self.left_of(job))
-            if waits_whole and need is not None and len(need.tasks) == len(job.tasks):
-                state.needs[job] = need
+            if need is not None and len(need.tasks) == len(job.tasks) and job.groups is None:
+                needs[job] = need
         return need
 
     def _offer(self, queue: QueueState) -> Need | None:

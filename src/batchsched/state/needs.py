@@ -398,11 +398,14 @@ def need_of_job(
         needed = needed_tasks(job.groups, tasks, counting)
         return need_of_tasks(job, needed) if needed else None
     is_reserving = counting is Counting.RESERVED
-    lacks = max(1, job.lacks(counting if is_reserving else Counting.PROMISED))
+    lacks = max(1, job.min_available - job.counted[_RESERVED if is_reserving else _PROMISED])
     request = job.info.topology
     if request is not None and request.segments:
         return need_of_tasks(job, _whole_segments(job, tasks, request.segments[0].size, lacks))
-    return need_of_tasks(job, tuple(islice(tasks, lacks)))
+    needed = tuple(islice(tasks, lacks))
+    if job.equal_requests is None:
+        job.compare_requests()
+    return _need_of_equal(job, needed) if job.equal_requests else need_of_tasks(job, needed)
 
 
 def _whole_segments(
@@ -434,6 +437,18 @@ def need_of_task(task: TaskState, /, *, leaving: Iterable[TaskState] = ()) -> Ne
     """Return the need of a single task, given the tasks that would be evicted for it."""
     assert task.job is not None
     return need_of_tasks(task.job, (task,), leaving=tuple(leaving))
+
+
+# Members of enums are slow to find.
+_PROMISED, _RESERVED = Counting.PROMISED, Counting.RESERVED
+
+
+def _need_of_equal(job: JobState, tasks: tuple[TaskState, ...]) -> Need:
+    """Return the need of tasks with equal requests, none of them backfill."""
+    count, request = len(tasks), tasks[0].resreq
+    if count > 1:
+        request = tuple([amount * count for amount in request])
+    return Need(job, tasks, request, tuple([d for d, amount in enumerate(request) if amount > 0]))
 
 
 def need_of_tasks(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from enum import Enum
-from itertools import accumulate
 from operator import add, itemgetter, sub
 from typing import Protocol, TypeVar
 
@@ -105,6 +104,7 @@ class JobState:
         "best_effort_count",
         "counted",
         "counts",
+        "equal_requests",
         "groups",
         "has_bind",
         "held",
@@ -148,6 +148,9 @@ class JobState:
         self.held: list[TaskState] = []
         """The Pending tasks that something holds, in order of UID. They are in no other count than
         `Counting.VALID`, so that nothing that places tasks or adds up requests meets them."""
+        self.equal_requests: bool | None = None
+        """Whether all its tasks request the same, and none is described as backfill; None: nobody
+        has asked yet. Written by `compare_requests`."""
         self.best_effort_count = 0
         """The number of its tasks without requests, whatever their status."""
         self.backfilling = 0
@@ -180,7 +183,7 @@ class JobState:
 
         What is only Allocated has not begun to run.
         """
-        return not self.has_minimum() and self.runs
+        return not self.has_minimum() and any(_counts_running(self.counts))
 
     def lacks(self, counting: Counting = Counting.READY, /) -> int:
         """Return how many more tasks must count for `min_available`; negative: it has more. O(1).
@@ -191,19 +194,30 @@ class JobState:
 
     def count_new(self, tasks: Collection[TaskState]) -> None:
         """Count the tasks of a new job that are not held. O(tasks x depth)."""
-        counts, more = self.counts, [0] * (NEVER + 1)
-        for task in tasks:
-            index = task.status.index
-            counts[index] += 1
-            more[FIRST_COUNTING[index]] += 1
+        counts, counted, groups = self.counts, self.counted, self.groups
+        statuses = [task.status for task in tasks]
+        for status in dict.fromkeys(statuses):  # mostly they have one
+            index, count = status.index, statuses.count(status)
+            counts[index] += count
+            if groups is None:
+                for counting in range(FIRST_COUNTING[index], NEVER):
+                    counted[counting] += count
         if counts[_ALLOCATED.index]:
             self.allocated = {task.uid: task for task in tasks if task.status is _ALLOCATED}
-        if self.groups is None:
-            self.counted = list(map(add, self.counted, accumulate(more)))
-        else:
+        if groups is not None:
             for task in tasks:
-                self.groups.recount(task, None, task.status)
+                groups.recount(task, None, task.status)
         self.ready_count = self.counted[0]
+
+    def compare_requests(self) -> bool:
+        """Return `equal_requests`, and keep it. O(tasks)."""
+        tasks = self.tasks
+        equal = not (tasks and tasks[0].info.is_backfill)
+        if len(tasks) > 1 and equal:
+            first = tasks[0].resreq
+            equal = all([t.resreq == first and not t.info.is_backfill for t in tasks])  # noqa: C419
+        self.equal_requests = equal
+        return equal
 
     def recount(self, task: TaskState, before: TaskStatus, after: TaskStatus) -> None:
         """Count a task that changes from one status to another. O(depth)."""

@@ -432,10 +432,11 @@ def _ways(session: Session, task: TaskState, scope: EvictionScope) -> Sequence[U
         or not session.plugins.judges[scope.point].by_priority
     ):
         return ()
-    jobs = session.jobs_having(TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
-    if not jobs:
+    having = session.ledger.jobs_having
+    promised, allocated = having[TaskStatus.PIPELINED.index], having[TaskStatus.ALLOCATED.index]
+    if not (promised or allocated):
         return ()
-    units = giving_way(task, jobs, session.evictions)
+    units = giving_way(task, {**promised, **allocated}.values(), session.evictions)
     return [session.in_victim_order(unit) for unit in units]
 
 
