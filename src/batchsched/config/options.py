@@ -6,7 +6,6 @@ A configuration is checked against a registry as a whole: all its faults are fou
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
 
 from attrs import field, frozen
 
@@ -272,29 +271,9 @@ Paths = tuple[list[str], list[list[str]]]
 """The paths of actions, and of plugins tier by tier, in the source of a configuration."""
 
 
-class Checked(NamedTuple):
-    """The outcome of validating a configuration."""
-
-    faults: list[Fault]
-    actions: list[Action]
-    """In order; complete if there are no faults."""
-    plugins: list[Plugin]
-    """In order, tier by tier; complete if there are no faults."""
-
-
-def config_faults(
-    actions: object, tiers: object, registry: object, *, names_too: bool, paths: Paths | None = None
-) -> list[Fault]:
-    """Return the faults of a configuration and of the registry that it is for.
-
-    See `checked`, which also returns the actions and plugins.
-    """
-    return checked(actions, tiers, registry, names_too=names_too, paths=paths).faults
-
-
 def checked(
     actions: object, tiers: object, registry: object, *, names_too: bool, paths: Paths | None = None
-) -> Checked:
+) -> ConfigCheck:
     """Create all actions and plugins of a configuration; return them, and all faults.
 
     Args:
@@ -305,7 +284,7 @@ def checked(
         paths: see `Paths`. None: the paths are those within a `SchedulerConfig`.
 
     """
-    check = _Check(registry, names_too=names_too, has_default_tiers=tiers == DEFAULT_TIERS)
+    check = ConfigCheck(registry, names_too=names_too, has_default_tiers=tiers == DEFAULT_TIERS)
     for position, action in enumerate(check.each("actions", actions, "ActionOption")):
         path = f"actions[{position}]" if paths is None else paths[0][position]
         check.option(path, "action", action)
@@ -319,7 +298,7 @@ def checked(
             given_at = None if paths is None else paths[1][tier_position][position]
             check.option(given_at or f"{below}[{position}]", "plugin", plugin)
     check.exclusive_plugins()
-    return Checked(check.faults, check.actions, check.plugins)
+    return check
 
 
 def unknown_key(key: str, known: Mapping[str, object] | Sequence[str]) -> str:
@@ -342,14 +321,16 @@ def _not_a(value: object, wanted: str) -> str:
     return f"expected {wanted}, got {shown(value)}; or use SchedulerConfig.from_mapping"
 
 
-class _Check:
-    """Checks the parts of a configuration one by one and collects the faults."""
+class ConfigCheck:
+    """Checks the parts of a configuration one by one; makes actions and plugins of them."""
 
     def __init__(self, registry: object, *, names_too: bool, has_default_tiers: bool) -> None:
         self._has_default_tiers = has_default_tiers
         self.faults: list[Fault] = []
         self.actions: list[Action] = []
+        """In order; complete if there are no faults."""
         self.plugins: list[Plugin] = []
+        """In order, tier by tier; complete if there are no faults."""
         if is_of(registry, Registry):
             self._registry, self._names_too = registry, names_too
         else:
@@ -364,6 +345,7 @@ class _Check:
         """The path at which each plugin is first named."""
 
     def refuse(self, path: str, message: str) -> None:
+        """Record a fault."""
         self.faults.append(Fault(path, message))
 
     def each(self, path: str, items: object, kind: str) -> tuple[object, ...]:
@@ -373,6 +355,7 @@ class _Check:
         return items if is_tuple(items) else ()
 
     def option(self, path: str, what: What, option: object) -> None:
+        """Check an action or a plugin, and make it."""
         kind = ActionOption if what == "action" else PluginOption
         if not isinstance(option, kind):
             self.refuse(path, _not_a(option, f"{kind.__name__}(name=...)"))
@@ -431,17 +414,12 @@ class _Check:
         except Exception as error:
             self.refuse(path, f"{named} cannot be created from its arguments: {problem_of(error)}")
             return
-        method = ""
-        if what == "action":
-            if isinstance(made, Action):
-                self.actions.append(made)
-            else:
-                method = "execute"
-        elif isinstance(made, Plugin):
+        if what == "action" and isinstance(made, Action):
+            self.actions.append(made)
+        elif what == "plugin" and isinstance(made, Plugin):
             self.plugins.append(made)
         else:
-            method = "open"
-        if method:
+            method = "execute" if what == "action" else "open"
             message = f"expected its factory to return an object with a method {method!r}"
             self.refuse(path, f"{named}: {message}, got {shown(made)}")
         self.faults += arguments.faults()

@@ -12,7 +12,7 @@ from batchsched.config.options import (
     DEFAULT_TIERS,
     ActionOption,
     Tier,
-    config_faults,
+    checked,
 )
 from batchsched.config.reading import ConfigReader
 from batchsched.config.registry import Registry, default_registry
@@ -112,10 +112,10 @@ did you mean 'unready'? known: evictBackfill, retry, starvationThreshold, unread
         actions, tiers = reader.read(mapping)
         paths = (reader.action_paths, reader.plugin_paths)
         names_too = registry is not None
-        faults = config_faults(actions, tiers, known, names_too=names_too, paths=paths)
+        faults = checked(actions, tiers, known, names_too=names_too, paths=paths).faults
         if not names_too and (faults or reader.faults):
             # The configuration is invalid anyway: report names as well that are probably wrong.
-            faults = config_faults(actions, tiers, known, names_too=True, paths=paths)
+            faults = checked(actions, tiers, known, names_too=True, paths=paths).faults
         if reader.faults or faults:
             raise ConfigError([*reader.faults, *faults])
         found = () if collector is None else collector.notices()
@@ -150,7 +150,7 @@ did you mean 'unready'? known: evictBackfill, retry, starvationThreshold, unread
         config = _FORMAT.from_dict(given)
         known = default_registry() if registry is None else registry
         names_too = registry is not None
-        faults = config_faults(config.actions, config.tiers, known, names_too=names_too)
+        faults = checked(config.actions, config.tiers, known, names_too=names_too).faults
         if faults:
             raise ConfigError(faults)
         return config

@@ -12,7 +12,7 @@ from functools import cached_property
 from attrs import frozen
 
 from batchsched.causes import HoldKind
-from batchsched.config.options import config_faults
+from batchsched.config.options import checked
 from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError, Fault, SnapshotError
@@ -457,6 +457,6 @@ def _expect(snapshot: object, result: object, config: object, registry: object) 
         )
     known = default_registry() if registry is None else registry
     # Names that the registry does not have belong to custom plugins and actions.
-    faults = config_faults(config.actions, config.tiers, known, names_too=False)
+    faults = checked(config.actions, config.tiers, known, names_too=False).faults
     if faults:
         raise ConfigError(faults)
