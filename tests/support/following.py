@@ -20,11 +20,14 @@ from batchsched import (
 from batchsched.model.resources import exact
 from batchsched.testing import ClusterMachine
 from batchsched.testing.invariants.amounts import add, fits, of, total
+from tests.support.invariants import OF_ALL_PLUGINS
 from tests.support.kubernetes_rules import accepts_node, is_tolerated
 
 
 class FollowedMachine(ClusterMachine):
     """A machine that also checks what follows each cycle."""
+
+    cycle_invariants = OF_ALL_PLUGINS
 
     def run_cycle(self) -> CycleResult:
         before = self.snapshot
