@@ -98,15 +98,18 @@ def summed_refusals(counts: Mapping[Unfit, int]) -> Mapping[Unfit, int]:
 
 def _unfit_text(content: Mapping[Unfit, int], nodes: int = 0) -> str:
     """Return the reasons with their numbers; those that `nodes` nodes have together as one."""
-    counts, lacking = Counter[str](), Counter[str]()
+    counts: dict[str, int] = {}
+    lacking: dict[str, int] = {}
     for unfit, count in content.items():
-        is_lack = unfit.reason is UnfitReason.INSUFFICIENT_RESOURCE
-        (lacking if is_lack else counts)[unfit.words] += count
+        of_kind = lacking if unfit.reason is UnfitReason.INSUFFICIENT_RESOURCE else counts
+        words = unfit.words
+        of_kind[words] = of_kind.get(words, 0) + count
     once = nodes - sum(counts.values())
     if max(lacking.values(), default=0) <= once < sum(lacking.values()):
         counts[_together(lacking, once)] = once
     else:
-        counts += lacking
+        for words, count in lacking.items():
+            counts[words] = counts.get(words, 0) + count
     ranked = by_frequency(counts)
     return ", ".join(f"{count} {agreeing(words, count)}" for words, count in ranked)
 
