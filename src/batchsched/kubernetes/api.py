@@ -68,7 +68,7 @@ PLANNED_NODE = "batchsched/planned-node"
 DEPENDS_ON = "batchsched/depends-on"
 SUBMITTED = "batchsched/submitted"
 """The annotation of what was submitted, and of what controllers make of it."""
-JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
+JOB_NAMES: tuple[str, ...] = ("batch.kubernetes.io/job-name", "job-name")
 """The label of a Job's pods, and its name before Kubernetes 1.27."""
 REPLICA_SET = "leaderworkerset.sigs.k8s.io/"
 """What the labels and annotations of LeaderWorkerSets begin with."""

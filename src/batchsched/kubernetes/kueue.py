@@ -335,7 +335,7 @@ class Kueue:
             message = f"ClusterQueue {name} takes no jobs of namespace {given.namespace}: "
             message += "its namespaceSelector does not select it"
             holds.append(Hold(HoldKind.NO_QUEUE, name, message))
-        holds += _checks(given, FAILED_CHECKS.__contains__)
+        holds += _checks(given, lambda state: state in FAILED_CHECKS)
         until = given.status.child("requeueState").time("requeueAt", is_past=False)
         kind = HoldKind.NEVER_ADMITTED if _is_impossible(told) else HoldKind.NOT_ADMITTED
         holds.append(Hold(kind, name or queue, told or not_tried, until))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from attrs import field, frozen
-
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     is_mapping,
@@ -13,6 +11,7 @@ from batchsched.kubernetes.objects import (
     mappings_in,
     names_of,
 )
+from batchsched.model.immutable import EMPTY
 
 
 def _is_given(value: object) -> bool:
@@ -34,24 +33,28 @@ def _has_placed_volume(volumes: object) -> bool:
     )
 
 
-@frozen
 class _Unsupported:
     """The fields of one mapping of an object that are not supported."""
 
-    path: str
-    """The mapping, such as ``spec`` or ``metadata.annotations``."""
-    consequences: Mapping[str, str]
-    """What it means that a field is ignored, by its key."""
-    matters: Mapping[str, Callable[[object], bool]] = field(
-        factory=dict[str, Callable[[object], bool]]
-    )
-    """Whether a value of a field would have an effect; of one that is not here any value has."""
-    names: frozenset[str] = field(init=False)
-    """The keys, in both notations."""
+    def __init__(
+        self,
+        path: str,
+        consequences: Mapping[str, str],
+        matters: Mapping[str, Callable[[object], bool]] = EMPTY,
+    ) -> None:
+        """Describe them.
 
-    @names.default
-    def _names(self) -> frozenset[str]:
-        return frozenset(name for key in self.consequences for name in names_of(key))
+        Args:
+            path: the mapping, such as ``spec`` or ``metadata.annotations``.
+            consequences: what it means that a field is ignored, by its key.
+            matters: whether a value of a field would have an effect; of others any value has.
+
+        """
+        self.path = path
+        self.consequences = consequences
+        self.matters = matters
+        self.names = frozenset(name for key in consequences for name in names_of(key))
+        """The keys, in both notations."""
 
 
 _BY_PLUGINS = "only plugins decide which tasks may be evicted"
