@@ -582,7 +582,6 @@ class _HeldResources:
                     if task.status in _HOLDING and task.node is not None:
                         _, of_node = self._on_node.setdefault(task.node.name, (task.node, {}))
                         of_node.setdefault(uid, []).append(task)
-        self._most: Vector | None = None
 
     def is_held_by(self, job: JobState) -> bool:
         """Return whether the job is one of those that hold resources."""
@@ -599,7 +598,7 @@ class _HeldResources:
         where there would be room; none if there is no such node. The task's own job does not
         count. O(nodes where resources are held).
         """
-        if not self._on_node or not fits(task.init_resreq, self._largest_room()):
+        if not self._on_node or not fits(task.init_resreq, self._largest_room):
             return ()
         assert task.job is not None
         first: tuple[str, ...] = ()
@@ -656,49 +655,43 @@ class _HeldResources:
         jobs = [other for other in self._jobs_of.get(queue, ()) if other is not job]
         if share is None or not jobs:
             return ()
-        tasks = [task for other in jobs for task in other.tasks if task.status in _HOLDING]
-        if not any(task.status.charged for task in tasks):
+        charged = [task for other in jobs for task in other.tasks if task.status in _HOLDING]
+        charged = [task for task in charged if task.status.charged]
+        if not charged:
             return ()
-        held = self._session.ledger.dimensions.zero
-        for task in tasks:
-            if task.status.charged and not task.is_backfill:
-                held = plus(held, task.resreq)
+        resreqs = [task.resreq for task in charged if not task.is_backfill]
+        held = total_of(resreqs, self._session.ledger.dimensions.zero)
         names = self._session.ledger.dimensions.names
         deserved = [share.deserved.get(name) for name in names]
         left = [share.allocated.get(name) - mine for name, mine in zip(names, held, strict=True)]
         return () if fits(deserved, left) else tuple(other.uid for other in jobs)
 
+    @cached_property
     def _largest_room(self) -> Vector:
-        """Return the most that any node would have without these resources, by dimension."""
-        if self._most is None:
-            most = self._session.ledger.dimensions.zero
-            for node, of_node in self._on_node.values():
-                room = node.idle
-                for tasks in of_node.values():
-                    room = plus(room, self._held(tasks, TaskStatus.ALLOCATED))
-                most = tuple(map(max, most, room))
-            self._most = most
-        return self._most
+        """The most that any node would have without these resources, by dimension."""
+        most = self._session.ledger.dimensions.zero
+        for node, of_node in self._on_node.values():
+            tasks = [task for of_job in of_node.values() for task in of_job]
+            most = tuple(map(max, most, plus(node.idle, self._held(tasks, TaskStatus.ALLOCATED))))
+        return most
 
-    def _would_fit(self, task: TaskState, node: NodeState, gone: list[TaskState]) -> bool:
+    def _would_fit(self, task: TaskState, node: NodeState, gone: Sequence[TaskState]) -> bool:
         """Return whether the task could start on the node without these tasks."""
         if not task.is_best_effort and len(node.reserved_tasks) > sum(
             1 for other in gone if other.status is TaskStatus.RESERVED
         ):
             return False
-        held = self._held(gone, TaskStatus.ALLOCATED)
-        later = self._held(gone, TaskStatus.PIPELINED)
-        if_given = self._held(gone, TaskStatus.CONDITIONAL)
-        return (
-            fits(task.init_resreq, plus(node.idle, held))
-            and fits(task.init_resreq, plus(plus(node.future_idle, held), later))
-            and fits(task.init_resreq, plus(plus(node.accessible, held), if_given))
-            and fits(task.init_resreq, plus(plus(plus(node.eventual, held), later), if_given))
+        now, later, if_given = TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.CONDITIONAL
+        return all(
+            fits(task.init_resreq, plus(room, self._held(gone, *freed)))
+            for room, freed in (
+                (node.idle, (now,)),
+                (node.future_idle, (now, later)),
+                (node.accessible, (now, if_given)),
+                (node.eventual, (now, later, if_given)),
+            )
         )
 
-    def _held(self, tasks: Iterable[TaskState], status: TaskStatus) -> Vector:
-        total = self._session.ledger.dimensions.zero
-        for task in tasks:
-            if task.status is status:
-                total = plus(total, task.resreq)
-        return total
+    def _held(self, tasks: Iterable[TaskState], *statuses: TaskStatus) -> Vector:
+        held = [task.resreq for task in tasks if task.status in statuses]
+        return total_of(held, self._session.ledger.dimensions.zero)

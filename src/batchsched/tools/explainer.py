@@ -111,7 +111,7 @@ def explain(
     """
     job = _job_of(snapshot, job_or_task)
     told_of = Standings(snapshot, result, facts=facts, config=config, registry=registry)
-    own_facts = None if facts is None else facts.get(job.uid)
+    own_facts = (facts or {}).get(job.uid) or JobFacts(job=job.uid, system="", kind="", owner="")
     standing, owner = told_of.of(job), told_of.owner(job)
     trials = Trials(snapshot, config, registry)
     admits = trials.kept_out.get(job.uid, "")
@@ -150,8 +150,8 @@ def explain(
             admits_once=waits,
             once_released=f"{waits}, {follows}" if waits and follows else follows,
             once_released_on=places,
-            caveats=() if own_facts is None else own_facts.caveats,
-            told=() if own_facts is None else own_facts.told,
+            caveats=own_facts.caveats,
+            told=own_facts.told,
             now=snapshot.now,
             task=None if task is None else task.uid,
             task_name="" if task is None else task.info.display_name,
@@ -200,7 +200,7 @@ def explain(
             task=task,
             before=before,
             fits=fits,
-            has_fixed_priority=own_facts is not None and own_facts.has_fixed_priority,
+            has_fixed_priority=own_facts.has_fixed_priority,
         )
         freed = None if admits else release(waiting)
         kinds = kinds_of_changes(waiting)
