@@ -16,6 +16,7 @@ from attrs import define, field, frozen
 
 from batchsched.errors import ArgumentError, Fault, SnapshotError, shown_problem
 from batchsched.model.constraints import untolerated
+from batchsched.model.described import describe
 from batchsched.model.devices import (
     CapacityPolicy,
     CounterSet,
@@ -58,6 +59,9 @@ __all__ = [
     "allocate",
     "read_selector",
 ]
+
+describe(CapacityPolicy, CounterSet, Device, DeviceClaim, DeviceConstraint, DevicePick)
+describe(DeviceRequest, Milli, Version)
 
 DeviceKey = tuple[str, str, str]
 CounterKey = tuple[str, str, str, str]

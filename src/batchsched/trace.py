@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, get_args
 
 from attrs import field, frozen
 
+from batchsched.model.described import describe
 from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import Unfit
 
@@ -166,6 +167,8 @@ TraceEvent = (
     | StatementEnded
 )
 """Any event of a trace."""
+
+describe(Placed, *get_args(TraceEvent))
 
 Trace = Callable[[TraceEvent], object]
 """A caller's function that is called with each trace event."""

@@ -16,11 +16,13 @@ from batchsched import (
     Resource,
     Scheduler,
     Snapshot,
+    devices,
     plugin,
     simulation,
+    trace,
 )
 from batchsched.kubernetes import Dump
-from batchsched.live import Cluster
+from batchsched.live import Cluster, TaskFound
 from batchsched.model.described import describe
 
 
@@ -36,10 +38,11 @@ def test_help_shows_fields_with_units_and_meanings() -> None:
     assert "Thousandths of a cpu." in (inspect.getdoc(Resource) or "")
     assert "binds: " in (inspect.getdoc(CycleResult) or "")
     assert "notices: " in (inspect.getdoc(Dump) or "")
+    assert "Bound, Running or Releasing." in (inspect.getdoc(TaskFound) or "")
     assert "_index" not in (inspect.getdoc(Dump) or "")
 
 
-@pytest.mark.parametrize("package", [batchsched, plugin, simulation])
+@pytest.mark.parametrize("package", [batchsched, plugin, simulation, devices, trace])
 def test_all_classes_with_fields_that_a_package_exports_are_described(package: ModuleType) -> None:
     exported = [getattr(package, name) for name in package.__all__]
     with_fields = [each for each in exported if isinstance(each, type) and _has_told_fields(each)]

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import get_args
 
 from attrs import field, frozen
 
 from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.described import describe
 from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.immutable import (
     AsMapOrNone,
@@ -299,3 +301,5 @@ Event = (
     | TopologiesChanged
 )
 """Any event of a cluster."""
+
+describe(*get_args(Event))
