@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from math import inf, isfinite, nan
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar, cast
 
 from batchsched.errors import shown_problem
 from batchsched.model.immutable import gone_through
@@ -80,7 +80,7 @@ def read_swf(lines: Iterable[str]) -> tuple[Workload, list[Problem]]:
 
 def _numbered(name: str, items: Iterable[ItemT], use: str) -> Iterator[tuple[int, ItemT]]:
     """Yield the lines or rows of a file with their numbers, from 1 on."""
-    if not is_collection(items):
+    if not is_collection(cast("object", items)):
         got = "one string" if is_text(items) else shown(items)
         raise WorkloadError.at(name, f"expected {name}, got {got}; give {use}")
     yield from enumerate(gone_through(name, items, WorkloadError), 1)

@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from batchsched.errors import Fault
 from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus, can_start_with
-from batchsched.model.immutable import EMPTY, AsMap
+from batchsched.model.immutable import AsMap
 from batchsched.model.validation.values import is_mapping, is_of, is_text, items_of, shown
 from batchsched.simulation.checks import JobId, faults_of_part, faults_unless, is_number
 from batchsched.state.groups import JobGroups
@@ -108,12 +108,12 @@ class Speed:
     (1.5, 2, 0)
     """
 
-    tasks: Mapping[int, float] = field(default=EMPTY, converter=AsMap[int, float])
+    tasks: Mapping[int, float] = field(factory=dict[int, float], converter=AsMap[int, float])
     """Seconds of work in a second, by number of tasks: the entry of the largest number that is not
     above that of the tasks which run, 0 without any. Empty: always 1."""
     label: str = ""
     """The label of nodes that decides how fast they are."""
-    nodes: Mapping[str, float] = field(default=EMPTY, converter=AsMap[str, float])
+    nodes: Mapping[str, float] = field(factory=dict[str, float], converter=AsMap[str, float])
     """By value of that label: a factor, of which the least of the job's nodes holds. Others: 1."""
 
     def of_tasks(self, count: int) -> float:

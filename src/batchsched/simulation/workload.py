@@ -51,7 +51,7 @@ from batchsched.simulation.work import (
 
 def _faults_of(columns: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
     """Yield everything wrong with the columns of a workload."""
-    found = list(_faults_of_shapes(columns)) or list(_faults_of_ids(columns["id"]))
+    found = _faults_of_shapes(columns) or list(_faults_of_ids(columns["id"]))
     if found:
         yield from found
         return
@@ -74,23 +74,25 @@ def _faults_of(columns: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
         yield from _faults_of_dependencies(ids, columns["after"])
 
 
-def _faults_of_shapes(columns: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
-    """Yield what is wrong with the names, types and lengths of columns."""
-    for name in REQUIRED:
-        if name not in columns:
-            yield Fault(name, "expected a column of this name, got none")
+def _faults_of_shapes(columns: Mapping[str, Sequence[object]]) -> list[Fault]:
+    """Return what is wrong with the names and types of columns, or else with their lengths."""
+    found = [
+        Fault(name, "expected a column of this name, got none")
+        for name in REQUIRED
+        if name not in columns
+    ]
     for name in columns:
         if not is_text(name) or name not in COLUMNS:
             where = name if is_text(name) else f"columns[{shown(name)}]"
-            yield Fault(where, f"unknown column; expected one of {', '.join(COLUMNS)}")
-    is_right = True
+            found.append(Fault(where, f"unknown column; expected one of {', '.join(COLUMNS)}"))
     for name, column in columns.items():
-        is_column = any(is_of(column, kind) for kind in (list, tuple, range))
-        is_right &= is_column
-        yield from faults_unless(is_column, name, "a column such as a list", column)
-    lengths = {name: len(column) for name, column in columns.items()} if is_right else {}
+        if not (is_of(column, list) or is_of(column, tuple) or is_of(column, range)):
+            found.append(Fault(name, f"expected a column such as a list, got {shown(column)}"))
+    lengths = {} if found else {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        yield Fault("columns", f"expected columns of equal length, got the lengths {lengths}")
+        message = f"expected columns of equal length, got the lengths {lengths}"
+        found.append(Fault("columns", message))
+    return found
 
 
 def _faults_of_infos(columns: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
