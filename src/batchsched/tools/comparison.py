@@ -116,6 +116,9 @@ class CycleComparison(Differences):
         *("utilisation", "shares", "parting"),
     )
 
+    def _changed(self) -> tuple[TaskChange, ...]:
+        return self.changes
+
     def by_job(self) -> dict[str, dict[str, int]]:
         """Count the tasks that differ, by job and kind."""
         return self._by("job")

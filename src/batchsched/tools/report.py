@@ -92,12 +92,14 @@ class Differences(Report):
     _told: ClassVar[tuple[str, ...]]
     """What it is as data: the names of fields and methods."""
 
-    changes: Sequence[Change]
+    @abstractmethod
+    def _changed(self) -> Sequence[Change]:
+        """Return what has changed, each with its kind."""
 
     @property
     def is_same(self) -> bool:
         """Whether nothing has changed."""
-        return not self.changes
+        return not self._changed()
 
     def by_queue(self) -> dict[str, dict[str, int]]:
         """Count what has changed, by queue and kind."""
@@ -108,7 +110,7 @@ class Differences(Report):
         return self._by("reason")
 
     def _by(self, attribute: str) -> dict[str, dict[str, int]]:
-        return count_by((getattr(each, attribute), each.kind) for each in self.changes)
+        return count_by((getattr(each, attribute), each.kind) for each in self._changed())
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the differences as dicts, lists, strings and numbers only, ready for JSON."""

@@ -85,6 +85,9 @@ class RunComparison(Differences):
         *("figures", "shares", "parting"),
     )
 
+    def _changed(self) -> tuple[JobChange, ...]:
+        return self.changes
+
     def by_user(self) -> dict[str, dict[str, int]]:
         """Count the jobs that differ, by user and kind."""
         return self._by("user")
