@@ -432,11 +432,10 @@ def _ways(session: Session, task: TaskState, scope: EvictionScope) -> Sequence[U
         or not session.plugins.judges[scope.point].by_priority
     ):
         return ()
-    having = session.ledger.jobs_having
-    promised, allocated = having[TaskStatus.PIPELINED.index], having[TaskStatus.ALLOCATED.index]
-    if not (promised or allocated):
+    jobs = session.jobs_having(TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
+    if not jobs:
         return ()
-    units = giving_way(task, {**promised, **allocated}.values(), session.evictions)
+    units = giving_way(task, jobs, session.evictions)
     return [session.in_victim_order(unit) for unit in units]
 
 
