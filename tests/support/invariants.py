@@ -9,7 +9,6 @@ from batchsched import CycleResult, Registry, SchedulerConfig, Snapshot
 from batchsched import testing as kit
 from batchsched.testing import Invariant
 from tests.support.consistent_results import decisions
-from tests.support.eviction_laws import claims, protection, sparing
 from tests.support.kept_places import promises, starving
 from tests.support.kubernetes_rules import rules
 from tests.support.queue_laws import shares, swaps
@@ -17,11 +16,11 @@ from tests.support.true_reasons import outcomes, reasons
 
 OWN: Sequence[Invariant] = (
     *(decisions, rules),
-    *(protection, claims, sparing, shares, swaps),
-    *(promises, starving, outcomes, reasons),
+    *(shares, swaps, promises, starving),
+    *(outcomes, reasons),
 )
 INVARIANTS: Sequence[Invariant] = (*kit.INVARIANTS, *OWN)
-OF_ALL_PLUGINS = (decisions, rules, protection, claims, sparing, *kit.INVARIANTS)
+OF_ALL_PLUGINS = (decisions, rules, *kit.INVARIANTS)
 """Those that know all plugins: the others know neither topologies nor devices."""
 BUT_REASONS = INVARIANTS[:-1]
 

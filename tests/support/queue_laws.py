@@ -18,8 +18,12 @@ from batchsched.testing.invariants.amounts import (
     total,
 )
 from batchsched.testing.invariants.cycle import OCCUPYING, WAITING, least_tasks
-from batchsched.testing.invariants.rules import by_claimant
-from tests.support.eviction_laws import may_be_charged, may_be_charged_for, protects
+from batchsched.testing.invariants.evictions import (
+    by_claimant,
+    may_be_charged,
+    may_be_charged_for,
+    protects,
+)
 
 _EPS = 0.1
 

@@ -36,6 +36,7 @@ from batchsched.testing.invariants.cycle import (
     Cycle,
     least_tasks,
 )
+from batchsched.testing.invariants.evictions import by_value
 from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.placements import (
     conflict,
@@ -43,7 +44,6 @@ from batchsched.testing.invariants.placements import (
     refusal_by_description,
     repelled_in,
 )
-from tests.support.eviction_laws import by_value
 from tests.support.queue_laws import certainly_has_less, deserved
 
 

@@ -17,6 +17,7 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.testing.invariants import (
     domains_and_devices,
+    evictions,
     gangs,
     nodes,
     permutation,
@@ -43,6 +44,9 @@ INVARIANTS: Sequence[Invariant] = (
     placements.placements,
     gangs.gangs,
     domains_and_devices.domains,
+    evictions.protection,
+    evictions.claims,
+    evictions.sparing,
     nodes.reservations,
     permutation.permutation,
 )

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
+from batchsched.model.cluster import JobInfo, TaskStatus
 from batchsched.model.result import Eviction
-from batchsched.testing.invariants.amounts import Amounts, add, fits, sub, total
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
+from batchsched.testing.invariants.evictions import (
+    by_claimant,
+    is_critical,
+    is_promised_its_place,
+    spared,
+)
 from batchsched.testing.invariants.invariant import Invariant, invariant
 from batchsched.testing.invariants.nodes import closed_nodes_stay_closed
-from batchsched.testing.invariants.placements import conflict, refusals_ahead, repelled_in
-
-_CRITICAL = ("system-cluster-critical", "system-node-critical")
-
-
-def is_critical(task: TaskInfo) -> bool:
-    """Return whether a task is a critical one of the system, which conformance protects."""
-    return task.namespace == "kube-system" or task.priority_class_name in _CRITICAL
-
-
-def by_claimant(cycle: Cycle) -> dict[str, list[int]]:
-    """Return claimant to the positions of its evictions, in the order of the first ones."""
-    found: dict[str, list[int]] = {}
-    for position, eviction in enumerate(cycle.result.evictions):
-        if eviction.task_uid in cycle.job_of:
-            found.setdefault(eviction.for_task_uid, []).append(position)
-    return found
+from batchsched.testing.invariants.placements import refusals_ahead
 
 
 def _own_evictions(cycle: Cycle) -> Iterator[tuple[str, Eviction, JobInfo, JobInfo]]:
@@ -85,20 +74,10 @@ def claimants_come_whole(cycle: Cycle) -> Iterator[str]:
 
 @invariant
 def places_are_promised(cycle: Cycle) -> Iterator[str]:
-    """The claimant of an eviction is Pipelined to the node of the victim, or of its whole job."""
-    for what, eviction, theirs, _ in _own_evictions(cycle):
-        place = cycle.after[eviction.for_task_uid]
-        left = {
-            other.node_name
-            for other in cycle.result.evictions
-            if other.for_task_uid == eviction.for_task_uid
-            and cycle.policy.evicts_whole_jobs
-            and cycle.job_of.get(other.task_uid) is theirs
-        }
-        if place.status is not TaskStatus.PIPELINED or place.node_name not in {
-            eviction.node_name,
-            *left,
-        }:
+    """The claimant of an eviction is Pipelined to the victim's node."""
+    for what, eviction, _, _ in _own_evictions(cycle):
+        if not is_promised_its_place(cycle, eviction):
+            place = cycle.after[eviction.for_task_uid]
             where = "" if place.node_name is None else f" on {place.node_name!r}"
             yield f"{what}, which is {place.status.value}{where}"
 
@@ -114,99 +93,15 @@ def promises_can_be_kept(cycle: Cycle) -> Iterator[str]:
 
 @invariant
 def evictions_are_needed(cycle: Cycle) -> Iterator[str]:
-    """The claimant of an eviction has a place where it would not fit without the eviction.
-
-    Not checked where the claimant claims devices.
-    """
+    """The claimant of an eviction has a place where it would not fit without the eviction."""
     own = [eviction for _, eviction, _, _ in _own_evictions(cycle)]
-    for claimant, positions in by_claimant(cycle).items():
-        victims = [cycle.result.evictions[position] for position in positions]
-        mine = [victim for victim in victims if victim in own]
-        if mine and cycle.after[claimant].node_name not in cycle.nodes:
-            gone = ", ".join(victim.task_uid for victim in victims)
+    for claimant, of_all in by_claimant(cycle).items():
+        positions = [position for position in of_all if cycle.result.evictions[position] in own]
+        if positions and cycle.after[claimant].node_name in cycle.nodes:
+            yield from spared(cycle, claimant, positions)
+        elif positions:
+            gone = ", ".join(cycle.result.evictions[p].task_uid for p in positions)
             yield f"{gone} evicted for {claimant!r}, which has no place afterwards"
-        elif mine and not cycle.tasks[claimant].claims:
-            later = cycle.result.evictions[positions[-1] + 1 :]
-            yield from _unneeded(cycle, claimant, mine, later)
-
-
-def _unneeded(
-    cycle: Cycle, claimant: str, victims: Sequence[Eviction], later: Sequence[Eviction]
-) -> Iterator[str]:
-    """Yield the victims that a claimant would have fitted beside.
-
-    The resources at that time are unknown, but have a lower bound: those at the end, plus the
-    claimant's own promise, minus what was evicted later, or may have been taken back.
-    """
-    node = cycle.nodes[cycle.after[claimant].node_name or ""]
-    accounts = cycle.accounts[node.name]
-    others = [
-        *(each.task_uid for each in later if each.node_name == node.name),
-        *(uid for uid in cycle.job_of if uid != claimant and _may_have_left(cycle, uid, node)),
-    ]
-    here = [each.task_uid for each in victims if each.node_name == node.name]
-    for uid in here:
-        stays = [*_together_with(cycle, uid, here), *others]
-        for_good = [one for one in stays if not cycle.after[one].is_backfill]
-        mine = cycle.resreq[claimant]
-        future = sub(add(accounts.future_idle, mine), _held(cycle, stays))
-        eventual = sub(add(accounts.eventual, mine), _held(cycle, for_good))
-        request = cycle.start_request[claimant]
-        if (
-            fits(request, future)
-            and fits(request, eventual)
-            and not _may_stand_in_the_way(cycle, claimant, node, stays)
-        ):
-            action = next(each.action for each in victims if each.task_uid == uid)
-            yield (
-                f"task {uid!r} is evicted from {node.name!r} by {action} for {claimant!r}, which "
-                "would have fitted there without that"
-            )
-
-
-def _held(cycle: Cycle, uids: Sequence[str]) -> Amounts:
-    return total(cycle.resreq[uid] for uid in uids)
-
-
-def _may_have_left(cycle: Cycle, uid: str, node: NodeInfo) -> bool:
-    """Return whether a task that waited may have held more of a node than in the end."""
-    after = cycle.after[uid]
-    holds_all_of_it = (
-        cycle.is_new(uid)
-        and after.node_name == node.name
-        and after.status is not TaskStatus.CONDITIONAL
-        and after.is_backfill is cycle.before(uid).is_backfill
-    )
-    return cycle.was_waiting(uid) and not holds_all_of_it
-
-
-def _together_with(cycle: Cycle, victim: str, here: Sequence[str]) -> list[str]:
-    """Return the victims that may have been evicted as a unit with a victim: of a whole job."""
-    job = cycle.job_of[victim]
-    has_replicas = bool(job.groups) and "gang" in cycle.policy.plugins
-    lives_on = not job.groups and any(
-        task.status is TaskStatus.RUNNING and cycle.after[task.uid].status is TaskStatus.RUNNING
-        for task in job.tasks
-    )
-    if lives_on or not (cycle.policy.evicts_whole_jobs or has_replicas):
-        return [victim]
-    return [other for other in here if cycle.job_of[other] is job]
-
-
-def _may_stand_in_the_way(
-    cycle: Cycle, claimant: str, node: NodeInfo, stays: Sequence[str]
-) -> bool:
-    """Return whether a node may have refused a claimant because of tasks, if they had stayed."""
-    passing = (TaskStatus.RESERVED, TaskStatus.RELEASING)
-    there = {uid for uid in cycle.on_node[node.name] if cycle.after[uid].status not in passing}
-    if node.max_tasks is not None and len({*there, *stays} - {claimant}) >= node.max_tasks:
-        return True
-    task, others = cycle.tasks[claimant], [cycle.tasks[uid] for uid in stays]
-    return any(
-        conflict(task, other) is not None
-        or any(key in node.labels for key in (*repelled_in(task, other), *repelled_in(other, task)))
-        for other in others
-    )
 
 
 @invariant

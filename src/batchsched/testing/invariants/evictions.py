@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from batchsched import ActionOption
 from batchsched.causes import WhyPending
+from batchsched.config.options import ActionOption
 from batchsched.devices import allocate
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.result import Eviction, TakenBack
@@ -27,10 +27,24 @@ from batchsched.testing.invariants.cycle import (
 from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.placements import conflict, refusals_ahead, repelled_in
 from batchsched.testing.invariants.policy import ConfiguredPolicy, is_true
-from batchsched.testing.invariants.rules import by_claimant, is_critical
 
 _PREEMPTABLE = frozenset({"priority", "gang", "conformance", "drf"})
 _RECLAIMABLE = frozenset({"gang", "conformance", "proportion", "capacity"})
+_CRITICAL = ("system-cluster-critical", "system-node-critical")
+
+
+def is_critical(task: TaskInfo) -> bool:
+    """Return whether a task is a critical one of the system, which conformance protects."""
+    return task.namespace == "kube-system" or task.priority_class_name in _CRITICAL
+
+
+def by_claimant(cycle: Cycle) -> dict[str, list[int]]:
+    """Return claimant to the positions of its evictions, in the order of the first ones."""
+    found: dict[str, list[int]] = {}
+    for position, eviction in enumerate(cycle.result.evictions):
+        if eviction.task_uid in cycle.job_of:
+            found.setdefault(eviction.for_task_uid, []).append(position)
+    return found
 
 
 def protects(policy: ConfiguredPolicy, plugin: str, action: str) -> bool:
