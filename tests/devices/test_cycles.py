@@ -23,7 +23,14 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.devices import Device, DeviceClaim, DevicePick, DeviceRequest, allocate
+from batchsched.devices import (
+    CounterSet,
+    Device,
+    DeviceClaim,
+    DevicePick,
+    DeviceRequest,
+    allocate,
+)
 from batchsched.live import Cluster
 from batchsched.testing import InvariantViolation, snapshots, with_devices
 
@@ -235,6 +242,50 @@ def test_a_device_that_two_tasks_have_is_found(device: Device, milli: int | None
     )
     with pytest.raises(InvariantViolation, match=r"devices: .*is held by a, b"):
         check_decisions(snapshot, wrong, given_config, invariants=["devices"])
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("g",), "a: request 'r' has 1 of 2 devices"),
+        (("g", "i"), "3 of ('', '', 'link', 'lanes') are drawn, of 2"),
+    ],
+)
+def test_too_few_devices_and_counters_drawn_on_too_often_are_found(
+    names: tuple[str, ...], said: str
+) -> None:
+    request = DeviceRequest(name="r", count=2)
+    claims = [DeviceClaim(name="c", requests=[request])]
+    devices = [
+        Device(name=name, counters={"link": {"lanes": lanes}})
+        for name, lanes in (("g", 1), ("h", 1), ("i", 2))
+    ]
+    node = NodeInfo(
+        name="n",
+        allocatable=10 * CPU,
+        devices=devices,
+        counter_sets=[CounterSet(name="link", counters={"lanes": 2})],
+    )
+    job = JobInfo(
+        name="a", queue="q", tasks=[TaskInfo(uid="a", name="a", resreq=CPU, claims=claims)]
+    )
+    snapshot = Snapshot(nodes=[node], queues=[Queue(name="q")], jobs=[job])
+    given_config = config(("allocate",), "listed", None)
+    result = Scheduler(given_config).schedule(snapshot)
+    check_decisions(snapshot, result, given_config)
+    picks = [
+        DevicePick(claim="c", request="r", device=device.key)
+        for device in devices
+        if device.name in names
+    ]
+    wrong = evolve(
+        result,
+        tasks={"a": evolve(result.tasks["a"], devices=picks)},
+        binds=[evolve(bind, devices=picks) for bind in result.binds],
+    )
+    with pytest.raises(InvariantViolation, match="devices: ") as caught:
+        check_decisions(snapshot, wrong, given_config, invariants=["devices"])
+    assert said in caught.value.problem
 
 
 @pytest.mark.parametrize("count", [1, 2])
