@@ -112,8 +112,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="what can be measured")
     parser.add_argument("--quick", action="store_true", help="an eighth of the size, few rounds")
     parser.add_argument("--scale", type=float, help="the part of the full size, 0 to 1")
-    parser.add_argument("--rounds", type=int, help="how often runs that are compared alternate")
-    parser.add_argument("--plain-rounds", type=int, help="the same, for the plain loop")
+    parser.add_argument("--rounds", type=_count, help="how often runs that are compared alternate")
+    parser.add_argument("--plain-rounds", type=_count, help="the same, for the plain loop")
     parser.add_argument("--plain-limit", type=float, help="seconds the plain loop may take")
     parser.add_argument(
         "--plain-once", type=float, help="seconds from which on the plain loop runs only once"
@@ -123,6 +123,13 @@ def _arguments() -> argparse.Namespace:
         "--update-digests", action="store_true", help="only store what is decided now as right"
     )
     return parser.parse_args()
+
+
+def _count(text: str) -> int:
+    """Return a number of rounds; argparse tells the error."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number, at least 1; got {text}")
+    return int(text)
 
 
 def _names(only: str | None) -> Sequence[str]:

@@ -181,3 +181,12 @@ def test_hot_functions_are_named_with_their_classes():
     assert "| `state/ledger.py`: `Ledger.move` |" in rows
     assert rows.count("\n|") == 2 + HOW_MANY
     assert "extra `fast`" in table("gangs-1000", FAST, TINY)
+
+
+def test_rounds_are_at_least_one() -> None:
+    asked = [sys.executable, "-m", "benchmarks", "--plain-rounds", "0"]
+    done = subprocess.run(
+        asked, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[2]
+    )
+    assert done.returncode == 2
+    assert "--plain-rounds: expected a whole number, at least 1; got 0" in done.stderr
