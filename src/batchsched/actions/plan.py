@@ -439,13 +439,9 @@ class PlaceSearch:
             taken.append((task, chosen))
         return True
 
-    def _is_open(self, task: TaskState, node: NodeState) -> bool:
-        """Return whether a task fits on a node from now on, for ever."""
-        return self._profile.at(node).fits(task.init_resreq, NOW, NEVER)
-
     def _is_preferred(self, task: TaskState, node: NodeState) -> bool:
         """Return whether a node where a task fits now would not fit it for ever."""
-        return node.index in self._profile.limited and not self._is_open(task, node)
+        return node.index in self._profile.limited and not self._profile.is_open(task, node)
 
     def _accepts(self, task: TaskState, node: NodeState) -> bool:
         return any(True for _ in self._session.placement.feasible(task, frozenset((node.slot,))))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from math import inf, nextafter
 
-from batchsched.actions.profile import NEVER, NOW, ClusterProfile, Places
+from batchsched.actions.profile import NOW, ClusterProfile, Places
 from batchsched.model.immutable import EMPTY
 from batchsched.placement import Fit
 from batchsched.plugin.candidates import NodeSet
@@ -179,7 +179,7 @@ class SetSearch:
             for node in profile.fitting_now(task, self._feasible(task, tried.within.slots))
             if session.no_choice(task, node, Fit.NOW, kept=kept) is None
         ]
-        limited = [n for n in nodes if n.index in profile.limited and not self._is_open(task, n)]
+        limited = [n for n in nodes if n.index in profile.limited and not profile.is_open(task, n)]
         return session.best_among(task, limited or nodes) if nodes else None
 
     def _node_at(self, tried: _Tried, task: TaskState) -> NodeState | None:
@@ -187,12 +187,8 @@ class SetSearch:
         assert tried.within is not None
         nodes = self._feasible(task, tried.within.slots)
         fitting = [node for node in nodes if self._profile.fits(task, node, tried.start)]
-        closing = (node for node in fitting if not self._is_open(task, node))
+        closing = (node for node in fitting if not self._profile.is_open(task, node))
         return next(closing, fitting[0] if fitting else None)
-
-    def _is_open(self, task: TaskState, node: NodeState) -> bool:
-        """Return whether a task fits on a node from now on, for ever."""
-        return self._profile.at(node).fits(task.init_resreq, NOW, NEVER)
 
 
 def _as_planned(plan: Places, accepts: Callable[[TaskState, NodeState], bool]) -> _Find:

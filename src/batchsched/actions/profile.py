@@ -266,6 +266,10 @@ class ClusterProfile:
         end = self.end_of(task, start)
         return self.at(node).fits(task.init_resreq, start, end)
 
+    def is_open(self, task: TaskState, node: NodeState) -> bool:
+        """Return whether a task fits on a node from now on, for ever."""
+        return self.at(node).fits(task.init_resreq, NOW, NEVER)
+
     def take(self, task: TaskState, node: NodeState, start: float) -> None:
         """Take what a task holds from a node's profile, from `start` until its expected end."""
         profile = self.at(node)

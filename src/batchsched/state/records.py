@@ -183,7 +183,7 @@ class JobState:
 
         What is only Allocated has not begun to run.
         """
-        return not self.has_minimum() and any(_counts_running(self.counts))
+        return not self.has_minimum() and self.runs
 
     def lacks(self, counting: Counting = Counting.READY, /) -> int:
         """Return how many more tasks must count for `min_available`; negative: it has more. O(1).
@@ -209,15 +209,12 @@ class JobState:
                 groups.recount(task, None, task.status)
         self.ready_count = self.counted[0]
 
-    def compare_requests(self) -> bool:
-        """Return `equal_requests`, and keep it. O(tasks)."""
-        tasks = self.tasks
-        equal = not (tasks and tasks[0].info.is_backfill)
-        if len(tasks) > 1 and equal:
-            first = tasks[0].resreq
-            equal = all([t.resreq == first and not t.info.is_backfill for t in tasks])  # noqa: C419
-        self.equal_requests = equal
-        return equal
+    def compare_requests(self) -> None:
+        """Set `equal_requests`. O(tasks)."""
+        first = self.tasks[0].resreq if self.tasks else None
+        self.equal_requests = all(
+            [task.resreq == first and not task.info.is_backfill for task in self.tasks]  # noqa: C419
+        )
 
     def recount(self, task: TaskState, before: TaskStatus, after: TaskStatus) -> None:
         """Count a task that changes from one status to another. O(depth)."""
