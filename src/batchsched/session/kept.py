@@ -36,7 +36,6 @@ from batchsched.session.plugins import PluginSet
 from batchsched.session.points import ConfiguredPlugin
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_ledger import LiveLedger
-from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.shortcuts import Shortcut
 from batchsched.state.vectors import Vector, fits, minus
@@ -99,8 +98,6 @@ class PolicyState:
         """Data of waiting jobs for pending reasons, for the state of jobs between cycles."""
         self.failed_turns: FailedTurns | None = None
         """The failed turns that need not be repeated, on a live cluster."""
-        self.needs: dict[JobState, Need] = {}
-        """What jobs need of which all tasks wait, and are needed."""
         self.likenesses: dict[Hashable, object] = {}
         """What jobs have that are described alike, by what is read of them; see `AlikeJobs`."""
         self.to_admit: Iterable[JobState] = ledger.jobs.values()
@@ -204,7 +201,6 @@ class PolicyState:
             self.left_out.pop(job.uid, None)
         for job in (*changes.jobs_gone, *changes.jobs):
             self.waiting_jobs.pop(job, None)
-            self.needs.pop(job, None)
         if nodes_changed:
             self.waiting_jobs.clear()
             self.node_room.forget_nodes()
@@ -236,7 +232,6 @@ class PolicyState:
             self._forget_turns()
         if anew:
             self.waiting_jobs.clear()
-            self.needs.clear()
         self.to_admit = self.ledger.jobs.values() if "job_valid" in anew else changes.jobs
 
 

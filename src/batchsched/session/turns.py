@@ -69,9 +69,6 @@ def jobs_by_queue(jobs: Iterable[JobState]) -> dict[QueueState, list[JobState]]:
     return by_queue
 
 
-_PENDING = TaskStatus.PENDING.index
-
-
 class Turn:
     """The turn of a job."""
 
@@ -265,19 +262,9 @@ class Turns:
         session = self._session
         if job in self._left or self._is_plain:
             return need_of(session, job, self.left_of(job))
-        needs, failed_turns = session.state.needs, session.state.failed_turns
-        need = needs.get(job)
-        if need is not None:
-            if job.counts[_PENDING] == len(need.tasks) and not session.withdrawn:
-                return need  # the whole job waits
-            need = None
-        if failed_turns is not None:
-            need = failed_turns.need_of(job)
-        if need is None:
-            need = need_of(session, job, self.left_of(job))
-            if need is not None and len(need.tasks) == len(job.tasks) and job.groups is None:
-                needs[job] = need
-        return need
+        failed_turns = session.state.failed_turns
+        need = None if failed_turns is None else failed_turns.need_of(job)
+        return need_of(session, job, self.left_of(job)) if need is None else need
 
     def _offer(self, queue: QueueState) -> Need | None:
         job = self._waiting[queue].first()
