@@ -96,7 +96,7 @@ class _Planner:
         self._tries_what_fits = Shortcut.ATTEMPTS not in session.plain and session.teller is None
         """Whether a need is tried only if all nodes together have that much free.
 
-        With 100 nodes of one processor a job of the log KTH-SP2 costs 1.6 times less
+        With 100 nodes of one processor a job of the log KTH-SP2 costs 1.9 times less
         (`changes:kth-100`).
         """
 
