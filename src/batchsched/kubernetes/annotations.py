@@ -15,9 +15,6 @@ from batchsched.kubernetes.objects import KubernetesObject, annotation, seconds_
 from batchsched.model.cluster import Dependency, Hold, JobEvent, JobInfo, Plan, TaskInfo
 from batchsched.model.validation.values import shown
 
-"""``"true"`` marks a pod that runs on resources that are promised to other jobs."""
-
-
 # Times, in annotations of pod groups and pods
 
 ValueT = TypeVar("ValueT")
@@ -99,7 +96,7 @@ def read_attained(pod: KubernetesObject, /) -> float:
 class _Annotations:
     def __init__(self, found: KubernetesObject) -> None:
         self.texts: Mapping[str, str] = found.annotations
-        if found.api_group == "batch":  # users annotate the pods, by their template
+        if found.api_group == api.BATCH:  # users annotate the pods, by their template
             template = found.spec.child("template").child("metadata")
             self.texts = {**template.text_map("annotations"), **self.texts}
         self._found = found
