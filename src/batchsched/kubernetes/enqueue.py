@@ -69,11 +69,12 @@ class Enqueue:
         """Read what enqueue compares; nothing if it keeps no group out. O(tasks)."""
         self._queues = {queue.name: queue for queue in queues}
         self._total = Counter[str]()
-        self._used = _held(others)
+        self._used = Counter[str]()
         """What all pods hold."""
         self._groups: list[_Group] = []
         if not any(_is_of_enqueue(hold) for draft in drafts for hold in draft.holds):
             return
+        self._used.update(_held(others))
         for node in nodes:
             self._total.update(dict(node.allocatable.dimensions()))
         for draft in drafts:
