@@ -195,11 +195,12 @@ def plan_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, o
         # The snapshot's own plan may name a pod that no longer exists.
         if uid in tasks or uid in after
     }
-    return [
-        _annotated(metadata, {api.PLANNED_START: start, api.PLANNED_NODE: node})
-        for metadata, place in _pods_to_patch(tasks, before, after, result.binds)
-        for start, node in [(None, None) if place is None else (_text(place[0]), place[1])]
-    ]
+    patches: list[dict[str, object]] = []
+    for metadata, place in _pods_to_patch(tasks, before, after, result.binds):
+        start, node = (None, None) if place is None else (_text(place[0]), place[1])
+        annotations = {api.PLANNED_START: start, api.PLANNED_NODE: node}
+        patches.append(_annotated(metadata, annotations))
+    return patches
 
 
 def _annotated(metadata: dict[str, object], annotations: Mapping[str, object]) -> dict[str, object]:
@@ -214,7 +215,10 @@ def _pods_to_patch(
     after: Mapping[str, PlaceT],
     bound: Iterable[Bind] = (),
 ) -> Iterator[tuple[dict[str, object], PlaceT | None]]:
-    """Yield, in order of UID, the metadata of each pod whose place changes, and its new place."""
+    """Yield, in order of UID, the metadata of each pod whose place changes, and its new place.
+
+    Pods that are bound are left out.
+    """
     without = {bind.task_uid for bind in bound}
     for uid in sorted((before.keys() | after.keys()) - without):
         if uid in tasks and _was_made(tasks[uid]):

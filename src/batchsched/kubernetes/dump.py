@@ -518,7 +518,7 @@ class ObjectsReader:
             message = "applications and queues of YuniKorn are not read: its gangs are taken apart"
             pod.object.note(NoticeCode.FIELD_IGNORED, "spec.schedulerName", message)
         draft = JobDraft(system, "Pod", "", pod.task.namespace, pod.task.name)
-        draft.min_available, draft.priority = 1, None
+        draft.min_available = 1
         if name == api.KAI_SCHEDULER and status in WAITING and self._only is None:
             draft.holds.append(Hold(HoldKind.GROUP_MISSING, api.KAI_GROUP, _NO_KAI_GROUP))
         return draft
@@ -634,7 +634,7 @@ class ObjectsReader:
         draft = JobDraft.of(job, "kueue" if local_queue else "kubernetes")
         # Kueue admits all of it or nothing; else its pods start one by one.
         draft.min_available = count if local_queue else min(count, 1)
-        draft.priority, draft.local_queue = None, local_queue
+        draft.local_queue = local_queue
         if local_queue:
             draft.queue = self._kueue.queue_of(job.namespace, local_queue)[0]
         draft.holds += self._holds_of_suspended(job, has_workload=False)

@@ -139,10 +139,8 @@ class DumpObjects:
 
     def has(self, content: Mapping[str, object]) -> bool:
         """Return whether there is an object of the same kind and name."""
-        kind, metadata = (
-            (api_group_of(content), text_at(content, "kind")),
-            look_up(content, "metadata"),
-        )
+        kind = api_group_of(content), text_at(content, "kind")
+        metadata = look_up(content, "metadata")
         namespace = (text_at(metadata, "namespace") or "default") if is_namespaced(*kind) else ""
         return (*kind, namespace, text_at(metadata, "name")) in self._by_name
 

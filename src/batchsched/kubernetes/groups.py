@@ -484,7 +484,6 @@ class ControlledPods:
             made = JobDraft(single.system, "LeaderWorkerSet", group, namespace, set_name)
         else:
             return single, None
-        made.priority = None
         return self._drafts.setdefault((made.kind, f"{namespace}/{made.name}"), made), role
 
     def complete(self, *, by_kube: Sequence[str]) -> list[JobDraft]:

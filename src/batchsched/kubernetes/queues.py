@@ -301,10 +301,8 @@ def _volcano_draft(given: KubernetesObject, parent: str) -> _QueueDraft:
         state=QueueStatus.OPEN if state in ("", "Open") else QueueStatus.CLOSED,
         reclaimable=spec.get("reclaimable") is None or spec.truth("reclaimable"),
     )
-    weight, deserved = (
-        Fraction(spec.integer("weight", default=1)),
-        read_amounts(spec.child("deserved")),
-    )
+    weight = Fraction(spec.integer("weight", default=1))
+    deserved = read_amounts(spec.child("deserved"))
     return _QueueDraft(given, queue, weight, guarantee, deserved, capability)
 
 

@@ -362,7 +362,6 @@ def _members(
         kind, selector = member.text("type"), member.child("selector")
         names = [node.name for node in nodes] if kind == "Node" else list(hyper_nodes)
         exact = selector.child("exactMatch").text("name")
-        by_label = selector.optional_child("labelMatch") if kind == "Node" else None
         if exact:
             names = [exact] if exact in names else []
         elif selector.optional_child("regexMatch") is not None:
@@ -372,11 +371,11 @@ def _members(
             except re.error:
                 one.ignore("spec.members", f"{pattern!r} is no regular expression")
                 names = []
+        elif selector.optional_child("labelMatch") is not None and kind == "Node":
+            labels = label_selector(selector.child("labelMatch"))
+            names = [node.name for node in nodes if labels.matches(node.labels)]
         else:
-            labels = None if by_label is None else label_selector(by_label)
-            names = [
-                node.name for node in nodes if labels is not None and labels.matches(node.labels)
-            ]
+            names = []
         yield from ((kind, name) for name in names)
 
 
