@@ -107,9 +107,6 @@ class DevicesRead:
     def __init__(self, objects: DumpObjects, nodes: Sequence[NodeInfo]) -> None:
         """Read which devices there are. O(slices x nodes)."""
         self._objects = objects
-        self._classes = {
-            given.name: _device_class(given) for given in objects.of(api.RESOURCE, "DeviceClass")
-        }
         self.nodes = list(nodes)
         self.devices: list[Device] = []
         """Those that several nodes reach."""
@@ -127,6 +124,9 @@ class DevicesRead:
         """The pods that have what a PodGroup claims, by UID."""
         slices = [_slice(each) for each in objects.of(api.RESOURCE, "ResourceSlice")]
         taints = [_taint_rule(each) for each in objects.of(api.RESOURCE, "DeviceTaintRule")]
+        self._classes = {
+            given.name: _device_class(given) for given in objects.of(api.RESOURCE, "DeviceClass")
+        }
         self._take_slices([_tainted(each, [t for t in taints if t]) for each in slices])
         self.nodes = [_with_shared_gpus(node) for node in self.nodes]
 

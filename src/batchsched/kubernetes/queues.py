@@ -37,10 +37,9 @@ def read_queues(given: Sequence[KubernetesObject], /) -> list[Queue]:
     """Return the queues of objects, with inner queues that are only named by others. O(size)."""
     names = {queue.name for queue in given if queue.kind == "Queue"}
     of_queues = [queue for queue in given if queue.kind == "Queue"]
-    of_kai = [_read_kai_queue(queue) for queue in of_queues if is_kai_queue(queue)]
     found = [
         *_read_kueue([queue for queue in given if queue.kind != "Queue"], names),
-        *of_kai,
+        *[_read_kai_queue(queue) for queue in of_queues if is_kai_queue(queue)],
         *_read_volcano([queue for queue in of_queues if not is_kai_queue(queue)]),
     ]
     drafts = [_without_missing_parent(draft, names) for draft in found]
