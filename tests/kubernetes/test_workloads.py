@@ -73,6 +73,13 @@ def test_a_parallelism_that_is_no_number_is_a_fault() -> None:
     assert "jobs['a/train'].spec.parallelism" in str(caught.value)
 
 
+def test_a_status_that_is_no_mapping_is_a_fault_whatever_is_read_of_it() -> None:
+    for fields in ({"parallelism": 1}, {"parallelism": 1, "completions": 1}):
+        with pytest.raises(KubernetesObjectError) as caught:
+            read(pods_of("train", 1), jobs=[job(status="Running", **fields)])
+        assert str(caught.value) == "jobs['a/train'].status: expected a mapping, got 'Running'"
+
+
 def replicas(size="2", counts=(2, 2)):
     marks = {} if size is None else {"annotations": {SIZE: size}}
     return [

@@ -507,12 +507,12 @@ class ControlledPods:
 
 def _bound(draft: JobDraft) -> None:
     """Let a Job have at most its parallelism of pods, and no more than it has to complete."""
-    spec = draft.objects[0].spec
+    spec, status = draft.objects[0].spec, draft.objects[0].status
     most = spec.integer("parallelism", default=1, least=0)
     if spec.get("completions") is not None:
         ended = sum(pod.task.status is TaskStatus.SUCCEEDED for pod, _ in draft.pods)
         # Pods that ended may have been deleted; the Job's status still counts them.
-        ended = max(ended, draft.objects[0].status.integer("succeeded", default=0))
+        ended = max(ended, status.integer("succeeded", default=0))
         most = min(most, max(0, spec.integer("completions") - ended))
     draft.min_available, draft.max_available = min(1, most), most
 
