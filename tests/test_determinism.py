@@ -13,7 +13,8 @@ import pytest
 
 from tests.support.pythons import find_python
 
-pytestmark = pytest.mark.slow
+# In one process, so that what they compare with is decided once.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 
 TESTS = Path(__file__).parent
 NIGHTLY = os.environ.get("BATCHSCHED_NIGHTLY") == "1"
