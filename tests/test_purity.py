@@ -58,6 +58,7 @@ IMPORTABLE_IN = {
     "fast.py": {"numpy"},
     "arrays.py": {"numpy"},
     "generation.py": {"hashlib"},  # draws that depend on names and seeds alone
+    "described.py": {"importlib"},  # the package whose classes `help` shows
     "sweeps.py": {"hashlib"},
 }
 """What a module, or the modules of a folder, may import besides."""

@@ -8,7 +8,6 @@ same result.
 
 from typing import TYPE_CHECKING
 
-import batchsched as _itself
 from batchsched.actions.action import Action
 from batchsched.causes import ConditionReason, HoldKind, UnfitReason, WhyPending
 from batchsched.config.options import ActionOption, PluginOption, Tier
@@ -65,7 +64,7 @@ from batchsched.model.constraints import (
     TolerationOperator,
     WeightedPodTerm,
 )
-from batchsched.model.described import describe
+from batchsched.model.described import describe_exports
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.reasons import (
     EvictionReport,
@@ -241,5 +240,4 @@ __all__ = [
     "what_if",
 ]
 
-_names = _itself.__dict__
-describe(*(each for name in __all__ if isinstance(each := _names.get(name), type)))
+describe_exports(__name__)

@@ -9,6 +9,7 @@ from batchsched.actions.action import Action, EvictsToCure
 from batchsched.actions.eviction.make_room import EvictionRules, make_room
 from batchsched.actions.placing import LADDER, NOW, NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
+from batchsched.model.described import describe_exports
 from batchsched.placement import Fit, Placement
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.orders import LiveQueue
@@ -48,3 +49,5 @@ __all__ = [
     "place",
     "tasks_to_place",
 ]
+
+describe_exports(__name__)

@@ -16,7 +16,7 @@ from attrs import define, field, frozen
 
 from batchsched.errors import ArgumentError, Fault, SnapshotError, shown_problem
 from batchsched.model.constraints import untolerated
-from batchsched.model.described import describe
+from batchsched.model.described import describe_exports
 from batchsched.model.devices import (
     CapacityPolicy,
     CounterSet,
@@ -60,8 +60,7 @@ __all__ = [
     "read_selector",
 ]
 
-describe(CapacityPolicy, CounterSet, Device, DeviceClaim, DeviceConstraint, DevicePick)
-describe(DeviceRequest, Milli, Version)
+describe_exports(__name__)
 
 DeviceKey = tuple[str, str, str]
 CounterKey = tuple[str, str, str, str]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, get_args
+from typing import Protocol
 
 from attrs import field, frozen
 
-from batchsched.model.described import describe
+from batchsched.model.described import describe_exports
 from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import Unfit
 
@@ -168,8 +168,6 @@ TraceEvent = (
 )
 """Any event of a trace."""
 
-describe(Placed, *get_args(TraceEvent))
-
 Trace = Callable[[TraceEvent], object]
 """A caller's function that is called with each trace event."""
 
@@ -222,3 +220,6 @@ class Teller:
         """Pass on the queued events."""
         while self._waiting:
             self._trace(self._waiting.pop(0))
+
+
+describe_exports(__name__)

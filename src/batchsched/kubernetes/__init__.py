@@ -90,10 +90,8 @@ from batchsched.kubernetes.facts import Dump, JobFacts, Told
 from batchsched.kubernetes.manifests import submitted_objects
 from batchsched.kubernetes.snapshots import read_objects, snapshot_from_objects
 from batchsched.kubernetes.watch import WatchedObjects
-from batchsched.model.described import describe
+from batchsched.model.described import describe_exports
 from batchsched.model.quantities import parse_quantity
-
-describe(Dump, JobFacts, Told)
 
 __all__ = [
     "Dump",
@@ -111,3 +109,5 @@ __all__ = [
     "snapshot_from_objects",
     "submitted_objects",
 ]
+
+describe_exports(__name__)

@@ -20,6 +20,7 @@ from attrs import evolve, frozen
 from batchsched.errors import EventError, Fault
 from batchsched.live.cluster import Cluster
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.described import describe
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot, common_of
@@ -111,6 +112,9 @@ class InFlight:
     decision: Literal["bind", "eviction"]
     node_name: str
     since: float
+
+
+describe(Seen, Deleted, Correction, InFlight)
 
 
 @frozen

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from inspect import cleandoc, getsource
+
+
+def describe_exports(module: str) -> None:
+    """Describe the classes that a module exports; what it imports later does so itself."""
+    itself = import_module(module)
+    exported = [itself.__dict__.get(name) for name in itself.__all__]
+    describe(*(each for each in exported if isinstance(each, type)))
 
 
 def describe(*classes: type) -> None:
     """Add the fields of classes to their docstrings, when somebody reads these."""
     for one in classes:
-        if _has_fields(one):
+        if _has_fields(one) and not isinstance(one.__dict__.get("__doc__"), _Described):
             type.__setattr__(one, "__doc__", _Described(one.__doc__ or ""))
 
 

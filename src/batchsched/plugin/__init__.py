@@ -5,8 +5,7 @@ object implements any combination of the extension points: it has the methods of
 here. It is discarded after the cycle, so that no state leaks into the next one.
 """
 
-import batchsched.plugin as _itself
-from batchsched.model.described import describe
+from batchsched.model.described import describe_exports
 from batchsched.plugin.candidates import CandidateNodes, NodeSet, Part, SecondTries, SecondTry
 from batchsched.plugin.extension_points import (
     Allocatable,
@@ -144,5 +143,4 @@ __all__ = [
     "Watch",
 ]
 
-_names = _itself.__dict__
-describe(*(each for name in __all__ if isinstance(each := _names.get(name), type)))
+describe_exports(__name__)

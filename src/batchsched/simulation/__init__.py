@@ -17,8 +17,7 @@ Run a log of jobs under a policy, and read off the results:
 1.33
 """
 
-import batchsched.simulation as _itself
-from batchsched.model.described import describe
+from batchsched.model.described import describe_exports
 from batchsched.simulation.books import Consolidated, FirstFit, NodeChoice, Nodes
 from batchsched.simulation.checks import JobId, PolicyError, Problem, SimulationError, WorkloadError
 from batchsched.simulation.decisions import (
@@ -197,5 +196,4 @@ __all__ = [
     "sweep",
 ]
 
-_names = _itself.__dict__
-describe(*(each for name in __all__ if isinstance(each := _names.get(name), type)))
+describe_exports(__name__)

@@ -8,6 +8,7 @@
 - A state machine of many cycles: `ClusterMachine`, which also finds `PingPong`.
 """
 
+from batchsched.model.described import describe_exports
 from batchsched.testing.code import as_code, print_examples_as_code
 from batchsched.testing.drawing.configs import configs
 from batchsched.testing.drawing.devices import with_devices
@@ -65,3 +66,5 @@ __all__ = [
 ]
 
 print_examples_as_code()
+
+describe_exports(__name__)

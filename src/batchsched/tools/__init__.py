@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from batchsched.causes import About, JobStatus, Remedy
+from batchsched.model.described import describe_exports
 from batchsched.tools.amounts import amount_text
 from batchsched.tools.causes import Parting
 from batchsched.tools.changes import (
@@ -84,3 +85,5 @@ __all__ = [
     "time_text",
     "what_if",
 ]
+
+describe_exports(__name__)

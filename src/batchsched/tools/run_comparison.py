@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
+from batchsched.model.described import describe
 from batchsched.model.immutable import AsMap
 from batchsched.model.texts import counted, first_of
 from batchsched.simulation.checks import JobId
@@ -138,6 +139,9 @@ class RunComparison(Differences):
         ]
         number, _, rest = parts[0].partition(" ")
         return ", ".join([f"{number} of {counted(self.jobs, 'job')} {rest}", *parts[1:]])
+
+
+describe(JobChange, RunComparison)
 
 
 def _delay(change: JobChange) -> float:
