@@ -105,10 +105,12 @@ def test_a_run_is_compared_with_runs_only() -> None:
         compare(run, result)  # type: ignore[call-overload]
     with pytest.raises(ConfigError, match="snapshot: expected a Snapshot, got None"):
         compare(result, 3)  # type: ignore[call-overload]
-    with pytest.raises(
-        ConfigError, match="after: expected a CycleResult, a SchedulerConfig or a Run"
-    ):
+    with pytest.raises(ConfigError, match="after: expected a Run to compare with the other Run"):
         compare(run, 3)  # type: ignore[call-overload]
+    with pytest.raises(
+        ConfigError, match="before: expected a CycleResult, a SchedulerConfig or a Run"
+    ):
+        compare(3, 3)  # type: ignore[call-overload]
     with pytest.raises(ConfigError, match="before: expected a CycleResult or a SchedulerConfig"):
         compare(run, run, Snapshot())  # type: ignore[call-overload]
     with pytest.raises(ConfigError, match="snapshot: expected a Snapshot, got None"):

@@ -1,7 +1,5 @@
 """Tools for cluster operators: pure functions on snapshots, configurations and results."""
 
-from typing import TYPE_CHECKING
-
 from batchsched.causes import About, JobStatus, Remedy
 from batchsched.model.described import describe_exports
 from batchsched.tools.amounts import amount_text
@@ -14,7 +12,13 @@ from batchsched.tools.changes import (
     node_like,
     time_text,
 )
-from batchsched.tools.comparison import CycleComparison, TaskChange, compare
+from batchsched.tools.comparison import (
+    CycleComparison,
+    JobChange,
+    RunComparison,
+    TaskChange,
+    compare,
+)
 from batchsched.tools.config_check import Finding, check_config, not_modelled
 from batchsched.tools.explainer import explain
 from batchsched.tools.explanation import Explanation
@@ -29,21 +33,6 @@ from batchsched.tools.trials import (
     starts,
     what_if,
 )
-
-if TYPE_CHECKING:
-    from batchsched.tools.run_comparison import JobChange, RunComparison
-else:
-    # Imported when first used, as they need the simulator.
-    def __getattr__(name: str) -> object:
-        if name not in ("JobChange", "RunComparison"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from batchsched.tools import run_comparison  # noqa: PLC0415
-
-        return getattr(run_comparison, name)
-
-    def __dir__() -> list[str]:
-        return sorted(__all__)
-
 
 __all__ = [
     "About",

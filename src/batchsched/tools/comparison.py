@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, overload
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, overload
 
 from attrs import field, frozen
 
@@ -14,23 +16,110 @@ from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.immutable import AsMap
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.result import CycleResult
+from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.texts import counted
+from batchsched.model.texts import counted, first_of
 from batchsched.model.validation.values import is_of, shown
 from batchsched.scheduler import Scheduler
 from batchsched.tools.causes import Parting, Side, find_cause
-from batchsched.tools.report import (
-    Differences,
-    Pair,
-    Section,
-    count_by,
-    group_rows,
-    side_by_side,
-)
+from batchsched.tools.report import Report, Section, as_json
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the simulator is imported only if runs are compared
+    from batchsched.simulation.checks import JobId
     from batchsched.simulation.run import Run
-    from batchsched.tools.run_comparison import RunComparison
+
+Pair = tuple[float, float]
+"""A value before and after."""
+
+
+class _Change(Protocol):
+    @property
+    def kind(self) -> str: ...
+
+
+class Differences(Report):
+    """What differs between two things, before and after."""
+
+    __slots__ = ()
+
+    _told: ClassVar[tuple[str, ...]]
+    """What it is as data: the names of fields and methods."""
+
+    @abstractmethod
+    def _changed(self) -> Sequence[_Change]:
+        """Return what has changed, each with its kind."""
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing has changed."""
+        return not self._changed()
+
+    def by_queue(self) -> dict[str, dict[str, int]]:
+        """Count what has changed, by queue and kind."""
+        return self._by("queue")
+
+    def by_reason(self) -> dict[str, dict[str, int]]:
+        """Count what has changed, by the reason why it waits or never ends, and kind."""
+        return self._by("reason")
+
+    def _by(self, attribute: str) -> dict[str, dict[str, int]]:
+        return _count_by(self._changed(), attribute)
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the differences as dicts, lists, strings and numbers only, ready for JSON."""
+        told = {name: getattr(self, name) for name in self._told}
+        return {name: as_json(each() if callable(each) else each) for name, each in told.items()}
+
+
+def _sections(
+    first: Section,
+    parting: Parting | None,
+    tables: Iterable[Section],
+    figures: str,
+    rows: Iterable[tuple[str, str, str]],
+) -> Iterator[Section]:
+    """Yield the sections of a comparison; of its tables those with rows, of `rows` what differs."""
+    yield first
+    if parting is not None:
+        yield Section("The first decision that differs", tuple(parting.lines()))
+    yield from (table for table in tables if table.rows)
+    changed = [row for row in rows if row[1] != row[2]]
+    if changed:
+        yield Section(figures, (), ("", "before", "after"), changed)
+
+
+def _count_by(changes: Iterable[_Change], attribute: str) -> dict[str, dict[str, int]]:
+    """Count how often each kind occurs in each group, both sorted by name."""
+    groups: dict[str, Counter[str]] = {}
+    for each in changes:
+        groups.setdefault(getattr(each, attribute), Counter())[each.kind] += 1
+    return {name: dict(sorted(groups[name].items())) for name in sorted(groups)}
+
+
+def _grouped(changes: Iterable[_Change], attribute: str, things: str) -> Section:
+    """Return a table with a row for each group: its name, its total, and the counts by kind."""
+    rows = [
+        (name, sum(counts.values()), ", ".join(f"{n} {kind}" for kind, n in counts.items()))
+        for name, counts in _count_by(changes, attribute).items()
+    ]
+    rows.sort(key=lambda row: (-row[1], row[0]))
+    return Section(f"By {attribute}", (), (attribute, things, "what"), rows)
+
+
+def _side_by_side(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Pair]:
+    """Return the values before and after by name; a missing value is 0."""
+    return {name: (before.get(name, 0.0), after.get(name, 0.0)) for name in {**before, **after}}
+
+
+def _percentages(pairs: Mapping[str, Pair], of: str = "") -> list[tuple[str, str, str]]:
+    """Return a row for each share before and after."""
+    return [
+        (f"{of}{name}" if name else "no queue", f"{one:.1%}", f"{other:.1%}")
+        for name, (one, other) in pairs.items()
+    ]
+
+
+# Two cycles
 
 
 @frozen
@@ -128,28 +217,21 @@ class CycleComparison(Differences):
         first = self._told_first()
         kinds = {change.kind for change in self.changes}
         others = [self._count(kind) for kind in _KINDS if kind in kinds and kind not in first]
-        yield Section(self.summary, tuple(others) if first else ())
-        if self.parting is not None:
-            title = "The first decision that differs"
-            yield Section(title, tuple(self.parting.lines()))
         # Those that wait for another reason are only counted: nothing else is decided of them.
         told = [change for change in self.changes if change.kind != "reason"]
-        if told:
-            by_queue = count_by((change.queue, change.kind) for change in told)
-            by_job = count_by((change.job, change.kind) for change in told)
-            yield Section("By queue", (), ("queue", "tasks", "what"), group_rows(by_queue))
-            yield Section("By job", (), ("job", "tasks", "what"), group_rows(by_job))
-            yield Section(
-                "Tasks",
-                (),
-                ("task", "before", "after", "why it waits"),
-                [(c.name, str(c.before), str(c.after), c.why_it_waits) for c in told],
-            )
-        rows = [(name, *map(_percent, pair)) for name, pair in self.utilisation.items()]
-        rows += [(f"queue {name}", *map(_percent, pair)) for name, pair in self.shares.items()]
-        changed = [row for row in rows if row[1] != row[2]]
-        if changed:
-            yield Section("In use afterwards", (), ("", "before", "after"), changed)
+        head = ("task", "before", "after", "why it waits")
+        rows = [(c.name, str(c.before), str(c.after), c.why_it_waits) for c in told]
+        yield from _sections(
+            Section(self.summary, tuple(others) if first else ()),
+            self.parting,
+            [
+                _grouped(told, "queue", "tasks"),
+                _grouped(told, "job", "tasks"),
+                Section("Tasks", (), head, rows),
+            ],
+            "In use afterwards",
+            [*_percentages(self.utilisation), *_percentages(self.shares, "queue ")],
+        )
 
     @property
     def summary(self) -> str:
@@ -254,17 +336,28 @@ def compare(
 
     """
     given = (("before", before), ("after", after))
-    if snapshot is None and after_snapshot is None and not all(map(_is_of_a_cycle, given)):
-        return _compared_runs(given)
+    are_right = [is_of(value, CycleResult) or is_of(value, SchedulerConfig) for _, value in given]
+    expected, of_runs = "a CycleResult or a SchedulerConfig", False
+    if snapshot is None and after_snapshot is None and not all(are_right):
+        from batchsched.simulation.run import Run  # noqa: PLC0415
+
+        if isinstance(before, Run) and isinstance(after, Run):
+            return _compared_runs(before, after)
+        expected = "a CycleResult, a SchedulerConfig or a Run"
+        are_runs = [is_of(value, Run) for _, value in given]
+        if of_runs := any(are_runs):
+            are_right, expected = are_runs, "a Run to compare with the other Run"
     faults = [
-        Fault(name, f"expected a CycleResult or a SchedulerConfig, got {shown(value)}")
-        for name, value in given
-        if not is_of(value, CycleResult) and not is_of(value, SchedulerConfig)
+        Fault(name, f"expected {expected}, got {shown(value)}")
+        for (name, value), is_right in zip(given, are_right, strict=True)
+        if not is_right
     ]
     faults += [
         Fault(name, f"expected a Snapshot, got {shown(value)}")
         for name, value in (("snapshot", snapshot), ("after_snapshot", after_snapshot))
-        if not is_of(value, Snapshot) and not (name == "after_snapshot" and value is None)
+        if not of_runs
+        and not is_of(value, Snapshot)
+        and not (name == "after_snapshot" and value is None)
     ]
     if faults:
         raise ConfigError(faults)
@@ -287,41 +380,13 @@ def compare(
         _use_of(each, result) for each, result in zip((snapshot, second), results, strict=True)
     )
     return CycleComparison(
-        changes=tuple(_changes(snapshot, second, *results)),
-        utilisation=side_by_side(used, used_after),
-        shares=side_by_side(shares, shares_after),
+        changes=tuple(_task_changes(snapshot, second, *results)),
+        utilisation=_side_by_side(used, used_after),
+        shares=_side_by_side(shares, shares_after),
         parting=parting,
         before=results[0],
         after=results[1],
     )
-
-
-def _is_of_a_cycle(given: tuple[str, object]) -> bool:
-    return isinstance(given[1], (CycleResult, SchedulerConfig))
-
-
-def _compared_runs(given: tuple[tuple[str, object], tuple[str, object]]) -> RunComparison:
-    # Import the simulator only if runs are compared.
-    from batchsched.simulation.run import Run  # noqa: PLC0415
-    from batchsched.tools.run_comparison import compare_runs  # noqa: PLC0415
-
-    (_, before), (_, after) = given
-    if isinstance(before, Run) and isinstance(after, Run):
-        return compare_runs(before, after)
-    faults = [
-        Fault(name, f"expected a CycleResult, a SchedulerConfig or a Run, got {shown(value)}")
-        for name, value in given
-        if not isinstance(value, (Run, CycleResult, SchedulerConfig))
-    ]
-    if isinstance(before, Run) or isinstance(after, Run):
-        faults += [
-            Fault(name, f"expected a Run to compare with the other Run, got {shown(value)}")
-            for name, value in given
-            if isinstance(value, (CycleResult, SchedulerConfig))
-        ]
-    else:
-        faults.append(Fault("snapshot", "expected a Snapshot, got None"))
-    raise ConfigError(faults)
 
 
 def _result_of(
@@ -340,7 +405,7 @@ _ON_A_NODE = (
 )
 
 
-def _changes(
+def _task_changes(
     snapshot: Snapshot, second: Snapshot, before: CycleResult, after: CycleResult
 ) -> Iterator[TaskChange]:
     ones, others = _fates(snapshot, before), _fates(second, after)
@@ -418,17 +483,13 @@ def _fates(snapshot: Snapshot, result: CycleResult) -> dict[str, Fate]:
         if outcome.status is TaskStatus.ALLOCATED and outcome.node_name is not None:
             # It has a place, and waits for the rest of its job.
             found[uid] = Fate("promised", outcome.node_name)
-    for bind in result.binds:
-        found[bind.task_uid] = Fate("starts", bind.node_name)
-    for eviction in result.evictions:
-        found[eviction.task_uid] = Fate("evicted", eviction.node_name)
-    for promises, word in (
-        (result.pipelined, "promised"),
-        (result.conditional, "promised"),
-        (result.reserved, "reserved"),
+    for word, decided in (
+        ("starts", result.binds),
+        ("evicted", result.evictions),
+        ("promised", (*result.pipelined, *result.conditional)),
+        ("reserved", result.reserved),
     ):
-        for promise in promises:
-            found[promise.task_uid] = Fate(word, promise.node_name)
+        found.update((each.task_uid, Fate(word, each.node_name)) for each in decided)
     return found
 
 
@@ -458,5 +519,252 @@ def _use_of(snapshot: Snapshot, result: CycleResult) -> tuple[_Shares, _Shares]:
     }
 
 
-def _percent(share: float) -> str:
-    return f"{share:.1%}"
+# Two runs
+
+
+_KINDS_OF_RUNS = {
+    "starts": ("starts that never starts before", "start that never start before"),
+    "no longer starts": ("no longer starts", "no longer start"),
+    "earlier": ("starts earlier", "start earlier"),
+    "later": ("starts later", "start later"),
+    "stopped more often": ("is stopped more often", "are stopped more often"),
+    "stopped less often": ("is stopped less often", "are stopped less often"),
+    "ends earlier": ("starts as before and ends earlier", "start as before and end earlier"),
+    "ends later": ("starts as before and ends later", "start as before and end later"),
+    "other": ("differs in another way", "differ in another way"),
+}
+"""The kinds of change, in words for one job and for several."""
+
+_SHOWN_FIGURES = (
+    *("wait", "wait_median", "wait_p99", "wait_max", "response", "bsld"),
+    *("utilisation", "makespan", "jain_user", "jain_queue", "preemptions", "unfinished"),
+)
+_SHOWN_JOBS = 5
+
+
+@frozen(kw_only=True)
+class JobChange:
+    """A job whose outcome differs, with the outcome before and after. Times are in seconds."""
+
+    job: JobId
+    queue: str
+    """Empty if it names none."""
+    user: str
+    """Empty if it names none."""
+    kind: str
+    """``starts``, ``no longer starts``, ``earlier``, ``later``, ``stopped more often``,
+    ``stopped less often``, ``ends earlier``, ``ends later`` or ``other``."""
+    start: tuple[float | None, float | None]
+    """Its first start, before and after; None: it never starts, or the run does not have it."""
+    end: tuple[float | None, float | None]
+    stops: tuple[int, int]
+    """How often it is stopped and started again, before and after."""
+    reason: str
+    """Why it never starts or ends, after or else before; empty if it does in both."""
+
+
+@frozen(kw_only=True)
+class RunComparison(Differences):
+    """The differences between two runs. Prints as text; a notebook shows tables."""
+
+    changes: tuple[JobChange, ...]
+    """All jobs whose outcomes differ, in order of submission."""
+    jobs: int
+    """The number of jobs in either run."""
+    figures: Mapping[str, Pair] = field(converter=AsMap[str, Pair])
+    """The metrics of `Run.metrics` by name, before and after."""
+    shares: Mapping[str, Pair] = field(converter=AsMap[str, Pair])
+    """Queue to the share of the machine that its jobs held, from the first submission to the last
+    end."""
+    parting: Parting | None
+    """The first time at which the two runs start different jobs."""
+    before: Run
+    after: Run
+
+    _told = (
+        *("summary", "jobs", "changes", "by_queue", "by_user", "by_reason"),
+        *("figures", "shares", "parting"),
+    )
+
+    def _changed(self) -> tuple[JobChange, ...]:
+        return self.changes
+
+    def by_user(self) -> dict[str, dict[str, int]]:
+        """Count the jobs that differ, by user and kind."""
+        return self._by("user")
+
+    def sections(self) -> Iterator[Section]:
+        """Yield the sections of the report, the most important first."""
+        largest = sorted(self.changes, key=lambda change: -abs(_delay(change)))
+        head = ("job", "queue", "what", "start before", "start after", "delay")
+        most = [
+            (str(c.job), c.queue, c.kind, c.start[0], c.start[1], _delay(c) or None)
+            for c in largest[: 2 * _SHOWN_JOBS]
+        ]
+        rows = [
+            (name, f"{pair[0]:,.4g}", f"{pair[1]:,.4g}")
+            for name in _SHOWN_FIGURES
+            if (pair := self.figures.get(name)) is not None
+        ]
+        has_names = any(each.queue for each in self.changes)
+        yield from _sections(
+            Section(self.summary),
+            self.parting,
+            [
+                _grouped(self.changes if has_names else (), "queue", "jobs"),
+                Section("Jobs that differ most", (), head, most),
+            ],
+            "Metrics that differ",
+            [*rows, *(_percentages(self.shares, "queue ") if any(self.shares) else ())],
+        )
+
+    @property
+    def summary(self) -> str:
+        """What differs, in one line: ``2 of 9 jobs start earlier, 1 starts later``."""
+        counts = Counter(change.kind for change in self.changes)
+        if not counts:
+            return "All jobs start and end at the same times."
+        parts = [
+            f"{counts[kind]} {words[counts[kind] != 1]}"
+            for kind, words in _KINDS_OF_RUNS.items()
+            if counts[kind]
+        ]
+        number, _, rest = parts[0].partition(" ")
+        return ", ".join([f"{number} of {counted(self.jobs, 'job')} {rest}", *parts[1:]])
+
+
+def _delay(change: JobChange) -> float:
+    """Return how much later the job starts, or ends if it starts at the same time."""
+    for one, other in (change.start, change.end):
+        if one is not None and other is not None and one != other:
+            return other - one
+    return 0.0
+
+
+def _compared_runs(before: Run, after: Run) -> RunComparison:
+    """Compare two runs. Jobs with the same id are the same job. O(jobs)."""
+    changes = tuple(_job_changes(before, after))
+    figures = before.metrics(), after.metrics()
+    return RunComparison(
+        changes=changes,
+        jobs=len({*before.workload.ids, *after.workload.ids}),
+        figures={
+            name: (figures[0][name], figures[1][name]) for name in figures[0] if name in figures[1]
+        },
+        shares=dict(sorted(_side_by_side(_shares(before), _shares(after)).items())),
+        parting=_parting(before, after, changes),
+        before=before,
+        after=after,
+    )
+
+
+class _Course(NamedTuple):
+    """What became of a job."""
+
+    start: float | None = None
+    end: float | None = None
+    stops: int = 0
+    """How often it is stopped in between."""
+    queue: str = ""
+    user: str = ""
+    why: str = ""
+    """Why it never started or never ended."""
+
+
+def _courses(run: Run) -> dict[JobId, _Course]:
+    def name(given: object) -> str:
+        return "" if given is None else str(given)
+
+    jobs, outcome = run.workload, run.outcome
+    return {
+        job: _Course(
+            outcome.starts[at],
+            outcome.ends[at],
+            0 if outcome.preemptions is None else outcome.preemptions[at],
+            name(jobs.queues[at]),
+            name(jobs.users[at]),
+            outcome.unfinished.get(at, ""),
+        )
+        for at, job in enumerate(jobs.ids)
+    }
+
+
+def _job_changes(before: Run, after: Run) -> Iterator[JobChange]:
+    ones, others = _courses(before), _courses(after)
+    for job in {**ones, **others}:
+        one, other = ones.get(job, _Course()), others.get(job, _Course())
+        if one[:3] != other[:3]:
+            known = ones.get(job, other)
+            yield JobChange(
+                job=job,
+                queue=known.queue,
+                user=known.user,
+                kind=_kind(one, other),
+                start=(one.start, other.start),
+                end=(one.end, other.end),
+                stops=(one.stops, other.stops),
+                reason=other.why or one.why,
+            )
+
+
+def _kind(before: _Course, after: _Course) -> str:
+    if before.start is None or after.start is None:
+        if before.start == after.start:
+            return "other"
+        return "starts" if before.start is None else "no longer starts"
+    if before.start != after.start:
+        return "earlier" if after.start < before.start else "later"
+    if before.stops != after.stops:
+        return f"stopped {'more' if after.stops > before.stops else 'less'} often"
+    if before.end is None or after.end is None:
+        return "other"
+    return "ends earlier" if after.end < before.end else "ends later"
+
+
+def _shares(run: Run) -> dict[str, float]:
+    """Return the share of the machine that the jobs of each queue held."""
+    submits = run.workload.submits
+    until = max((end for *_, end in run.intervals), default=0.0)
+    whole = run.machine.processors * (until - min(submits, default=0.0))
+    held: dict[str, float] = {}
+    for queue, time, size in zip(
+        run.workload.queues, run.held, run.workload.processors, strict=True
+    ):
+        name = "" if queue is None else str(queue)
+        held[name] = held.get(name, 0.0) + time * size
+    return {name: held[name] / whole if whole else 0.0 for name in sorted(held)}
+
+
+def _parting(before: Run, after: Run, changes: tuple[JobChange, ...]) -> Parting | None:
+    """Find the first time at which only one of the runs starts a job; None if there is none."""
+    from batchsched.simulation.record import state_at  # noqa: PLC0415
+
+    starts = (change.start for change in changes if change.start[0] != change.start[1])
+    moment = min((time for pair in starts for time in pair if time is not None), default=None)
+    if moment is None:
+        return None
+    here, there = (_started_at(run, moment) for run in (before, after))
+    states = [state_at(run, moment, run.starts_by_id()) for run in (before, after)]
+    why = [f"{before.policy} decides before, {after.policy} after"]
+    if str(before.policy) == str(after.policy):
+        why = ["the two runs differ in their jobs, their settings or their machine"]
+    if states[0] == states[1]:
+        why.append(f"just before, both have {states[0]}")
+    else:
+        why += [f"just before, before: {states[0]}", f"just before, after: {states[1]}"]
+    for run, mine, others in ((before, here, there), (after, there, here)):
+        waits = [job for job in others if job not in mine and job in run.workload.ids]
+        if waits:
+            word = "before" if run is before else "after"
+            why.append(f"{word}: {run.why(waits[0]).splitlines()[0]}")
+    return Parting(_describe(moment, here), _describe(moment, there), tuple(why))
+
+
+def _started_at(run: Run, moment: float) -> list[JobId]:
+    return [job for job, start in run.starts_by_id().items() if start == moment]
+
+
+def _describe(moment: float, jobs: list[JobId]) -> str:
+    if not jobs:
+        return f"starts no job at {moment:,} s"
+    return f"starts {first_of(jobs, _SHOWN_JOBS)} at {moment:,} s"

@@ -1,12 +1,11 @@
-"""Reports: sections of lines and tables as text or HTML, and counts of changes."""
+"""Reports: sections of lines and tables as text or HTML."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import ClassVar, Protocol, cast
+from typing import cast
 
 from attrs import Attribute, AttrsInstance, fields, frozen, has
 
@@ -23,8 +22,6 @@ _MOST_ROWS = (12, 9, 7, 5, 4, 3)
 """Row limits of tables; the first with which the report fits on a screen is used."""
 
 Cell = str | int | float | None
-Pair = tuple[float, float]
-"""A value before and after."""
 
 
 def number(cell: Cell) -> str:
@@ -73,49 +70,6 @@ class Report(ABC):
 
     def __str__(self) -> str:
         return as_text(self.sections())
-
-
-class Change(Protocol):
-    """Something that differs."""
-
-    @property
-    def kind(self) -> str:
-        """How it differs, in a word or two."""
-        ...
-
-
-class Differences(Report):
-    """What differs between two things, before and after."""
-
-    __slots__ = ()
-
-    _told: ClassVar[tuple[str, ...]]
-    """What it is as data: the names of fields and methods."""
-
-    @abstractmethod
-    def _changed(self) -> Sequence[Change]:
-        """Return what has changed, each with its kind."""
-
-    @property
-    def is_same(self) -> bool:
-        """Whether nothing has changed."""
-        return not self._changed()
-
-    def by_queue(self) -> dict[str, dict[str, int]]:
-        """Count what has changed, by queue and kind."""
-        return self._by("queue")
-
-    def by_reason(self) -> dict[str, dict[str, int]]:
-        """Count what has changed, by the reason why it waits or never ends, and kind."""
-        return self._by("reason")
-
-    def _by(self, attribute: str) -> dict[str, dict[str, int]]:
-        return count_by((getattr(each, attribute), each.kind) for each in self._changed())
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the differences as dicts, lists, strings and numbers only, ready for JSON."""
-        told = {name: getattr(self, name) for name in self._told}
-        return {name: as_json(each() if callable(each) else each) for name, each in told.items()}
 
 
 def as_text(sections: Iterable[Section]) -> str:
@@ -173,32 +127,6 @@ def as_html(sections: Iterable[Section]) -> str:
             body = "".join(html_row("td", row) for row in section.cells)
             parts.append(f"<table>{head}{body}</table>")
     return "".join(parts)
-
-
-def count_by(pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:
-    """Count how often each kind occurs in each group, both sorted by name.
-
-    >>> count_by([("q", "starts"), ("q", "moves"), ("q", "starts")])
-    {'q': {'moves': 1, 'starts': 2}}
-    """
-    groups: dict[str, Counter[str]] = {}
-    for group, kind in pairs:
-        groups.setdefault(group, Counter())[kind] += 1
-    return {name: dict(sorted(groups[name].items())) for name in sorted(groups)}
-
-
-def group_rows(groups: Mapping[str, Mapping[str, int]]) -> list[tuple[str, int, str]]:
-    """Return a row for each group: its name, its total, and the counts by kind."""
-    rows = [
-        (name, sum(counts.values()), ", ".join(f"{n} {kind}" for kind, n in counts.items()))
-        for name, counts in groups.items()
-    ]
-    return sorted(rows, key=lambda row: (-row[1], row[0]))
-
-
-def side_by_side(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Pair]:
-    """Return the values before and after by name; a missing value is 0."""
-    return {name: (before.get(name, 0.0), after.get(name, 0.0)) for name in {**before, **after}}
 
 
 def as_dict(part: AttrsInstance) -> dict[str, JsonValue]:
