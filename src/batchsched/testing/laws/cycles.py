@@ -6,45 +6,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import cast
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from batchsched.errors import PluginError
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown
+from batchsched.scheduler import Scheduler
 from batchsched.testing.laws.asking import VERDICTS, Answers, ask_all, first_change
 from batchsched.testing.laws.trial import LawTrial, LawViolation, Subject
 
-
-@frozen
-class _Cycle:
-    """The outcome of a cycle."""
-
-    answers: Answers
-    """The answers to all questions, before the first action."""
-    result: CycleResult
-
-
-class _Cycles:
-    """A scheduler with a fresh plugin, which runs one cycle after the other."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._scheduler = subject.scheduler(self._look)
-        self._answers: Answers = {}
-        self._violation: LawViolation | None = None
-
-    def _look(self, trial: LawTrial) -> None:
-        try:
-            self._answers = ask_all(trial)
-        except LawViolation as violation:
-            self._violation = violation  # the scheduler would attribute it to an action
-
-    def run(self, snapshot: Snapshot) -> _Cycle:
-        self._violation = None
-        result = self._scheduler.schedule(snapshot)
-        if self._violation is not None:
-            raise self._violation
-        return _Cycle(self._answers, result)
+_Cycle = tuple[Answers, CycleResult]
+"""All answers in a session that was opened on a snapshot, and the result of a cycle on it."""
 
 
 def check_isolation(subject: Subject, trial: LawTrial, first: Snapshot, second: Snapshot) -> None:
@@ -59,36 +32,41 @@ def check_isolation(subject: Subject, trial: LawTrial, first: Snapshot, second: 
 
 
 def _compare_cycles(subject: Subject, trial: LawTrial, first: Snapshot, second: Snapshot) -> None:
-    cycles = _Cycles(subject)
+    scheduler = subject.scheduler()
     try:
-        before = cycles.run(first)
+        before = _cycle(subject, scheduler, first)
     except Exception:
         # The copy may be at fault rather than the plugin, so try without copies.
         if not subject.do_without_copies():
             raise
-        cycles = _Cycles(subject)
-        before = cycles.run(first)
-    _expect_same(trial, before, cycles.run(first), "after a cycle on the same snapshot")
+        scheduler = subject.scheduler()
+        before = _cycle(subject, scheduler, first)
+    scheduler.schedule(first)  # one more, lest a plugin be at every second cycle as it was
+    after = _cycle(subject, scheduler, first)
+    _expect_same(trial, before, after, "after a cycle on the same snapshot")
     # State kept from the first snapshot may hide state kept from the second.
-    cycles = _Cycles(subject)
+    scheduler = subject.scheduler()
     with suppress(Exception):  # faults of a cycle on it are reported when it is the first
-        cycles.run(second)
-    _expect_same(trial, before, cycles.run(first), "after a cycle on another snapshot", second)
+        scheduler.schedule(second)
+    after = _cycle(subject, scheduler, first)
+    _expect_same(trial, before, after, "after a cycle on another snapshot", second)
+
+
+def _cycle(subject: Subject, scheduler: Scheduler, snapshot: Snapshot) -> _Cycle:
+    return ask_all(subject.open(snapshot, scheduler)), scheduler.schedule(snapshot)
 
 
 def _expect_same(
     trial: LawTrial, before: _Cycle, after: _Cycle, what: str, other: Snapshot | None = None
 ) -> None:
     law = "no state leaks from cycle to cycle"
-    changed = first_change(before.answers, after.answers)
+    (answers, result), (answers_now, result_now) = before, after
+    changed = first_change(answers, answers_now)
     if changed is not None:
         question, seen = changed
         trial.fail(question.point, law, f"{seen}, {what}", other=other)
-    if after.result != before.result:
-        seen = (
-            f"the same snapshot gave another result {what}:\n"
-            f"{before.result}\nand then\n{after.result}"
-        )
+    if result_now != result:
+        seen = f"the same snapshot gave another result {what}:\n{result}\nand then\n{result_now}"
         trial.fail("open", law, seen, other=other)
 
 

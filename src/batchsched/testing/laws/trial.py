@@ -7,7 +7,7 @@ from copy import deepcopy
 from functools import partial
 from typing import NoReturn, cast
 
-from attrs import define, evolve, frozen
+from attrs import define, frozen
 
 from batchsched.config.options import ActionOption, PluginOption, Tier
 from batchsched.config.registry import PluginFactory, Registry, default_registry
@@ -21,6 +21,7 @@ from batchsched.plugin.node_functions import NodeScore, Predicate, Reads, per_ta
 from batchsched.plugin.session_view import SessionView
 from batchsched.scheduler import Scheduler
 from batchsched.session.kept import PlacementFactory
+from batchsched.session.points import OpenedPlugin
 from batchsched.session.session import Session, Statement
 from batchsched.state.records import Fit, JobState, NodeState, TaskState
 from batchsched.state.vectors import fits, plus
@@ -83,31 +84,15 @@ _DEFAULTS = SchedulerConfig().tiers
 _ACTIONS = ("allocate", "preempt", "reclaim", "backfill")
 
 
-_LOOK = "look-at-the-plugin"
-
-
 @frozen
-class _Looks:
-    """An action that only reads the session."""
+class _Changing:
+    """A plugin of which what it opens is changed."""
 
-    look: Callable[[Session], None]
-
-    def execute(self, session: Session, /) -> None:
-        self.look(session)
-
-
-class _Spy:
-    """Wraps the plugin under test, and keeps what it opened last."""
-
-    def __init__(self, plugin: Plugin, change: Callable[[object], object] | None = None) -> None:
-        self.plugin = plugin
-        self.opened: object = None
-        self._change = change
+    plugin: Plugin
+    change: Callable[[object], object]
 
     def open(self, view: SessionView, /) -> object:
-        opened = self.plugin.open(view)
-        self.opened = opened if self._change is None else self._change(opened)
-        return self.opened
+        return self.change(self.plugin.open(view))
 
 
 class Subject:
@@ -142,17 +127,16 @@ class Subject:
 
     def declared_labels(self) -> Mapping[str, Sequence[str]] | None:
         """Return the labels that the plugin declares that it reads, if it does."""
-        plugin: object = self._spies[-1].plugin
-        return cast("Mapping[str, Sequence[str]] | None", getattr(plugin, "reads_labels", None))
+        labels: object = getattr(self._made, "reads_labels", None)
+        return cast("Mapping[str, Sequence[str]] | None", labels)
 
-    def open(self, snapshot: Snapshot) -> LawTrial:
-        """Open a session."""
-        session = self.scheduler(fresh=False).open(snapshot)
-        return LawTrial(self, snapshot, session, self._spies[-1].opened)
+    def open(self, snapshot: Snapshot, scheduler: Scheduler | None = None) -> LawTrial:
+        """Open a session of a scheduler with the plugin."""
+        session = (scheduler or self.scheduler(fresh=False)).open(snapshot)
+        return LawTrial(self, snapshot, session)
 
     def scheduler(
         self,
-        look: Callable[[LawTrial], None] | None = None,
         *,
         fresh: bool = True,
         plain: bool | Collection[str] = False,
@@ -162,30 +146,20 @@ class Subject:
         """Return a scheduler with the plugin.
 
         Args:
-            look: called in each cycle, before its actions.
             fresh: whether with a plugin that has not seen a cycle, if that is possible.
             plain: see `Scheduler`.
             placement: see `Scheduler`.
             change: returns what to use in the place of what the plugin opened.
         """
         make = self._make_fresh if fresh else self._make
-        self._spies = spies = list[_Spy]()
 
-        def spied(given: Arguments) -> Plugin:
-            spies.append(_Spy(make(given), change))
-            return spies[-1]
+        def made(given: Arguments) -> Plugin:
+            self._made = plugin = make(given)
+            return plugin if change is None else _Changing(plugin, change)
 
         registry = default_registry()
-        registry.register_plugin(self.name, spied)
-        config = self._config
-        if look is not None:
-
-            def look_at(session: Session) -> None:
-                look(LawTrial(self, session.ledger.snapshot, session, spies[-1].opened))
-
-            registry.register_action(_LOOK, lambda _: _Looks(look_at))
-            config = evolve(config, actions=[ActionOption(name=_LOOK), *config.actions])
-        return Scheduler(config, registry, plain=plain, placement=placement)
+        registry.register_plugin(self.name, made)
+        return Scheduler(self._config, registry, plain=plain, placement=placement)
 
     def do_without_copies(self) -> bool:
         """Stop copying the given plugin; return whether it was copied."""
@@ -239,12 +213,21 @@ NodeFunction = tuple[
 
 @frozen(eq=False)
 class LawTrial:
-    """A session, and the object that the plugin under test opened for it."""
+    """A session, and what the plugin under test opened for it."""
 
     subject: Subject
     snapshot: Snapshot
     session: Session
-    opened: object
+
+    @property
+    def _opened(self) -> OpenedPlugin:
+        opened = self.session.plugins.opened
+        return next(each for each in opened if each.name == self.subject.name)
+
+    @property
+    def opened(self) -> object:
+        """The object that the plugin opened."""
+        return self._opened.object
 
     def function(self, point: str) -> Callable[..., object] | None:
         """Return the plugin's function at an extension point, if it has one."""
@@ -294,8 +277,7 @@ class LawTrial:
     @property
     def hints(self) -> EvictionHints:
         """The plugin's hints on verdicts."""
-        name = self.subject.name
-        return next(each.hints for each in self.session.plugins.opened if each.name == name)
+        return self._opened.hints
 
     @property
     def tasks(self) -> list[TaskState]:
