@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import cast
 
 from attrs import evolve
 
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
 from batchsched.model.resources import Resource
 from batchsched.model.result import CycleResult
-from batchsched.model.snapshot import Snapshot, common_of
+from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
 from batchsched.testing.invariants.cycle import Cycle
 from batchsched.testing.invariants.invariant import invariant
 
-ValueT = TypeVar("ValueT")
+_evolved = cast("Callable[..., object]", evolve)  # the fields to change are known by name only
 
 
 @invariant
@@ -45,48 +45,29 @@ def _differences(how: str, other: CycleResult, result: CycleResult) -> Iterator[
             yield f"{how}, {name} is {got[name]}; it was {content}"
 
 
+_IN_ANY_ORDER: Mapping[type, Sequence[str]] = {
+    Snapshot: ("nodes", "jobs", "queues", "other_tasks", "topologies"),
+    NodeInfo: ("allocatable", "labels", "taints", "conditions"),
+    JobInfo: ("tasks",),
+    TaskInfo: (
+        *("resreq", "init_resreq", "labels"),
+        *("node_selector", "tolerations", "host_ports"),
+    ),
+    Resource: ("scalars",),
+}
+"""The fields whose content may be given in any order, by class."""
+
+
 def permuted(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with all its parts in reverse order."""
-    return Snapshot(
-        nodes=[_node(node) for node in reversed(snapshot.nodes)],
-        jobs=[_job(job) for job in reversed(snapshot.jobs)],
-        queues=tuple(reversed(snapshot.queues)),
-        other_tasks=[_task(task) for task in reversed(snapshot.other_tasks)],
-        topologies=tuple(reversed(snapshot.topologies)),
-        now=snapshot.now,
-        **common_of(snapshot),
-    )
+    return cast("Snapshot", _reversed(snapshot))
 
 
-def _reversed(content: Mapping[str, ValueT]) -> dict[str, ValueT]:
-    return dict(reversed(list(content.items())))
-
-
-def _resource(resource: Resource) -> Resource:
-    return evolve(resource, scalars=_reversed(resource.scalars))
-
-
-def _node(node: NodeInfo) -> NodeInfo:
-    return evolve(
-        node,
-        allocatable=_resource(node.allocatable),
-        labels=_reversed(node.labels),
-        taints=tuple(reversed(node.taints)),
-        conditions=_reversed(node.conditions),
-    )
-
-
-def _job(job: JobInfo) -> JobInfo:
-    return evolve(job, tasks=[_task(task) for task in reversed(job.tasks)])
-
-
-def _task(task: TaskInfo) -> TaskInfo:
-    return evolve(
-        task,
-        resreq=_resource(task.resreq),
-        init_resreq=None if task.init_resreq is None else _resource(task.init_resreq),
-        labels=_reversed(task.labels),
-        node_selector=_reversed(task.node_selector),
-        tolerations=tuple(reversed(task.tolerations)),
-        host_ports=tuple(reversed(task.host_ports)),
-    )
+def _reversed(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(reversed(list(cast("Mapping[object, object]", value).items())))
+    if isinstance(value, tuple):
+        return tuple(_reversed(part) for part in reversed(cast("tuple[object, ...]", value)))
+    names = _IN_ANY_ORDER.get(type(value), ())
+    parts = {name: _reversed(getattr(value, name)) for name in names}
+    return _evolved(value, **parts) if parts else value
