@@ -78,9 +78,9 @@ def test_parts_are_labelled_too(
     ("labels", "message"),
     [
         ({"team": []}, "must be one at least"),
-        ({"team": "red"}, "expected a list, got 'red'"),
+        ({"team": "red"}, "expected a collection such as a list, got 'red'"),
         ({"": ["red"]}, "key '' is empty"),
-        (["team"], "expected the values of each key"),
+        (["team"], "expected a mapping such as a dict"),
         ({"team": [1]}, "expected a string, got 1"),
     ],
 )

@@ -276,19 +276,19 @@ class TestBounds:
             (
                 lambda: snapshots(min_nodes=3, max_nodes=2, max_queues=0, min_jobs=-1),
                 [
-                    "min_jobs: expected an integer, 0 or more, got -1",
                     "max_nodes: expected at least min_nodes, which is 3, got 2",
                     "max_queues: expected an integer, 1 or more, got 0",
+                    "min_jobs: expected an integer, 0 or more, got -1",
                 ],
             ),
             (
                 lambda: snapshots(always="gangs"),  # a string is a sequence of strings
-                ["always: expected a list, got 'gangs'; use ['gangs']"],
+                ["always: expected a collection such as a list, got 'gangs'"],
             ),
             (
                 lambda: snapshots(always=["gang", "ages"], ages=False, max_tasks=-1),
                 [
-                    "max_tasks: expected an integer, 0 or more, got -1",
+                    "max_tasks: expected at least min_tasks, which is 1, got -1",
                     "always: 'gang' is not a switch",
                     "always: 'ages' is off",
                 ],
@@ -300,18 +300,25 @@ class TestBounds:
                     "max_tasks: expected at least min_tasks, which is 3, got 2",
                 ],
             ),
-            (lambda: jobs(queues="q"), ["queues: expected a list, got 'q'; use ['q']"]),
+            (
+                lambda: jobs(queues="q"),
+                ["queues: expected a collection such as a list, got 'q'"],
+            ),
             (
                 lambda: resources(
                     scalars="gpu",
-                    max_milli_cpu=0,
-                    may_be_empty=False,
                     max_memory=1.5,  # type: ignore[arg-type]
                 ),
                 [
+                    "max_memory: expected an integer, got 1.5",
+                    "scalars: expected a collection such as a list, got 'gpu'",
+                ],
+            ),
+            (
+                lambda: resources(max_milli_cpu=0, may_be_empty=False, max_scalar=-1),
+                [
                     "max_milli_cpu: expected an integer, 1 or more, got 0",
-                    "max_memory: expected an integer, 0 or more, got 1.5",
-                    "scalars: expected a list, got 'gpu'; use ['gpu']",
+                    "max_scalar: expected an integer, 0 or more, got -1",
                 ],
             ),
             (
@@ -330,9 +337,13 @@ class TestBounds:
                     extra_plugins="gang",  # type: ignore[arg-type]
                 ),
                 [
-                    "actions: expected a list, got 'allocate'; use ['allocate']",
-                    "extra_plugins[0]: expected a PluginOption, got 'gang'",
+                    "actions: expected a collection such as a list or None, got 'allocate'",
+                    "extra_plugins: expected a collection such as a list, got 'gang'",
                 ],
+            ),
+            (
+                lambda: configs(extra_plugins=["gang"]),  # type: ignore[list-item]
+                ["extra_plugins[0]: expected a PluginOption, got 'gang'"],
             ),
             (lambda: configs(actions=[]), ["actions: is empty; there must be one at least"]),
             (

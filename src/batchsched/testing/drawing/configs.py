@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from batchsched.config.options import ActionOption, PluginOption, Tier
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.model.validation.values import is_text, shown
+from batchsched.model.validation.arguments import checks_arguments
 from batchsched.plugin.arguments import ArgumentValue
-from batchsched.testing.drawing.arguments import Asked, built
+from batchsched.testing.drawing.arguments import built, expect_no, not_names
 
 _HOLD = {"unready": "hold"}
 
@@ -151,6 +151,7 @@ tiers, the arguments of plugins, and up to two flags that are off.
 """
 
 
+@checks_arguments()
 def configs(
     *,
     actions: Sequence[str] | None = None,
@@ -182,16 +183,8 @@ def configs(
     True
 
     """
-    asked = Asked()
-    allowed = asked.names("actions", _ACTIONS if actions is None else actions, may_be_none=False)
-    given: object = extra_plugins  # a string would be its letters
-    each: Iterable[object] = [given] if is_text(given) else extra_plugins
-    for position, plugin in enumerate(each):
-        if not isinstance(plugin, PluginOption):
-            asked.refuse(
-                f"extra_plugins[{position}]", (f"expected a PluginOption, got {shown(plugin)}")
-            )
-    asked.check()
+    allowed = tuple(_ACTIONS if actions is None else actions)
+    expect_no(not_names("actions", allowed, may_be_none=False))
     sequences = _sequences(tuple(dict.fromkeys(allowed)))
 
     def config(draft: bytes) -> SchedulerConfig:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
 from math import ceil
 from typing import TypeVar, Unpack
 
@@ -11,13 +10,22 @@ from attrs import evolve
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from batchsched.errors import Fault
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
-from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import (
-    amount_map_problems,
+from batchsched.model.validation.arguments import checks_arguments
+from batchsched.model.validation.values import amount_map_problems
+from batchsched.testing.drawing.arguments import (
+    Labels,
+    built,
+    crossed,
+    expect_no,
+    not_labels,
+    not_names,
+    numbers,
+    several,
+    too_small,
 )
-from batchsched.testing.drawing.arguments import Asked, built, several
 from batchsched.testing.drawing.jobs import (
     JobDraft,
     ShapeDraft,
@@ -39,9 +47,6 @@ from batchsched.testing.drawing.pools import (
 )
 from batchsched.testing.drawing.queues import QueueDraft, build_queue
 
-LabelChoices = Mapping[str, Sequence[str]]
-"""Keys of labels, and the values that each may have."""
-
 LABEL_DRAFTS: SearchStrategy[bytes] = st.binary(min_size=16, max_size=16)
 """The bytes that determine all labels; their number does not grow with the example."""
 
@@ -49,45 +54,31 @@ _ALIKE = 128
 """The tasks of a job have equal labels if its byte is lower than this."""
 
 
-def labels_of(draft: bytes, number: int, choices: LabelChoices) -> dict[str, str]:
-    """Return the labels of the object with a number; each of them may be missing."""
+LabelledT = TypeVar("LabelledT", TaskInfo, NodeInfo, JobInfo)
+
+
+def labelled(
+    part: LabelledT, draft: bytes, number: int, choices: Mapping[str, Sequence[str]]
+) -> LabelledT:
+    """Return a part of a snapshot with labels in addition to its own; each may be missing."""
     chosen: dict[str, str] = {}
     for position, (key, values) in enumerate(sorted(choices.items())):
         which = draft[(number + 5 * position) % len(draft)] % (1 + len(values))
         if which:
             chosen[key] = values[which - 1]
-    return chosen
+    return evolve(part, labels={**part.labels, **chosen})
 
 
-LabelledT = TypeVar("LabelledT", TaskInfo, NodeInfo, JobInfo)
-
-
-def _labelled(part: LabelledT, draft: bytes, number: int, choices: LabelChoices) -> LabelledT:
-    """Return a part of a snapshot with labels in addition to its own."""
-    return evolve(part, labels={**part.labels, **labels_of(draft, number, choices)})
-
-
-def job_with_labels(job: JobInfo, draft: bytes, number: int, choices: LabelChoices) -> JobInfo:
+def labelled_job(
+    job: JobInfo, draft: bytes, number: int, choices: Mapping[str, Sequence[str]]
+) -> JobInfo:
     """Return a job with labels; its tasks have the same ones, or each its own."""
     step = 0 if draft[number % len(draft)] < _ALIKE else 1
     tasks = [
-        _labelled(task, draft, number + step * position, choices)
+        labelled(task, draft, number + step * position, choices)
         for position, task in enumerate(job.tasks)
     ]
-    return evolve(_labelled(job, draft, number, choices), tasks=tasks)
-
-
-def with_labels(snapshot: Snapshot, draft: bytes, choices: LabelChoices) -> Snapshot:
-    """Return a snapshot whose nodes, jobs and tasks have labels in addition to their own."""
-    numbers = count()
-    return evolve(
-        snapshot,
-        nodes=[_labelled(node, draft, next(numbers), choices) for node in snapshot.nodes],
-        jobs=[job_with_labels(job, draft, next(numbers), choices) for job in snapshot.jobs],
-        other_tasks=[
-            _labelled(task, draft, next(numbers), choices) for task in snapshot.other_tasks
-        ],
-    )
+    return evolve(labelled(job, draft, number, choices), tasks=tasks)
 
 
 NodeDraft = bytes
@@ -187,18 +178,15 @@ def job_drafts_of(draw: DrawFn, tasks: SearchStrategy[int]) -> JobDraft:
     return draw(_JOB_BYTES), several(draw, TASK_DRAFTS, tasks)
 
 
-def _with_labels(
-    drawn: SearchStrategy[LabelledT], labels: Mapping[str, Sequence[str]] | None
-) -> SearchStrategy[LabelledT]:
+def _with_labels(drawn: SearchStrategy[LabelledT], labels: Labels) -> SearchStrategy[LabelledT]:
     """Draw tasks or nodes with some of the given labels."""
-    asked = Asked()
-    choices = asked.labels("labels", labels)
-    asked.check()
+    choices = labels
     if not choices:
         return drawn
-    return built(st.tuples(drawn, LABEL_DRAFTS), lambda of: _labelled(of[0], of[1], 0, choices))
+    return built(st.tuples(drawn, LABEL_DRAFTS), lambda of: labelled(of[0], of[1], 0, choices))
 
 
+@checks_arguments()
 def resources(
     *,
     max_milli_cpu: int = 4000,
@@ -217,45 +205,45 @@ def resources(
         may_be_empty: whether it may be empty; if not, it has some CPU.
 
     Raises:
-        FaultsError: invalid arguments; all faults at once. It is a
-            `ValueError`.
+        FaultsError: invalid arguments; all faults at once. It is a `ValueError`.
 
     >>> from hypothesis import find
     >>> find(resources(), lambda resource: resource.memory > 0).memory > 0
     True
 
     """
-    asked = Asked()
-    most_cpu = asked.number("max_milli_cpu", max_milli_cpu, least=0 if may_be_empty else 1)
-    most_memory = asked.number("max_memory", max_memory)
-    most_scalar = asked.number("max_scalar", max_scalar)
-    names = tuple(sorted(set(asked.names("scalars", scalars))))
-    for path, message in amount_map_problems("scalars", dict.fromkeys(names, 0)):
-        asked.refuse(path, message)
-    asked.check()
+    names = tuple(sorted(set(scalars)))
+    problems = amount_map_problems("scalars", dict.fromkeys(filter(None, names), 0))
+    expect_no(
+        too_small(0 if may_be_empty else 1, max_milli_cpu=max_milli_cpu),
+        too_small(0, max_memory=max_memory, max_scalar=max_scalar),
+        not_names("scalars", scalars),
+        (Fault(*problem) for problem in problems),
+    )
 
     def resource(draft: tuple[int, int, tuple[int, ...]]) -> Resource:
         halves, gibs, devices = draft
         counts = zip(names, devices, strict=True)
         return Resource(
-            milli_cpu=min(_HALF * halves, most_cpu),
-            memory=min(GIB * gibs, most_memory),
-            scalars={name: min(_WHOLE * count, most_scalar) for name, count in counts if count},
+            milli_cpu=min(_HALF * halves, max_milli_cpu),
+            memory=min(GIB * gibs, max_memory),
+            scalars={name: min(_WHOLE * count, max_scalar) for name, count in counts if count},
         )
 
     drafts = st.tuples(
-        st.integers(0 if may_be_empty else 1, ceil(most_cpu / _HALF)),
-        st.integers(0, ceil(most_memory / GIB)),
-        st.tuples(*(st.integers(0, ceil(most_scalar / _WHOLE)) for _ in names)),
+        st.integers(0 if may_be_empty else 1, ceil(max_milli_cpu / _HALF)),
+        st.integers(0, ceil(max_memory / GIB)),
+        st.tuples(*(st.integers(0, ceil(max_scalar / _WHOLE)) for _ in names)),
     )
     return built(drafts, resource)
 
 
+@checks_arguments()
 def tasks(
     *,
     uid: str = "t1",
     namespace: str = "default",
-    labels: Mapping[str, Sequence[str]] | None = None,
+    labels: Labels = None,
     **switches: Unpack[TaskSwitches],
 ) -> SearchStrategy[TaskInfo]:
     """Draw Pending tasks with a given UID; for the switches and labels see `snapshots`.
@@ -264,6 +252,7 @@ def tasks(
         FaultsError: invalid arguments; all faults at once.
 
     """
+    expect_no(not_labels(labels))
     features = Features(**switches)
 
     def task(drafts: tuple[TaskDraft, ShapeDraft]) -> TaskInfo:
@@ -274,13 +263,14 @@ def tasks(
     return _with_labels(built(st.tuples(TASK_DRAFTS, SHAPE_DRAFTS), task), labels)
 
 
+@checks_arguments()
 def jobs(
     *,
     name: str = "j1",
     queues: Sequence[str] = ("q1",),
     min_tasks: int = 1,
     max_tasks: int | None = None,
-    labels: Mapping[str, Sequence[str]] | None = None,
+    labels: Labels = None,
     **switches: Unpack[JobSwitches],
 ) -> SearchStrategy[JobInfo]:
     """Draw jobs with a given name whose tasks are all Pending.
@@ -289,8 +279,7 @@ def jobs(
     `unknown_queues` are off by default.
 
     Raises:
-        FaultsError: invalid arguments; all faults at once. It is a
-            `ValueError`.
+        FaultsError: invalid arguments; all faults at once. It is a `ValueError`.
 
     >>> from hypothesis import given, settings
     >>> @settings(max_examples=5)
@@ -303,34 +292,34 @@ def jobs(
     switches.setdefault("unknown_queues", False)
     features = Features(**switches, dependencies=False)
     features = evolve(features, groups=features.groups and features.gangs)
-    asked = Asked()
-    names = asked.names("queues", queues, may_be_none=False)
-    fewest = asked.number("min_tasks", min_tasks)
-    most = asked.most("tasks", max_tasks, fewest=fewest, default=MOST_TASKS)
-    choices = asked.labels("labels", labels)
-    asked.check()
+    expect_no(
+        not_names("queues", queues, may_be_none=False),
+        crossed("tasks", min_tasks, max_tasks),
+        not_labels(labels),
+    )
 
     def job(drafts: tuple[JobDraft, list[ShapeDraft]]) -> JobInfo:
         draft, shapes = drafts
         drawn = [shape_of(shape, features) for shape in shapes]
-        return build_job(draft, name, features, queues=names, shapes=drawn)
+        return build_job(draft, name, features, queues=queues, shapes=drawn)
 
     shape_drafts = st.lists(SHAPE_DRAFTS, min_size=1, max_size=2)
-    drawn = built(st.tuples(job_drafts_of(st.integers(fewest, most)), shape_drafts), job)
-    if not choices:
+    drafts = st.tuples(job_drafts_of(numbers(min_tasks, max_tasks, MOST_TASKS)), shape_drafts)
+    drawn = built(drafts, job)
+    if not labels:
         return drawn
-    return built(
-        st.tuples(drawn, LABEL_DRAFTS), lambda of: job_with_labels(of[0], of[1], 0, choices)
-    )
+    choices = labels
+    return built(st.tuples(drawn, LABEL_DRAFTS), lambda of: labelled_job(of[0], of[1], 0, choices))
 
 
+@checks_arguments()
 def nodes(
     *,
     name: str = "n1",
     scalars: bool = True,
     constraints: bool = True,
     affinity: bool = True,
-    labels: Mapping[str, Sequence[str]] | None = None,
+    labels: Labels = None,
 ) -> SearchStrategy[NodeInfo]:
     """Draw nodes with a given name; for the switches and labels see `snapshots`.
 
@@ -338,10 +327,12 @@ def nodes(
         FaultsError: invalid arguments; all faults at once.
 
     """
+    expect_no(not_labels(labels))
     features = Features(scalars=scalars, constraints=constraints, affinity=affinity)
     return _with_labels(built(NODE_DRAFTS, lambda draft: build_node(draft, name, features)), labels)
 
 
+@checks_arguments()
 def queues(*, name: str = "q1", weights: bool = True, ages: bool = True) -> SearchStrategy[Queue]:
     """Draw queues with a given name, with weights from 1 to 4."""
     features = Features(queues=weights, ages=ages)

@@ -10,7 +10,8 @@ from hypothesis.strategies import SearchStrategy
 
 from batchsched.model.cluster import JobInfo, Queue, QueueStatus
 from batchsched.model.resources import Amount, Resource, ResourceLimit
-from batchsched.testing.drawing.arguments import Asked
+from batchsched.model.validation.arguments import checks_arguments
+from batchsched.testing.drawing.arguments import expect_no, too_small
 from batchsched.testing.drawing.pools import AGES, DEVICES, GIB, HIGHEST, USERS, Features, numbered
 
 _UNLIMITED = 8
@@ -190,6 +191,7 @@ def leaves(queues: Sequence[Queue]) -> list[str]:
     return [queue.name for queue in queues if queue.name not in inner]
 
 
+@checks_arguments()
 def queue_trees(
     *,
     max_queues: int = 8,
@@ -222,16 +224,13 @@ def queue_trees(
     >>> parents_are_queues()
 
     """
-    asked = Asked()
-    most = asked.number("max_queues", max_queues, least=1)
-    deepest = asked.number("max_depth", max_depth, least=1)
-    asked.check()
+    expect_no(too_small(1, max_queues=max_queues, max_depth=max_depth))
     small = st.integers(0, HIGHEST)
     draft = st.tuples(small, st.integers(0, 63), small, st.integers(0, 31), small, small)
-    return st.lists(draft, min_size=1, max_size=most).map(
+    return st.lists(draft, min_size=1, max_size=max_queues).map(
         lambda drafts: build_queue_tree(
             drafts,
-            max_depth=deepest,
+            max_depth=max_depth,
             dimensions=("cpu", "memory", "nvidia.com/gpu") if scalars else ("cpu", "memory"),
             states=states,
             in_whole_units=in_whole_units,

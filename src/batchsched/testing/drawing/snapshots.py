@@ -8,7 +8,7 @@ conflicts are frequent. An example is printed as the code that makes it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import Unpack
 
 from attrs import asdict, evolve
@@ -16,11 +16,21 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from batchsched.errors import Fault
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
+from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import shown
-from batchsched.testing.drawing.arguments import Asked, several
+from batchsched.testing.drawing.arguments import (
+    Labels,
+    crossed,
+    expect_no,
+    not_labels,
+    numbers,
+    several,
+    too_small,
+)
 from batchsched.testing.drawing.jobs import (
     SIMPLE,
     FreeRoom,
@@ -43,9 +53,10 @@ from batchsched.testing.drawing.parts import (
     build_node,
     filled,
     job_drafts_of,
+    labelled,
+    labelled_job,
     shrunk,
     stranded,
-    with_labels,
 )
 from batchsched.testing.drawing.pools import Features, Switches, now_of, numbered
 from batchsched.testing.drawing.queues import QueueDraft, at_limits, build_queues, leaves
@@ -127,6 +138,7 @@ Seven of eight are 32 or more, and one of four is 192 or more.
 """
 
 
+@checks_arguments()
 def snapshots(
     *,
     min_nodes: int = 1,
@@ -137,7 +149,7 @@ def snapshots(
     min_tasks: int = 1,
     max_tasks: int | None = None,
     always: Sequence[str] = (),
-    labels: Mapping[str, Sequence[str]] | None = None,
+    labels: Labels = None,
     **switches: Unpack[Switches],
 ) -> SearchStrategy[Snapshot]:
     """Draw snapshots: small clusters that have about as much work as they can do.
@@ -214,26 +226,33 @@ def snapshots(
         groups=features.groups and features.gangs,
         crowded=features.crowded and features.running,
     )
-    asked = Asked()
-    fewest_nodes = asked.number("min_nodes", min_nodes)
-    fewest_jobs = asked.number("min_jobs", min_jobs)
-    fewest_tasks = asked.number("min_tasks", min_tasks)
-    most_nodes = asked.most("nodes", max_nodes, fewest=fewest_nodes, default=_NODES)
-    most_queues = asked.number("max_queues", max_queues, least=1)
-    most_jobs = asked.most("jobs", max_jobs, fewest=fewest_jobs, default=_JOBS)
-    most_tasks = asked.most("tasks", max_tasks, fewest=fewest_tasks, default=MOST_TASKS)
-    used = _uses(features, asked.names("always", always), asked)
-    label_choices = asked.labels("labels", labels)
-    asked.check()
+    flags: dict[str, bool] = asdict(features)
+    expect_no(
+        crossed("nodes", min_nodes, max_nodes),
+        too_small(1, max_queues=max_queues),
+        crossed("jobs", min_jobs, max_jobs),
+        crossed("tasks", min_tasks, max_tasks),
+        (
+            Fault("always", f"{shown(name)} is {'off' if name in flags else 'not a switch'}")
+            for name in always
+            if not flags.get(name, False)
+        ),
+        not_labels(labels),
+    )
+    used = {
+        name: _HOW_HIGH.get(name, 128)
+        for name, is_on in flags.items()
+        if is_on and name not in always
+    }
     bytes_of_features = st.binary(min_size=len(used), max_size=len(used))
     counts = [
-        st.integers(fewest_nodes, most_nodes),
-        st.integers(1, most_queues if features.queues else 1),
+        numbers(min_nodes, max_nodes, _NODES),
+        st.integers(1, max_queues if features.queues else 1),
         st.integers(1, 3),
-        st.integers(fewest_jobs, most_jobs),
+        numbers(min_jobs, max_jobs, _JOBS),
         st.integers(0, 2 if features.other_tasks else 0),
     ]
-    job_drafts = job_drafts_of(st.integers(fewest_tasks, most_tasks))
+    job_drafts = job_drafts_of(numbers(min_tasks, max_tasks, MOST_TASKS))
 
     @st.composite
     def snapshot(draw: DrawFn) -> Snapshot:
@@ -247,24 +266,20 @@ def snapshots(
             several(draw, TASK_DRAFTS, counts[4]),
         )
         built = build_snapshot(content, evolve(features, **off))
-        if not label_choices:
-            return built
-        return with_labels(built, draw(LABEL_DRAFTS), label_choices)
+        return with_labels(built, draw(LABEL_DRAFTS), labels) if labels else built
 
     return snapshot()
 
 
-def _uses(features: Features, always: Sequence[str], asked: Asked) -> dict[str, int]:
-    """Return the features that an example may use, and how high their bytes must be."""
-    flags: dict[str, bool] = asdict(features)
-    for name in always:
-        if not flags.get(name, False):
-            asked.refuse("always", f"{shown(name)} is {'off' if name in flags else 'not a switch'}")
-    return {
-        name: _HOW_HIGH.get(name, 128)
-        for name, is_on in flags.items()
-        if is_on and name not in always
-    }
+def with_labels(snapshot: Snapshot, draft: bytes, choices: Mapping[str, Sequence[str]]) -> Snapshot:
+    """Return a snapshot whose nodes, jobs and tasks have labels in addition to their own."""
+    places = count()
+    return evolve(
+        snapshot,
+        nodes=[labelled(node, draft, next(places), choices) for node in snapshot.nodes],
+        jobs=[labelled_job(job, draft, next(places), choices) for job in snapshot.jobs],
+        other_tasks=[labelled(task, draft, next(places), choices) for task in snapshot.other_tasks],
+    )
 
 
 def given_or_default(
