@@ -8,41 +8,12 @@ from itertools import groupby
 
 from attrs import AttrsInstance, evolve, frozen
 
+from batchsched import live
 from batchsched.causes import HoldKind
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ArgumentError, Fault
 from batchsched.kubernetes.kueue import UNREADY
 from batchsched.kubernetes.objects import time_text as date_text
-from batchsched.live import (
-    BindRefused,
-    DevicesChanged,
-    EndedJobsRemoved,
-    Event,
-    EvictionRefused,
-    JobArrived,
-    JobChanged,
-    JobEnded,
-    JobRemoved,
-    NodeAdded,
-    NodeChanged,
-    NodeRemoved,
-    OtherTaskArrived,
-    QueueAdded,
-    QueueChanged,
-    QueueRemoved,
-    TaskChanged,
-    TaskFailed,
-    TaskFound,
-    TaskGone,
-    TaskHoldsChanged,
-    TaskReleasing,
-    TaskRemoved,
-    TasksAdded,
-    TaskStarted,
-    TaskSucceeded,
-    TimePassed,
-    TopologiesChanged,
-)
 from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
@@ -74,10 +45,10 @@ class Released:
     """Only holds of this kind; None: all."""
 
 
-Change = Event | SchedulerConfig | CycleRun | Released
+Change = live.Event | SchedulerConfig | CycleRun | Released
 """A change to try: an event, another configuration, a cycle in between, or a release of holds."""
 
-CHANGE_KINDS = (*Event.__args__, SchedulerConfig, CycleRun, Released)
+CHANGE_KINDS = (*live.Event.__args__, SchedulerConfig, CycleRun, Released)
 """The classes of all changes."""
 
 
@@ -156,7 +127,7 @@ _OF_CONDITIONS = "node.kubernetes.io/"
 @checks_arguments()
 def node_like(
     node: NodeInfo, name: str, /, running: Iterable[TaskInfo] = ()
-) -> tuple[NodeAdded | OtherTaskArrived, ...]:
+) -> tuple[live.NodeAdded | live.OtherTaskArrived, ...]:
     """Return the changes that add a node in service of the same kind. O(tasks).
 
     Args:
@@ -183,8 +154,8 @@ def node_like(
     )
     own = [task for task in running if task.is_on_each_node and task.node_name == node.name]
     return (
-        NodeAdded(added),
-        *(OtherTaskArrived(evolve(t, uid=f"{t.uid} on {name}", node_name=name)) for t in own),
+        live.NodeAdded(added),
+        *(live.OtherTaskArrived(evolve(t, uid=f"{t.uid} on {name}", node_name=name)) for t in own),
     )
 
 
@@ -245,27 +216,26 @@ class _Told:
     kind: _Kind | None = None
 
 
-_OfTask = (
-    TaskStarted
-    | BindRefused
-    | TaskSucceeded
-    | TaskFailed
-    | TaskReleasing
-    | EvictionRefused
-    | TaskGone
-    | TaskRemoved
-)
-_OF_TASKS: Mapping[type[_OfTask], tuple[str, str]] = {
-    TaskStarted: ("task ", " starts to run"),
-    BindRefused: ("task ", " cannot be started, and waits again"),
-    TaskSucceeded: ("end task ", ""),
-    TaskFailed: ("task ", " fails"),
-    TaskReleasing: ("task ", " is being terminated"),
-    EvictionRefused: ("task ", " goes on running"),
-    TaskGone: ("task ", " leaves its node, and waits again"),
-    TaskRemoved: ("remove task ", ""),
+_SENTENCES: Mapping[type[Change], str] = {
+    SchedulerConfig: "another configuration: {change}",
+    live.NodeRemoved: "remove node {change.name}",
+    live.DevicesChanged: "the devices that several nodes reach, or who holds them, change",
+    live.QueueRemoved: "remove queue {change.name}",
+    live.TopologiesChanged: "other topologies",
+    live.EndedJobsRemoved: "remove the jobs that have ended",
+    live.JobRemoved: "remove job {change.uid}",
+    live.TaskChanged: "task {task} is described anew",
+    live.TaskFound: "task {task} runs on node {change.node_name}",
+    live.TaskStarted: "task {task}{of_job} starts to run",
+    live.BindRefused: "task {task}{of_job} cannot be started, and waits again",
+    live.TaskSucceeded: "end task {task}{of_job}",
+    live.TaskFailed: "task {task}{of_job} fails",
+    live.TaskReleasing: "task {task}{of_job} is being terminated",
+    live.EvictionRefused: "task {task}{of_job} goes on running",
+    live.TaskGone: "task {task}{of_job} leaves its node, and waits again",
+    live.TaskRemoved: "remove task {task}{of_job}",
 }
-"""What happens to a task, before and after its name."""
+"""Changes that are told the same whatever the cluster is like; `task` is the name of their task."""
 
 
 class _Telling:
@@ -297,52 +267,70 @@ class _Telling:
     def told(self, change: Change) -> _Told:
         """Return what a change does, and note what it leaves."""
         match change:
-            case SchedulerConfig():
-                return _Told(f"another configuration: {change}")
             case CycleRun():
                 after = f", and {duration(change.seconds)} pass" if change.seconds else ""
                 return _Told(f"a cycle runs{after}")
             case Released():
                 only = "" if change.kind is None else f": its holds of kind {change.kind.value}"
                 return _Told(f"release job {change.job}{only}")
-            case TimePassed():
+            case live.TimePassed():
                 passing, self._now = change.now - self._now, change.now
                 return _Told(f"{duration(passing)} pass")
-            case NodeAdded() | NodeChanged():
-                return self._of_node(change.node, is_new=isinstance(change, NodeAdded))
-            case NodeRemoved():
-                self._nodes.pop(change.name, None)
-                kind = _Kind("remove {n} nodes: {names}", "remove node ")
-                return _Told(f"remove node {change.name}", kind)
-            case DevicesChanged():
-                return _Told("the devices that several nodes reach, or who holds them, change")
-            case QueueAdded() | QueueChanged():
-                return self._of_queue(change.queue, is_new=isinstance(change, QueueAdded))
-            case QueueRemoved():
-                self._queues.pop(change.name, None)
-                return _Told(f"remove queue {change.name}")
-            case TopologiesChanged():
-                return _Told("other topologies")
-            case EndedJobsRemoved():
-                return _Told("remove the jobs that have ended")
-            case OtherTaskArrived() if change.task.is_on_each_node:
+            case live.NodeAdded() | live.NodeChanged():
+                return self._of_node(change.node, is_new=isinstance(change, live.NodeAdded))
+            case live.QueueAdded() | live.QueueChanged():
+                return _Told(
+                    self._of_queue(change.queue, is_new=isinstance(change, live.QueueAdded))
+                )
+            case live.OtherTaskArrived() if change.task.is_on_each_node:
                 return _Told("")  # goes without saying
-            case OtherTaskArrived():
+            case live.OtherTaskArrived():
                 where = f" on node {change.task.node_name}" if change.task.node_name else ""
                 return _Told(f"task {change.task.display_name}{where}, which is not managed here")
-            case JobArrived() | JobChanged() | JobEnded() | JobRemoved() | TasksAdded():
-                return _Told(self._of_job(change))
-            case TaskChanged():
-                return _Told(f"task {self._task(change.task.uid)} is described anew")
-            case TaskFound():
-                return _Told(f"task {self._task(change.uid)} runs on node {change.node_name}")
-            case TaskHoldsChanged():
-                before = () if change.uid not in self._tasks else self._tasks[change.uid][0].holds
-                return _Told(f"task {self._task(change.uid)}: {_holds(before, change.holds)}")
+            case live.JobArrived():
+                job = self._jobs[change.job.uid] = change.job
+                self._note(job.uid, job.tasks)
+                tasks = counted(len(job.tasks), "task")
+                return _Told(f"add job {job.uid} to queue {job.queue}, {tasks}")
+            case live.JobChanged():
+                before = self._jobs.get(change.uid, JobInfo(name=change.uid, queue=""))
+                self._jobs[change.uid] = evolve(before, **said_of_job(change))
+                differences = _differences(before, self._jobs[change.uid], _JOB_FIELDS)
+                return _Told(f"job {change.uid}: {differences}")
+            case live.JobEnded():
+                return _Told(f"job {change.uid} {'succeeds' if change.succeeded else 'fails'}")
+            case live.TasksAdded():
+                self._note(change.job_uid, change.tasks)
+                more = counted(len(change.tasks), "more task")
+                return _Told(f"job {change.job_uid}: {more}")
+            case live.TaskHoldsChanged():
+                task, _ = self._tasks.get(change.uid, (None, ""))
+                name, held = (change.uid, ()) if task is None else (task.display_name, task.holds)
+                return _Told(f"task {name}: {_holds(held, change.holds)}")
             case _:
-                return self._of_task(change)
+                return self._in_a_sentence(change)
 
-    # Each kind of object
+    def _in_a_sentence(self, change: Change) -> _Told:
+        uid: str = (
+            change.task.uid if isinstance(change, live.TaskChanged) else getattr(change, "uid", "")
+        )
+        task, job = self._tasks.get(uid, (None, ""))
+        name, of_job = uid if task is None else task.display_name, f" of job {job}" if job else ""
+        text = _SENTENCES[type(change)].format(change=change, task=name, of_job=of_job)
+        match change:
+            case live.NodeRemoved():
+                self._nodes.pop(change.name, None)
+                return _Told(text, _Kind("remove {n} nodes: {names}", "remove node "))
+            case live.TaskGone() if task is not None and task.node_name is not None:
+                return _Told(
+                    text, _Kind(f"{{n}} tasks leave node {task.node_name}, and wait again")
+                )
+            case live.TaskSucceeded() if job:
+                # A job ends if nothing of it waits either.
+                whole = 0 if self._waiting[job] else self._running[job]
+                return _Told(text, _Kind(f"end {{n}} tasks{of_job}", "", whole, f"end job {job}"))
+            case _:
+                return _Told(text)
 
     def _of_node(self, node: NodeInfo, *, is_new: bool) -> _Told:
         before = self._nodes.get(node.name)
@@ -375,48 +363,13 @@ class _Telling:
         ]
         return max(named, key=len, default=first)
 
-    def _of_queue(self, queue: Queue, *, is_new: bool) -> _Told:
-        before = self._queues.get(queue.name)
+    def _of_queue(self, queue: Queue, *, is_new: bool) -> str:
+        before = Queue(name=queue.name) if is_new else self._queues.get(queue.name, queue)
         self._queues[queue.name] = queue
-        if is_new:
-            more = _differences(Queue(name=queue.name), queue, _QUEUE_FIELDS)
-            return _Told(f"add queue {queue.name}" + ("" if more == _UNCHANGED else f": {more}"))
-        return _Told(f"queue {queue.name}: {_differences(before or queue, queue, _QUEUE_FIELDS)}")
-
-    def _of_job(self, change: JobArrived | JobChanged | JobEnded | JobRemoved | TasksAdded) -> str:
-        if isinstance(change, JobArrived):
-            job = self._jobs[change.job.uid] = change.job
-            self._note(job.uid, job.tasks)
-            return f"add job {job.uid} to queue {job.queue}, {counted(len(job.tasks), 'task')}"
-        if isinstance(change, JobRemoved):
-            self._jobs.pop(change.uid, None)
-            return f"remove job {change.uid}"
-        if isinstance(change, JobEnded):
-            return f"job {change.uid} {'succeeds' if change.succeeded else 'fails'}"
-        if isinstance(change, TasksAdded):
-            self._note(change.job_uid, change.tasks)
-            return f"job {change.job_uid}: {counted(len(change.tasks), 'more task')}"
-        before = self._jobs.get(change.uid, JobInfo(name=change.uid, queue=""))
-        after = evolve(before, **said_of_job(change))
-        if change.uid in self._jobs:
-            self._jobs[change.uid] = after
-        return f"job {change.uid}: {_differences(before, after, _JOB_FIELDS)}"
-
-    def _of_task(self, change: _OfTask) -> _Told:
-        start, end = _OF_TASKS[type(change)]
-        task, job = self._tasks.get(change.uid, (None, ""))
-        of_job = f" of job {job}" if job else ""
-        text = f"{start}{self._task(change.uid)}{of_job}{end}"
-        if isinstance(change, TaskGone) and task is not None and task.node_name is not None:
-            return _Told(text, _Kind(f"{{n}} tasks leave node {task.node_name}, and wait again"))
-        if isinstance(change, TaskSucceeded) and job:
-            # A job ends if nothing of it waits either.
-            whole = 0 if self._waiting[job] else self._running[job]
-            return _Told(text, _Kind(f"end {{n}} tasks{of_job}", "", whole, f"end job {job}"))
-        return _Told(text)
-
-    def _task(self, uid: str) -> str:
-        return self._tasks[uid][0].display_name if uid in self._tasks else uid
+        differences = _differences(before, queue, _QUEUE_FIELDS)
+        if not is_new:
+            return f"queue {queue.name}: {differences}"
+        return f"add queue {queue.name}" + ("" if differences == _UNCHANGED else f": {differences}")
 
 
 def _without_name(node: NodeInfo) -> NodeInfo:
