@@ -12,7 +12,7 @@ from functools import partial
 from itertools import combinations
 from typing import TypeVar, cast
 
-from attrs import NOTHING, Attribute, AttrsInstance, Factory, evolve, fields, frozen, has
+from attrs import NOTHING, Attribute, AttrsInstance, Factory, define, evolve, fields, frozen, has
 
 from batchsched.errors import ArgumentError, FaultsError, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
@@ -42,6 +42,8 @@ _KEPT: dict[type, tuple[str, ...]] = {
 """Fields that identify an object, or what it belongs to; they are not simplified."""
 _FEW = 32
 """With at most this many objects, pairs are removed too; with at most this many nodes, merged."""
+_FIRST = (2, 8, 32)
+"""Of more, it is tried first whether so many are enough."""
 _REMEMBERED = 64
 """At most so many objects has a snapshot whose answer is remembered."""
 _LEAST_BUDGET = 2
@@ -134,10 +136,12 @@ def shrink(
     """
     if budget is not None and budget < _LEAST_BUDGET:
         raise ArgumentError.at("budget", f"expected {_LEAST_BUDGET} or more, got {budget}")
-    search = _Search(asked("holds", holds), snapshot, budget, kept=int(neutral))
+    # One question is kept for the end: that about neutral names.
+    most = None if budget is None else budget - neutral
+    search = _Search(asked("holds", holds), snapshot, most)
     is_complete = search.run()
     if neutral:
-        search.kept = 0
+        search.most = budget
         search.try_(lambda: neutral_names(search.best))
     return Shrunk(snapshot=search.best, questions=search.asked, is_complete=is_complete)
 
@@ -146,38 +150,30 @@ class _SpentError(Exception):
     """No more questions may be asked."""
 
 
+@define
 class _Search:
     """Looks for smaller snapshots that have a property, and counts how often it asks."""
 
-    def __init__(
-        self,
-        holds: Callable[[Snapshot], bool],
-        snapshot: Snapshot,
-        most: int | None,
-        *,
-        kept: int,
-    ) -> None:
-        self._holds = holds
-        self._most = most
-        self._not = set[Snapshot]()
-        """Small snapshots that do not have it: the rounds of a search try many again."""
-        self.best = snapshot
-        """The smallest snapshot so far that has it."""
-        self.asked = 0
-        self.kept = kept
-        """How many questions are kept for the end: that about neutral names."""
+    holds: Callable[[Snapshot], bool]
+    best: Snapshot
+    """The smallest snapshot so far that has the property."""
+    most: int | None
+    """How often it may ask; None: as often as it takes."""
+    asked: int = 0
+    _refuted: set[Snapshot] = Factory(set[Snapshot])
+    """Small snapshots that do not have it: the rounds of a search try many again."""
 
     def has_it(self, snapshot: Snapshot) -> bool:
         """Ask whether a snapshot has the property."""
-        if self._most is not None and self.asked + self.kept >= self._most:
+        if self.asked == self.most:
             raise _SpentError
         is_small = _objects(snapshot) <= _REMEMBERED
-        if is_small and snapshot in self._not:
+        if is_small and snapshot in self._refuted:
             return False
         self.asked += 1
-        answer = self._holds(snapshot)
+        answer = self.holds(snapshot)
         if is_small and not answer:
-            self._not.add(snapshot)
+            self._refuted.add(snapshot)
         return answer
 
     def run(self) -> bool:
@@ -230,7 +226,14 @@ class _Search:
                 return
 
     def _without(self, names_of: Callable[[Snapshot], list[str]], without: Without) -> None:
-        """Remove chunks of the items, halving the size of the chunks after each round."""
+        """Remove chunks of the items, halving the size of the chunks after each round.
+
+        Of many, all but the first few come before: then nearly all questions are about little.
+        """
+        left = names_of(self.best)
+        for few in _FIRST if len(left) > _FEW else ():
+            if self.try_(partial(without, self.best, frozenset(left[few:]))):
+                break
         chunk = len(names_of(self.best))
         while chunk:
             left = names_of(self.best)
@@ -520,6 +523,8 @@ _NAMED = {
     **{("", field): "" for field in ("user", "priority_class_name")},
 }
 """The fields that have names, by class (empty: of all classes), and of what they are."""
+_NAMED_IN_MAPPINGS = {("Plan", "nodes"): ("task", "node")}
+"""Those that map names to names."""
 
 
 class _Renaming:
@@ -531,24 +536,22 @@ class _Renaming:
 
     def renamed(self, value: object, field: str = "", kind: str = "") -> object:
         if isinstance(value, str):
-            return self._text(value, field, kind)
+            named = _NAMED.get((kind, field), _NAMED.get(("", field)))
+            return value if named is None else self._text(value, named)
         if isinstance(value, tuple):
             items = cast("tuple[object, ...]", value)
             return tuple(self.renamed(item, field, kind) for item in items)
         if isinstance(value, Mapping):
             content = cast("Mapping[str, object]", value)
-            if (kind, field) == ("Plan", "nodes"):
-                tasks, nodes = self._names["task"], self._names["node"]
-                places = cast("Mapping[str, str]", value)
-                return {
-                    tasks.get(uid, self._word(uid)): nodes.get(node, self._word(node))
-                    for uid, node in places.items()
-                }
+            if field == "conditions":
+                return dict(content)
+            of_key, of_value = _NAMED_IN_MAPPINGS.get((kind, field), ("", ""))
             return {
-                self._word(key): self._word(item) if isinstance(item, str) else item
+                self._text(key, of_key): self._text(item, of_value)
+                if isinstance(item, str)
+                else item
                 for key, item in content.items()
-                if field != "conditions"
-            } or dict(content)
+            }
         if has(type(value)):
             return self._part(cast("AttrsInstance", value))
         return value
@@ -565,9 +568,8 @@ class _Renaming:
             changes["name"] = changes["uid"]
         return evolve(part, **changes)  # type: ignore[misc]  # every part is of an attrs class
 
-    def _text(self, text: str, field: str, kind: str) -> str:
-        named = _NAMED.get((kind, field), _NAMED.get(("", field)))
-        return text if named is None else self._names.get(named, {}).get(text) or self._word(text)
+    def _text(self, text: str, named: str) -> str:
+        return self._names.get(named, {}).get(text) or self._word(text)
 
     def _word(self, text: str) -> str:
         if text in _KEPT_WORDS or any(part in text for part in _KEPT_PARTS):
