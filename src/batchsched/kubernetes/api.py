@@ -84,6 +84,8 @@ KAI_QUEUE = "kai.scheduler/queue"
 NODE_POOL = "kai.scheduler/node-pool"
 """The label of nodes, queues, groups and pods that only one scheduler of KAI sees."""
 GPU = "nvidia.com/gpu"
+GPU_GROUP = "runai-gpu-group"
+"""The label that names a shared GPU of a pod, or what the labels of several begin with."""
 
 # Kueue
 

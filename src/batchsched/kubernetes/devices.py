@@ -23,7 +23,14 @@ from batchsched.kubernetes.objects import (
     is_sequence,
     whole_number,
 )
-from batchsched.kubernetes.pods import ENDED, Pod, node_term, requiring, tolerations_of
+from batchsched.kubernetes.pods import (
+    ENDED,
+    Pod,
+    node_term,
+    requiring,
+    tolerations_of,
+    with_amounts,
+)
 from batchsched.model.cluster import NodeInfo, TaskInfo
 from batchsched.model.constraints import (
     NodeSelectorTerm,
@@ -55,15 +62,20 @@ _FRACTION = "gpu-fraction"
 _GPU_MEMORY = "gpu-memory"
 _NUMBER_OF_GPUS = "gpu-fraction-num-devices"
 _RESERVATION = "kai-resource-reservation"
-_GROUP = "runai-gpu-group"
 _NEVER = "false"
 """A selector that accepts no device."""
 _Pool = tuple[str, str]
+_Key = tuple[str, str, str]
+"""The driver, the pool and the name of a device."""
 _COUNT_LABEL, _MEMORY_LABEL = "nvidia.com/gpu.count", "nvidia.com/gpu.memory"
 _MEMORY = "memory"
 _UNKNOWN_MEMORY = 100
 """The memory of a GPU in parts, where its node does not say how much it has."""
 _OF_GPUS = 'device.driver == ""'
+
+
+_Place = tuple[str, tuple[NodeSelectorTerm, ...] | None]
+"""A node, or (empty) the terms that nodes must match; None: all nodes."""
 
 
 @frozen(eq=False)
@@ -77,15 +89,13 @@ class _Slice:
     devices: tuple[tuple[Device, str], ...]
     """Each with the node that it belongs to; empty: it is of those that its terms accept."""
     counter_sets: tuple[CounterSet, ...]
-    node_name: str
-    nodes: tuple[NodeSelectorTerm, ...] | None
-    is_by_device: bool
-    """Whether each device says which nodes reach it."""
+    places: tuple[_Place, ...]
+    """Which nodes reach it, or some device of it."""
+    is_common: bool
+    """Whether several nodes may reach its devices or its counters."""
 
     def reaches(self, node: NodeInfo) -> bool:
-        if self.is_by_device:
-            return any(_reaches(owner, device.nodes, node) for device, owner in self.devices)
-        return _reaches(self.node_name, self.nodes, node)
+        return any(_reaches(*place, node) for place in self.places)
 
 
 def _reaches(owner: str, terms: Iterable[NodeSelectorTerm] | None, node: NodeInfo) -> bool:
@@ -122,73 +132,68 @@ class DevicesRead:
         """The PodGroup of each pod that claims something together with others, by UID."""
         self._first_pods: set[str] = set()
         """The pods that have what a PodGroup claims, by UID."""
-        slices = [_slice(each) for each in objects.of(api.RESOURCE, "ResourceSlice")]
-        taints = [_taint_rule(each) for each in objects.of(api.RESOURCE, "DeviceTaintRule")]
+        rules = [_taint_rule(each) for each in objects.of(api.RESOURCE, "DeviceTaintRule")]
+        taints = [rule for rule in rules if rule is not None]
+        slices = [_slice(each, taints) for each in objects.of(api.RESOURCE, "ResourceSlice")]
         self._classes = {
             given.name: _device_class(given) for given in objects.of(api.RESOURCE, "DeviceClass")
         }
-        self._take_slices([_tainted(each, [t for t in taints if t]) for each in slices])
+        self._take_slices(slices)
         self.nodes = [_with_shared_gpus(node) for node in self.nodes]
 
     # Slices
 
-    def _take_slices(self, slices: Sequence[_Slice]) -> None:
-        pools: dict[_Pool, list[_Slice]] = {}
+    def _take_slices(self, slices: Iterable[_Slice]) -> None:
+        pools: defaultdict[_Pool, list[_Slice]] = defaultdict(list)
         for each in slices:
-            pools.setdefault(each.pool, []).append(each)
-        common: dict[tuple[str, str, str], tuple[int, Device]] = {}
-        reached: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
+            pools[each.pool].append(each)
+        common: dict[_Key, tuple[int, Device]] = {}
+        """The devices that several nodes may reach, with their generations."""
+        reached: defaultdict[_Key, list[str]] = defaultdict(list)
         for pool, of_pool in sorted(pools.items()):
-            is_common = any(
-                not each.node_name and (each.counter_sets or any(not o for _, o in each.devices))
-                for each in of_pool
-            )
+            is_common = any(each.is_common for each in of_pool)
             counters: dict[str, CounterSet] = {}
             for place, node in enumerate(self.nodes):
-                there = _newest(of_pool, node)
-                if there is None:
-                    continue
-                of_node, is_closed = there
+                there, is_closed = _newest(of_pool, node)
                 devices = [
-                    (device, owner, each.generation)
-                    for each in of_node
+                    (device, owner)
+                    for each in there
                     for device, owner in each.devices
                     if _reaches(owner, device.nodes, node)
                 ]
-                sets = [one for each in of_node for one in each.counter_sets]
-                if is_closed or _contradict([device for device, _, _ in devices], sets):
+                sets = [one for each in there for one in each.counter_sets]
+                if is_closed or _contradict([device for device, _ in devices], sets):
                     self.nodes[place] = evolve(node, closed_pools=[*node.closed_pools, pool])
                     continue
-                own = [device for device, owner, _ in devices if owner]
-                for device, owner, generation in devices:
+                for device, owner in devices:
                     if not owner:
-                        known = common.get(device.key)
-                        if known is None or known[0] < generation:
-                            common[device.key] = generation, device
+                        newest = there[0].generation, device
+                        common[device.key] = max(
+                            common.get(device.key, newest), newest, key=lambda known: known[0]
+                        )
                         reached[device.key].append(node.name)
-                kept = [] if is_common else sets
                 counters.update((one.name, one) for one in sets)
                 self.nodes[place] = evolve(
                     node,
-                    devices=[*node.devices, *own],
-                    counter_sets=[*node.counter_sets, *kept],
+                    devices=[*node.devices, *(device for device, owner in devices if owner)],
+                    counter_sets=[*node.counter_sets, *([] if is_common else sets)],
                 )
             if is_common:
                 self.counter_sets += counters.values()
         for key, (_, device) in common.items():
             names = reached[key]
-            all_reached = [n.name for n in self.nodes if _reaches("", device.nodes, n)]
-            if names != all_reached:
+            nodes = device.nodes
+            if names != [node.name for node in self.nodes if _reaches("", nodes, node)]:
                 only = Requirement(key="metadata.name", operator=Operator.IN, values=tuple(names))
-                of_these = evolve(device, nodes=[NodeSelectorTerm(match_fields=(only,))])
-                self.devices.append(of_these)
-            else:
-                self.devices.append(device)
+                nodes = (NodeSelectorTerm(match_fields=(only,)),)
+            self.devices.append(evolve(device, nodes=nodes))
 
     # Pods
 
-    def with_claims(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Return the pods with what they claim and have. O(pods + claims x devices)."""
+    def take(self, pods: Sequence[Pod]) -> None:
+        """Give pods what they claim and have. O(pods + claims x devices)."""
+        parts = [_Parts.of(pod) for pod in pods]
+        self._request_parts(pods, parts)
         offered = {name for node in self.nodes for name in node.allocatable.scalars}
         of_class = {
             each.resource: name
@@ -197,13 +202,14 @@ class DevicesRead:
         }
         self._find_readers(pods)
         self._share_claims_of_groups(pods)
-        found = [self._with_claims(pod, of_class) for pod in pods]
-        found = self._with_gpus(found)
+        for pod in pods:
+            self._give_claims(pod, of_class)
+        if self._has_gpus:
+            self._give_gpus(pods, parts)
         for claim in self._objects.of(api.RESOURCE, "ResourceClaim"):
             if claim.full_name not in self._taken:
                 self.held += _results(claim, claim.full_name) or ()
         self._offer_resources()
-        return found
 
     def _find_readers(self, pods: Sequence[Pod]) -> None:
         uids = {pod.object.full_name: pod.task.uid for pod in pods}
@@ -235,26 +241,16 @@ class DevicesRead:
             message = "its first pod claims it: others may be placed where they do not reach it"
             groups[name].note(NoticeCode.READ_AS, "spec.resourceClaims", message)
 
-    def _claimed(self, pod: Pod) -> Iterator[tuple[Reader, KubernetesObject, dict[str, str]]]:
-        """Yield the claims of a pod and of its group: entries, their object, generated names."""
-
-        def entries(given: KubernetesObject) -> list[Reader]:
-            return [*given.spec.children("resourceClaims")]
-
-        def generated(given: KubernetesObject) -> dict[str, str]:
-            statuses = given.status.children("resourceClaimStatuses")
-            return {each.text("name"): each.text("resourceClaimName") for each in statuses}
-
+    def _claimed(self, pod: Pod) -> Iterator[tuple[Reader, KubernetesObject]]:
+        """Yield the claims of a pod and of its group, each with the object that names it."""
         group = self._group_of.get(pod.task.uid)
-        shared = [] if group is None else entries(group)
+        shared = [] if group is None else [*group.spec.children("resourceClaims")]
         names = {each.text("name") for each in shared}
-        yield from (
-            (each, pod.object, generated(pod.object))
-            for each in entries(pod.object)
-            if each.text("name", required=True) not in names
-        )
+        for each in pod.object.spec.children("resourceClaims"):
+            if each.text("name", required=True) not in names:
+                yield each, pod.object
         if group is not None and pod.task.uid in self._first_pods:
-            yield from ((each, group, generated(group)) for each in shared)
+            yield from ((each, group) for each in shared)
 
     def _takes(self, pod: Pod, claim: KubernetesObject, *, of_group: bool) -> bool:
         """Return whether a claim that is allocated is this pod's, and note that it is taken."""
@@ -275,14 +271,18 @@ class DevicesRead:
     def _named(self, kind: str, pod: Pod, name: str) -> KubernetesObject | None:
         return self._objects.named(api.RESOURCE, kind, pod.object.namespace, name)
 
-    def _with_claims(self, pod: Pod, of_class: Mapping[str, str]) -> Pod:
+    def _give_claims(self, pod: Pod, of_class: Mapping[str, str]) -> None:
         claims: list[DeviceClaim] = []
         picked: list[list[DevicePick] | None] = []
         """What each claim has; None: it is not allocated."""
         more = Counter[str]()
         task, status = pod.task, pod.object.status
-        for entry, given, generated in self._claimed(pod):
+        for entry, given in self._claimed(pod):
             name = entry.text("name", required=True)
+            generated = {
+                each.text("name"): each.text("resourceClaimName")
+                for each in given.status.children("resourceClaimStatuses")
+            }
             claim_name = entry.text("resourceClaimName") or generated.get(name, "")
             claim = self._named("ResourceClaim", pod, claim_name)
             template_name = entry.text("resourceClaimTemplateName")
@@ -312,13 +312,12 @@ class DevicesRead:
                     self._taken.add(claim.full_name)
                     results = [evolve(pick, request="devices") for pick in results]
                 picked.append(results)
-        if not claims:
-            return pod
-        picks = [pick for each in picked for pick in each or ()]
-        is_there = None not in picked and task.status.holds and task.node_name is not None
-        shared = pod.object.reading.shared(tuple(claims))
-        task = requesting(task, more) if more else task
-        return evolve(pod, task=evolve(task, claims=shared, devices=picks if is_there else None))
+        if claims:
+            picks = [pick for each in picked for pick in each or ()]
+            is_there = None not in picked and task.status.holds and task.node_name is not None
+            shared = pod.object.reading.shared(tuple(claims))
+            task = _requesting(task, more) if more else task
+            pod.task = evolve(task, claims=shared, devices=picks if is_there else None)
 
     def _claim(
         self, spec: Reader, name: str, given: KubernetesObject
@@ -413,13 +412,13 @@ class DevicesRead:
                 added = node.allocatable + Resource(scalars=scalars)
                 self.nodes[place] = evolve(node, allocatable=added)
 
-    # Shared GPUs of KAI Scheduler
+    # Parts of GPUs of KAI Scheduler: of whole ones, or of those that are told one by one
 
     def _gpus(self) -> dict[str, list[Device]]:
         return {node.name: [d for d in node.devices if not d.driver] for node in self.nodes}
 
     @property
-    def has_gpus(self) -> bool:
+    def _has_gpus(self) -> bool:
         """Whether each node with GPUs says how many, so that they are shared devices.
 
         A node that offers more than it has (time slices) does not say which of them are which.
@@ -429,30 +428,70 @@ class DevicesRead:
             int(node.allocatable.get(api.GPU)) <= 1000 * len(gpus[node.name]) for node in self.nodes
         )
 
-    def _with_gpus(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Return the pods with claims of GPUs, if these are told one by one."""
-        if not self.has_gpus:
-            return list(pods)
+    def _request_parts(self, pods: Sequence[Pod], parts: Sequence[_Parts | None]) -> None:
+        """Let pods request their parts of GPUs, and reservations what is left of these. O(pods).
+
+        If GPUs are devices, these say what is left of which, and reservations hold nothing. Else a
+        reservation holds what the pods of its group leave of one GPU, so that a shared GPU counts
+        as one whole.
+        """
+        are_devices = self._has_gpus
+        memory = {
+            node.name: whole_number(node.labels.get(_MEMORY_LABEL, "")) for node in self.nodes
+        }
+        known = sorted(set(filter(None, memory.values())))
+        tells = known and all(memory[n.name] for n in self.nodes if n.allocatable.get(api.GPU))
+        """Whether each node with GPUs tells how much memory they have."""
+        held = Counter[tuple[str | None, str]]()
+        for pod, asked in zip(pods, parts, strict=True):
+            if asked is None:
+                continue
+            task = pod.task
+            size = memory.get(task.node_name or "")
+            part, least = asked.of_one([size] if size else known)
+            if part:
+                pod.task = _requesting(task, {api.GPU: ceil(1000 * part * asked.count)})
+                if least and not (tells and known[0] >= least) and task.node_name is None:
+                    _need_memory(pod, least, known[-1] if known else 0)
+                if task.status.holds:
+                    for group in _gpu_groups(task.labels):
+                        held[task.node_name, group] += ceil(1000 * part)
+            if task.status not in ENDED and not are_devices:
+                message = "parts of GPUs are taken from whole free GPUs, not from shared ones"
+                pod.object.note(NoticeCode.GPU_FRACTION, annotation(asked.key), message)
+        for pod in pods:
+            if is_reservation(pod):
+                task = pod.task
+                used = sum(held[task.node_name, group] for group in _gpu_groups(task.labels))
+                left = 0 if are_devices else max(0, 1000 - used)
+                resreq = with_amounts(task.resreq, {api.GPU: left})
+                pod.task = evolve(task, resreq=resreq, init_resreq=None)
+
+    def _give_gpus(self, pods: Sequence[Pod], parts: Sequence[_Parts | None]) -> None:
+        """Give pods claims of GPUs that are told one by one."""
         gpus = self._gpus()
         groups: defaultdict[str, set[str]] = defaultdict(set)
         for pod in pods:
             if pod.task.node_name and pod.task.status.holds:
-                groups[pod.task.node_name].update(gpu_groups(pod.task.labels))
-        return [_with_gpu_claim(pod, gpus, groups) for pod in pods]
+                groups[pod.task.node_name].update(_gpu_groups(pod.task.labels))
+        for pod, asked in zip(pods, parts, strict=True):
+            node = pod.task.node_name or ""
+            if asked is not None or not is_reservation(pod):
+                _give_gpu_claim(pod, asked, gpus.get(node, ()), sorted(groups.get(node, ())))
 
 
-def _newest(slices: Sequence[_Slice], node: NodeInfo) -> tuple[list[_Slice], bool] | None:
+def _newest(slices: Sequence[_Slice], node: NodeInfo) -> tuple[list[_Slice], bool]:
     """Return the slices of a pool that count on a node, and whether the pool is closed there."""
     there = [each for each in slices if each.reaches(node)]
     if not there:
-        return None
+        return [], False
     generation = max(each.generation for each in there)
     there = [each for each in there if each.generation == generation]
     count = there[0].count
     if len(there) >= count:
         return there, False
     if any(each.generation > generation for each in slices):
-        return None
+        return [], False
     return there, sum(each.generation == generation for each in slices) < count
 
 
@@ -488,17 +527,30 @@ def _terms(reader: Reader) -> tuple[NodeSelectorTerm, ...] | None:
     return tuple(node_term(term) for term in selector.children("nodeSelectorTerms"))
 
 
-def _slice(given: KubernetesObject) -> _Slice:
+_Rule = tuple[_Key, Taint]
+"""A driver, pool and device (empty: any), and the taint of these devices."""
+
+
+def _slice(given: KubernetesObject, rules: Sequence[_Rule]) -> _Slice:
     spec = given.spec
     driver, pool = spec.text("driver"), spec.child("pool")
     name = pool.text("name")
     by_device = spec.truth("perDeviceNodeSelection")
-    node_name, terms = spec.text("nodeName"), _terms(spec)
+    own: _Place = spec.text("nodeName"), _terms(spec)
     devices: list[tuple[Device, str]] = []
+    places: list[_Place] = [] if by_device else [own]
     for each in spec.children("devices"):
-        owner = each.text("nodeName") if by_device else node_name
-        nodes = _terms(each) if by_device else terms
-        devices.append((_device(each, given, driver, name, None if owner else nodes), owner))
+        place = (each.text("nodeName"), _terms(each)) if by_device else own
+        owner, nodes = place
+        places += [place] if by_device else []
+        device = _device(each, given, driver, name, None if owner else nodes)
+        taints = [
+            taint
+            for selected, taint in rules
+            if all(not want or want == is_ for want, is_ in zip(selected, device.key, strict=True))
+        ]
+        device = evolve(device, taints=[*device.taints, *taints]) if taints else device
+        devices.append((device, owner))
     sets = tuple(
         CounterSet(
             name=each.text("name"),
@@ -508,10 +560,15 @@ def _slice(given: KubernetesObject) -> _Slice:
         )
         for each in spec.children("sharedCounters")
     )
-    generation = pool.integer("generation", default=0)
-    count = pool.integer("resourceSliceCount", default=1)
-    where = node_name, terms, by_device
-    return _Slice((driver, name), generation, count, tuple(devices), sets, *where)
+    return _Slice(
+        pool=(driver, name),
+        generation=pool.integer("generation", default=0),
+        count=pool.integer("resourceSliceCount", default=1),
+        devices=tuple(devices),
+        counter_sets=sets,
+        places=tuple(places),
+        is_common=not own[0] and bool(sets or not all(owner for _, owner in devices)),
+    )
 
 
 def _values(amounts: Reader) -> dict[str, int]:
@@ -566,18 +623,19 @@ def _device(
 
 
 def _attribute(reader: Reader) -> Attribute | None:
-    for key, is_list in (("", False), ("s", True)):
-        for kind in ("int", "bool", "string", "version"):
-            found = reader.get(kind + key)
-            if found is None:
-                continue
-            values: object = found if is_list else [found]
-            if not is_sequence(values):
-                reader.fault(f".{kind}{key}", "expected a list")
-                return None
-            read = [_value(reader, kind + key, each) for each in values]
-            kept = tuple([each for each in read if each is not None])
-            return kept if is_list else next(iter(kept), None)
+    """Return the value that is given, of any type, or the list of values."""
+    kinds = ("int", "bool", "string", "version")
+    for key in (*kinds, *(f"{kind}s" for kind in kinds)):
+        found, is_list = reader.get(key), key.endswith("s")
+        if found is None:
+            continue
+        values: object = found if is_list else [found]
+        if not is_sequence(values):
+            reader.fault(f".{key}", "expected a list")
+            return None
+        read = (_value(reader, key, each) for each in values)
+        kept = tuple([each for each in read if each is not None])
+        return kept if is_list else next(iter(kept), None)
     return None
 
 
@@ -623,28 +681,13 @@ def _taint(reader: Reader) -> Taint | None:
     return Taint(key=reader.text("key"), value=reader.text("value"), effect=effect)
 
 
-def _taint_rule(given: KubernetesObject) -> tuple[tuple[str, str, str], Taint] | None:
-    """Return a rule's driver, pool and device (empty: any), and its taint."""
+def _taint_rule(given: KubernetesObject) -> _Rule | None:
     spec = given.spec
     selector = spec.optional_child("deviceSelector")
     taint = _taint(spec.child("taint"))
     if selector is None or taint is None:
         return None
     return (selector.text("driver"), selector.text("pool"), selector.text("device")), taint
-
-
-def _tainted(given: _Slice, rules: Sequence[tuple[tuple[str, str, str], Taint]]) -> _Slice:
-    if not rules:
-        return given
-    devices: list[tuple[Device, str]] = []
-    for device, owner in given.devices:
-        more = [
-            taint
-            for selected, taint in rules
-            if all(not want or want == is_ for want, is_ in zip(selected, device.key, strict=True))
-        ]
-        devices.append((evolve(device, taints=[*device.taints, *more]) if more else device, owner))
-    return evolve(given, devices=tuple(devices))
 
 
 def _device_class(given: KubernetesObject) -> _Class:
@@ -689,7 +732,7 @@ def _results(claim: KubernetesObject | None, name: str) -> list[DevicePick] | No
     return picks
 
 
-# Parts of GPUs of KAI Scheduler: of whole ones, or of those that are told one by one
+# Parts of GPUs of KAI Scheduler
 
 
 def is_reservation(pod: Pod) -> bool:
@@ -697,83 +740,30 @@ def is_reservation(pod: Pod) -> bool:
     return pod.task.labels.get("app") == _RESERVATION
 
 
-def with_parts(pods: Sequence[Pod], nodes: Sequence[NodeInfo], *, are_devices: bool) -> list[Pod]:
-    """Return the pods with the parts of GPUs that they request, and what reservations hold.
-
-    O(pods). If GPUs are devices, these say what is left of which, and reservations hold nothing.
-    Else a reservation holds what the pods of its group leave of one GPU, so that a shared GPU
-    counts as one whole.
-    """
-    memory = {node.name: node.labels.get(_MEMORY_LABEL, "") for node in nodes}
-    known = sorted({size for text in memory.values() if (size := whole_number(text))})
-    tells = known and all(memory[n.name] for n in nodes if n.allocatable.get(api.GPU))
-    """Whether each node with GPUs tells how much memory they have."""
-    held: defaultdict[tuple[str | None, str], int] = defaultdict(int)
-    found: list[Pod] = []
-    for pod in pods:
-        given, asked = pod, _Parts.of(pod)
-        if asked is not None:
-            for key, why in asked.problems:
-                pod.object.note(NoticeCode.FIELD_IGNORED, annotation(key), why)
-            size = whole_number(memory.get(pod.task.node_name or "", ""))
-            part, least = asked.of_one([size] if size else known)
-            if part:
-                task = requesting(pod.task, {api.GPU: ceil(1000 * part * asked.count)})
-                given = evolve(pod, task=task)
-                if least and not (tells and known[0] >= least) and pod.task.node_name is None:
-                    given = _only_with_memory(given, least, known[-1] if known else 0)
-                for group in gpu_groups(pod.task.labels):
-                    if pod.task.status.holds:
-                        held[pod.task.node_name, group] += ceil(1000 * part)
-            if pod.task.status not in ENDED and not are_devices:
-                message = "parts of GPUs are taken from whole free GPUs, not from shared ones"
-                pod.object.note(NoticeCode.GPU_FRACTION, annotation(asked.key), message)
-        found.append(given)
-    for position, pod in enumerate(found):
-        if is_reservation(pod):
-            used = sum(held[pod.task.node_name, group] for group in gpu_groups(pod.task.labels))
-            found[position] = _holding(pod, 0 if are_devices else max(0, 1000 - used))
-    return found
-
-
-def requesting(task: TaskInfo, more: Mapping[str, int]) -> TaskInfo:
+def _requesting(task: TaskInfo, more: Mapping[str, int]) -> TaskInfo:
     """Return a task that requests more scalars, in thousandths."""
     added, init = Resource(scalars=more), task.init_resreq
     init = None if init is None else init + added
     return evolve(task, resreq=task.resreq + added, init_resreq=init)
 
 
-def _holding(pod: Pod, thousandths: int) -> Pod:
-    resreq = pod.task.resreq
-    scalars = {**resreq.scalars, api.GPU: thousandths}
-    if not thousandths:
-        del scalars[api.GPU]
-    held = evolve(resreq, scalars=scalars)
-    return evolve(pod, task=evolve(pod.task, resreq=held, init_resreq=None))
-
-
-def labels_of_groups(groups: Iterable[str]) -> dict[str, str]:
-    """Return the labels that name the shared GPUs of a pod."""
-    return {f"{_GROUP}/{group}": group for group in groups}
-
-
-def gpu_groups(labels: Mapping[str, str]) -> Iterator[str]:
+def _gpu_groups(labels: Mapping[str, str]) -> Iterator[str]:
     """Yield the shared GPUs that the labels of a pod name."""
     for key in sorted(labels):
-        if key == _GROUP:
+        if key == api.GPU_GROUP:
             yield labels[key]
-        elif key.startswith(f"{_GROUP}/"):
-            yield key.removeprefix(f"{_GROUP}/")
+        elif key.startswith(f"{api.GPU_GROUP}/"):
+            yield key.removeprefix(f"{api.GPU_GROUP}/")
 
 
-def _only_with_memory(pod: Pod, least: int, largest: int) -> Pod:
-    """Return a pod that needs nodes whose GPUs have enough memory, in MiB."""
+def _need_memory(pod: Pod, least: int, largest: int) -> None:
+    """Let a pod need nodes whose GPUs have enough memory, in MiB."""
     if largest < least:
         message = f"asks for {least} MiB of one GPU; "
         message += f"the largest has {largest} MiB" if largest else "no node says how much its have"
         pod.object.note(NoticeCode.READ_AS, annotation(_GPU_MEMORY), message)
     more = Requirement(key=_MEMORY_LABEL, operator=Operator.GT, values=(str(least - 1),))
-    return evolve(pod, task=requiring(pod.task, more))
+    pod.task = requiring(pod.task, more)
 
 
 @frozen
@@ -787,16 +777,19 @@ class _Parts:
     is_memory: bool
     count: int
     """Of how many GPUs."""
-    problems: tuple[tuple[str, str], ...]
-    """The annotations that cannot be read, with what they are read as."""
 
     @classmethod
     def of(cls, pod: Pod) -> _Parts | None:
         """Return what a pod asks for; None: no part of any GPU."""
-        annotations, problems = pod.object.annotations, list[tuple[str, str]]()
+        annotations = pod.object.annotations
         key = next((key for key in (_FRACTION, _GPU_MEMORY) if key in annotations), None)
         if key is None:
             return None
+
+        def read_as(what: str, key: str, why: object) -> None:
+            message = f"read as {what}: {why}"
+            pod.object.note(NoticeCode.FIELD_IGNORED, annotation(key), message)
+
         is_memory = key == _GPU_MEMORY
         try:
             number = parse_quantity(annotations[key])
@@ -804,13 +797,12 @@ class _Parts:
                 raise QuantityError(f"expected 0 or more, got {annotations[key]!r}")
         except QuantityError as error:
             number, is_memory = Fraction(1), False
-            problems.append((key, f"read as one whole GPU: {error}"))
+            read_as("one whole GPU", key, error)
         text = annotations.get(_NUMBER_OF_GPUS, "1")
-        count = whole_number(text) or 1
-        if not whole_number(text):
-            why = f"read as 1: expected a number of GPUs, got {text!r}"
-            problems.append((_NUMBER_OF_GPUS, why))
-        return cls(key, number, is_memory, count, tuple(problems))
+        count = whole_number(text)
+        if not count:
+            read_as("1", _NUMBER_OF_GPUS, f"expected a number of GPUs, got {text!r}")
+        return cls(key, number, is_memory, count or 1)
 
     def of_one(self, memories: Iterable[int]) -> tuple[Fraction, int]:
         """Return the part of one GPU, and the memory that it must have, in MiB.
@@ -835,38 +827,32 @@ def _with_shared_gpus(node: NodeInfo) -> NodeInfo:
     return evolve(node, devices=gpus)
 
 
-def _with_gpu_claim(
-    pod: Pod, gpus: Mapping[str, Sequence[Device]], groups: Mapping[str, set[str]]
-) -> Pod:
-    task, asked = pod.task, _Parts.of(pod)
+def _give_gpu_claim(
+    pod: Pod, asked: _Parts | None, there: Sequence[Device], groups: Sequence[str]
+) -> None:
+    """Give a pod the claim of GPUs that it asks for, and those that it has of its node's."""
+    task = pod.task
+    picks: list[DevicePick] | None = None
     if asked is None:
         count = int(task.resreq.get(api.GPU)) // 1000
-        if not count or is_reservation(pod):
-            return pod
-        return _claiming(pod, DeviceRequest(name="gpu", count=count, select=[_OF_GPUS]), None)
-    amount = ceil(asked.number) if asked.is_memory else Milli(ceil(1000 * asked.number))
-    request = DeviceRequest(
-        name="gpu", count=asked.count, select=[_OF_GPUS], capacity={_MEMORY: amount}
-    )
-    if not (task.node_name and task.status.holds):
-        return _claiming(pod, request, None)
-    there, names = gpus.get(task.node_name, ()), sorted(groups.get(task.node_name, ()))
-    places = [names.index(each) for each in gpu_groups(task.labels)]
-    if len(places) != request.count or any(place >= len(there) for place in places):
-        return _claiming(pod, request, None)
-    picks: list[DevicePick] = []
-    for place in places:
-        of_gpu = there[place].capacity[_MEMORY]
-        amounts = {_MEMORY: amount.of(of_gpu) if isinstance(amount, Milli) else amount}
-        pick = DevicePick(claim="gpus", request="gpu", device=there[place].key, amounts=amounts)
-        picks.append(pick)
-    return _claiming(pod, request, picks)
-
-
-def _claiming(pod: Pod, request: DeviceRequest, picks: Sequence[DevicePick] | None) -> Pod:
-    claim = DeviceClaim(name="gpus", requests=[request])
-    claims = pod.object.reader.reading.shared((*pod.task.claims, claim))
-    if pod.task.claims:
-        picks = None if picks is None or pod.task.devices is None else [*pod.task.devices, *picks]
-    task: TaskInfo = evolve(pod.task, claims=claims, devices=picks)
-    return evolve(pod, task=task)
+        if not count:
+            return
+        request = DeviceRequest(name="gpu", count=count, select=[_OF_GPUS])
+    else:
+        amount = ceil(asked.number) if asked.is_memory else Milli(ceil(1000 * asked.number))
+        request = DeviceRequest(
+            name="gpu", count=asked.count, select=[_OF_GPUS], capacity={_MEMORY: amount}
+        )
+        if task.node_name and task.status.holds:
+            places = [groups.index(each) for each in _gpu_groups(task.labels)]
+            if len(places) == asked.count and max(places) < len(there):
+                picks = []
+                for device in [there[place] for place in places]:
+                    of_gpu = device.capacity[_MEMORY]
+                    of_it = {_MEMORY: amount.of(of_gpu) if isinstance(amount, Milli) else amount}
+                    one = DevicePick(claim="gpus", request="gpu", device=device.key, amounts=of_it)
+                    picks.append(one)
+    claims = (*task.claims, DeviceClaim(name="gpus", requests=[request]))
+    if task.claims:
+        picks = None if picks is None or task.devices is None else [*task.devices, *picks]
+    pod.task = evolve(task, claims=pod.object.reading.shared(claims), devices=picks)

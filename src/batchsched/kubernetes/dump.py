@@ -13,12 +13,7 @@ from attrs import evolve
 from batchsched.causes import HoldKind
 from batchsched.errors import Fault, KubernetesObjectError
 from batchsched.kubernetes import api
-from batchsched.kubernetes.devices import (
-    DevicesRead,
-    is_reservation,
-    labels_of_groups,
-    with_parts,
-)
+from batchsched.kubernetes.devices import DevicesRead, is_reservation
 from batchsched.kubernetes.dump_objects import DumpObjects, contents_of, owners_of, sorted_objects
 from batchsched.kubernetes.enqueue import Enqueue
 from batchsched.kubernetes.facts import Dump
@@ -238,10 +233,10 @@ class ObjectsReader:
         pod_objects = objects.of("", "Pod")
         self._priorities, of_kai, of_workloads = self._priority_classes(pod_objects)
         self._namespaces = self._read_namespaces(pod_objects)
-        pods = [read_pod(pod, self._namespaces, self._priorities) for pod in pod_objects]
+        self._pods = [read_pod(pod, self._namespaces, self._priorities) for pod in pod_objects]
+        self._bind(self._pods)
         self._devices = DevicesRead(objects, nodes)
-        parts = with_parts(self._bound(pods), nodes, are_devices=self._devices.has_gpus)
-        self._pods = self._devices.with_claims(parts)
+        self._devices.take(self._pods)
         self._native = NativeGroups(objects, self._priorities)
         self._batch = BatchGroups(objects, self._priorities, of_kai)
         self._kueue = Kueue(
@@ -402,22 +397,21 @@ class ObjectsReader:
         labels |= {namespace.name: namespace.labels for namespace in given}
         return Namespaces(labels, labels_are_known=bool(given))
 
-    def _bound(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Return the pods; those for which a BindRequest is on its way are on its node."""
+    def _bind(self, pods: Iterable[Pod]) -> None:
+        """Let pods for which a BindRequest is on its way be on its node."""
         requests: dict[str, tuple[str, tuple[str, ...]]] = {}
         for given in self._objects.of(api.KAI, "BindRequest"):
             spec = given.spec
             name, node = spec.text("podName"), spec.text("selectedNode")
             if name and node in self._node_names and phase_of(given) != "Failed":
                 requests[f"{given.namespace}/{name}"] = node, spec.texts("selectedGPUGroups")
-        found: list[Pod] = []
         for pod in pods:
-            task, request = pod.task, requests.get(pod.task.full_name)
-            if request is not None and task.status in WAITING:
-                labels = labels_of_groups(request[1]) | dict(task.labels)
-                task = evolve(task, status=TaskStatus.BOUND, node_name=request[0], labels=labels)
-            found.append(pod if task is pod.task else evolve(pod, task=task))
-        return found
+            request = requests.get(pod.task.full_name)
+            if request is not None and pod.task.status in WAITING:
+                bound, (node, groups) = TaskStatus.BOUND, request
+                labels = {f"{api.GPU_GROUP}/{group}": group for group in groups}
+                labels |= pod.task.labels
+                pod.task = evolve(pod.task, status=bound, node_name=node, labels=labels)
 
     def _find_systems(self) -> set[str]:
         systems = {
@@ -444,26 +438,27 @@ class ObjectsReader:
         self._drafts += self._batch.drafts()
         for pod in self._pods:
             draft: JobDraft | None = None
-            role: str | None = None
             if not is_reservation(pod):
                 own, group = self._native.of_pod(pod), self._batch.of_pod(pod)
                 if group is not None:
-                    draft, role = self._job_of(pod, *group), pod.role or None
+                    draft = self._job_of(pod, *group)
                     if isinstance(own, tuple):
                         draft.add_alias(own[0].name)
                         translated.add(own[0])
-                elif isinstance(own, tuple):
-                    draft, role = own
-                elif own is not None:
-                    draft = self._job_of(pod, "kubernetes", own)
-                elif (labelled := self._batch.of_labelled(pod)) is not None:
-                    draft = self._job_of(pod, "coscheduling", labelled)
                 else:
-                    draft, role = self._without_group(pod)
+                    pod.role = None
+                    if isinstance(own, tuple):
+                        draft, pod.role = own
+                    elif own is not None:
+                        draft = self._job_of(pod, "kubernetes", own)
+                    elif (labelled := self._batch.of_labelled(pod)) is not None:
+                        draft = self._job_of(pod, "coscheduling", labelled)
+                    else:
+                        draft = self._without_group(pod)
             if draft is None:
                 self._occupy(pod)
             else:
-                self._take(draft, pod, role)
+                self._take(draft, pod)
         if self._reading.theirs:
             self._kueue.tell_groups()
         self._drafts += self._kueue.groups.values()
@@ -483,21 +478,21 @@ class ObjectsReader:
             self._drafts.append(draft)
         return draft
 
-    def _without_group(self, pod: Pod) -> tuple[JobDraft | None, str | None]:
+    def _without_group(self, pod: Pod) -> JobDraft | None:
         """Return the job of a pod without a group: its Workload's, its Job's, or one of its own."""
         workload = self._kueue.workload_of(pod)
         label = pod.task.labels.get(api.GROUP_LABEL) if self._only is None else None
         if workload is not None:
-            return (None if workload.has_finished else workload), None
+            return None if workload.has_finished else workload
         if label:
-            return self._kueue.pod_group(pod, label), None
+            return self._kueue.pod_group(pod, label)
         single = self._single(pod)
         if single is None:
-            return None, None
-        draft, role = self._controlled.draft_of(pod, single)
+            return None
+        draft = self._controlled.draft_of(pod, single)
         if draft is single:
             self._drafts.append(single)
-        return draft, role
+        return draft
 
     def _single(self, pod: Pod) -> JobDraft | None:
         """Return a job of one task, or None if it is nobody's to place."""
@@ -523,7 +518,7 @@ class ObjectsReader:
             draft.holds.append(Hold(HoldKind.GROUP_MISSING, api.KAI_GROUP, _NO_KAI_GROUP))
         return draft
 
-    def _take(self, draft: JobDraft, pod: Pod, role: str | None) -> None:
+    def _take(self, draft: JobDraft, pod: Pod) -> None:
         """Give a pod to its job; one that runs without its group only occupies its node."""
         status = pod.task.status
         if draft.is_missing and self._only not in (None, pod.scheduler_name):
@@ -536,10 +531,10 @@ class ObjectsReader:
             if status not in WAITING:
                 self._occupy(pod)
                 return
-        task = self._task(pod)
+        pod.task = task = self._task(pod)
         if any(gate.name == api.ELASTIC_GATE for gate in pod.gates) and task.status in WAITING:
-            task = evolve(task, holds=(*task.holds, *draft.growth_holds))
-        draft.pods.append((pod if task is pod.task else evolve(pod, task=task), role))
+            pod.task = evolve(task, holds=(*task.holds, *draft.growth_holds))
+        draft.pods.append(pod)
 
     def _task(self, pod: Pod) -> TaskInfo:
         """Return a job's task with its holds, and note what is not supported."""
@@ -584,7 +579,7 @@ class ObjectsReader:
         for draft in self._drafts:
             if draft.kind == "Pod" or draft.system == "kueue":
                 continue
-            pods = sorted((pod for pod, _ in draft.pods), key=lambda pod: pod.task.name)
+            pods = sorted(draft.pods, key=lambda pod: pod.task.name)
             of_pods = (kueue.workload_of(pod) for pod in pods)
             owned = (kueue.owned_by(given, draft.api_group) for given in draft.objects)
             workload = next((one for one in chain(of_pods, owned) if one is not None), None)
@@ -667,7 +662,7 @@ class ObjectsReader:
         is_volcanos = draft.system == "volcano" and bool(draft.objects)
         if is_volcanos:
             note_dependents(draft, self._objects)
-        if any(pod.task.status not in ENDED for pod, _ in draft.pods):
+        if any(pod.task.status not in ENDED for pod in draft.pods):
             return
         if self._reading.theirs and not draft.holds:
             return
@@ -705,7 +700,7 @@ class ObjectsReader:
             if queue in held and not draft.has_quota:
                 kinds = {hold.kind for hold in draft.holds}
                 draft.holds += [] if HoldKind.QUEUE_CLOSED in kinds else [held[queue]]
-            schedulers = {p.scheduler_name for p, _ in draft.pods if p.task.status in WAITING}
+            schedulers = {p.scheduler_name for p in draft.pods if p.task.status in WAITING}
             if len(schedulers) > 1 and (draft.min_available or 0) > 1 and draft.objects:
                 draft.holds.append(Hold(HoldKind.SCHEDULERS, ", ".join(sorted(schedulers))))
             jobs.append(topologies.asked_by(draft.job(queue), draft))
@@ -735,7 +730,7 @@ class ObjectsReader:
                 return self._kai_names.get(draft.queue, draft.queue)
             is_default = draft.queue == self._default_queue and not is_kueues
             return None if is_default and not draft.local_queue else draft.queue
-        labels = [pod.task.labels for pod, _ in draft.pods]
+        labels = [pod.task.labels for pod in draft.pods]
         labels += [given.labels for given in draft.objects]
         if draft.system != "volcano" or draft.is_missing:
             of_kai = next((one[api.KAI_QUEUE] for one in labels if one.get(api.KAI_QUEUE)), None)

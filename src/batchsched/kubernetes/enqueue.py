@@ -78,7 +78,7 @@ class Enqueue:
         for node in nodes:
             self._total.update(dict(node.allocatable.dimensions()))
         for draft in drafts:
-            held = _held(pod.task for pod, _ in draft.pods)
+            held = _held(pod.task for pod in draft.pods)
             self._used.update(held)
             if draft.system == "volcano" and draft.objects:
                 least = read_amounts(draft.objects[0].spec.child("minResources"))

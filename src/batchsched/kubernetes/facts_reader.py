@@ -113,7 +113,7 @@ class FactsReader:
         for template in draft.templates:
             yield template.pod_object
         seen: set[str] = set()
-        for pod, _ in draft.pods:
+        for pod in draft.pods:
             yield pod.object
             for owner in self._objects.owner_objects(pod.object):
                 if owner.reader.path not in seen:
@@ -131,7 +131,7 @@ class FactsReader:
             yield given.name
             for owner in self._objects.owners(given):
                 yield from owner.names()
-        for pod, _ in draft.pods:
+        for pod in draft.pods:
             job_name = pod.task.labels.get(api.VOLCANO_JOB_NAME)
             if job_name:
                 yield job_name
@@ -140,7 +140,7 @@ class FactsReader:
         """Return the kind and name of what made a job: the nearest owner that is no group."""
         if draft.kind not in _NOT_OWNERS:
             return draft.kind, draft.name
-        pods = sorted((pod.object for pod, _ in draft.pods), key=lambda given: given.name)
+        pods = sorted((pod.object for pod in draft.pods), key=lambda given: given.name)
         above = self._above_several(pods)
         if above is not None:
             return above
@@ -209,7 +209,7 @@ def _all_told(draft: JobDraft) -> Iterator[Told]:
         if since:
             said_since = {"message": f"stale since {since}"}
             yield _told(said_since, "Stale", "True", "", who, _time(given, since))
-    for pod, _ in draft.pods:
+    for pod in draft.pods:
         if pod.task.status in WAITING:
             name = pod.scheduler_name
             is_kube = name in api.KUBE_SCHEDULER

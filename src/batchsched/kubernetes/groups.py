@@ -362,7 +362,7 @@ def volcano_templates(draft: JobDraft, objects: DumpObjects) -> list[Template]:
 
 def note_dependents(draft: JobDraft, objects: DumpObjects) -> None:
     """Note the tasks of a Volcano Job whose pods are made only once others are there."""
-    there = {pod.role for pod, _ in draft.pods}
+    there = {pod.role for pod in draft.pods}
     for owner in _volcano_jobs(draft, objects):
         count, names = 0, list[str]()
         for task in owner.spec.children("tasks"):
@@ -408,6 +408,8 @@ def volcano_job_alone(job: KubernetesObject, priorities: PriorityClasses) -> Job
 
 # KAI Scheduler's node pools
 
+_IN_NO_POOL = Requirement(key=api.NODE_POOL, operator=Operator.DOES_NOT_EXIST)
+
 
 @frozen
 class NodePools:
@@ -433,7 +435,7 @@ class NodePools:
         if draft.system != "kai":
             return
         pools = [given.labels.get(api.NODE_POOL, "") for given in draft.objects]
-        pools += [pod.task.labels.get(api.NODE_POOL, "") for pod, _ in draft.pods]
+        pools += [pod.task.labels.get(api.NODE_POOL, "") for pod in draft.pods]
         pool = next(filter(None, pools), "")
         of_queue = self.queues.get(draft.queue, pool)
         if draft.queue in self.tops and draft.objects:
@@ -443,18 +445,12 @@ class NodePools:
             message = f"{who} does not see queue {draft.queue}, which is "
             message += f"of node pool {of_queue}" if of_queue else "of none"
             draft.holds.append(Hold(HoldKind.NO_QUEUE, draft.queue, message))
-        if pool or self.labels:
-            draft.pods = [(_only_in(pool, pod), role) for pod, role in draft.pods]
-
-
-def _only_in(pool: str, pod: Pod) -> Pod:
-    """Return a pod that may start only on nodes of a pool; empty: on those of none."""
-    task = pod.task
-    if pool:
-        selector = {**task.node_selector, api.NODE_POOL: pool}
-        return evolve(pod, task=evolve(task, node_selector=selector))
-    in_none = Requirement(key=api.NODE_POOL, operator=Operator.DOES_NOT_EXIST)
-    return evolve(pod, task=requiring(task, in_none))
+        for pod in draft.pods if pool or self.labels else ():
+            if pool:
+                selector = {**pod.task.node_selector, api.NODE_POOL: pool}
+                pod.task = evolve(pod.task, node_selector=selector)
+            else:
+                pod.task = requiring(pod.task, _IN_NO_POOL)
 
 
 # Jobs and LeaderWorkerSets, of whose pods only labels say that they belong together
@@ -470,21 +466,20 @@ class ControlledPods:
         self._drafts: dict[tuple[str, str], JobDraft] = {}
         """By kind and namespace/name."""
 
-    def draft_of(self, pod: Pod, single: JobDraft) -> tuple[JobDraft, str | None]:
-        """Return the job of a pod and its role; `single`: the one that it would be by itself."""
+    def draft_of(self, pod: Pod, single: JobDraft) -> JobDraft:
+        """Return the job of a pod; `single`: the one that it would be by itself."""
         labels, namespace = pod.task.labels, pod.task.namespace
         name = next((labels[key] for key in api.JOB_NAMES if labels.get(key)), "")
         job = self._objects.named(api.BATCH, "Job", namespace, name)
         set_name = labels.get(f"{api.REPLICA_SET}name") if self._leader_worker_sets else None
-        role: str | None = None
         if job is not None:
             made = JobDraft.of(job, single.system)
         elif set_name:
-            group, role = api.LEADER_WORKER_SET, labels.get(f"{api.REPLICA_SET}group-index", "0")
-            made = JobDraft(single.system, "LeaderWorkerSet", group, namespace, set_name)
+            pod.role, kind = labels.get(f"{api.REPLICA_SET}group-index", "0"), "LeaderWorkerSet"
+            made = JobDraft(single.system, kind, api.LEADER_WORKER_SET, namespace, set_name)
         else:
-            return single, None
-        return self._drafts.setdefault((made.kind, f"{namespace}/{made.name}"), made), role
+            return single
+        return self._drafts.setdefault((made.kind, f"{namespace}/{made.name}"), made)
 
     def complete(self, *, by_kube: Sequence[str]) -> list[JobDraft]:
         """Return all jobs, with what of each starts together. O(pods).
@@ -496,8 +491,9 @@ class ControlledPods:
         """
         for draft in self._drafts.values():
             draft.min_available = 1
-            if draft.pods and draft.pods[0][0].scheduler_name in by_kube:
-                draft.pods = [(pod, None) for pod, _ in draft.pods]
+            if draft.pods and draft.pods[0].scheduler_name in by_kube:
+                for pod in draft.pods:
+                    pod.role = None
             elif draft.kind == "Job":
                 _bound(draft)
             else:
@@ -510,7 +506,7 @@ def _bound(draft: JobDraft) -> None:
     spec, status = draft.objects[0].spec, draft.objects[0].status
     most = spec.integer("parallelism", default=1, least=0)
     if spec.get("completions") is not None:
-        ended = sum(pod.task.status is TaskStatus.SUCCEEDED for pod, _ in draft.pods)
+        ended = sum(pod.task.status is TaskStatus.SUCCEEDED for pod in draft.pods)
         # Pods that ended may have been deleted; the Job's status still counts them.
         ended = max(ended, status.integer("succeeded", default=0))
         most = min(most, max(0, spec.integer("completions") - ended))
@@ -520,8 +516,8 @@ def _bound(draft: JobDraft) -> None:
 def _group(draft: JobDraft) -> None:
     """Let each replica of a LeaderWorkerSet start as a whole, and one be enough."""
     replicas: dict[str, list[Pod]] = {}
-    for pod, role in draft.pods:
-        replicas.setdefault(role or "", []).append(pod)
+    for pod in draft.pods:
+        replicas.setdefault(pod.role or "", []).append(pod)
     in_order = sorted(replicas.items(), key=lambda item: (len(item[0]), item[0]))
     draft.groups = tuple(TaskGroup(name, min=_replica_size(pods)) for name, pods in in_order)
     draft.min_available, draft.min_groups = 0, 1

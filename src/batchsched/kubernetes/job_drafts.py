@@ -90,10 +90,10 @@ class JobDraft:
     is_taken: bool = False
     """Whether another job has taken over its holds and its queue."""
     aliases: list[str] = field(factory=list[str])
-    pods: list[tuple[Pod, str | None]] = field(factory=list[tuple[Pod, str | None]])
-    """Its pods with the roles that they name."""
+    pods: list[Pod] = field(factory=list[Pod])
     templates: list[Template] = field(factory=list[Template])
-    made: list[tuple[TaskInfo, str | None]] = field(factory=list[tuple[TaskInfo, str | None]])
+    made: list[Pod] = field(factory=list[Pod])
+    """What its templates would become."""
     job_name: str = ""
     """Its name in the snapshot."""
 
@@ -109,13 +109,13 @@ class JobDraft:
         """The object that defines it, or that of its first pod."""
         if self.objects:
             return self.objects[0]
-        return min((pod.object for pod, _ in self.pods), key=lambda o: o.name, default=None)
+        return min((pod.object for pod in self.pods), key=lambda o: o.name, default=None)
 
     @property
     def own(self) -> Iterator[KubernetesObject]:
         """Its objects, and those of its pods."""
         yield from self.objects
-        for pod, _ in self.pods:
+        for pod in self.pods:
             yield pod.object
 
     @property
@@ -149,10 +149,12 @@ class JobDraft:
                 continue
             if template.count < 1:
                 continue
-            pod = template.pod_object
-            note_unsupported(pod, "Pod")
+            given = template.pod_object
+            note_unsupported(given, "Pod")
+            pod = read_pod(given, namespaces, priorities)
+            pod.role = template.set_name
             first = evolve(
-                read_pod(pod, namespaces, priorities).task,
+                pod.task,
                 namespace=self.namespace,
                 creation_time=template.source.creation_time(),
                 status=TaskStatus.PENDING,
@@ -162,26 +164,25 @@ class JobDraft:
             for index in range(template.count):
                 uid = f"{self.uid}/{template.set_name}/{index}"
                 name = f"{self.job_name}-{template.set_name}-{index}"
-                self.made.append((evolve(first, uid=uid, name=name), template.set_name))
+                self.made.append(evolve(pod, task=evolve(first, uid=uid, name=name)))
 
     def job(self, queue: str) -> JobInfo:
         """Return the job with its tasks. O(tasks)."""
         inner = {group.parent for group in self.groups}
 
-        def placed(task: TaskInfo, role: str | None) -> TaskInfo:
+        def placed(pod: Pod) -> TaskInfo:
             if not self.groups:
-                return task
-            return evolve(task, group=WITHOUT_ROLE if not role or role in inner else role)
+                return pod.task
+            no_leaf = not pod.role or pod.role in inner
+            return evolve(pod.task, group=WITHOUT_ROLE if no_leaf else pod.role)
 
-        tasks = [placed(pod.task, role) for pod, role in self.pods]
-        tasks += [placed(task, role) for task, role in self.made]
-        pods = [pod for pod, _ in self.pods]
-        waiting = [pod for pod in pods if pod.task.status in WAITING]
+        tasks = [placed(pod) for pod in (*self.pods, *self.made)]
+        waiting = [pod for pod in self.pods if pod.task.status in WAITING]
         priority, least = self.priority, self.min_available
         if priority is None:
-            priority = max((pod.own_priority for pod in pods), default=0)
+            priority = max((pod.own_priority for pod in self.pods), default=0)
         created = [given.creation_time() for given in self.objects[:1]]
-        created = created or [pod.task.creation_time for pod in pods]
+        created = created or [pod.task.creation_time for pod in self.pods]
         job = JobInfo(
             name=self.job_name,
             namespace=self.namespace,

@@ -221,7 +221,7 @@ class Kueue:
         """Say of pod groups without a Workload whether Kueue waits for more of their pods."""
         for draft in self.groups.values():
             there, total = len(draft.pods), draft.min_available or 0
-            if there < total and any(pod.task.holds for pod, _ in draft.pods):
+            if there < total and any(pod.task.holds for pod in draft.pods):
                 message = f"Kueue makes the Workload of pod group {draft.name} once all of its "
                 is_there = "is" if there == 1 else "are"
                 message += f"{total} pods exist: there {is_there} {there} now"
@@ -473,23 +473,23 @@ class Flavors:
             return
         may_borrow = queue in self._in_cohorts
         is_told = any(given.message_of("QuotaReserved") for given in draft.objects)
-        tasks = [(pod.task, role) for pod, role in draft.pods if pod.task.status in WAITING]
-        tasks += draft.made
-        alike: dict[str | None, list[TaskInfo]] = {}
-        for task, role in tasks:
-            alike.setdefault(role, []).append(task)
-        for role, members in alike.items():
+        alike: dict[str | None, list[Pod]] = {}
+        for pod in (*draft.pods, *draft.made):
+            if pod.task.status in WAITING:
+                alike.setdefault(pod.role, []).append(pod)
+        for members in alike.values():
+            first = members[0].task
             least = draft.min_available if len(alike) == 1 else None
             count = min(len(members), least) if least else len(members)
             refusals, chosen = list[str](), list[_Flavor]()
-            asked = {name for name, amount in members[0].resreq.dimensions() if amount}
+            asked = {name for name, amount in first.resreq.dimensions() if amount}
             covered = frozenset[str]().union(*(of_group for of_group, _ in groups))
             if asked - covered:
                 refusals.append(f"none of its flavors covers {listed(sorted(asked - covered))}")
             for of_group, flavors in groups:
                 if asked.isdisjoint(of_group):
                     continue
-                why = [f.refusal(members[0], count, may_borrow=may_borrow) for f in flavors]
+                why = [f.refusal(first, count, may_borrow=may_borrow) for f in flavors]
                 fitting = [f for f, refusal in zip(flavors, why, strict=True) if not refusal]
                 chosen += fitting if len(fitting) == 1 else []
                 if not fitting:
@@ -497,30 +497,22 @@ class Flavors:
                         f"flavor {'; flavor '.join(why)}" if why else "it has no flavor"
                     )
             only_waits = {hold.kind for hold in draft.holds} <= {HoldKind.NOT_ADMITTED}
-            is_held = draft.holds or members[0].holds
+            is_held = draft.holds or first.holds
             if refusals and not is_told and only_waits and is_held:
                 draft.holds = [Hold(HoldKind.NEVER_ADMITTED, queue, "; ".join(refusals))]
-            _give(draft, role, chosen)
+            _give(members, chosen)
 
 
-def _give(draft: JobDraft, role: str | None, flavors: Sequence[_Flavor]) -> None:
-    """Give the tasks of a role that wait the labels and tolerations of flavors."""
+def _give(pods: Sequence[Pod], flavors: Sequence[_Flavor]) -> None:
+    """Give pods the labels and tolerations of flavors."""
     labels = {key: value for each in flavors for key, value in each.labels.items()}
     tolerations = tuple(t for each in flavors for t in each.tolerations)
-    if not labels and not tolerations:
-        return
-
-    def given(task: TaskInfo, of: str | None) -> TaskInfo:
-        if of != role or task.status not in WAITING:
-            return task
-        return evolve(
-            task,
-            node_selector={**task.node_selector, **labels},
-            tolerations=(*task.tolerations, *tolerations),
+    for pod in pods if labels or tolerations else ():
+        pod.task = evolve(
+            pod.task,
+            node_selector={**pod.task.node_selector, **labels},
+            tolerations=(*pod.task.tolerations, *tolerations),
         )
-
-    draft.pods = [(evolve(pod, task=given(pod.task, of)), of) for pod, of in draft.pods]
-    draft.made = [(given(task, of), of) for task, of in draft.made]
 
 
 def _flavor(given: Reader, known: Mapping[str, KubernetesObject]) -> _Flavor:

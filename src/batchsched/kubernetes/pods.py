@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import define, evolve, frozen
 
 from batchsched.causes import HoldKind
 from batchsched.kubernetes import api
@@ -49,18 +49,19 @@ ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
 
 
-@frozen
+@define(eq=False)
 class Pod:
     """A pod as a task, with its group and role."""
 
     object: KubernetesObject
     task: TaskInfo
+    """It changes while more is read of the pod."""
     group: str
     """The name of its PodGroup, in the same namespace; empty if it names none."""
     group_key: str
     """The annotation that names the group."""
-    role: str
-    """Its role in its PodGroup; empty if it names none."""
+    role: str | None
+    """Its role in its job; None: it has none."""
     scheduler_name: str
     own_priority: int
     """The priority in its spec, or the default of priority classes, or 0."""
@@ -128,7 +129,7 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
         task=task,
         group=annotations[group_key] if group_key else "",
         group_key=group_key,
-        role=next((role for role in roles if role), ""),
+        role=next(filter(None, roles), None),
         scheduler_name=spec.text("schedulerName"),
         own_priority=own_priority,
         has_priority=has_priority,
@@ -331,8 +332,8 @@ def _read_pod_request(
     as_a_whole = spec.optional_child("resources")
     if as_a_whole is not None:
         of_pod = _pod_level_amounts(as_a_whole, held if peak is None else peak)
-        held = _with_amounts(held, of_pod)
-        peak = None if peak is None else _with_amounts(peak, of_pod)
+        held = with_amounts(held, of_pod)
+        peak = None if peak is None else with_amounts(peak, of_pod)
         scoring = ScoringRequest(
             of_pod.get("cpu", scoring.milli_cpu), of_pod.get("memory", scoring.memory)
         )
@@ -352,7 +353,8 @@ def _pod_level_amounts(resources: Reader, of_containers: Resource) -> dict[str, 
     return unrequested | resources.child("requests").amounts(_at_pod_level)
 
 
-def _with_amounts(resource: Resource, amounts: Mapping[str, int]) -> Resource:
+def with_amounts(resource: Resource, amounts: Mapping[str, int]) -> Resource:
+    """Return a resource with other amounts of some dimensions."""
     return resource_of(
         {name: int(amount) for name, amount in resource.dimensions()} | dict(amounts)
     )

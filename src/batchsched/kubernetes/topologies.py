@@ -218,7 +218,8 @@ class Topologies:
     def _asked_of_replicas(self, job: JobInfo, draft: JobDraft) -> JobInfo:
         """Return a LeaderWorkerSet with what its replicas and their subgroups ask of domains."""
         asked: dict[str, TopologyRequest | None] = {}
-        for pod, role in draft.pods:
+        for pod in draft.pods:
+            role = pod.role
             if role is None or role in asked:
                 continue
             annotations = pod.object.annotations
@@ -233,7 +234,7 @@ class Topologies:
                 topology = self.found.get(name)
                 if topology is None or required not in (None, *topology.levels):
                     pod.object.ignore(path, f"no Topology has the level {level} of subgroups")
-                elif sum(one == role for _, one in draft.pods) % size:
+                elif sum(one.role == role for one in draft.pods) % size:
                     why = "the leader is in a subgroup beside as many workers as others"
                     pod.object.ignore(path, why)
                 else:
@@ -254,8 +255,8 @@ class Topologies:
         """
         sets: dict[_PodSet, KubernetesObject] = {}
         of_task: dict[str, _PodSet] = {}
-        for pod, role in draft.pods:
-            name = pod.task.labels.get(_SET_LABEL) or role or ""
+        for pod in draft.pods:
+            name = pod.task.labels.get(_SET_LABEL) or pod.role or ""
             found = _PodSet.of(name, pod.object)
             sets.setdefault(found, pod.object)
             of_task[pod.task.uid] = found
@@ -266,7 +267,7 @@ class Topologies:
                 found = found.of_request(template.above.child("topologyRequest"))
             sets.setdefault(found, template.source)
             of_template[template.set_name] = found
-        of_task |= {task.uid: of_template[name] for task, name in draft.made if name in of_template}
+        of_task |= {pod.task.uid: of_template[pod.role or ""] for pod in draft.made}
         if not any(each.asks for each in sets):
             return job
         together = dict.fromkeys(each.together or each.name for each in sets)
@@ -394,7 +395,7 @@ def _with_numbers(job: JobInfo, draft: JobDraft) -> JobInfo:
             of_group.setdefault(task.group, []).append(task.uid)
     if not of_group:
         return job
-    for pod, _ in draft.pods:
+    for pod in draft.pods:
         annotations = pod.object.annotations
         for key in _NUMBERS:
             text = pod.task.labels.get(key) or annotations.get(key)
