@@ -14,7 +14,7 @@ import nox
 from tests.support.pythons import find_python
 
 ROOT = Path(__file__).resolve().parent
-TESTED = ("3.11", "3.12", "3.13")
+TESTED = ("3.11", "3.12", "3.13", "3.14")
 """The versions of Python that the tests run on, where they are found."""
 THIS_VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 OF_OTHER_PYTHONS = (

@@ -279,9 +279,9 @@ def test_an_iterable_that_raises_half_way_is_named(make: Any, path: str) -> None
 @pytest.mark.parametrize("kind", ["dict", "list", "tuple"])
 def test_values_that_are_nested_too_deep_to_be_shown_are_told(kind: str) -> None:
     with pytest.raises(SnapshotError, match=rf"^nodes\['n'\].allocatable: .* got <{kind}>"):
-        Snapshot(nodes=[NodeInfo(name="n", allocatable=nested(kind))])
+        Snapshot(nodes=[NodeInfo(name="n", allocatable=nested(kind, 100_000))])
     with pytest.raises(WorkloadError, match=rf"^jobs: expected .* got <{kind}>"):
-        generate(jobs=nested(kind), nodes=1, seed=1)
+        generate(jobs=nested(kind, 100_000), nodes=1, seed=1)
 
 
 def test_amounts_that_are_none_are_told() -> None:

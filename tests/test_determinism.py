@@ -66,7 +66,7 @@ def test_results_do_not_depend_on_the_hashes_of_texts(hash_seed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "version", [version for version in ("3.11", "3.12", "3.13") if version != THIS_VERSION]
+    "version", [version for version in ("3.11", "3.12", "3.13", "3.14") if version != THIS_VERSION]
 )
 def test_results_do_not_depend_on_the_version_of_python(version: str) -> None:
     python = find_python(version)

@@ -71,10 +71,10 @@ def halfway(items: object) -> Iterator[Any]:
     raise BrokenError("on purpose")
 
 
-def nested(kind: str) -> Any:
-    """Return a value that is nested deeper than Python can show."""
+def nested(kind: str, depth: int = DEPTH) -> Any:
+    """Return a value that is nested deeper than Python can show; before 3.14, `DEPTH` is enough."""
     value: Any = 1
-    for _ in range(DEPTH):
+    for _ in range(depth):
         value = {"a": value} if kind == "dict" else [value] if kind == "list" else (value,)
     return value
 
