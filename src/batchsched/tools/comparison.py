@@ -25,7 +25,6 @@ from batchsched.tools.causes import Parting, Side, find_cause
 from batchsched.tools.report import Report, Section, as_json
 
 if TYPE_CHECKING:  # the simulator is imported only if runs are compared
-    from batchsched.simulation.checks import JobId
     from batchsched.simulation.run import Run
 
 Pair = tuple[float, float]
@@ -546,7 +545,7 @@ _SHOWN_JOBS = 5
 class JobChange:
     """A job whose outcome differs, with the outcome before and after. Times are in seconds."""
 
-    job: JobId
+    job: int | str
     queue: str
     """Empty if it names none."""
     user: str
@@ -671,7 +670,7 @@ class _Course(NamedTuple):
     """Why it never started or never ended."""
 
 
-def _courses(run: Run) -> dict[JobId, _Course]:
+def _courses(run: Run) -> dict[int | str, _Course]:
     def name(given: object) -> str:
         return "" if given is None else str(given)
 
@@ -760,11 +759,11 @@ def _parting(before: Run, after: Run, changes: tuple[JobChange, ...]) -> Parting
     return Parting(_describe(moment, here), _describe(moment, there), tuple(why))
 
 
-def _started_at(run: Run, moment: float) -> list[JobId]:
+def _started_at(run: Run, moment: float) -> list[int | str]:
     return [job for job, start in run.starts_by_id().items() if start == moment]
 
 
-def _describe(moment: float, jobs: list[JobId]) -> str:
+def _describe(moment: float, jobs: list[int | str]) -> str:
     if not jobs:
         return f"starts no job at {moment:,} s"
     return f"starts {first_of(jobs, _SHOWN_JOBS)} at {moment:,} s"
