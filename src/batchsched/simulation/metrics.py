@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 
 from batchsched.errors import Fault, UnknownNameError
 from batchsched.model.devices import DevicePick
+from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_of, is_text, shown
 from batchsched.simulation.checks import (
     JobId,
@@ -260,66 +261,6 @@ def _about(name: str) -> str:
     return _ABOUT[name]
 
 
-def metrics_of(
-    run: Record,
-    tau: float = 10,
-    warm_up: Margin | None = None,
-    cool_down: Margin | None = None,
-    queue: str | None = None,
-) -> Metrics:
-    """Return the metrics of a run, or of the jobs of a queue and of the queues below it."""
-    is_right = is_number(tau, least=0, above=True)
-    faults = [*faults_unless(is_right, "tau", "a number of seconds above 0", tau)]
-    for name, part in (("warm_up", warm_up), ("cool_down", cool_down)):
-        is_right = part is None or any(is_of(part, kind) for kind in get_args(Margin))
-        what = "Jobs(...), Percent(...), Seconds(...) or None"
-        faults += faults_unless(is_right, name, what, part)
-    refuse(SimulationError, faults)
-    jobs = run.jobs_below(queue)
-    counted, window = _counted(run, warm_up, cool_down)
-    ended = [job for job in counted if job in jobs]
-    workload, outcome = run.workload, run.outcome
-    submitted, starts, ends, held = run.submitted, outcome.starts, outcome.ends, run.held
-    waits: list[float] = []
-    responses: list[float] = []
-    slowdowns: list[float] = []
-    by_processor: list[float] = []
-    pending: list[float] = []
-    for job in ended:
-        submit, start, end = submitted[job], starts[job], ends[job]
-        assert submit is not None
-        assert start is not None
-        assert end is not None
-        waits.append(start - submit)
-        responses.append(end - submit)
-        pending.append(end - submit - held[job])
-        bound = max(run.runs[job], tau)
-        slowdowns.append(max(1, (end - submit) / bound))
-        by_processor.append(max(1, (end - submit) / (workload.processors[job] * bound)))
-    figures: dict[str, float] = {
-        "jobs": len(ended),
-        "bsld": mean(slowdowns),
-        "bsld_median": quantile(sorted(slowdowns), 0.5),
-        "bsld_max": max(slowdowns, default=0),
-        "bsld_per_processor": mean(by_processor),
-    }
-    figures |= _spread("wait", waits, (0.9, 0.95, 0.99))
-    figures |= _spread("response", responses, (0.99,))
-    figures["pending"] = mean(pending)
-    figures |= _of_machine(run, jobs, window)
-    for name, column in (("jain_user", workload.users), ("jain_queue", workload.queues)):
-        groups = _grouped(ended, column, slowdowns)
-        if groups:
-            figures[name] = jain_index(mean(each) for each in groups.values())
-    figures["ended_at_request"] = sum(run.runs[job] < workload.runs[job] for job in jobs)
-    figures["unfinished"] = sum(job in jobs for job in outcome.unfinished)
-    endings = Counter(each for job, each in outcome.endings.items() if job in jobs)
-    if outcome.endings:
-        figures |= {ending: endings[ending] for ending in ("cancelled", "failed")}
-    figures |= _of_courses(run, jobs, ended)
-    return Metrics(figures, tau)
-
-
 def _of_courses(run: Record, jobs: Collection[int], ended: Sequence[int]) -> dict[str, float]:
     """Return figures of stops, resizes and deadlines, where there can be any."""
     outcome, workload, held = run.outcome, run.workload, run.held
@@ -453,66 +394,6 @@ def _length(
 # Waiting and running jobs, and shares of the machine, over time
 
 
-def series_of(run: Record, step: float | None, queue: str | None = None) -> dict[str, list[float]]:
-    """Return the waiting and running jobs over time, as columns."""
-    if step is not None:
-        _check_step(run, step)
-    jobs = run.jobs_below(queue)
-    nodes = run.nodes_of_run
-    dimensions = nodes.dimensions if run.machine.infos else ()
-    changes: dict[float, list[int]] = {}
-    sizes = run.workload.processors
-
-    def row(time: float) -> list[int]:
-        return changes.setdefault(time, [0] * (3 + len(nodes.dimensions)))
-
-    def queue_changes(time: float, job: int, sign: int) -> None:
-        row(time)[0] += sign
-        row(time)[1] += sign * sizes[job]
-
-    in_service: dict[int, list[tuple[float, float]]] = {}
-    for job, start, end in run.intervals:
-        if job in jobs:
-            in_service.setdefault(job, []).append((start, end))
-            row(start)[2] += 1
-            row(end)[2] -= 1
-    for job, start, end, _, _, amounts in nodes.pieces:
-        if job in jobs:
-            for place, amount in enumerate(amounts, 3):
-                row(start)[place] += amount
-                row(end)[place] -= amount
-    for job, submit in enumerate(run.submitted):
-        if submit is None or job not in jobs:
-            continue
-        since = submit
-        queue_changes(submit, job, 1)
-        for start, end in in_service.get(job, ()):
-            queue_changes(start, job, -1)
-            since = end
-            queue_changes(end, job, 1)
-        if run.outcome.ends[job] is not None:
-            queue_changes(since, job, -1)
-    times = sorted(changes)
-    rows = list(accumulate((changes[time] for time in times), _sum))
-    if step is not None and times:
-        whole = int((times[-1] - times[0]) / step) + 1  # rounded: it may be one too many
-        sampled = [time for n in range(whole + 1) if (time := times[0] + n * step) <= times[-1]]
-        rows = [rows[bisect_right(times, time) - 1] for time in sampled]
-        times = sampled
-    return {
-        "time": times,
-        "queued": [row[0] for row in rows],
-        "queued_processors": [row[1] for row in rows],
-        "running": [row[2] for row in rows],
-        "busy": [processors_of(row[3]) for row in rows],
-        "utilisation": [row[3] / CPU / run.machine.processors for row in rows],
-        **{
-            f"busy[{name}]": [row[place] for row in rows]
-            for place, name in enumerate(dimensions, 3)
-        },
-    }
-
-
 def processors_of(milli_cpu: int) -> float:
     """Return cpus; whole ones as whole numbers."""
     return milli_cpu / CPU if milli_cpu % CPU else milli_cpu // CPU
@@ -520,36 +401,6 @@ def processors_of(milli_cpu: int) -> float:
 
 def _sum(one: list[int], other: list[int]) -> list[int]:
     return [*map(add, one, other)]
-
-
-def shares_of(run: Record, by: Literal["user", "queue"], step: float) -> dict[str, list[float]]:
-    """Return the share of the machine that each user or queue held in each step of time.
-
-    A queue includes the queues below it.
-    """
-    _check_step(run, step)
-    refuse(SimulationError, faults_of_name("by", by, ("user", "queue")))
-    holders: Sequence[tuple[str, ...]] = run.queue_paths
-    if by == "user":
-        holders = [() if user is None else (str(user),) for user in run.workload.users]
-    if not run.intervals:
-        return {"time": []}
-    first = run.workload.submits[0]
-    count = int((max(end for _, _, end in run.intervals) - first) // step) + 1
-    held = {name: [0.0] * count for name in sorted({name for names in holders for name in names})}
-    for job, start, end, _, _, amounts in run.nodes_of_run.pieces:
-        columns = [held[name] for name in holders[job]]
-        for place in range(int((start - first) // step), int((end - first) // step) + 1):
-            begin = first + place * step
-            seconds = max(0.0, min(end, begin + step) - max(start, begin))
-            amount = amounts[0] / CPU * seconds
-            for column in columns:
-                column[place] += amount
-    total = run.machine.processors * step
-    return {
-        "time": [first + place * step for place in range(count)],
-        **{name: [amount / total for amount in column] for name, column in held.items()},
-    }
 
 
 def _check_step(run: Record, step: float) -> None:
@@ -565,62 +416,6 @@ def _check_step(run: Record, step: float) -> None:
 
 _MOST_ROWS = 10_000_000
 """The most rows of a table over time."""
-
-
-# Nodes
-
-
-def node_rows(run: Record) -> Columns:
-    """Return a row for each node."""
-    nodes = run.nodes_of_run
-    _, (begin, finish) = _counted(run, None, None)
-    in_service = _in_service(nodes, begin, finish)
-    failures = Counter(node for node, _, _ in nodes.down)
-    jobs: list[set[int]] = [set() for _ in nodes.names]
-    held = [[0.0] * len(nodes.dimensions) for _ in nodes.names]
-    for job, start, end, node, _, amounts in nodes.pieces:
-        jobs[node].add(job)
-        for place, amount in enumerate(amounts):
-            held[node][place] += amount * max(0, min(end, finish) - max(start, begin))
-    columns = Columns(
-        node=list(nodes.names),
-        in_service=list(in_service),
-        jobs=[len(each) for each in jobs],
-        failures=[failures[node] for node in range(len(nodes.names))],
-    )
-    for place, name in enumerate(nodes.dimensions):
-        there = [
-            capacity[place] * time
-            for capacity, time in zip(nodes.capacity, in_service, strict=True)
-        ]
-        columns[f"held[{name}]"] = [each[place] for each in held]
-        columns[f"utilisation[{name}]"] = [
-            each[place] / most if most else 0.0 for each, most in zip(held, there, strict=True)
-        ]
-    return columns
-
-
-def placement_rows(run: Record) -> Columns:
-    """Return a row for each time that a job was on a node."""
-    nodes = run.nodes_of_run
-    order = in_order(nodes.pieces)
-    pieces = [nodes.pieces[number] for number in order]
-    ids = run.workload.ids
-    columns = Columns(
-        job=[ids[job] for job, *_ in pieces],
-        start=[start for _, start, *_ in pieces],
-        end=[end for _, _, end, *_ in pieces],
-        node=[nodes.names[piece[3]] for piece in pieces],
-        tasks=[piece[4] for piece in pieces],
-    )
-    for place, name in enumerate(nodes.dimensions):
-        columns[name] = [piece[5][place] for piece in pieces]
-    if nodes.devices:
-        columns["devices"] = [
-            ", ".join(map(_shown_pick, nodes.devices[number])) if number in nodes.devices else None
-            for number in order
-        ]
-    return columns
 
 
 def _shown_pick(pick: DevicePick) -> str:
@@ -686,53 +481,303 @@ _MOST_ORDERS = 1_000_000
 """The most random orders of ties; each is a simulation."""
 
 
-def sensitivity_of(run: Record, orders: int, seed: int, metrics: Sequence[str]) -> TieSensitivity:
-    """Simulate again with random orders of ties, and collect the metrics."""
-    faults = faults_of_count("orders", orders, 1, most=_MOST_ORDERS)
-    refuse(SimulationError, faults, faults_of_seed(seed))
-    here = metrics_of(run)
-    unknown = [name for name in metrics if not is_text(name) or name not in here]
-    what = f"expected one of {', '.join(here)}; got"
-    refuse(SimulationError, [Fault("metrics", f"{what} {shown(name)}") for name in unknown])
-    values: dict[str, list[float]] = {name: [] for name in metrics}
-    for number in range(orders):
-        # Calls with neighbouring seeds use disjoint seeds of ties.
-        ties = Ties(seed=seed * 1_000_003 + number)
-        settings = evolve(run.settings, ties=ties, progress=None)
-        outcome = run.policy.run(run.workload, run.runs, settings)
-        figures = metrics_of(evolve(run, settings=settings, outcome=outcome))
-        for name in metrics:
-            values[name].append(figures[name])
-    return TieSensitivity(
-        orders, {name: Spread(here[name], tuple(each)) for name, each in values.items()}
-    )
+# The figures of a run
 
 
-# Summary
+@frozen(kw_only=True, slots=False, repr=False, eq=False)
+class Figures(Record):
+    """The figures of a run, computed from when each job started and ended."""
 
+    def metrics(
+        self,
+        tau: float = 10,
+        *,
+        warm_up: Margin | None = None,
+        cool_down: Margin | None = None,
+        queue: str | None = None,
+    ) -> Metrics:
+        """Return the metrics of the run by name: `run.metrics()["bsld"]`.
 
-def summary_of(run: Record) -> str:
-    """Return the summary of a run as a table, with the settings that affect it."""
-    metrics = metrics_of(run)
-    lines = [
-        f"{run.policy}: {len(run.workload):,} jobs on {run.machine}",
-        f"{'':<18} {'mean':>12} {'median':>12} {'99 %':>12} {'longest':>12}",
-        *(
-            f"{f'{name} (s)':<18} "
-            + " ".join(f"{metrics[name + of]:>12,.0f}" for of in ("", "_median", "_p99", "_max"))
-            for name in ("wait", "response")
-        ),
-        "{:<18} {:>12,.2f} {:>12,.2f} {:>25,.2f}".format(
-            "bounded slowdown", *(metrics[f"bsld{of}"] for of in ("", "_median", "_max"))
-        ),
-        f"utilisation {metrics['utilisation']:.1%}, makespan {metrics['makespan']:,.0f} s",
-        f"bounded slowdown: mean of max(1, response / max(run time, {metrics.tau:g} s))",
-        f"rules: {run.settings}",
-    ]
-    for name, what in (
-        ("ended_at_request", "were stopped at their requested time"),
-        ("unfinished", "never ended"),
-    ):
-        if metrics[name]:
-            lines.append(f"{metrics[name]:,.0f} jobs {what}")
-    return "\n".join(lines)
+        Args:
+            tau: The lower bound of run times in slowdowns, in seconds.
+            warm_up: The jobs that end first and are left out, because the machine was not yet busy:
+                `Percent(1)`, `Jobs(100)` or `Seconds(3600)`.
+            cool_down: The same for the jobs that end last.
+            queue: Count only jobs of this queue and of those below it. The makespan is still that
+                of all jobs, and utilisation is the share of the whole machine that these jobs held.
+
+        Raises:
+            SimulationError: tau is not a number above 0, or no job is in that queue.
+        """
+        is_right = is_number(tau, least=0, above=True)
+        faults = [*faults_unless(is_right, "tau", "a number of seconds above 0", tau)]
+        for name, part in (("warm_up", warm_up), ("cool_down", cool_down)):
+            is_right = part is None or any(is_of(part, kind) for kind in get_args(Margin))
+            what = "Jobs(...), Percent(...), Seconds(...) or None"
+            faults += faults_unless(is_right, name, what, part)
+        refuse(SimulationError, faults)
+        jobs = self.jobs_below(queue)
+        counted, window = _counted(self, warm_up, cool_down)
+        ended = [job for job in counted if job in jobs]
+        workload, outcome = self.workload, self.outcome
+        submitted, starts, ends, held = self.submitted, outcome.starts, outcome.ends, self.held
+        waits: list[float] = []
+        responses: list[float] = []
+        slowdowns: list[float] = []
+        by_processor: list[float] = []
+        pending: list[float] = []
+        for job in ended:
+            submit, start, end = submitted[job], starts[job], ends[job]
+            assert submit is not None
+            assert start is not None
+            assert end is not None
+            waits.append(start - submit)
+            responses.append(end - submit)
+            pending.append(end - submit - held[job])
+            bound = max(self.runs[job], tau)
+            slowdowns.append(max(1, (end - submit) / bound))
+            by_processor.append(max(1, (end - submit) / (workload.processors[job] * bound)))
+        figures: dict[str, float] = {
+            "jobs": len(ended),
+            "bsld": mean(slowdowns),
+            "bsld_median": quantile(sorted(slowdowns), 0.5),
+            "bsld_max": max(slowdowns, default=0),
+            "bsld_per_processor": mean(by_processor),
+        }
+        figures |= _spread("wait", waits, (0.9, 0.95, 0.99))
+        figures |= _spread("response", responses, (0.99,))
+        figures["pending"] = mean(pending)
+        figures |= _of_machine(self, jobs, window)
+        for name, column in (("jain_user", workload.users), ("jain_queue", workload.queues)):
+            groups = _grouped(ended, column, slowdowns)
+            if groups:
+                figures[name] = jain_index(mean(each) for each in groups.values())
+        figures["ended_at_request"] = sum(self.runs[job] < workload.runs[job] for job in jobs)
+        figures["unfinished"] = sum(job in jobs for job in outcome.unfinished)
+        endings = Counter(each for job, each in outcome.endings.items() if job in jobs)
+        if outcome.endings:
+            figures |= {ending: endings[ending] for ending in ("cancelled", "failed")}
+        figures |= _of_courses(self, jobs, ended)
+        return Metrics(figures, tau)
+
+    def series(
+        self, step: float | None = None, *, queue: str | None = None
+    ) -> dict[str, list[float]]:
+        """Return the waiting and running jobs over time, as columns.
+
+        `time`, `queued` (jobs), `queued_processors` (that they need), `running` (jobs), `busy`
+        (processors), `utilisation` (their share). Each row applies until the time of the next.
+
+        Args:
+            step: The seconds between rows, from the first submission on. None: a row for each
+                time at which something changes.
+            queue: Count only jobs of this queue and of those below it.
+
+        Raises:
+            SimulationError: step is not a number above 0, or no job is in that queue.
+        """
+        if step is not None:
+            _check_step(self, step)
+        jobs = self.jobs_below(queue)
+        nodes = self.nodes_of_run
+        dimensions = nodes.dimensions if self.machine.infos else ()
+        changes: dict[float, list[int]] = {}
+        sizes = self.workload.processors
+
+        def row(time: float) -> list[int]:
+            return changes.setdefault(time, [0] * (3 + len(nodes.dimensions)))
+
+        def queue_changes(time: float, job: int, sign: int) -> None:
+            row(time)[0] += sign
+            row(time)[1] += sign * sizes[job]
+
+        in_service: dict[int, list[tuple[float, float]]] = {}
+        for job, start, end in self.intervals:
+            if job in jobs:
+                in_service.setdefault(job, []).append((start, end))
+                row(start)[2] += 1
+                row(end)[2] -= 1
+        for job, start, end, _, _, amounts in nodes.pieces:
+            if job in jobs:
+                for place, amount in enumerate(amounts, 3):
+                    row(start)[place] += amount
+                    row(end)[place] -= amount
+        for job, submit in enumerate(self.submitted):
+            if submit is None or job not in jobs:
+                continue
+            since = submit
+            queue_changes(submit, job, 1)
+            for start, end in in_service.get(job, ()):
+                queue_changes(start, job, -1)
+                since = end
+                queue_changes(end, job, 1)
+            if self.outcome.ends[job] is not None:
+                queue_changes(since, job, -1)
+        times = sorted(changes)
+        rows = list(accumulate((changes[time] for time in times), _sum))
+        if step is not None and times:
+            whole = int((times[-1] - times[0]) / step) + 1  # rounded: it may be one too many
+            sampled = [time for n in range(whole + 1) if (time := times[0] + n * step) <= times[-1]]
+            rows = [rows[bisect_right(times, time) - 1] for time in sampled]
+            times = sampled
+        return {
+            "time": times,
+            "queued": [row[0] for row in rows],
+            "queued_processors": [row[1] for row in rows],
+            "running": [row[2] for row in rows],
+            "busy": [processors_of(row[3]) for row in rows],
+            "utilisation": [row[3] / CPU / self.machine.processors for row in rows],
+            **{
+                f"busy[{name}]": [row[place] for row in rows]
+                for place, name in enumerate(dimensions, 3)
+            },
+        }
+
+    def shares(
+        self, by: Literal["user", "queue"] = "user", step: float = 86400
+    ) -> dict[str, list[float]]:
+        """Return the share of the machine that each user or queue held in each step of time.
+
+        The columns are `time`, the beginning of each step, and one for each user or queue; jobs
+        that name none are left out. In a tree of queues, inner queues have columns too: the sums
+        over the queues below them.
+        """
+        _check_step(self, step)
+        refuse(SimulationError, faults_of_name("by", by, ("user", "queue")))
+        holders: Sequence[tuple[str, ...]] = self.queue_paths
+        if by == "user":
+            holders = [() if user is None else (str(user),) for user in self.workload.users]
+        if not self.intervals:
+            return {"time": []}
+        first = self.workload.submits[0]
+        count = int((max(end for _, _, end in self.intervals) - first) // step) + 1
+        held = {
+            name: [0.0] * count for name in sorted({name for names in holders for name in names})
+        }
+        for job, start, end, _, _, amounts in self.nodes_of_run.pieces:
+            columns = [held[name] for name in holders[job]]
+            for place in range(int((start - first) // step), int((end - first) // step) + 1):
+                begin = first + place * step
+                seconds = max(0.0, min(end, begin + step) - max(start, begin))
+                amount = amounts[0] / CPU * seconds
+                for column in columns:
+                    column[place] += amount
+        total = self.machine.processors * step
+        return {
+            "time": [first + place * step for place in range(count)],
+            **{name: [amount / total for amount in column] for name, column in held.items()},
+        }
+
+    def nodes(self) -> Columns:
+        """Return a row for each node, from the first submission to the last end.
+
+        `node`, `in_service` (seconds), `jobs` (that were there), `failures`, and for each dimension
+        `held[...]` (times seconds) and `utilisation[...]` (of what was in service).
+        """
+        nodes = self.nodes_of_run
+        _, (begin, finish) = _counted(self, None, None)
+        in_service = _in_service(nodes, begin, finish)
+        failures = Counter(node for node, _, _ in nodes.down)
+        jobs: list[set[int]] = [set() for _ in nodes.names]
+        held = [[0.0] * len(nodes.dimensions) for _ in nodes.names]
+        for job, start, end, node, _, amounts in nodes.pieces:
+            jobs[node].add(job)
+            for place, amount in enumerate(amounts):
+                held[node][place] += amount * max(0, min(end, finish) - max(start, begin))
+        columns = Columns(
+            node=list(nodes.names),
+            in_service=list(in_service),
+            jobs=[len(each) for each in jobs],
+            failures=[failures[node] for node in range(len(nodes.names))],
+        )
+        for place, name in enumerate(nodes.dimensions):
+            there = [
+                capacity[place] * time
+                for capacity, time in zip(nodes.capacity, in_service, strict=True)
+            ]
+            columns[f"held[{name}]"] = [each[place] for each in held]
+            columns[f"utilisation[{name}]"] = [
+                each[place] / most if most else 0.0 for each, most in zip(held, there, strict=True)
+            ]
+        return columns
+
+    def placements(self) -> Columns:
+        """Return a row for each time that a job held the same on a node.
+
+        `job`, `start`, `end`, `node`, `tasks`, and what was held of each dimension, such as `cpu`
+        (in thousandths), in order of start, job and node. `devices`, where tasks had some, names
+        them as driver, pool and name, with the part of each that was taken.
+        """
+        nodes = self.nodes_of_run
+        order = in_order(nodes.pieces)
+        pieces = [nodes.pieces[number] for number in order]
+        ids = self.workload.ids
+        columns = Columns(
+            job=[ids[job] for job, *_ in pieces],
+            start=[start for _, start, *_ in pieces],
+            end=[end for _, _, end, *_ in pieces],
+            node=[nodes.names[piece[3]] for piece in pieces],
+            tasks=[piece[4] for piece in pieces],
+        )
+        for place, name in enumerate(nodes.dimensions):
+            columns[name] = [piece[5][place] for piece in pieces]
+        if nodes.devices:
+            columns["devices"] = [
+                ", ".join(map(_shown_pick, nodes.devices.get(number, ()))) or None
+                for number in order
+            ]
+        return columns
+
+    @checks_arguments(SimulationError)
+    def tie_sensitivity(
+        self, orders: int = 20, seed: int = 1, metrics: Iterable[str] = ("bsld", "wait", "response")
+    ) -> TieSensitivity:
+        """Run again with random orders of ties; return how much metrics vary from that alone.
+
+        Cost: `orders` simulations.
+        """
+        faults = faults_of_count("orders", orders, 1, most=_MOST_ORDERS)
+        refuse(SimulationError, faults, faults_of_seed(seed))
+        here, names = self.metrics(), tuple(metrics)
+        unknown = [name for name in names if not is_text(name) or name not in here]
+        what = f"expected one of {', '.join(here)}; got"
+        refuse(SimulationError, [Fault("metrics", f"{what} {shown(name)}") for name in unknown])
+        values: dict[str, list[float]] = {name: [] for name in names}
+        for number in range(orders):
+            # Calls with neighbouring seeds use disjoint seeds of ties.
+            ties = Ties(seed=seed * 1_000_003 + number)
+            settings = evolve(self.settings, ties=ties, progress=None)
+            outcome = self.policy.run(self.workload, self.runs, settings)
+            figures = evolve(self, settings=settings, outcome=outcome).metrics()
+            for name, found in values.items():
+                found.append(figures[name])
+        return TieSensitivity(
+            orders, {name: Spread(here[name], tuple(each)) for name, each in values.items()}
+        )
+
+    def __str__(self) -> str:
+        metrics = self.metrics()
+        lines = [
+            f"{self.policy}: {len(self.workload):,} jobs on {self.machine}",
+            f"{'':<18} {'mean':>12} {'median':>12} {'99 %':>12} {'longest':>12}",
+            *(
+                f"{f'{name} (s)':<18} "
+                + " ".join(
+                    f"{metrics[name + of]:>12,.0f}" for of in ("", "_median", "_p99", "_max")
+                )
+                for name in ("wait", "response")
+            ),
+            "{:<18} {:>12,.2f} {:>12,.2f} {:>25,.2f}".format(
+                "bounded slowdown", *(metrics[f"bsld{of}"] for of in ("", "_median", "_max"))
+            ),
+            f"utilisation {metrics['utilisation']:.1%}, makespan {metrics['makespan']:,.0f} s",
+            f"bounded slowdown: mean of max(1, response / max(run time, {metrics.tau:g} s))",
+            f"rules: {self.settings}",
+        ]
+        for name, what in (
+            ("ended_at_request", "were stopped at their requested time"),
+            ("unfinished", "never ended"),
+        ):
+            if metrics[name]:
+                lines.append(f"{metrics[name]:,.0f} jobs {what}")
+        return "\n".join(lines)

@@ -7,13 +7,9 @@ Generators", OOPSLA 2014); Marsaglia and Tsang, "A Simple Method for Generating 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import exp, log, sqrt
-from typing import TypeVar
 
 _MASK = (1 << 64) - 1
-
-Item = TypeVar("Item")
 
 
 class RandomNumbers:
@@ -74,11 +70,3 @@ class RandomNumbers:
             v = (1 + c * x) ** 3
             if v > 0 and log(1 - self.uniform()) < x * x / 2 + d - d * v + d * log(v):
                 return d * v * scale
-
-    def shuffled(self, items: Iterable[Item]) -> list[Item]:
-        """Return the items in a random order, each order equally likely."""
-        mixed = list(items)
-        for last in range(len(mixed) - 1, 0, -1):
-            other = self.below(last + 1)
-            mixed[last], mixed[other] = mixed[other], mixed[last]
-        return mixed

@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from batchsched.errors import Fault, UnknownNameError
 from batchsched.model.texts import counted, first_of
+from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_integer, is_mapping, is_text, items_of, shown
 from batchsched.simulation.checks import JobId, SimulationError, is_number, refuse
 from batchsched.simulation.engine import Policy
@@ -133,6 +134,37 @@ class Record:
             raise SimulationError.at("queue", message)
         return jobs
 
+    @checks_arguments(SimulationError)
+    def why(self, job: JobId) -> str:
+        """Explain why a job waited as long as it did.
+
+        Raises:
+            UnknownNameError: No job of the run has this id.
+        """
+        ids = self.workload.ids
+        if not (is_text(job) or is_integer(job)) or job not in ids:
+            raise UnknownNameError(f"expected the id of a job of this run, got {shown(job)}")
+        index = ids.index(job)
+        start, submit = self.outcome.starts[index], self.submitted[index]
+        size = self.workload.processors[index]
+        what = f"job {job} ({counted(size, 'processor')}"
+        if submit is not None:
+            what += f", submitted at {submit:,} s"
+        what += ")"
+        if start is None:
+            why = self.outcome.unfinished.get(index, "the policy gives no reason")
+            return f"{what} never started: {why}"
+        assert submit is not None
+        if start == submit:
+            return f"{what} started when it was submitted."
+        lines = [f"{what} waited for {start - submit:,} s, until {start:,} s."]
+        lines += _at_submission(self, index, submit)
+        lines += _meanwhile(self, index, submit, start)
+        ended = [ids[other] for other, _, end in self.intervals if end == start and other != index]
+        if ended:
+            lines.append(f"When it started, {_jobs(ended)} had just ended.")
+        return "\n".join(lines)
+
     def starts_by_id(self) -> dict[JobId, float]:
         """Return the start of each job by its id, without jobs that never started."""
         return {
@@ -194,33 +226,6 @@ def state_at(run: Record, time: float, starts: Mapping[JobId, float]) -> State:
 
 
 # Why a job waited
-
-
-def explained(run: Record, job: JobId) -> str:
-    """Explain why a job of a run waited as long as it did."""
-    ids = run.workload.ids
-    if not (is_text(job) or is_integer(job)) or job not in ids:
-        raise UnknownNameError(f"expected the id of a job of this run, got {shown(job)}")
-    index = ids.index(job)
-    start, submit = run.outcome.starts[index], run.submitted[index]
-    size = run.workload.processors[index]
-    what = f"job {job} ({counted(size, 'processor')}"
-    if submit is not None:
-        what += f", submitted at {submit:,} s"
-    what += ")"
-    if start is None:
-        why = run.outcome.unfinished.get(index, "the policy gives no reason")
-        return f"{what} never started: {why}"
-    assert submit is not None
-    if start == submit:
-        return f"{what} started when it was submitted."
-    lines = [f"{what} waited for {start - submit:,} s, until {start:,} s."]
-    lines += _at_submission(run, index, submit)
-    lines += _meanwhile(run, index, submit, start)
-    ended = [ids[other] for other, _, end in run.intervals if end == start and other != index]
-    if ended:
-        lines.append(f"When it started, {_jobs(ended)} had just ended.")
-    return "\n".join(lines)
 
 
 def _at_submission(run: Record, index: int, submit: float) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal, NoReturn, TypeVar, cast
+from typing import NoReturn, TypeVar, cast
 
 from attrs import AttrsInstance, field, fields_dict, frozen
 
@@ -13,7 +13,7 @@ from batchsched.errors import Fault, SerialisationError
 from batchsched.model.cluster import JobInfo
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.serialisation import Format, JsonValue
-from batchsched.model.validation.arguments import asked, checks_arguments
+from batchsched.model.validation.arguments import asked
 from batchsched.model.validation.values import is_of
 from batchsched.simulation.checks import (
     JobId,
@@ -26,24 +26,12 @@ from batchsched.simulation.checks import (
 )
 from batchsched.simulation.engine import Policy
 from batchsched.simulation.files import swf_lines
-from batchsched.simulation.metrics import (
-    Margin,
-    Metrics,
-    TieSensitivity,
-    metrics_of,
-    node_rows,
-    placement_rows,
-    sensitivity_of,
-    series_of,
-    shares_of,
-    summary_of,
-)
+from batchsched.simulation.metrics import Figures
 from batchsched.simulation.record import (
     Columns,
     Comparison,
     Record,
     compared,
-    explained,
     of_one_type,
 )
 from batchsched.simulation.scheduled import Scheduled
@@ -63,7 +51,7 @@ from batchsched.simulation.workload import NO_MACHINE, Machine, Workload
 
 
 @frozen(kw_only=True, slots=False, repr=False, eq=False)
-class Run(Record):
+class Run(Figures):
     """The result of a simulation: when each job started and ended, and figures computed from that.
 
     `print(run)` shows a table. Columns are lists of equal length, as pandas and polars take them:
@@ -114,100 +102,12 @@ class Run(Record):
         """Id of each job that never started or never ended to the reason."""
         return {self.workload.ids[job]: why for job, why in sorted(self.outcome.unfinished.items())}
 
-    def metrics(
-        self,
-        tau: float = 10,
-        *,
-        warm_up: Margin | None = None,
-        cool_down: Margin | None = None,
-        queue: str | None = None,
-    ) -> Metrics:
-        """Return the metrics of the run by name: `run.metrics()["bsld"]`.
-
-        Args:
-            tau: The lower bound of run times in slowdowns, in seconds.
-            warm_up: The jobs that end first and are left out, because the machine was not yet busy:
-                `Percent(1)`, `Jobs(100)` or `Seconds(3600)`.
-            cool_down: The same for the jobs that end last.
-            queue: Count only jobs of this queue and of those below it. The makespan is still that
-                of all jobs, and utilisation is the share of the whole machine that these jobs held.
-
-        Raises:
-            SimulationError: tau is not a number above 0, or no job is in that queue.
-        """
-        return metrics_of(self, tau, warm_up, cool_down, queue)
-
-    def series(
-        self, step: float | None = None, *, queue: str | None = None
-    ) -> dict[str, list[float]]:
-        """Return the waiting and running jobs over time, as columns.
-
-        `time`, `queued` (jobs), `queued_processors` (that they need), `running` (jobs), `busy`
-        (processors), `utilisation` (their share). Each row applies until the time of the next.
-
-        Args:
-            step: The seconds between rows, from the first submission on. None: a row for each
-                time at which something changes.
-            queue: Count only jobs of this queue and of those below it.
-
-        Raises:
-            SimulationError: step is not a number above 0, or no job is in that queue.
-        """
-        return series_of(self, step, queue)
-
-    def shares(
-        self, by: Literal["user", "queue"] = "user", step: float = 86400
-    ) -> dict[str, list[float]]:
-        """Return the share of the machine that each user or queue held in each step of time.
-
-        The columns are `time`, the beginning of each step, and one for each user or queue; jobs
-        that name none are left out. In a tree of queues, inner queues have columns too: the sums
-        over the queues below them.
-        """
-        return shares_of(self, by, step)
-
-    def nodes(self) -> Columns:
-        """Return a row for each node, from the first submission to the last end.
-
-        `node`, `in_service` (seconds), `jobs` (that were there), `failures`, and for each dimension
-        `held[...]` (times seconds) and `utilisation[...]` (of what was in service).
-        """
-        return node_rows(self)
-
-    def placements(self) -> Columns:
-        """Return a row for each time that a job held the same on a node.
-
-        `job`, `start`, `end`, `node`, `tasks`, and what was held of each dimension, such as `cpu`
-        (in thousandths), in order of start, job and node. `devices`, where tasks had some, names
-        them as driver, pool and name, with the part of each that was taken.
-        """
-        return placement_rows(self)
-
     def compare(self, starts: Mapping[JobId, float] | Run) -> Comparison:
         """Compare the starts with those of another run, or with given starts by job id."""
         given: object = starts
         if is_of(given, Run):
             return compared(self, given.starts_by_id())
         return compared(self, cast("Mapping[JobId, float]", given))
-
-    @checks_arguments(SimulationError)
-    def why(self, job: JobId) -> str:
-        """Explain why a job waited as long as it did.
-
-        Raises:
-            UnknownNameError: No job of the run has this id.
-        """
-        return explained(self, job)
-
-    @checks_arguments(SimulationError)
-    def tie_sensitivity(
-        self, orders: int = 20, seed: int = 1, metrics: Iterable[str] = ("bsld", "wait", "response")
-    ) -> TieSensitivity:
-        """Run again with random orders of ties; return how much metrics vary from that alone.
-
-        Cost: `orders` simulations.
-        """
-        return sensitivity_of(self, orders, seed, tuple(metrics))
 
     def to_swf(self) -> Iterator[str]:
         """Yield the lines of a log of this run in the Standard Workload Format.
@@ -249,9 +149,6 @@ class Run(Record):
 
     def __repr__(self) -> str:
         return f"<Run: {self.policy} on {self.workload!r}>"
-
-    def __str__(self) -> str:
-        return summary_of(self)
 
 
 def _outcome(start: float | None, end: float | None, *, ended_early: bool) -> str:

@@ -19,6 +19,7 @@ from batchsched.model.topology import Topology
 from batchsched.model.validation.arguments import asked, checks_arguments
 from batchsched.model.validation.topology import without_requests
 from batchsched.model.validation.values import (
+    cycles_of,
     is_collection,
     is_integer,
     is_mapping,
@@ -200,31 +201,10 @@ def _faults_of_dependencies(ids: Sequence[object], after: Sequence[object]) -> I
                     continue
             message = f"expected the id of a job in this workload, got {shown(other)}"
             yield Fault(path, message)
-    # Follow each path to its end; what is on the path that is followed closes a cycle.
-    safe = known - before.keys()
-    for each in before:
-        passing = dict[object, Iterator[object]]()
-        step = each
-        while step not in safe:
-            passing.setdefault(step, iter(before[step]))
-            following = next((other for other in passing[step] if other in known), None)
-            if following is None:
-                safe.add(step)
-                del passing[step]
-                if not passing:
-                    break
-                step = next(reversed(passing))
-            elif following in passing:
-                passed = list(passing)
-                around = [*passed[passed.index(following) :], following]
-                yield Fault(
-                    f"jobs[{following!r}].after",
-                    f"jobs depend on each other: {' after '.join(map(repr, around))}",
-                )
-                safe.update(passing)
-                break
-            elif following not in safe:
-                step = following
+    # Ids of a workload are of one type, so that they have an order, as names have.
+    for cycle in cycles_of(cast("Mapping[str, list[str]]", before)):
+        around = " after ".join(map(repr, (*cycle, cycle[0])))
+        yield Fault(f"jobs[{cycle[0]!r}].after", f"jobs depend on each other: {around}")
 
 
 @frozen
