@@ -171,10 +171,9 @@ def test_a_time_that_is_none_is_told_with_all_other_faults() -> None:
     with pytest.raises(EventError) as caught:
         next_snapshot(given, schedule(given), now="x", gone=5, nodes=halfway([]))  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "gone: expected a collection, got 5; use a list\n"
-        "nodes: expected a collection of NodeInfo, got an iterable that raised "
-        "BrokenError: on purpose; use a list\n"
-        "now: expected a time (a finite number of seconds), got 'x'"
+        "now: expected a number, got 'x'\n"
+        "gone: expected a collection such as a list, got 5\n"
+        "nodes: raised BrokenError: on purpose after 0 items"
     )
     assert isinstance(caught.value.__cause__, BrokenError)
 
@@ -227,7 +226,7 @@ def test_decisions_that_are_none_change_nothing() -> None:
         with pytest.raises(EventError, match=r"^cycle: expected a CycleResult, got "):
             cluster.carry_out(wrong, at_once=True)  # type: ignore[arg-type]
     decided = schedule(snapshot())
-    with pytest.raises(EventError, match=r"^not_started: .* raised BrokenError: on purpose"):
+    with pytest.raises(EventError, match=r"^not_started: raised BrokenError: on purpose"):
         cluster.carry_out(decided, not_started=halfway(["w"]), at_once=True)
     assert cluster.snapshot() == snapshot()
     cluster.carry_out(decided, at_once=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -30,6 +31,7 @@ from batchsched import (
     Queue,
     Resource,
     Scheduler,
+    Segment,
     Snapshot,
     SnapshotError,
     TaskInfo,
@@ -137,23 +139,30 @@ def test_two_reservations_of_one_task_are_refused() -> None:
     ("arguments", "fault"),
     [
         ({"keep_reservations": "no"}, "keep_reservations: expected True or False, got 'no'"),
-        ({"succeeded": "ab"}, "succeeded: expected a list, got 'ab'; use ['ab']"),
-        ({"removed_jobs": "ab"}, "removed_jobs: expected a list, got 'ab'; use ['ab']"),
-        ({"gone": 5}, "gone: expected a collection, got 5; use a list"),
-        ({"failed": [["a"]]}, "failed[0]: expected a UID (a string), got ['a']"),
-        ({"removed_tasks": [None]}, "removed_tasks[0]: expected a UID (a string), got None"),
+        (
+            {"succeeded": "ab"},
+            "succeeded: expected a collection such as a list, got 'ab'; use ['ab']",
+        ),
+        (
+            {"removed_jobs": "ab"},
+            "removed_jobs: expected a collection such as a list, got 'ab'; use ['ab']",
+        ),
+        ({"gone": 5}, "gone: expected a collection such as a list, got 5"),
+        ({"failed": [["a"]]}, "failed[0]: expected a string, got ['a']"),
+        ({"removed_tasks": [None]}, "removed_tasks[0]: expected a string, got None"),
         ({"new_jobs": [None]}, "new_jobs[0]: expected a JobInfo, got None"),
         ({"nodes": [None]}, "nodes[0]: expected a NodeInfo, got None"),
-        ({"nodes": "n1"}, "nodes: expected a collection of NodeInfo, got 'n1'; use a list"),
+        ({"nodes": "n1"}, "nodes: expected a collection such as a list or None, got 'n1'"),
         (
             {"new_jobs": {"a": 1}},
-            ("new_jobs: expected a collection of JobInfo, got {'a': 1}; use a list"),
+            "new_jobs: expected a collection such as a list, got {'a': 1}",
         ),
-        ({"queues": 5}, "queues: expected a collection of Queue, got 5; use a list"),
+        ({"queues": 5}, "queues: expected a collection such as a list or None, got 5"),
         ({"queues": [1]}, "queues[0]: expected a Queue, got 1"),
         ({"other_tasks": [{}]}, "other_tasks[0]: expected a TaskInfo, got {}"),
-        ({"now": None}, "now: expected a time (a finite number of seconds), got None"),
-        ({"result": "bound"}, "result: expected a CycleResult, got 'bound'"),
+        ({"now": None}, "now: expected a number, got None"),
+        ({"now": math.inf}, "now: expected a time (a finite number of seconds), got inf"),
+        ({"result": "bound"}, "result: expected a CycleResult or None, got 'bound'"),
         ({"snapshot": None}, "snapshot: expected a Snapshot, got None"),
         (
             {"replacement": lambda _task: 5, "gone": ["r"]},
@@ -161,9 +170,7 @@ def test_two_reservations_of_one_task_are_refused() -> None:
         ),
     ],
 )
-def test_arguments_that_are_not_what_they_should_be_are_faults_like_others(
-    arguments: Any, fault: str
-) -> None:
+def test_arguments_that_are_not_what_they_should_be_are_faults(arguments: Any, fault: str) -> None:
     given = {
         "snapshot": snapshot_of(task("r", RUNNING, "n1")),
         "result": CycleResult(),
@@ -176,27 +183,24 @@ def test_arguments_that_are_not_what_they_should_be_are_faults_like_others(
     assert [str(one) for one in caught.value.faults] == [fault]
 
 
-def test_all_arguments_without_which_nothing_can_be_told_are_reported_at_once() -> None:
+def test_arguments_of_the_wrong_type_are_told_all_at_once_and_before_anything_else() -> None:
     wrong: Any = None
     with pytest.raises(EventError) as caught:
-        next_snapshot(wrong, 5, now=1, replacement=wrong, keep_reservations=1, gone="a")  # type: ignore[arg-type]
-    paths = [fault.path for fault in caught.value.faults]
-    assert paths == ["gone", "snapshot", "result", "replacement", "keep_reservations"]
-
-
-def test_arguments_of_the_wrong_kind_are_reported_with_all_other_faults() -> None:
-    with pytest.raises(EventError) as caught:
         next_snapshot(
-            snapshot_of(task("r", RUNNING, "n1")),
-            result_of(r=(BINDING, "n1", False)),
-            now=float("nan"),
-            succeeded="r",
+            wrong,
+            5,  # type: ignore[arg-type]
+            now=wrong,
+            replacement=wrong,
+            keep_reservations=1,  # type: ignore[arg-type]
+            gone="a",
             failed=["nobody"],
-            nodes=[None],  # type: ignore[list-item]
-            new_jobs=[None],  # type: ignore[list-item]
+            nodes=[wrong],
+            new_jobs=[wrong],
         )
-    assert [fault.path for fault in caught.value.faults] == [
-        *("succeeded", "new_jobs[0]", "nodes[0]", "now", "failed['nobody']", "result.tasks['r']"),
+    paths = [fault.path for fault in caught.value.faults]
+    assert paths == [
+        *("snapshot", "result", "now", "gone", "replacement", "new_jobs[0]", "nodes[0]"),
+        "keep_reservations",
     ]
 
 
@@ -347,33 +351,30 @@ def test_decisions_that_cannot_be_read_are_faults(result: Any, expected: list[st
     assert [str(fault) for fault in caught.value.faults] == expected
 
 
-def test_what_depends_on_decisions_that_cannot_be_read_is_not_told() -> None:
+def test_a_result_that_cannot_be_read_is_told_alone() -> None:
     unreadable: Any = ("a", "n1")
     result = CycleResult(binds=[unreadable])
-    said = faults_of(result, not_started=["a"], succeeded=["ghost"], nodes=[])
-    assert said == [
-        "result.binds[0]: expected a Bind, got ('a', 'n1')",
-        "succeeded['ghost']: there is no such task",
-    ]
+    said = faults_of(result, not_started=["a"], succeeded=["ghost"], nodes=[], now=9)
+    assert said == ["result.binds[0]: expected a Bind, got ('a', 'n1')"]
 
 
-def test_faults_of_every_argument_are_told_at_once() -> None:
+@pytest.mark.parametrize("warm", [False, True])
+def test_past_use_of_queues_does_not_hide_that_a_result_cannot_be_read(warm: bool) -> None:
+    wrong: Any = Segment(2, "rack")
+    scheduler = Scheduler(warm=warm)
+    snapshot = evolve(_running_on("n1"), queues=[Queue(name="q", usage_half_life=5.0)])
+    for now in (1, 2):
+        snapshot = next_snapshot(snapshot, scheduler.schedule(snapshot), now=now)
+    result = evolve(scheduler.schedule(snapshot), evictions=(wrong,))
+    with pytest.raises(EventError, match=r"^result.evictions\[0\]: expected an Eviction, got Seg"):
+        next_snapshot(snapshot, result, now=3)
+
+
+def test_what_is_wrong_with_what_a_new_job_depends_on_is_a_fault_of_the_snapshot() -> None:
     wrong: Any = 5
-    result = CycleResult(binds=(Bind(task_uid="q1", node_name="zz"),))
-    events = {"now": "x", "succeeded": ["zz"], "nodes": [5], "new_jobs": [4], "replacement": wrong}
-    said = faults_of(result, task("q1"), removed_jobs=["default/ghost"], **events)
-    assert [fault.split(":")[0] for fault in said] == [
-        *("new_jobs[0]", "nodes[0]", "replacement", "now", "removed_jobs['default/ghost']"),
-        *("succeeded['zz']", "result.tasks['q1']"),
-    ]
-
-
-def test_what_is_no_result_does_not_hide_other_faults() -> None:
-    wrong: Any = "bound"
-    said = faults_of(wrong, now=9, removed_jobs=["x"], gone=["ghost"], not_started=["a"])
-    assert [fault.split(":")[0] for fault in said] == [
-        *("result", "now", "removed_jobs['x']", "gone['ghost']"),
-    ]
+    job = evolve(JobInfo(name="new", queue="q"), depends_on=wrong)
+    with pytest.raises(SnapshotError, match=r"^jobs\['default/new'\].depends_on: expected a coll"):
+        next_snapshot(snapshot_of(task("a")), None, now=11, new_jobs=[job])
 
 
 def test_an_eviction_for_a_task_that_is_not_there_is_of_another_snapshot() -> None:
@@ -446,8 +447,8 @@ def test_what_reservations_to_keep_is_given_is_checked_all_at_once() -> None:
     with pytest.raises(EventError) as caught:
         reservations_to_keep(wrong, wrong, nodes=[wrong])
     assert [str(fault) for fault in caught.value.faults] == [
-        "snapshot: expected a Snapshot, got None",
         "result: expected a CycleResult, got None",
+        "snapshot: expected a Snapshot, got None",
         "nodes[0]: expected a NodeInfo, got None",
     ]
     broken = NodeInfo(name="n1", labels=wrong)

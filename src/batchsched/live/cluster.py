@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import cast
 
 from batchsched.errors import EventError, Fault, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
@@ -12,15 +11,9 @@ from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.result import Bind, CycleResult, Eviction
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.topology import Topology
-from batchsched.model.validation.values import (
-    is_collection,
-    is_of,
-    part_named,
-    shown,
-    truth_problems,
-)
+from batchsched.model.validation.arguments import checks_arguments
+from batchsched.model.validation.values import is_of, part_named, shown
 from batchsched.transition.content import Content
-from batchsched.transition.decisions import Unreadable
 from batchsched.transition.event_rules import (
     TO_START,
     apply_events,
@@ -193,6 +186,7 @@ class Cluster:
         apply_events(self._content, events)
         self._content.commit()
 
+    @checks_arguments(EventError)
     def carry_out(
         self,
         cycle: CycleResult,
@@ -245,21 +239,18 @@ class Cluster:
         'Running'
 
         """
-        faults = [Fault(*problem) for problem in truth_problems("at_once", at_once)]
-        if at_once is False:
-            for name, given, usual in (
-                ("not_started", not_started, ()),
-                ("still_releasing", still_releasing, ()),
-                ("replacement", replacement, as_new),
-            ):
-                if given is not usual:
-                    faults.append(Fault(name, "goes with at_once=True alone"))
+        faults: list[Fault] = []
+        for name, given, usual in (
+            ("not_started", not_started, ()),
+            ("still_releasing", still_releasing, ()),
+            ("replacement", replacement, as_new),
+        ):
+            if not at_once and given is not usual:
+                faults.append(Fault(name, "goes with at_once=True alone"))
         if faults:
             raise EventError(faults)
-        if not is_of(cycle, CycleResult):
-            raise EventError.at("cycle", f"expected a CycleResult, got {shown(cycle)}")
         content = self._content
-        not_started, still_releasing = _listed(not_started), _listed(still_releasing)
+        not_started, still_releasing = list(not_started), list(still_releasing)
         if not at_once:
             moving = [(uid, content.tasks[uid].status) for uid in content.unsettled]
             to_start = [uid for uid, status in moving if status in TO_START]
@@ -275,8 +266,6 @@ class Cluster:
             type(cycle) is CycleResult
             and not content.unsettled
             and not_started == still_releasing == []
-            and callable(replacement)
-            and type(keep_reservations) is bool
         ):
             if decides_nothing(cycle):
                 # Such a result cannot be invalid here, and can change only plans.
@@ -295,10 +284,7 @@ class Cluster:
         named: dict[str, None] = dict(content.unsettled)
         nodes: dict[str, None] = {}
         part = part_of_result(cycle, content, named, nodes)
-        for uids in (not_started, still_releasing):
-            if not is_collection(uids):
-                continue  # rejected below, with all other faults
-            named.update(dict.fromkeys(uid for uid in uids if is_of(uid, str)))
+        named.update(dict.fromkeys([*not_started, *still_releasing]))
         before = content.part([uid for uid in named if uid in content.tasks], nodes)
         after = next_snapshot(
             before,
@@ -375,17 +361,3 @@ def _uids_of(decided: Iterable[Bind | Eviction]) -> list[str]:
         return [each.task_uid for each in decided]
     except Exception:
         return []
-
-
-def _listed(uids: Iterable[str]) -> Iterable[str]:
-    """Return UIDs as a list, so that they can be iterated twice; invalid values are unchanged."""
-    try:
-        return list(uids) if _is_list(uids) else uids
-    except Exception as cause:  # an iterable of the caller's may raise anything
-        return cast("Iterable[str]", Unreadable(cause))
-
-
-def _is_list(given: object) -> bool:
-    if type(given) in (tuple, list):
-        return True
-    return is_collection(given)

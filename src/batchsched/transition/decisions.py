@@ -1,249 +1,122 @@
 """What the decisions of a cycle, and what happened since, make of tasks and reservations.
 
-What `next_snapshot` is given is read and checked here, too: all faults at once.
+Results are checked here, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import cast
 
 from attrs import evolve
 
-from batchsched.errors import EventError, Fault, SnapshotError, problem_of, shown_problem
-from batchsched.model.cluster import JobInfo, NodeInfo, Plan, TaskInfo, TaskStatus
+from batchsched.errors import EventError, Fault, problem_of
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
 from batchsched.model.result import Bind, CycleResult, Eviction, Promise, TaskOutcome
 from batchsched.model.rules import accepts_by_description
 from batchsched.model.snapshot import Snapshot, common_of
-from batchsched.model.validation.fields import FieldChecks, any_text, optional
+from batchsched.model.validation.arguments import checks_arguments
+from batchsched.model.validation.fields import (
+    Check,
+    FieldChecks,
+    any_text,
+    mapping_of,
+    optional,
+    part,
+)
 from batchsched.model.validation.tasks import plan_problems
 from batchsched.model.validation.values import (
-    is_collection,
+    Problems,
     is_mapping,
     is_of,
     is_text,
-    join_path,
     shown,
     time_problems,
+    under,
 )
 from batchsched.transition.event_rules import RULES, TO_START, placed, starting, with_run_added
 
-T = TypeVar("T")
+Replacement = Callable[[TaskInfo], TaskInfo | None]
+"""Returns the task that comes in place of one that is gone; None: none does."""
 
 
-class Unreadable:
-    """In place of an iterable that raised, which is told together with all other faults."""
+def _decisions(kind: type, **types: type) -> Check:
+    """Return the check of decisions, given the types of the fields that matter."""
+    own = {name: any_text for name, each in types.items() if each is str}
+    problems = FieldChecks[object](kind, only=types, **own)
+    read, usual = attrgetter(*types), (*types.values(),)
 
-    def __init__(self, cause: Exception) -> None:
-        self.cause = cause
+    def check(path: str, items: object) -> Problems:
+        if type(items) not in (tuple, list):
+            yield path, f"expected a collection of {kind.__name__}, got {shown(items)}; use a list"
+            return
+        for position, item in enumerate(cast("Sequence[object]", items)):
+            # A fast test first: a cycle may bind all tasks of a cluster.
+            if type(item) is not kind or (*map(type, read(item)),) != usual:
+                yield from under(f"{path}[{position}]", problems(item))
 
-    def __repr__(self) -> str:
-        return f"an iterable that raised {shown_problem(self.cause)}"
-
-
-class ArgumentReader:
-    """Reads arguments of a caller, and collects all faults."""
-
-    def __init__(self) -> None:
-        self.faults: list[Fault] = []
-
-    def events(self, named: Mapping[str, Iterable[str]]) -> dict[str, str]:
-        """Return the name of the event of each task, by UID."""
-        of: dict[str, str] = {}
-        for event, given in named.items():
-            for uid in self.uids(event, given):
-                if uid in of:
-                    self.refuse(f"{event}[{uid!r}]", f"{of[uid]!r} names the task already")
-                else:
-                    of[uid] = event
-        return of
-
-    def uids(self, name: str, given: object) -> tuple[str, ...]:
-        """Return the items that are strings, and report the others."""
-        if is_text(given):
-            # Iterating over it would yield its letters.
-            self.refuse(name, f"expected a list, got {shown(given)}; use [{shown(given)}]")
-            return ()
-        if not is_collection(given):
-            self.refuse(name, f"expected a collection, got {shown(given)}; use a list")
-            return ()
-        return self._sound(name, given, str, "UID (a string)", lambda _uid: ())
-
-    def each(
-        self,
-        name: str,
-        given: object,
-        kind: type[T],
-        problems: Callable[[T], Iterable[tuple[str, str]]] = lambda _item: (),
-    ) -> tuple[T, ...]:
-        """Return the items that have the type and no problems, and report the others."""
-        if not is_collection(given):
-            self.refuse(
-                name, (f"expected a collection of {kind.__name__}, got {shown(given)}; use a list")
-            )
-            return ()
-        return self._sound(name, given, kind, kind.__name__, problems)
-
-    def only_sound(
-        self, nodes: tuple[NodeInfo, ...] | None, before: Snapshot | None
-    ) -> tuple[NodeInfo, ...] | None:
-        """Return the nodes if all of them are valid, else None."""
-        if nodes is None or any(fault.path.startswith("nodes") for fault in self.faults):
-            return None
-        try:
-            return Snapshot(nodes=nodes, **({} if before is None else common_of(before))).nodes
-        except SnapshotError:
-            return None
-
-    def snapshot(self, snapshot: object) -> Snapshot | None:
-        """Return the snapshot, or None, with a fault, if it is not a `Snapshot`."""
-        if is_of(snapshot, Snapshot):
-            return snapshot
-        self.refuse("snapshot", f"expected a Snapshot, got {shown(snapshot)}")
-        return None
-
-    def check_now(self, now: float, *, before: float | None) -> None:
-        """Check the time of the next cycle, given that of the last one if known."""
-        problems = list(time_problems("now", now))
-        if not problems and before is not None and now < before:
-            problems = [("now", f"{now!r} is before the last cycle, which was at {before!r}")]
-        for path, message in problems:
-            self.refuse(path, message)
-
-    def refuse(self, path: str, message: str) -> None:
-        """Record a fault."""
-        self.faults.append(Fault(path, message))
-
-    def _sound(
-        self,
-        name: str,
-        given: Iterable[object],
-        kind: type[T],
-        what: str,
-        problems: Callable[[T], Iterable[tuple[str, str]]],
-    ) -> tuple[T, ...]:
-        sound: list[T] = []
-        try:
-            listed = list(given)
-        except Exception as cause:  # an iterable of the caller's may raise anything
-            self.refuse(name, f"raised {shown_problem(cause)} when its items were read")
-            return ()
-        for position, item in enumerate(listed):
-            if not is_of(item, kind):
-                self.refuse(f"{name}[{position}]", f"expected a {what}, got {shown(item)}")
-                continue
-            is_sound = True
-            for path, message in problems(item):
-                self.refuse(join_path(f"{name}[{position}]", path), message)
-                is_sound = False
-            if is_sound:
-                sound.append(item)
-        return tuple(sound)
+    return check
 
 
-_NOTHING: tuple[tuple[str, str], ...] = ()
+_outcome_problems = FieldChecks(
+    TaskOutcome, only=("status", "node_name"), node_name=optional(any_text)
+)
 
 
-def read_result(given: ArgumentReader, result: object) -> CycleResult | None:
-    """Return the decisions that can be read; None if `result` is not a result. O(size).
-
-    Parts that do not affect snapshots, such as reasons, are left out and not checked.
-    """
-    if not is_of(result, CycleResult):
-        given.refuse("result", f"expected a CycleResult, got {shown(result)}")
-        return None
-    return CycleResult(
-        binds=given.each("result.binds", result.binds, Bind, _bind_problems),
-        evictions=given.each("result.evictions", result.evictions, Eviction, _eviction_problems),
-        reserved=given.each("result.reserved", result.reserved, Promise, _promise_problems),
-        kept_promises=given.each(
-            "result.kept_promises", result.kept_promises, Promise, _promise_problems
-        ),
-        tasks=_sound_outcomes(given, result),
-        planned=_sound_plans(given, result),
-    )
-
-
-def _sound_plans(given: ArgumentReader, result: CycleResult) -> Mapping[str, Plan]:
-    """Return the plans of jobs, without those that cannot be read."""
-    plans: object = result.planned
-    if not is_mapping(plans):
-        given.refuse("result.planned", f"expected a dict of plans, got {shown(plans)}")
-        return {}
-    sound: dict[str, Plan] = {}
-    for uid, plan in plans.items():
-        if not is_text(uid):
-            given.refuse("result.planned", f"expected UIDs of jobs, got {shown(uid)}")
-            continue
-        problems = list(plan_problems(plan))
-        for path, message in problems:
-            given.refuse(join_path(f"result.planned[{uid!r}]", path), message)
-        if not problems and is_of(plan, Plan):
-            sound[uid] = plan
-    return sound
-
-
-def check_claimants(given: ArgumentReader, result: CycleResult, snapshot: Snapshot) -> None:
-    """Check that the tasks for which others were evicted are tasks of jobs. O(tasks), if any."""
-    if not result.evictions:
+def _check_outcomes(path: str, outcomes: object) -> Problems:
+    if not is_mapping(outcomes):
+        yield path, f"expected a mapping such as a dict, got {shown(outcomes)}"
         return
+    for uid, outcome in outcomes.items():
+        # A fast test first, as for binds: there may be an outcome of every task of a cluster.
+        if (
+            type(uid) is str
+            and type(outcome) is TaskOutcome
+            and type(outcome.status) is TaskStatus
+            and (outcome.node_name is None or type(outcome.node_name) is str)
+        ):
+            continue
+        place = f"{path}[{shown(uid)}]"
+        if not is_text(uid):
+            yield place, f"expected a UID (a string), got {shown(uid)}"
+        yield from under(place, _outcome_problems(outcome))
+
+
+_CHECKS: Mapping[str, Check] = {
+    "binds": _decisions(Bind, task_uid=str, node_name=str, is_backfill=bool),
+    "evictions": _decisions(Eviction, task_uid=str, node_name=str, action=str, for_task_uid=str),
+    "reserved": _decisions(Promise, task_uid=str, node_name=str),
+    "kept_promises": _decisions(Promise, task_uid=str, node_name=str),
+    "tasks": _check_outcomes,
+    "planned": mapping_of(part(plan_problems)),
+}
+_result_problems = FieldChecks(CycleResult, only=_CHECKS, **_CHECKS)
+
+
+def check_result(result: CycleResult) -> None:
+    """Check what snapshots depend on in a result; reasons, for example, are not looked at. O(size).
+
+    Raises:
+        EventError: it cannot be read; all faults at once.
+
+    """
+    problems = [*under("result", _result_problems(result))]
+    if problems:
+        raise EventError([Fault(*problem) for problem in problems])
+
+
+def claimant_faults(result: CycleResult, snapshot: Snapshot) -> Iterator[Fault]:
+    """Yield a fault for each eviction for what is no task of a job. O(tasks), if there are any."""
     unknown = {eviction.for_task_uid for eviction in result.evictions}
-    for job in snapshot.jobs:
+    for job in snapshot.jobs if unknown else ():
         unknown.difference_update([task.uid for task in job.tasks])
     for eviction in result.evictions:
         if eviction.for_task_uid in unknown:
             path = f"result.evictions[{eviction.task_uid!r}].for_task_uid"
             message = f"expected a task of a job, got {eviction.for_task_uid!r}"
-            given.refuse(path, f"{message}; the result is of another snapshot")
-
-
-def _bind_problems(bind: Bind) -> Iterable[tuple[str, str]]:
-    # A fast test first: a cycle may bind all tasks of a cluster.
-    if type(bind.task_uid) is type(bind.node_name) is str and type(bind.is_backfill) is bool:
-        return _NOTHING
-    return _all_bind_problems(bind)
-
-
-_NAMES = {"task_uid": any_text, "node_name": any_text}
-_all_bind_problems = FieldChecks(Bind, only=(*_NAMES, "is_backfill"), **_NAMES)
-_promise_problems = FieldChecks(Promise, only=_NAMES, **_NAMES)
-_eviction_problems = FieldChecks(
-    Eviction,
-    only=(*_NAMES, "action", "for_task_uid"),
-    action=any_text,
-    for_task_uid=any_text,
-    **_NAMES,
-)
-_all_outcome_problems = FieldChecks(
-    TaskOutcome, only=("status", "node_name"), node_name=optional(any_text)
-)
-
-
-def _sound_outcomes(given: ArgumentReader, result: CycleResult) -> Mapping[str, TaskOutcome]:
-    """Return the outcomes of tasks, or an empty mapping if any of them is invalid."""
-    outcomes: object = result.tasks
-    if not is_mapping(outcomes):
-        given.refuse("result.tasks", f"expected a mapping such as a dict, got {shown(outcomes)}")
-        return {}
-    before = len(given.faults)
-    for uid, outcome in outcomes.items():
-        if not is_text(uid):
-            given.refuse(
-                f"result.tasks[{shown(uid)}]", (f"expected a UID (a string), got {shown(uid)}")
-            )
-        for path, message in _outcome_problems(outcome):
-            given.refuse(join_path(f"result.tasks[{shown(uid)}]", path), message)
-    return result.tasks if len(given.faults) == before else {}
-
-
-def _outcome_problems(outcome: object) -> Iterable[tuple[str, str]]:
-    # A fast test first, as for binds: there may be an outcome of every task of a cluster.
-    if type(outcome) is TaskOutcome and type(outcome.status) is TaskStatus:
-        node_name = outcome.node_name
-        if node_name is None or type(node_name) is str:
-            return _NOTHING
-    return _all_outcome_problems(outcome)
+            yield Fault(path, f"{message}; the result is of another snapshot")
 
 
 _UNTOUCHED = frozenset(
@@ -299,6 +172,7 @@ def _fault(uid: str, problem: str) -> Fault:
     return Fault(f"result.tasks[{uid!r}]", f"{problem}; the result is of another snapshot")
 
 
+@checks_arguments(EventError)
 def reservations_to_keep(
     result: CycleResult, snapshot: Snapshot, /, *, nodes: Iterable[NodeInfo] | None = None
 ) -> Mapping[str, str]:
@@ -327,15 +201,11 @@ def reservations_to_keep(
         SnapshotError: nodes are invalid in themselves.
 
     """
-    given = ArgumentReader()
-    before = given.snapshot(snapshot)
-    decided = read_result(given, result)
-    nodes_now = None if nodes is None else given.each("nodes", nodes, NodeInfo)
-    if given.faults or before is None or decided is None:
-        raise EventError(given.faults)
-    if nodes_now is not None and decided.reserved:
-        nodes_now = Snapshot(nodes=nodes_now, **common_of(before)).nodes
-    return places_to_keep(decided, before, nodes_now)
+    check_result(result)
+    nodes_now = None
+    if nodes is not None and result.reserved:
+        nodes_now = Snapshot(nodes=nodes, **common_of(snapshot)).nodes
+    return places_to_keep(result, snapshot, nodes_now)
 
 
 def places_to_keep(
@@ -426,21 +296,29 @@ class TaskTransitions:
     def __init__(
         self,
         snapshot: Snapshot,
-        events: Mapping[str, str],
-        replacement: Callable[[TaskInfo], TaskInfo | None],
-        given: ArgumentReader,
+        happened: Mapping[str, Iterable[str]],
+        replacement: Replacement,
         *,
         now: float,
-        knows_decisions: bool = True,
     ) -> None:
         self._snapshot = snapshot
         self._now = now
         """The time of the next cycle, which is used as the time of all events."""
-        self._events = events
         self._replacement = replacement
-        self._given = given
-        self._knows_decisions = knows_decisions
-        """Whether all decisions could be read; if not, the state of tasks is uncertain."""
+        self.faults: list[Fault] = []
+        self._events: dict[str, str] = {}
+        """The name of the event of each task, by UID."""
+        for event, uids in happened.items():
+            for uid in uids:
+                if uid in self._events:
+                    first = self._events[uid]
+                    self._refuse(f"{event}[{uid!r}]", f"{first!r} names the task already")
+                self._events.setdefault(uid, event)
+        for path, message in time_problems("now", now):
+            self._refuse(path, message)
+        if now < snapshot.now:
+            message = f"{now!r} is before the last cycle, which was at {snapshot.now!r}"
+            self._refuse("now", message)
         self._met: set[str] = set()
         self._nodes_before = frozenset(node.name for node in snapshot.nodes)
         self._places: dict[str, _Place] = {}
@@ -457,6 +335,9 @@ class TaskTransitions:
         self.task_faults: list[Fault] = []
         self.raised: Exception | None = None
         """The first exception that `replacement` raised, if any."""
+
+    def _refuse(self, path: str, message: str) -> None:
+        self.faults.append(Fault(path, message))
 
     def decide(self, result: CycleResult) -> None:
         """Record the decisions of a cycle."""
@@ -475,9 +356,9 @@ class TaskTransitions:
             path = f"result.{name}[{promise.task_uid!r}]"
             if promise.node_name not in self._nodes_before:
                 message = f"{promise.node_name!r} was not there; the result is of another snapshot"
-                self._given.refuse(path, message)
+                self._refuse(path, message)
             if promise.task_uid in promised:
-                self._given.refuse(path, f"two {kind} name the task")
+                self._refuse(path, f"two {kind} name the task")
             promised.add(promise.task_uid)
 
     def keep(self, reservations: Mapping[str, str], promises: Iterable[Promise]) -> None:
@@ -490,7 +371,7 @@ class TaskTransitions:
 
     def _decide(self, uid: str, status: TaskStatus, node_name: str) -> None:
         if uid in self._places:
-            self._given.refuse(f"result.tasks[{uid!r}]", "two decisions name the task")
+            self._refuse(f"result.tasks[{uid!r}]", "two decisions name the task")
         self._places[uid] = status, node_name
 
     def check_jobs(self, removed: tuple[str, ...], arrived: tuple[JobInfo, ...]) -> None:
@@ -499,13 +380,13 @@ class TaskTransitions:
         named: set[str] = set()
         for uid in removed:
             if uid not in known:
-                self._given.refuse(f"removed_jobs[{uid!r}]", "there is no such job")
+                self._refuse(f"removed_jobs[{uid!r}]", "there is no such job")
             elif uid in named:
-                self._given.refuse(f"removed_jobs[{uid!r}]", "the job is named twice")
+                self._refuse(f"removed_jobs[{uid!r}]", "the job is named twice")
             named.add(uid)
         for job in arrived:
             if job.uid in known and job.uid not in removed:
-                self._given.refuse(f"new_jobs[{job.uid!r}]", "there is such a job already")
+                self._refuse(f"new_jobs[{job.uid!r}]", "there is such a job already")
 
     def jobs(self, removed: frozenset[str]) -> list[JobInfo]:
         """Return the remaining jobs with their new tasks."""
@@ -546,9 +427,7 @@ class TaskTransitions:
         return evolve(job, tasks=tasks)
 
     def _tasks(
-        self,
-        tasks: tuple[TaskInfo, ...],
-        replacement: Callable[[TaskInfo], TaskInfo | None],
+        self, tasks: tuple[TaskInfo, ...], replacement: Replacement
     ) -> list[TaskInfo] | None:
         """Return the new tasks, or None if none of them changed."""
         # This loop visits every task of the cluster, and must do little for most of them.
@@ -566,14 +445,11 @@ class TaskTransitions:
                 changed[position] = after
         return None if changed is None else [task for task in changed if task is not None]
 
-    def _after(
-        self, task: TaskInfo, replacement: Callable[[TaskInfo], TaskInfo | None]
-    ) -> TaskInfo | None:
+    def _after(self, task: TaskInfo, replacement: Replacement) -> TaskInfo | None:
         self._met.add(task.uid)
         after = self._after_event(self._after_result(task), replacement)
         if (
             after is not None
-            and self._knows_decisions
             and self.node_names is not None
             and after.node_name is not None
             and after.status not in _WAITING
@@ -620,9 +496,7 @@ class TaskTransitions:
             return f"it {does} the task {where} {node_name!r}, which was not there"
         return ""
 
-    def _after_event(
-        self, task: TaskInfo, replacement: Callable[[TaskInfo], TaskInfo | None]
-    ) -> TaskInfo | None:
+    def _after_event(self, task: TaskInfo, replacement: Replacement) -> TaskInfo | None:
         """Return a task after its event; None if it is removed."""
         event = self._events.get(task.uid)
         status = task.status
@@ -635,16 +509,13 @@ class TaskTransitions:
         rule = RULES["removed" if event == "removed_tasks" else event]
         problem = rule.problem(task)
         if problem:
-            if self._knows_decisions:
-                self.task_faults.append(Fault(f"{event}[{task.uid!r}]", problem))
+            self.task_faults.append(Fault(f"{event}[{task.uid!r}]", problem))
             return task
         if event == "gone":
             return self._replaced(task, replacement)
         return rule.after(task, self._now)
 
-    def _replaced(
-        self, task: TaskInfo, replacement: Callable[[TaskInfo], TaskInfo | None]
-    ) -> TaskInfo | None:
+    def _replaced(self, task: TaskInfo, replacement: Replacement) -> TaskInfo | None:
         path = f"replacement[{task.uid!r}]"
         # The run has ended: its attained service is kept, for the replacement to use.
         task = with_run_added(task, self._now)

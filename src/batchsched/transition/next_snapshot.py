@@ -7,7 +7,7 @@ definition, or from the part of it that the result and the events concern.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar, cast
+from typing import cast
 
 from attrs import evolve, frozen
 
@@ -17,25 +17,17 @@ from batchsched.model.immutable import FrozenMap, LazyMap, is_frozen_map
 from batchsched.model.result import Bind, CycleResult, TaskOutcome
 from batchsched.model.snapshot import Snapshot, common_of, keep_tables, take_tables
 from batchsched.model.topology import Topology, without_nodes
+from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.tasks import plan_problems
-from batchsched.model.validation.values import (
-    is_collection,
-    is_mapping,
-    is_of,
-    is_text,
-    is_usual_resource,
-    shown,
-    truth_problems,
-)
+from batchsched.model.validation.values import is_mapping, is_of, is_text, is_usual_resource
 from batchsched.transition.content import Content
 from batchsched.transition.decisions import (
-    ArgumentReader,
+    Replacement,
     TaskTransitions,
-    Unreadable,
-    check_claimants,
+    check_result,
+    claimant_faults,
     outcome_faults,
     places_to_keep,
-    read_result,
 )
 from batchsched.transition.event_rules import (
     apply_events,
@@ -51,23 +43,20 @@ from batchsched.transition.events import Event
 
 @frozen(kw_only=True)
 class Step:
-    """The arguments of `next_snapshot`, which can be iterated more than once.
-
-    Their types have not been checked.
-    """
+    """The arguments of `next_snapshot`."""
 
     result: CycleResult | None
     now: float
-    happened: Mapping[str, Iterable[str]]
+    happened: Mapping[str, tuple[str, ...]]
     """The UIDs of tasks by the name of the argument, such as ``succeeded``."""
-    replacement: Callable[[TaskInfo], TaskInfo | None]
-    new_jobs: Iterable[JobInfo]
-    removed_jobs: Iterable[str]
-    nodes: Iterable[NodeInfo] | None
-    queues: Iterable[Queue] | None
-    other_tasks: Iterable[TaskInfo] | None
+    replacement: Replacement
+    new_jobs: tuple[JobInfo, ...]
+    removed_jobs: tuple[str, ...]
+    nodes: tuple[NodeInfo, ...] | None
+    queues: tuple[Queue, ...] | None
+    other_tasks: tuple[TaskInfo, ...] | None
     keep_reservations: bool
-    events: Iterable[Event]
+    events: tuple[Event, ...]
 
 
 def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
@@ -78,72 +67,62 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
         SnapshotError: new objects are invalid in themselves.
 
     """
-    given = ArgumentReader()
-    happened = given.events(step.happened)
-    more = given.each("events", step.events, object)
-    removed = given.uids("removed_jobs", step.removed_jobs)
-    arrived = given.each("new_jobs", step.new_jobs, JobInfo)
-    queues = None if step.queues is None else given.each("queues", step.queues, Queue)
-    new_others = (
-        None if step.other_tasks is None else given.each("other_tasks", step.other_tasks, TaskInfo)
-    )
-    nodes_now = None if step.nodes is None else given.each("nodes", step.nodes, NodeInfo)
-    # Invalid nodes are reported by the snapshot, unless there are faults in the events.
-    before = given.snapshot(snapshot)
-    sound_nodes = given.only_sound(nodes_now, before)
-    so_far = len(given.faults)
-    decided = None if step.result is None else read_result(given, step.result)
-    knows_decisions = len(given.faults) == so_far
-    replacement, now, keep_reservations = step.replacement, step.now, step.keep_reservations
-    if not callable(replacement):
-        message = f"expected a function, got {shown(replacement)}"
-        given.refuse("replacement", message)
-        replacement = as_new
-    for path, message in truth_problems("keep_reservations", keep_reservations):
-        given.refuse(path, message)
-        keep_reservations = True
-    given.check_now(now, before=None if before is None else before.now)
-    if before is None:
-        # Nothing else can be checked.
-        raise EventError(given.faults)
-
-    changes = TaskTransitions(
-        before, happened, replacement, given, now=now, knows_decisions=knows_decisions
-    )
-    changes.check_jobs(removed, arrived)
+    result, nodes, queues, now = step.result, step.nodes, step.queues, step.now
+    if result is not None:
+        check_result(result)
+    changes = TaskTransitions(snapshot, step.happened, step.replacement, now=now)
+    changes.check_jobs(step.removed_jobs, step.new_jobs)
+    sound_nodes = _only_sound(nodes, snapshot)
     if sound_nodes is not None:
         changes.node_names = frozenset(node.name for node in sound_nodes)
     strange: list[Fault] = []
-    if decided is not None:
-        check_claimants(given, decided, before)
-        changes.decide(decided)
-        strange = outcome_faults(decided, before)
-        if keep_reservations:
-            changes.keep(places_to_keep(decided, before, sound_nodes), decided.kept_promises)
-    changes.keeps_places = step.result is None and keep_reservations
-    tasks_changed = changes.jobs(frozenset(removed))
-    jobs = carried_over([*tasks_changed, *arrived], changes.removed, before, decided, now=now)
-    others = changes.others() if new_others is None else new_others
-    faults = [*given.faults, *changes.unknown(), *changes.task_faults]
+    if result is not None:
+        changes.faults += claimant_faults(result, snapshot)
+        changes.decide(result)
+        strange = outcome_faults(result, snapshot)
+        if step.keep_reservations:
+            kept = places_to_keep(result, snapshot, sound_nodes)
+            changes.keep(kept, result.kept_promises)
+    changes.keeps_places = result is None and step.keep_reservations
+    remaining = changes.jobs(frozenset(step.removed_jobs))
+    jobs, failed = [*remaining, *step.new_jobs], None
+    try:
+        jobs = carried_over(jobs, changes.removed, snapshot, result, now=now)
+    except Exception as error:  # of what is wrong with a new job, which the snapshot tells
+        failed = error
+    others = changes.others() if step.other_tasks is None else step.other_tasks
+    faults = [*changes.faults, *changes.unknown(), *changes.task_faults]
     known = {fault.path for fault in faults}
     faults += [fault for fault in strange if fault.path not in known]
     if faults:
         raise EventError(faults) from changes.raised
     following = Snapshot(
-        nodes=before.nodes if nodes_now is None else nodes_now,
+        nodes=snapshot.nodes if nodes is None else nodes,
         jobs=jobs,
-        queues=queues_after(before, decided, queues, now=now),
+        queues=queues_after(snapshot, result, queues, now=now),
         other_tasks=others,
-        topologies=_topologies_after(before, nodes_now),
+        topologies=_topologies_after(snapshot, nodes),
         now=now,
-        **common_of(before),
+        **common_of(snapshot),
     )
-    if not more:
+    if failed is not None:
+        raise failed
+    if not step.events:
         return following
     content = Content(following)
-    apply_events(content, more)
+    apply_events(content, step.events)
     content.commit()
     return content.snapshot()
+
+
+def _only_sound(
+    nodes: tuple[NodeInfo, ...] | None, before: Snapshot
+) -> tuple[NodeInfo, ...] | None:
+    """Return the nodes if all of them are valid; else the next snapshot tells what is wrong."""
+    try:
+        return None if nodes is None else Snapshot(nodes=nodes, **common_of(before)).nodes
+    except SnapshotError:
+        return None
 
 
 def _topologies_after(before: Snapshot, nodes: Sequence[NodeInfo] | None) -> Sequence[Topology]:
@@ -243,8 +222,7 @@ def take_step_in_part(snapshot: Snapshot, step: Step) -> Snapshot | None:
     O(changes + jobs) if the last step was made here too; otherwise O(size), to create tables.
     """
     if (
-        type(snapshot) is not Snapshot
-        or type(step.result) is not CycleResult
+        type(step.result) is not CycleResult
         # It pays off only after incremental cycles.
         or type(step.result.tasks) is not LazyMap
     ):
@@ -274,23 +252,13 @@ def _is_plain(tables: Content, step: Step) -> bool:
         and step.queues is None
         and step.other_tasks is None
         and not tables.dependent
-        and all(_are_texts(uids) for uids in step.happened.values())
-        and _are_texts(step.removed_jobs)
-        and isinstance(step.new_jobs, (tuple, list))
         and all(_is_plain_job(tables, job) for job in step.new_jobs)
     )
 
 
-def _are_texts(items: object) -> bool:
-    if not isinstance(items, (tuple, list)):
-        return False
-    return all(type(item) is str for item in cast("Sequence[object]", items))
-
-
-def _is_plain_job(tables: Content, job: object) -> bool:
+def _is_plain_job(tables: Content, job: JobInfo) -> bool:
     return (
-        is_of(job, JobInfo)
-        and type(job.depends_on) is tuple
+        type(job.depends_on) is tuple
         and not job.depends_on
         and type(job.tasks) is tuple
         and type(job.name) is type(job.namespace) is str
@@ -313,14 +281,15 @@ def _taken(tables: Content, step: Step, result: CycleResult) -> Snapshot:
     decided = part_of_result(result, tables, named, nodes)
     for uids in step.happened.values():
         named.update(dict.fromkeys(uids))
-    removed: Iterable[str] = step.removed_jobs
-    for uid in removed:
+    for uid in step.removed_jobs:
         named.update(dict.fromkeys(tables.members.get(uid, ())))
     known = [uid for uid in named if uid in tables.tasks]
-    before = tables.part(known, nodes, jobs=[uid for uid in removed if uid in tables.jobs])
+    before = tables.part(
+        known, nodes, jobs=[uid for uid in step.removed_jobs if uid in tables.jobs]
+    )
+    after = take_step(before, evolve(step, result=decided, events=()))
     if tables.now != step.now:
         let_use_pass(tables, step.now, result)
-    after = take_step(before, evolve(step, result=decided, events=()))
     take_over(tables, before, after)
     keep_plans(tables, result.planned)
     if tables.now != step.now:
@@ -404,9 +373,7 @@ def _is_as_decided(outcome: TaskOutcome, task: TaskInfo, started: TaskInfo | Non
     return outcome.status is TaskStatus.BINDING and node_name == started.node_name
 
 
-T = TypeVar("T")
-
-
+@checks_arguments(EventError, but_items_of="events")
 def next_snapshot(
     snapshot: Snapshot,
     result: CycleResult | None,
@@ -509,46 +476,25 @@ def next_snapshot(
     failed['t1']: the task is Succeeded; only one that is on a node can have failed
 
     """
+    happened = {
+        "succeeded": succeeded,
+        "failed": failed,
+        "gone": gone,
+        "not_started": not_started,
+        "still_releasing": still_releasing,
+        "removed_tasks": removed_tasks,
+    }
     step = Step(
         result=result,
         now=now,
-        happened={
-            "succeeded": _kept(succeeded),
-            "failed": _kept(failed),
-            "gone": _kept(gone),
-            "not_started": _kept(not_started),
-            "still_releasing": _kept(still_releasing),
-            "removed_tasks": _kept(removed_tasks),
-        },
+        happened={event: tuple(uids) for event, uids in happened.items()},
         replacement=replacement,
-        new_jobs=_kept(new_jobs),
-        removed_jobs=_kept(removed_jobs),
-        nodes=None if nodes is None else _kept(nodes),
-        queues=None if queues is None else _kept(queues),
-        other_tasks=None if other_tasks is None else _kept(other_tasks),
+        new_jobs=tuple(new_jobs),
+        removed_jobs=tuple(removed_jobs),
+        nodes=None if nodes is None else tuple(nodes),
+        queues=None if queues is None else tuple(queues),
+        other_tasks=None if other_tasks is None else tuple(other_tasks),
         keep_reservations=keep_reservations,
-        events=_kept(events),
+        events=tuple(events),
     )
-    try:
-        return take_step_in_part(snapshot, step) or take_step(snapshot, step)
-    except EventError as error:
-        given: list[object] = [*step.happened.values(), step.new_jobs, step.removed_jobs]
-        given += [step.nodes, step.queues, step.other_tasks, step.events]
-        cause = next((each.cause for each in given if type(each) is Unreadable), None)
-        if cause is not None:
-            raise error from cause
-        raise
-
-
-def _kept(items: Iterable[T]) -> Iterable[T]:
-    """Return items as a list, so that they can be iterated twice; invalid values are unchanged."""
-    if not _is_gone_through_once(items):
-        return items
-    try:
-        return list(items)
-    except Exception as cause:  # an iterable of the caller's may raise anything
-        return cast("Iterable[T]", Unreadable(cause))
-
-
-def _is_gone_through_once(given: object) -> bool:
-    return type(given) not in (tuple, list) and is_collection(given)
+    return take_step_in_part(snapshot, step) or take_step(snapshot, step)

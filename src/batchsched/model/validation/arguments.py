@@ -39,12 +39,12 @@ T = TypeVar("T")
 
 
 def checks_arguments(
-    error: type[FaultsError] = ArgumentError, /
+    error: type[FaultsError] = ArgumentError, /, *, but_items_of: str = ""
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function check its arguments by its annotations, and raise `error` for wrong ones.
 
-    Items of collections are checked too, not what is in these. What can be gone through only once
-    becomes a list.
+    Items of collections are checked too, not what is in these, but for a collection whose items the
+    function checks itself. What can be gone through only once becomes a list.
 
     >>> @checks_arguments()
     ... def repeated(word: str, times: int = 1) -> str:
@@ -59,7 +59,9 @@ def checks_arguments(
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        of = cache(lambda: _Parameters(function))  # when first called: some names come later
+        of = cache(
+            lambda: _Parameters(function, but_items_of)
+        )  # when first called: some names come later
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -87,9 +89,11 @@ def checks_arguments(
 class _Parameters:
     """The parameters of a function, and their types."""
 
-    def __init__(self, function: Callable[..., object]) -> None:
+    def __init__(self, function: Callable[..., object], but_items_of: str) -> None:
         self.signature: Signature = signature(function)
         self._types: dict[str, object] = get_type_hints(function)
+        if but_items_of:
+            self._types[but_items_of] = Iterable[object]
         given = self.signature.parameters.values()
         by_position = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
         self._by_position = [each.name for each in given if each.kind in by_position]
@@ -98,7 +102,7 @@ class _Parameters:
         self._items = {
             name: _exact_types(get_args(annotation)[0])
             for name, annotation in self._types.items()
-            if name in one and get_origin(annotation) is Sequence
+            if name in one and get_origin(annotation) in (Sequence, Iterable)
         }
 
     def are_exact(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
@@ -114,9 +118,9 @@ class _Parameters:
             if types is None or type(value) in types:
                 continue
             items = self._items.get(name, ())
-            if type(value) is not tuple or not items:
+            if type(value) not in (tuple, list) or not items:
                 return False
-            if not all(type(item) in items for item in cast("tuple[object, ...]", value)):
+            if not all(type(item) in items for item in cast("Sequence[object]", value)):
                 return False
         return True
 
@@ -199,7 +203,8 @@ def problems_of(path: str, value: object, annotation: object, /) -> Problems:
     if not fitting:
         words = list(dict.fromkeys(words_of(kind) for kind in kinds))
         expected = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
-        yield path, f"expected {expected}, got {shown(value)}"
+        hint = f"; use [{shown(value)}]" if is_text(value) and Iterable[str] in kinds else ""
+        yield path, f"expected {expected}, got {shown(value)}{hint}"
         return
     # The member that fits best: the one with the fewest problems within.
     found = [list(_problems_within(path, value, kind)) for kind in fitting]
