@@ -122,6 +122,7 @@ class Subject:
             self._make_fresh = _copies_of(plugin) or self._make
         else:
             self._make = self._make_fresh = _as_registered(name, cast("PluginFactory", plugin))
+        self._made: Plugin | None = None
         # Report faults of the configuration at once.
         self.scheduler(fresh=False)
 
