@@ -12,8 +12,9 @@ from batchsched.model.described import describe_exports
 from batchsched.testing.code import as_code, print_examples_as_code
 from batchsched.testing.drawing.configs import configs
 from batchsched.testing.drawing.devices import with_devices
-from batchsched.testing.drawing.parts import jobs, nodes, queues, resources, tasks
-from batchsched.testing.drawing.queues import queue_trees
+from batchsched.testing.drawing.jobs import jobs, tasks
+from batchsched.testing.drawing.nodes import nodes, resources
+from batchsched.testing.drawing.queues import queue_trees, queues
 from batchsched.testing.drawing.snapshots import snapshots
 from batchsched.testing.hashing import HashSeedViolation, check_hash_seeds
 from batchsched.testing.invariants import (

@@ -16,7 +16,8 @@ from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
-from batchsched.testing.drawing.parts import jobs, nodes
+from batchsched.testing.drawing.jobs import jobs
+from batchsched.testing.drawing.nodes import nodes
 from batchsched.testing.drawing.snapshots import snapshots
 from batchsched.testing.invariants import INVARIANTS, Invariant, check_cycle
 from batchsched.testing.invariants.cycle import HOLDING

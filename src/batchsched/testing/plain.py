@@ -31,7 +31,7 @@ from batchsched.plugin.node_functions import NodeScore, Predicate, Reads, per_ta
 from batchsched.scheduler import Scheduler
 from batchsched.session.kept import PlacementFactory
 from batchsched.state.shortcuts import Shortcut
-from batchsched.testing.drawing.parts import jobs
+from batchsched.testing.drawing.jobs import jobs
 from batchsched.testing.drawing.pools import Switches
 from batchsched.testing.drawing.snapshots import given_or_default, same_each_time, snapshots
 from batchsched.testing.laws import SIMPLE, default_examples

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TypeVar
 
@@ -10,13 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from batchsched.errors import ArgumentError, Fault
-from batchsched.model.validation.values import shown, text_problems
+from batchsched.model.validation.values import text_problems
 
 DraftT = TypeVar("DraftT")
 ValueT = TypeVar("ValueT")
-
-Labels = Mapping[str, Sequence[str]] | None
-"""Keys of labels, and the values that each may have."""
 
 
 def expect_no(*faults: Iterable[Fault]) -> None:
@@ -51,15 +48,6 @@ def not_names(path: str, names: Sequence[str], *, may_be_none: bool = True) -> I
         yield Fault(path, "is empty; there must be one at least")
     for position, name in enumerate(names):
         yield from (Fault(*problem) for problem in text_problems(f"{path}[{position}]", name))
-
-
-def not_labels(labels: Labels) -> Iterator[Fault]:
-    """Yield a fault for each key that is empty, or has no values."""
-    for key, values in (labels or {}).items():
-        if not key:
-            yield Fault("labels", f"the key {shown(key)} is empty")
-        if not values:
-            yield Fault(f"labels[{shown(key)}]", "is empty; there must be one at least")
 
 
 def numbers(fewest: int, most: int | None, default: int) -> SearchStrategy[int]:

@@ -1,11 +1,14 @@
-"""Jobs with their tasks from drawn bytes; running tasks are placed where there is room for them."""
+"""Jobs with their tasks; running tasks are placed where there is room for them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Unpack
 
-from attrs import evolve, frozen
+from attrs import evolve
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
 
 from batchsched.causes import HoldKind
 from batchsched.model.cluster import (
@@ -21,6 +24,22 @@ from batchsched.model.cluster import (
     least_tasks,
 )
 from batchsched.model.resources import Resource
+from batchsched.model.validation.arguments import checks_arguments
+from batchsched.testing.drawing.arguments import (
+    built,
+    crossed,
+    expect_no,
+    not_names,
+    numbers,
+    several,
+)
+from batchsched.testing.drawing.labels import (
+    Labels,
+    labelled,
+    labelled_job,
+    not_labels,
+    with_labels,
+)
 from batchsched.testing.drawing.pools import (
     AFFINITIES,
     AGES,
@@ -31,27 +50,27 @@ from batchsched.testing.drawing.pools import (
     TASK_LABELS,
     USERS,
     Features,
+    JobSwitches,
+    TaskSwitches,
     Wishes,
     now_of,
     with_devices,
 )
 
-ShapeDraft = bytes
+SHAPE_DRAFTS = st.binary(min_size=3, max_size=3)
 """More to start and request, affinity and constraints, labels."""
 
 
-@frozen(kw_only=True)
-class TaskShape:
+class TaskShape(Wishes):
     """The requests of a task, what it wants of nodes and other tasks, and its labels."""
 
     resreq: Resource
     init_resreq: Resource | None
     scoring_request: ScoringRequest | None
-    wishes: Wishes
     labels: Mapping[str, str]
 
 
-def shape_of(draft: ShapeDraft, features: Features) -> TaskShape:
+def shape_of(draft: bytes, features: Features) -> TaskShape:
     """Return the shape that a draft describes, with the features that are on."""
     extra, request = divmod(draft[0], 16)
     affinity, constraints = divmod(draft[1], 16)
@@ -68,13 +87,11 @@ def shape_of(draft: ShapeDraft, features: Features) -> TaskShape:
         if extra % 6 == 2:
             scoring = ScoringRequest(milli_cpu=100 * (extra % 3), memory=extra % 3 * GIB)
     return TaskShape(
+        **CONSTRAINTS[constraints if features.constraints else 0],
+        **AFFINITIES[affinity % len(AFFINITIES) if features.affinity else 0],
         resreq=resreq,
         init_resreq=init_resreq,
         scoring_request=scoring,
-        wishes={
-            **CONSTRAINTS[constraints if features.constraints else 0],
-            **AFFINITIES[affinity % len(AFFINITIES) if features.affinity else 0],
-        },
         labels=TASK_LABELS[draft[2] % len(TASK_LABELS) if features.affinity else 0],
     )
 
@@ -105,7 +122,7 @@ class FreeRoom:
         return names[draft % len(names)]
 
 
-TaskDraft = bytes
+TASK_DRAFTS = st.binary(min_size=2, max_size=2)
 """TaskShape and status, trait and node."""
 
 ESTIMATES = (None, 10.0, 20.0, 5.0, 40.0, 10.0, None, 0.0)
@@ -131,7 +148,7 @@ _ENDINGS = {
 
 
 def build_task(
-    draft: TaskDraft,
+    draft: bytes,
     uid: str,
     features: Features,
     *,
@@ -145,29 +162,25 @@ def build_task(
     which, state = divmod(draft[0], 16)
     trait, where = divmod(draft[1], 16)
     shape = shapes[(job_shape + which // 4) % len(shapes)]
-    status, node_name = _place(shape.resreq, state, where, features, rooms)
+    status, node_name = _place(shape["resreq"], state, where, features, rooms)
     return TaskInfo(
         uid=uid,
         name=uid,
         namespace=namespace,
         status=status,
         node_name=node_name,
-        resreq=shape.resreq,
-        init_resreq=shape.init_resreq,
-        scoring_request=shape.scoring_request,
         priority=1 + trait % 3 if features.priorities else 1,
         priority_class_name=(
             "system-node-critical" if features.critical and trait % 11 == 10 else ""
         ),
         creation_time=AGES[(trait // 3) % 3] if features.ages else 0.0,
         is_backfill=features.backfill and (is_backfill or trait % 5 == 2),
-        labels=shape.labels,
         start_time=_start_time(trait, features) if status.holds else None,
         estimate=ESTIMATES[trait % 3 + which % 2]
         if features.durations and trait % 4 == 3
         else None,
         attained_service=5.0 * (which % 4) if features.durations else 0.0,
-        **shape.wishes,
+        **shape,
     )
 
 
@@ -266,7 +279,7 @@ def _replica(name: str, choice: int) -> TaskGroup:
     return TaskGroup(name, min=least, max=1 if least and choice % 8 == 2 else None)
 
 
-JobDraft = tuple[bytes, list[TaskDraft]]
+JobDraft = tuple[bytes, list[bytes]]
 """Trait and state, shape and queue, priority and gang, wait and estimate, groups; its tasks."""
 
 _RUNNING_JOBS = range(6, 12)
@@ -389,7 +402,7 @@ def _depends_on(wait: int, estimate: int, earlier: Sequence[JobInfo]) -> tuple[D
 
 
 def _cpu(shape: TaskShape) -> float:
-    return shape.resreq.milli_cpu
+    return shape["resreq"].milli_cpu
 
 
 def _min_available(gang: int, tasks: int, features: Features) -> int:
@@ -402,7 +415,7 @@ def _min_available(gang: int, tasks: int, features: Features) -> int:
     return 1 if gang < _SMALL_GANG else 1 + gang % max(tasks, 1)
 
 
-def _in_state(task: TaskDraft, state: int) -> TaskDraft:
+def _in_state(task: bytes, state: int) -> bytes:
     """Make the tasks of most jobs equal: all waiting, or all running."""
     which, own_state = divmod(task[0], 16)
     if state in range(1, 6):
@@ -412,3 +425,85 @@ def _in_state(task: TaskDraft, state: int) -> TaskDraft:
     elif state in _RUNNING_JOBS:
         own_state = RUNS
     return bytes((16 * which + own_state, task[1]))
+
+
+_JOB_DRAFTS = st.binary(min_size=5, max_size=5)
+
+MOST_TASKS = 4
+"""The default maximum number of tasks of a job."""
+
+
+@st.composite
+def job_drafts_of(draw: DrawFn, tasks: SearchStrategy[int]) -> JobDraft:
+    """Draw a job with a drawn number of tasks."""
+    return draw(_JOB_DRAFTS), several(draw, TASK_DRAFTS, tasks)
+
+
+@checks_arguments()
+def tasks(
+    *,
+    uid: str = "t1",
+    namespace: str = "default",
+    labels: Labels = None,
+    **switches: Unpack[TaskSwitches],
+) -> SearchStrategy[TaskInfo]:
+    """Draw Pending tasks with a given UID; for the switches and labels see `snapshots`.
+
+    Raises:
+        FaultsError: invalid arguments; all faults at once.
+
+    """
+    expect_no(not_labels(labels))
+    features = Features(**switches)
+
+    def task(drafts: tuple[bytes, bytes]) -> TaskInfo:
+        draft, shape = drafts
+        shapes = (shape_of(shape, features),)
+        return build_task(draft, uid, features, shapes=shapes, namespace=namespace)
+
+    return with_labels(built(st.tuples(TASK_DRAFTS, SHAPE_DRAFTS), task), labels, labelled)
+
+
+@checks_arguments()
+def jobs(
+    *,
+    name: str = "j1",
+    queues: Sequence[str] = ("q1",),
+    min_tasks: int = 1,
+    max_tasks: int | None = None,
+    labels: Labels = None,
+    **switches: Unpack[JobSwitches],
+) -> SearchStrategy[JobInfo]:
+    """Draw jobs with a given name whose tasks are all Pending.
+
+    For the switches, the labels and the number of tasks, see `snapshots`; `invalid_jobs` and
+    `unknown_queues` are off by default.
+
+    Raises:
+        FaultsError: invalid arguments; all faults at once. It is a `ValueError`.
+
+    >>> from hypothesis import given, settings
+    >>> @settings(max_examples=5)
+    ... @given(jobs(name="train", queues=["gpu"]))
+    ... def it_is_that_job_of_that_queue(job):
+    ...     assert job.uid.endswith("/train") and job.queue == "gpu"
+    >>> it_is_that_job_of_that_queue()
+    """
+    switches.setdefault("invalid_jobs", False)
+    switches.setdefault("unknown_queues", False)
+    features = Features(**switches, dependencies=False)
+    features = evolve(features, groups=features.groups and features.gangs)
+    expect_no(
+        not_names("queues", queues, may_be_none=False),
+        crossed("tasks", min_tasks, max_tasks),
+        not_labels(labels),
+    )
+
+    def job(drafts: tuple[JobDraft, list[bytes]]) -> JobInfo:
+        draft, shapes = drafts
+        drawn = [shape_of(shape, features) for shape in shapes]
+        return build_job(draft, name, features, queues=queues, shapes=drawn)
+
+    shape_drafts = st.lists(SHAPE_DRAFTS, min_size=1, max_size=2)
+    drafts = st.tuples(job_drafts_of(numbers(min_tasks, max_tasks, MOST_TASKS)), shape_drafts)
+    return with_labels(built(drafts, job), labels, labelled_job)

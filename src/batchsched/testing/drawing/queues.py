@@ -11,7 +11,7 @@ from hypothesis.strategies import SearchStrategy
 from batchsched.model.cluster import JobInfo, Queue, QueueStatus
 from batchsched.model.resources import Amount, Resource, ResourceLimit
 from batchsched.model.validation.arguments import checks_arguments
-from batchsched.testing.drawing.arguments import expect_no, too_small
+from batchsched.testing.drawing.arguments import built, expect_no, too_small
 from batchsched.testing.drawing.pools import AGES, DEVICES, GIB, HIGHEST, USERS, Features, numbered
 
 _UNLIMITED = 8
@@ -105,7 +105,7 @@ def _limit(amounts: Mapping[str, Amount]) -> ResourceLimit:
     )
 
 
-QueueDraft = bytes
+QUEUE_DRAFTS = st.binary(min_size=5, max_size=5)
 """Age, weight and past; in a tree: parent and limit, priority and weight, guarantee and state, what
 it deserves.
 """
@@ -120,7 +120,7 @@ _DEEPEST = 3
 """The most queues on a path from the top of a tree to a leaf."""
 
 
-def build_queue(draft: QueueDraft, name: str, features: Features) -> Queue:
+def build_queue(draft: bytes, name: str, features: Features) -> Queue:
     """Return the queue that a draft describes."""
     age, weight = divmod(draft[0] % 16, 4)
     past = draft[0] // 16 if features.durations else 0
@@ -136,7 +136,7 @@ def build_queue(draft: QueueDraft, name: str, features: Features) -> Queue:
     )
 
 
-def build_queues(drafts: Sequence[QueueDraft], features: Features) -> list[Queue]:
+def build_queues(drafts: Sequence[bytes], features: Features) -> list[Queue]:
     """Return the queues that drafts describe, as a tree if the feature is on."""
     queues = [
         build_queue(queue, name, features)
@@ -167,7 +167,7 @@ def build_queues(drafts: Sequence[QueueDraft], features: Features) -> list[Queue
 
 
 def at_limits(
-    queues: Sequence[Queue], drafts: Sequence[QueueDraft], jobs: Sequence[JobInfo]
+    queues: Sequence[Queue], drafts: Sequence[bytes], jobs: Sequence[JobInfo]
 ) -> list[Queue]:
     """Return queues of which half of the leaves with limits hold all that they may hold."""
     held: dict[str, Resource] = {}
@@ -236,3 +236,10 @@ def queue_trees(
             in_whole_units=in_whole_units,
         )
     )
+
+
+@checks_arguments()
+def queues(*, name: str = "q1", weights: bool = True, ages: bool = True) -> SearchStrategy[Queue]:
+    """Draw queues with a given name, with weights from 1 to 4."""
+    features = Features(queues=weights, ages=ages)
+    return built(QUEUE_DRAFTS, lambda draft: build_queue(draft, name, features))

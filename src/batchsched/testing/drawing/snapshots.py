@@ -8,7 +8,7 @@ conflicts are frequent. An example is printed as the code that makes it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count, islice
+from itertools import islice
 from typing import Unpack
 
 from attrs import asdict, evolve
@@ -22,54 +22,46 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import shown
-from batchsched.testing.drawing.arguments import (
-    Labels,
-    crossed,
-    expect_no,
-    not_labels,
-    numbers,
-    several,
-    too_small,
-)
+from batchsched.testing.drawing.arguments import crossed, expect_no, numbers, several, too_small
 from batchsched.testing.drawing.jobs import (
+    MOST_TASKS,
+    SHAPE_DRAFTS,
     SIMPLE,
+    TASK_DRAFTS,
     FreeRoom,
     JobDraft,
-    ShapeDraft,
-    TaskDraft,
     build_job,
     build_task,
     held,
+    job_drafts_of,
     shape_of,
 )
-from batchsched.testing.drawing.parts import (
-    LABEL_DRAFTS,
-    MOST_TASKS,
+from batchsched.testing.drawing.labels import (
+    Labels,
+    labelled_snapshot,
+    not_labels,
+    with_labels,
+)
+from batchsched.testing.drawing.nodes import (
     NODE_DRAFTS,
-    QUEUE_DRAFTS,
-    SHAPE_DRAFTS,
-    TASK_DRAFTS,
-    NodeDraft,
     build_node,
     filled,
-    job_drafts_of,
-    labelled,
-    labelled_job,
     shrunk,
     stranded,
 )
 from batchsched.testing.drawing.pools import Features, Switches, now_of, numbered
-from batchsched.testing.drawing.queues import QueueDraft, at_limits, build_queues, leaves
-
-SnapshotDraft = tuple[
-    list[NodeDraft], list[QueueDraft], list[ShapeDraft], list[JobDraft], list[TaskDraft]
-]
-"""Nodes, queues, shapes, jobs, tasks without a job."""
+from batchsched.testing.drawing.queues import QUEUE_DRAFTS, at_limits, build_queues, leaves
 
 
-def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
-    """Return the snapshot that a draft describes."""
-    node_drafts, queue_drafts, shape_drafts, job_drafts, other_drafts = draft
+def build_snapshot(
+    features: Features,
+    node_drafts: list[bytes],
+    queue_drafts: list[bytes],
+    shape_drafts: list[bytes],
+    job_drafts: list[JobDraft],
+    other_drafts: list[bytes],
+) -> Snapshot:
+    """Return the snapshot that drafts describe; the last ones are of tasks without a job."""
     nodes = [
         build_node(node, name, features)
         for node, name in zip(node_drafts, numbered("n"), strict=False)
@@ -81,7 +73,7 @@ def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
     rooms = FreeRoom(nodes)
     if not nodes:
         features = evolve(features, running=False)
-    names = leaves(queues) or ["unknown"]
+    names = leaves(queues)
     jobs: list[JobInfo] = []
     for job, name in zip(job_drafts, numbered("j"), strict=False):
         jobs.append(
@@ -245,41 +237,24 @@ def snapshots(
         if is_on and name not in always
     }
     bytes_of_features = st.binary(min_size=len(used), max_size=len(used))
-    counts = [
-        numbers(min_nodes, max_nodes, _NODES),
-        st.integers(1, max_queues if features.queues else 1),
-        st.integers(1, 3),
-        numbers(min_jobs, max_jobs, _JOBS),
-        st.integers(0, 2 if features.other_tasks else 0),
-    ]
+    node_counts = numbers(min_nodes, max_nodes, _NODES)
+    job_counts = numbers(min_jobs, max_jobs, _JOBS)
     job_drafts = job_drafts_of(numbers(min_tasks, max_tasks, MOST_TASKS))
 
     @st.composite
     def snapshot(draw: DrawFn) -> Snapshot:
         drawn = zip(used.items(), draw(bytes_of_features), strict=True)
         off = {name: False for (name, least), height in drawn if height < least}
-        content: SnapshotDraft = (
-            several(draw, NODE_DRAFTS, counts[0]),
-            several(draw, QUEUE_DRAFTS, counts[1]),
-            several(draw, SHAPE_DRAFTS, counts[2]),
-            several(draw, job_drafts, counts[3]),
-            several(draw, TASK_DRAFTS, counts[4]),
+        return build_snapshot(
+            evolve(features, **off),
+            several(draw, NODE_DRAFTS, node_counts),
+            several(draw, QUEUE_DRAFTS, st.integers(1, max_queues if features.queues else 1)),
+            several(draw, SHAPE_DRAFTS, st.integers(1, 3)),
+            several(draw, job_drafts, job_counts),
+            several(draw, TASK_DRAFTS, st.integers(0, 2 if features.other_tasks else 0)),
         )
-        built = build_snapshot(content, evolve(features, **off))
-        return with_labels(built, draw(LABEL_DRAFTS), labels) if labels else built
 
-    return snapshot()
-
-
-def with_labels(snapshot: Snapshot, draft: bytes, choices: Mapping[str, Sequence[str]]) -> Snapshot:
-    """Return a snapshot whose nodes, jobs and tasks have labels in addition to their own."""
-    places = count()
-    return evolve(
-        snapshot,
-        nodes=[labelled(node, draft, next(places), choices) for node in snapshot.nodes],
-        jobs=[labelled_job(job, draft, next(places), choices) for job in snapshot.jobs],
-        other_tasks=[labelled(task, draft, next(places), choices) for task in snapshot.other_tasks],
-    )
+    return with_labels(snapshot(), labels, labelled_snapshot)
 
 
 def given_or_default(
@@ -333,7 +308,7 @@ _TOPOLOGY_REQUESTS = (
 
 def _in_racks(
     nodes: Sequence[NodeInfo],
-    node_drafts: Sequence[NodeDraft],
+    node_drafts: Sequence[bytes],
     jobs: Sequence[JobInfo],
     job_drafts: Sequence[JobDraft],
 ) -> tuple[list[NodeInfo], list[JobInfo], list[Topology]]:
