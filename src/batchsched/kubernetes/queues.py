@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, lcm
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from batchsched.errors import QuantityError
 from batchsched.kubernetes.annotations import parse_duration
@@ -15,7 +14,6 @@ from batchsched.kubernetes.objects import KubernetesObject, Reader, annotation, 
 from batchsched.kubernetes.pods import amount_unit, read_amounts, resource_of
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Queue, QueueStatus
-from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import NoticeCode
 from batchsched.model.quantities import parse_quantity
 from batchsched.model.resources import Resource, ResourceLimit, exact
@@ -37,12 +35,11 @@ def read_queues(given: Sequence[KubernetesObject], /) -> list[Queue]:
     """Return the queues of objects, with inner queues that are only named by others. O(size)."""
     names = {queue.name for queue in given if queue.kind == "Queue"}
     of_queues = [queue for queue in given if queue.kind == "Queue"]
-    found = [
+    drafts = [
         *_read_kueue([queue for queue in given if queue.kind != "Queue"], names),
-        *[_read_kai_queue(queue) for queue in of_queues if is_kai_queue(queue)],
-        *_read_volcano([queue for queue in of_queues if not is_kai_queue(queue)]),
+        *[_read_kai_queue(queue, names) for queue in of_queues if is_kai_queue(queue)],
+        *_read_volcano([queue for queue in of_queues if not is_kai_queue(queue)], names),
     ]
-    drafts = [_without_missing_parent(draft, names) for draft in found]
     _cut_to_limits(drafts)
     # Weights must be whole numbers, and only their proportions matter.
     factor = lcm(*(draft.weight.denominator for draft in drafts))
@@ -66,61 +63,50 @@ def _from_the_top(parents: Mapping[str, str | None]) -> tuple[list[str], Mapping
     return in_order, below
 
 
-def _without_missing_parent(draft: _QueueDraft, names: Collection[str]) -> _QueueDraft:
-    """Return a queue without its parent if that was not given."""
-    parent = draft.queue.parent
-    if draft.object is None or parent is None or draft.parent_is_known or parent in names:
-        return draft
-    field = "spec.parentQueue" if is_kai_queue(draft.object) else "spec.parent"
-    message = f"queue {parent!r} was not given: the queue has no parent"
-    draft.object.note(NoticeCode.QUEUE_MISSING, field, message)
-    return evolve(draft, queue=evolve(draft.queue, parent=None))
+def _parent_of(given: KubernetesObject, key: str, names: Collection[str]) -> str | None:
+    """Return the parent that the spec of a queue names; None: none, or one that was not given."""
+    parent = given.spec.text(key)
+    if parent and parent not in names:
+        message = f"queue {parent!r} was not given: the queue has no parent"
+        given.note(NoticeCode.QUEUE_MISSING, f"spec.{key}", message)
+        return None
+    return parent or None
 
 
-def _cut_to_limits(drafts: Sequence[_QueueDraft]) -> None:
+def _cut_to_limits(given: Sequence[_QueueDraft]) -> None:
     """Cut guarantees to what limits allow, and note what is cut. O(size).
 
     Where the queues below one are guaranteed more together than its limit, each keeps its
     proportion of the limit; otherwise one such queue would make the whole cluster unreadable.
     Queues whose parents form a cycle are left as they are: the snapshot reports them.
     """
-    by_name = {draft.queue.name: draft for draft in drafts}
-    for dimension in sorted({name for draft in drafts for name in draft.guarantee}):
-        for draft, guarantee in _kept_guarantees(by_name, dimension):
-            draft.guarantee[dimension] = guarantee
-
-
-def _kept_guarantees(
-    drafts: Mapping[str, _QueueDraft], dimension: str
-) -> list[tuple[_QueueDraft, int]]:
-    """Return each queue whose guarantee in a dimension is cut, with what is left of it."""
+    drafts = {draft.queue.name: draft for draft in given}
     in_order, below = _from_the_top({name: draft.queue.parent for name, draft in drafts.items()})
-    # What a queue and those below it need together, and then what each may have of that.
-    needed: dict[str, int] = {}
-    for name in reversed(in_order):
-        limit = drafts[name].limit.get(dimension)
-        together = sum(needed[child] for child in below.get(name, ()))
-        needed[name] = max(drafts[name].guarantee.get(dimension, 0), together)
-        if limit is not None:
-            needed[name] = min(needed[name], limit)
-    allowed = dict(needed)
-    cut: list[tuple[_QueueDraft, int]] = []
-    bounds: dict[str, _QueueDraft] = {}
-    """The queue whose limit is the bound, of queues that are bounded."""
-    for name in in_order:
-        draft, children = drafts[name], below.get(name, ())
-        if allowed[name] == draft.limit.get(dimension):
-            bounds[name] = draft
-        own = draft.guarantee.get(dimension, 0)
-        if own > allowed[name]:
-            _note_cut(draft, dimension, own, allowed[name], bounds[name])
-            cut.append((draft, allowed[name]))
-        together = sum(needed[child] for child in children)
-        if together > allowed[name]:
-            for child in children:
-                allowed[child] = needed[child] * allowed[name] // together
-                bounds[child] = bounds[name]
-    return cut
+    for dimension in sorted({name for draft in given for name in draft.guarantee}):
+        # What a queue and those below it need together, and then what each may have of that.
+        needed: dict[str, int] = {}
+        for name in reversed(in_order):
+            limit = drafts[name].limit.get(dimension)
+            together = sum(needed[child] for child in below.get(name, ()))
+            needed[name] = max(drafts[name].guarantee.get(dimension, 0), together)
+            if limit is not None:
+                needed[name] = min(needed[name], limit)
+        allowed = dict(needed)
+        bounds: dict[str, _QueueDraft] = {}
+        """The queue whose limit is the bound, of queues that are bounded."""
+        for name in in_order:
+            draft, children = drafts[name], below.get(name, ())
+            if allowed[name] == draft.limit.get(dimension):
+                bounds[name] = draft
+            own = draft.guarantee.get(dimension, 0)
+            if own > allowed[name]:
+                _note_cut(draft, dimension, own, allowed[name], bounds[name])
+                draft.guarantee[dimension] = allowed[name]
+            together = sum(needed[child] for child in children)
+            if together > allowed[name]:
+                for child in children:
+                    allowed[child] = needed[child] * allowed[name] // together
+                    bounds[child] = bounds[name]
 
 
 def _note_cut(draft: _QueueDraft, dimension: str, own: int, left: int, bound: _QueueDraft) -> None:
@@ -231,8 +217,6 @@ class _QueueDraft:
     """A dimension that is not named is unlimited."""
     unlimited: Collection[str] = ()
     """The dimensions in which it deserves everything that its parent has."""
-    parent_is_known: bool = False
-    """Whether its parent is known to exist: it was read, or is implied by other queues."""
 
     def weighing(self, weight: int) -> Queue:
         """Return the queue, with a weight in whole numbers."""
@@ -266,16 +250,19 @@ ROOT = "root"
 """Volcano's queue above all others."""
 
 
-def _read_volcano(given: Sequence[KubernetesObject]) -> Iterator[_QueueDraft]:
+def _read_volcano(
+    given: Sequence[KubernetesObject], known: Collection[str]
+) -> Iterator[_QueueDraft]:
     parents = {queue.name: queue.spec.text("parent") for queue in given}
     paths = {queue.name: _annotated_path(queue, parents[queue.name]) for queue in given}
     names = {path: name for name, path in paths.items() if path}
     implied: dict[tuple[str, ...], _QueueDraft] = {}
+    known = {*known, ROOT}
     has_root = any(paths.values()) or ROOT in parents.values()
     for queue in given:
         if queue.name == ROOT and has_root:
             continue  # the root is the cluster itself
-        draft = _volcano_draft(queue, parents[queue.name])
+        draft = _volcano_draft(queue, known)
         path = paths[queue.name]
         if path:
             draft = _in_hierarchy(draft, queue, path, names, implied)
@@ -283,7 +270,7 @@ def _read_volcano(given: Sequence[KubernetesObject]) -> Iterator[_QueueDraft]:
     yield from implied.values()
 
 
-def _volcano_draft(given: KubernetesObject, parent: str) -> _QueueDraft:
+def _volcano_draft(given: KubernetesObject, known: Collection[str]) -> _QueueDraft:
     note_unsupported(given)
     spec = given.spec
     capability = read_amounts(spec.child("capability"))
@@ -291,11 +278,12 @@ def _volcano_draft(given: KubernetesObject, parent: str) -> _QueueDraft:
         if capability.get(name) == 0:  # Volcano reads a 0 of these two as no limit
             del capability[name]
     guarantee = read_amounts(spec.child("guarantee").child("resource"))
+    parent = _parent_of(given, "parent", known)
     state = given.status.text("state")  # Open, Closed, Closing or Unknown; a new queue has none
     queue = Queue(
         name=given.name,
         creation_time=given.creation_time(),
-        parent=parent if parent not in ("", ROOT) else None,
+        parent=None if parent == ROOT else parent,
         priority=spec.integer("priority", default=0),
         state=QueueStatus.OPEN if state in ("", "Open") else QueueStatus.CLOSED,
         reclaimable=spec.get("reclaimable") is None or spec.truth("reclaimable"),
@@ -345,8 +333,8 @@ def _in_hierarchy(
                 message += str(implied[part].weight)
                 given.note(NoticeCode.FIELD_IGNORED, annotation(_WEIGHTS), message)
         above = name
-    placed = evolve(draft, queue=evolve(draft.queue, parent=above), parent_is_known=True)
-    return placed if weights is None else evolve(placed, weight=Fraction(weights[-1]))
+    own = draft.weight if weights is None else Fraction(weights[-1])
+    return evolve(draft, queue=evolve(draft.queue, parent=above), weight=own)
 
 
 def _annotated_weights(given: KubernetesObject, count: int) -> Sequence[int] | None:
@@ -387,7 +375,7 @@ def is_kai_queue(given: KubernetesObject, /) -> bool:
     return spec.get("parentQueue") is not None or spec.get("resources") is not None
 
 
-def _read_kai_queue(given: KubernetesObject, /) -> _QueueDraft:
+def _read_kai_queue(given: KubernetesObject, known: Collection[str]) -> _QueueDraft:
     """Return a queue with quota, limit and weight.
 
     A missing quota or limit is 0; -1 means unlimited. With a limit below the quota the queue may
@@ -402,8 +390,8 @@ def _read_kai_queue(given: KubernetesObject, /) -> _QueueDraft:
     unlimited: list[str] = []
     for key, (name, unit) in _KAI_UNITS.items():
         resource = resources.child(key)
-        quota = _kai_number(resource, "quota", 0)
-        limit = _kai_number(resource, "limit", 0)
+        quota = _kai_number(resource, "quota")
+        limit = _kai_number(resource, "limit")
         if quota == _UNLIMITED:
             unlimited.append(name)
             given.note(NoticeCode.READ_AS, f"spec.resources.{key}.quota", _ALL_OF_PARENT)
@@ -413,9 +401,9 @@ def _read_kai_queue(given: KubernetesObject, /) -> _QueueDraft:
                 most: Fraction = max(limit, quota)
                 limits[name] = ceil(most * unit)
             if resource.get("lendingLimit") is not None:
-                lent = _kai_number(resource, "lendingLimit", 0)
+                lent = _kai_number(resource, "lendingLimit")
                 guarantees[name] = max(0, ceil((quota - lent) * unit))
-        weights[key] = _kai_number(resource, "overQuotaWeight", 0)
+        weights[key] = _kai_number(resource, "overQuotaWeight")
     weight = weights["gpu"] or max(weights.values())
     if len({w for w in weights.values() if w}) > 1:
         message = "a queue has one weight here: overQuotaWeight of gpu is used, or else the largest"
@@ -423,7 +411,7 @@ def _read_kai_queue(given: KubernetesObject, /) -> _QueueDraft:
     queue = Queue(
         name=given.name,
         creation_time=given.creation_time(),
-        parent=spec.text("parentQueue") or None,
+        parent=_parent_of(given, "parentQueue", known),
         priority=spec.integer("priority", default=_KAI_PRIORITY),
         preempt_min_runtime=_kai_runtime(given, "preemptMinRuntime"),
         reclaim_min_runtime=_kai_runtime(given, "reclaimMinRuntime"),
@@ -441,11 +429,11 @@ def _kai_runtime(given: KubernetesObject, key: str) -> float | None:
         return None
 
 
-def _kai_number(resource: Reader, key: str, default: int) -> Fraction:
-    """Return a number of 0 or more, or -1 where that means unlimited."""
+def _kai_number(resource: Reader, key: str) -> Fraction:
+    """Return a number of 0 or more, or -1 where that means unlimited; 0 if none is given."""
     given = resource.get(key)
     if given is None:
-        return Fraction(default)
+        return Fraction(0)
     if isinstance(given, (int, float)) and not isinstance(given, bool):
         try:
             number = parse_quantity(given)
@@ -454,7 +442,7 @@ def _kai_number(resource: Reader, key: str, default: int) -> Fraction:
         if number >= 0 or (number == _UNLIMITED and key in ("quota", "limit")):
             return number
     resource.fault(f".{key}", f"expected a number of 0 or more, or -1, got {shown(given)}")
-    return Fraction(default)
+    return Fraction(0)
 
 
 # Kueue: the quota of a subtree is the sum of its members'
@@ -466,29 +454,8 @@ _STOP_POLICIES = {
 }
 
 
-@frozen
-class _Quota:
-    """What a flavor has of a resource."""
-
-    nominal: int
-    borrowing: int | None
-    """What may be borrowed; None: unlimited."""
-    lending: int | None
-    """What may be lent; None: everything."""
-
-
-@frozen(eq=False)
-class _Member:
-    """A cluster queue or a cohort."""
-
-    object: KubernetesObject | None
-    """None: a cohort that was not given, but is named by another member."""
-    name: str
-    is_cohort: bool
-    parent: str | None
-    """The name of the parent cohort."""
-    quotas: Mapping[str, list[_Quota]] = EMPTY
-    """By resource, those of all flavors."""
+_Quota = tuple[int, int | None, int | None]
+"""What a flavor has of a resource: nominal, may be borrowed (None: any), may be lent (None: all)"""
 
 
 def _read_kueue(given: Sequence[KubernetesObject], taken: Collection[str], /) -> list[_QueueDraft]:
@@ -504,30 +471,59 @@ def _read_kueue(given: Sequence[KubernetesObject], taken: Collection[str], /) ->
             queue, is called ``cohort/name``.
 
     """
-    members = [_read_member(one) for one in given]
-    cohorts = {member.name: member for member in members if member.is_cohort}
-    for parent in [member.parent for member in members]:
-        if parent is not None and parent not in cohorts:
-            cohorts[parent] = _Member(None, parent, True, None)
-    taken = {*taken, *(member.name for member in members if not member.is_cohort)}
-    children: dict[str, list[_Member]] = {}
-    all_members = [*(m for m in members if not m.is_cohort), *cohorts.values()]
-    for member in all_members:
-        if member.parent is not None:
-            children.setdefault(member.parent, []).append(member)
-    return [_member_draft(member, children, taken) for member in all_members]
+    taken = {*taken, *(one.name for one in given if one.kind == "ClusterQueue")}
+    drafts = {draft.queue.name: draft for draft in (_member(one, taken) for one in given)}
+    for parent in [draft.queue.parent for draft in drafts.values()]:
+        if parent is not None and parent not in drafts:
+            drafts[parent] = _QueueDraft(None, Queue(name=parent), Fraction(1))
+    quotas = {name: _quotas_of(draft.object) for name, draft in drafts.items()}
+    children: dict[str | None, list[str]] = {}
+    for name, draft in drafts.items():
+        children.setdefault(draft.queue.parent, []).append(name)
+    for name, draft in drafts.items():
+        members = {name: None}
+        todo = [name]
+        for each in todo:  # cohorts may form a cycle
+            todo += [child for child in children.get(each, ()) if child not in members]
+            members |= dict.fromkeys(children.get(each, ()))
+        for member in members:
+            for resource, of_flavors in quotas[member].items():
+                nominal = sum(one[0] for one in of_flavors)
+                draft.deserved[resource] = draft.deserved.get(resource, 0) + nominal
+        _bound(draft, quotas[name])
+    return list(drafts.values())
 
 
-def _read_member(given: KubernetesObject) -> _Member:
-    is_cohort = given.kind == "Cohort"
+def _member(given: KubernetesObject, taken: Collection[str]) -> _QueueDraft:
+    """Return a ClusterQueue or a Cohort without its amounts."""
+    is_cohort, spec = given.kind == "Cohort", given.spec
     if not is_cohort:
         by_kueue = given.reading.kueue_admits
         note_unsupported(given, "ClusterQueue (admitted by Kueue)" if by_kueue else None)
-    spec = given.spec
     names = ("parentName", "parent") if is_cohort else ("cohortName", "cohort")
     parent = next((name for key in names if (name := spec.text(key))), None)
+    policy = spec.text("stopPolicy")
+    if policy not in _STOP_POLICIES:
+        message = f"expected None, Hold or HoldAndDrain, got {shown(policy)}"
+        spec.fault(".stopPolicy", message)
+    thousandths = spec.child("fairSharing").quantity("weight", milli=True)
+    queue = Queue(
+        name=_cohort_name(given.name, taken) if is_cohort else given.name,
+        creation_time=given.creation_time(),
+        parent=None if parent is None else _cohort_name(parent, taken),
+        state=_STOP_POLICIES.get(policy, QueueStatus.OPEN),
+    )
+    return _QueueDraft(given, queue, Fraction(1000 if thousandths is None else thousandths, 1000))
+
+
+def _cohort_name(name: str, taken: Collection[str]) -> str:
+    return f"cohort/{name}" if name in taken else name
+
+
+def _quotas_of(given: KubernetesObject | None) -> dict[str, list[_Quota]]:
+    """Return what all flavors have of each resource."""
     quotas: dict[str, list[_Quota]] = {}
-    for group in spec.children("resourceGroups"):
+    for group in () if given is None else given.spec.children("resourceGroups"):
         for flavor in group.children("flavors"):
             for resource in flavor.children("resources"):
                 name = resource.text("name", required=True)
@@ -537,77 +533,25 @@ def _read_member(given: KubernetesObject) -> _Member:
                         resource.quantity(key, milli=unit)
                         for key in ("nominalQuota", "borrowingLimit", "lendingLimit")
                     )
-                    quotas.setdefault(name, []).append(_Quota(nominal or 0, borrowing, lending))
-    if any(len(of_flavors) > 1 for of_flavors in quotas.values()):
+                    quotas.setdefault(name, []).append((nominal or 0, borrowing, lending))
+    if given is not None and any(len(of_flavors) > 1 for of_flavors in quotas.values()):
         message = "flavors are not distinguished: the quotas of a resource are added up"
         given.note(NoticeCode.FIELD_IGNORED, "spec.resourceGroups", message)
-    return _Member(given, given.name, is_cohort, parent, quotas)
+    return quotas
 
 
-def _member_draft(
-    member: _Member, children: dict[str, list[_Member]], taken: Collection[str]
-) -> _QueueDraft:
-    deserved = Counter[str]()
-    for one in _members_below(member, children):
-        for name, quotas in one.quotas.items():
-            deserved[name] += sum(quota.nominal for quota in quotas)
-    limit = {} if member.parent else dict(deserved)
-    guarantee: dict[str, int] = {}
-    for name, quotas in member.quotas.items():
-        borrowing = [quota.borrowing for quota in quotas if quota.borrowing is not None]
-        lending = [quota.lending for quota in quotas if quota.lending is not None]
-        if member.parent and len(borrowing) == len(quotas):  # unlimited if any flavor is
-            limit[name] = deserved[name] + sum(borrowing)
-        if not member.is_cohort:
-            guarantee[name] = sum(
-                max(0, quota.nominal - quota.lending)
-                for quota in quotas
-                if quota.lending is not None
-            )
-        elif len(lending) == len(quotas):
+def _bound(draft: _QueueDraft, quotas: Mapping[str, Sequence[_Quota]]) -> None:
+    """Give a member its limit and its guarantee, once it has what it deserves."""
+    has_parent = draft.queue.parent is not None
+    if not has_parent:
+        draft.limit = dict(draft.deserved)
+    for name, of_flavors in quotas.items():
+        _, borrowing, lending = zip(*of_flavors, strict=True)
+        if has_parent and None not in borrowing:  # unlimited if any flavor is
+            draft.limit[name] = draft.deserved[name] + sum(borrowing)
+        if draft.object is not None and draft.object.kind == "ClusterQueue":
+            kept = [max(0, own - lent) for own, _, lent in of_flavors if lent is not None]
+            draft.guarantee[name] = sum(kept)
+        elif None not in lending:
             # It also lends the quotas of its members, and its limit applies to all of them.
-            guarantee[name] = max(0, deserved[name] - sum(lending))
-    queue = Queue(
-        name=_cohort_name(member.name, taken) if member.is_cohort else member.name,
-        creation_time=0.0 if member.object is None else member.object.creation_time(),
-        parent=None if member.parent is None else _cohort_name(member.parent, taken),
-        state=_member_state(member),
-    )
-    weight = _member_weight(member)
-    return _QueueDraft(
-        member.object, queue, weight, guarantee, deserved, limit, parent_is_known=True
-    )
-
-
-def _members_below(member: _Member, children: dict[str, list[_Member]]) -> Iterator[_Member]:
-    """Yield a member and all members below it, each once even if cohorts form a cycle."""
-    found = [member]
-    seen = {(member.is_cohort, member.name)}
-    for one in found:
-        for child in children.get(one.name, ()) if one.is_cohort else ():
-            key = child.is_cohort, child.name
-            if key not in seen:
-                seen.add(key)
-                found.append(child)
-    yield from found
-
-
-def _cohort_name(name: str, taken: Collection[str]) -> str:
-    return f"cohort/{name}" if name in taken else name
-
-
-def _member_state(member: _Member) -> QueueStatus:
-    given = member.object
-    policy = "" if given is None else given.spec.text("stopPolicy")
-    if given is not None and policy not in _STOP_POLICIES:
-        message = f"expected None, Hold or HoldAndDrain, got {shown(policy)}"
-        given.reader.fault(".spec.stopPolicy", message)
-    return _STOP_POLICIES.get(policy, QueueStatus.OPEN)
-
-
-def _member_weight(member: _Member) -> Fraction:
-    if member.object is None:
-        return Fraction(1)
-    sharing = member.object.spec.child("fairSharing")
-    thousandths = sharing.quantity("weight", milli=True)
-    return Fraction(1) if thousandths is None else Fraction(thousandths, 1000)
+            draft.guarantee[name] = max(0, draft.deserved[name] - sum(lending))
