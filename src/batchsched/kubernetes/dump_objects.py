@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import cast
 
 from attrs import frozen
 
@@ -18,55 +20,49 @@ from batchsched.kubernetes.objects import (
     is_sequence,
     look_up,
     mappings_in,
-    named_objects,
     text_at,
     whole_number,
 )
-from batchsched.model.validation.values import is_collection, shown
+from batchsched.model.immutable import EMPTY
+from batchsched.model.validation.values import is_collection, items_of, shown
 
-_KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
-    ("", "Node"): ("nodes", False),
-    ("", "Pod"): ("pods", True),
-    ("", "Namespace"): ("namespaces", False),
-    (api.BATCH, "Job"): ("jobs.batch", True),
-    (api.KUBERNETES, "PriorityClass"): ("priorityclasses", False),
-    (api.KUBERNETES, "PodGroup"): ("podgroups.scheduling.k8s.io", True),
-    (api.KUBERNETES, "CompositePodGroup"): ("compositepodgroups.scheduling.k8s.io", True),
-    (api.KUBERNETES, "Workload"): ("workloads.scheduling.k8s.io", True),
-    (api.VOLCANO, "PodGroup"): ("podgroups.scheduling.volcano.sh", True),
-    (api.VOLCANO, "Queue"): ("queues.scheduling.volcano.sh", False),
-    (api.VOLCANO_JOBS, "Job"): ("jobs.batch.volcano.sh", True),
-    (api.KUBE_BATCH, "PodGroup"): ("podgroups.scheduling.incubator.k8s.io", True),
-    (api.KUBE_BATCH, "Queue"): ("queues.scheduling.incubator.k8s.io", False),
-    **{(g, "PodGroup"): (f"podgroups.{g}", True) for g in api.COSCHEDULING},
-    (api.KAI, "PodGroup"): ("podgroups.scheduling.run.ai", True),
-    (api.KAI, "Queue"): ("queues.scheduling.run.ai", False),
-    (api.KAI, "BindRequest"): ("bindrequests.scheduling.run.ai", True),
-    (api.KUEUE, "Workload"): ("workloads.kueue.x-k8s.io", True),
-    (api.KUEUE, "LocalQueue"): ("localqueues.kueue.x-k8s.io", True),
-    (api.KUEUE, "ClusterQueue"): ("clusterqueues.kueue.x-k8s.io", False),
-    (api.KUEUE, "Cohort"): ("cohorts.kueue.x-k8s.io", False),
-    (api.KUEUE, "ResourceFlavor"): ("resourceflavors.kueue.x-k8s.io", False),
-    (api.KUEUE, "WorkloadPriorityClass"): ("workloadpriorityclasses.kueue.x-k8s.io", False),
-    (api.KUEUE, "Topology"): ("topologies.kueue.x-k8s.io", False),
-    (api.KAI_TOPOLOGIES, "Topology"): ("topologies.kai.scheduler", False),
-    (api.HYPER_NODES, "HyperNode"): ("hypernodes.topology.volcano.sh", False),
-    (api.RESOURCE, "ResourceSlice"): ("resourceslices.resource.k8s.io", False),
-    (api.RESOURCE, "DeviceTaintRule"): ("devicetaintrules.resource.k8s.io", False),
-    (api.RESOURCE, "DeviceClass"): ("deviceclasses.resource.k8s.io", False),
-    (api.RESOURCE, "ResourceClaim"): ("resourceclaims.resource.k8s.io", True),
-    (api.RESOURCE, "ResourceClaimTemplate"): ("resourceclaimtemplates.resource.k8s.io", True),
+_KINDS: Mapping[tuple[str, str], bool] = {
+    (group, kind.removesuffix("*")): kind.endswith("*")
+    for group, kinds in (
+        ("", "Node Pod* Namespace"),
+        (api.BATCH, "Job*"),
+        (api.KUBERNETES, "PriorityClass PodGroup* CompositePodGroup* Workload*"),
+        (api.VOLCANO, "PodGroup* Queue"),
+        (api.VOLCANO_JOBS, "Job*"),
+        (api.KUBE_BATCH, "PodGroup* Queue"),
+        *((group, "PodGroup*") for group in api.COSCHEDULING),
+        (api.KAI, "PodGroup* Queue BindRequest*"),
+        (api.KUEUE, "Workload* LocalQueue* ClusterQueue Cohort ResourceFlavor"),
+        (api.KUEUE, "WorkloadPriorityClass Topology"),
+        (api.KAI_TOPOLOGIES, "Topology"),
+        (api.HYPER_NODES, "HyperNode"),
+        (api.RESOURCE, "ResourceSlice DeviceTaintRule DeviceClass"),
+        (api.RESOURCE, "ResourceClaim* ResourceClaimTemplate*"),
+    )
+    for kind in kinds.split()
 }
-"""API group and kind to the name in paths, and whether objects have a namespace."""
+"""API group and kind, and whether objects have a namespace (the names that end with ``*``)."""
+
+
+def _path_of(group: str, kind: str) -> str:
+    """Return what paths of the objects of a kind begin with: its plural, and its group."""
+    plural = f"{kind.lower()}s".replace("classs", "classes").replace("ys", "ies")
+    return f"{plural}.{group}" if group and kind != "PriorityClass" else plural
 
 
 _Name = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
 
 
-def is_namespaced(group: str, kind: str) -> bool:
-    """Return whether objects of a kind have a namespace; of one that is not read, they have."""
-    return _KINDS.get((group, kind), ("", True))[1]
+def _namespace_in(metadata: object, group: str, kind: str) -> str:
+    """Return the namespace of an object; objects of kinds that are not read have one."""
+    is_namespaced = _KINDS.get((group, kind), True)
+    return (text_at(metadata, "namespace") or "default") if is_namespaced else ""
 
 
 @frozen
@@ -85,44 +81,31 @@ class Owner:
         return self.name, f"{kind}/{self.name}", f"{kind}.{self.group}/{self.name}"
 
 
-@frozen
-class Link:
-    """An object of a kind that is not read, which others own: it leads from its own to these."""
-
-    group: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    owners: tuple[Owner, ...]
-
-
 class DumpObjects:
     """The objects of a dump that are read, by API group and kind, in order of name."""
 
     def __init__(
         self,
         by_kind: Mapping[tuple[str, str], Sequence[KubernetesObject]],
-        links: Iterable[Link] = (),
+        others: Iterable[KubernetesObject] = (),
     ) -> None:
-        """Index objects and links by UID and by name. O(objects)."""
+        """Index objects by UID and by name. O(objects).
+
+        Args:
+            by_kind: those that are read.
+            others: those of other kinds, which lead from what they own to their own owners.
+
+        """
         self.by_kind = by_kind
         self._by_uid: dict[str, KubernetesObject] = {}
         self._by_name: dict[_Name, KubernetesObject] = {}
-        self._links: dict[str | _Name, Link] = {}
-        """By UID, and by name."""
-        self._above: dict[tuple[str, Owner], tuple[Owner, ...]] = {}
         self._owners: dict[Reader, tuple[Owner, ...]] = {}
-        for (group, kind), objects in by_kind.items():
-            for given in objects:
-                uid = text_at(given.metadata.content, "uid")
-                if uid:
-                    self._by_uid.setdefault(uid, given)
-                self._by_name[group, kind, given.namespace, given.name] = given
-        for link in links:
-            if link.uid:
-                self._links.setdefault(link.uid, link)
-            self._links.setdefault((link.group, link.kind, link.namespace, link.name), link)
+        for given in chain(*by_kind.values(), others):
+            uid = text_at(given.metadata.content, "uid")
+            if uid:
+                self._by_uid.setdefault(uid, given)
+            name = given.api_group, given.kind, given.namespace, given.name
+            self._by_name.setdefault(name, given)
 
     def of(self, group: str, kind: str) -> Sequence[KubernetesObject]:
         """Return the objects of a kind."""
@@ -138,68 +121,45 @@ class DumpObjects:
         return uid if found is None else f"{found.kind} {found.full_name}"
 
     def has(self, content: Mapping[str, object]) -> bool:
-        """Return whether there is an object of the same kind and name."""
-        kind = api_group_of(content), text_at(content, "kind")
-        metadata = look_up(content, "metadata")
-        namespace = (text_at(metadata, "namespace") or "default") if is_namespaced(*kind) else ""
-        return (*kind, namespace, text_at(metadata, "name")) in self._by_name
+        """Return whether an object of the same kind and name is read."""
+        kind, metadata = (
+            (api_group_of(content), text_at(content, "kind")),
+            look_up(content, "metadata"),
+        )
+        name = *kind, _namespace_in(metadata, *kind), text_at(metadata, "name")
+        return kind in _KINDS and name in self._by_name
 
     def owners(self, given: KubernetesObject) -> tuple[Owner, ...]:
         """Return the owners of an object, and theirs where they are in the dump, each once."""
         known = self._owners.get(given.reader)
-        if known is not None:
-            return known
-        found: dict[Owner, None] = {}
-        for owner in owners_of(given):
-            found[owner] = None
-            for above in self._above_of(owner, given.namespace):
-                found[above] = None
-        self._owners[given.reader] = owners = tuple(found)
-        return owners
+        if known is None:
+            found: dict[Owner, None] = {}
+            for owner in owners_of(given):
+                line = {owner: None}
+                todo = [owner]
+                for each in todo:
+                    its = self._object_of(each, given.namespace)
+                    more = [] if its is None else owners_of(its)
+                    todo += [above for above in more if above not in line]
+                    line |= dict.fromkeys(more)
+                found |= line
+            self._owners[given.reader] = known = tuple(found)
+        return known
 
     def owner_objects(self, given: KubernetesObject) -> list[KubernetesObject]:
-        """Return those of its owners that are in the dump."""
+        """Return those of its owners that are read."""
         objects = (self._object_of(owner, given.namespace) for owner in self.owners(given))
-        return [found for found in objects if found is not None]
+        return [one for one in objects if one and (one.api_group, one.kind) in _KINDS]
 
     def _object_of(self, owner: Owner, namespace: str) -> KubernetesObject | None:
-        found = self._by_uid.get(owner.uid) if owner.uid else None
-        if found is not None:
-            return found
-        return self.named(owner.group, owner.kind, namespace, owner.name)
-
-    def _owners_of(self, owner: Owner, namespace: str) -> Sequence[Owner]:
-        """Return the owners of an owner, if it is in the dump."""
-        given = self._object_of(owner, namespace)
-        if given is not None:
-            return owners_of(given)
-        link = self._links.get(owner.uid) if owner.uid else None
-        link = link or self._links.get((owner.group, owner.kind, namespace, owner.name))
-        return () if link is None else link.owners
-
-    def _above_of(self, owner: Owner, namespace: str) -> tuple[Owner, ...]:
-        key = namespace, owner
-        known = self._above.get(key)
-        if known is None:
-            found: dict[Owner, None] = {owner: None}
-            todo = [owner]
-            for each in todo:
-                for above in self._owners_of(each, namespace):
-                    if above not in found:
-                        found[above] = None
-                        todo.append(above)
-            known = self._above[key] = tuple(todo[1:])
-        return known
+        by_name = self.named(owner.group, owner.kind, namespace, owner.name)
+        return self._by_uid.get(owner.uid, by_name)
 
 
 def owners_of(given: KubernetesObject) -> list[Owner]:
     """Return the direct owners of an object: who controls it first, then by kind and name."""
-    return _owners_in(given.metadata.content)
-
-
-def _owners_in(metadata: object) -> list[Owner]:
     found: list[Owner] = []
-    for reference in mappings_in(look_up(metadata, "ownerReferences")):
+    for reference in mappings_in(look_up(given.metadata.content, "ownerReferences")):
         kind, name, uid = (text_at(reference, key) for key in ("kind", "name", "uid"))
         if kind and name:
             group = api_group_of(reference)
@@ -215,26 +175,38 @@ def sorted_objects(reading: Reading, given: Objects, /) -> DumpObjects:
     once: the one with the latest ``resourceVersion``.
     """
     found: dict[tuple[str, str], dict[tuple[str, str], Mapping[str, object]]] = {}
-    links: dict[Link, None] = {}
     for kind, content in contents_of(reading, given):
         metadata = look_up(content, "metadata")
-        if kind in _KINDS:
-            namespace = look_up(metadata, "namespace") or "default"
-            key = str(namespace) if _KINDS[kind][1] else "", str(look_up(metadata, "name"))
-            others = found.setdefault(kind, {})
-            others[key] = _newer(others[key], content) if key in others else content
-        elif owners := tuple(_owners_in(metadata)):
-            namespace, name, uid = (text_at(metadata, key) for key in ("namespace", "name", "uid"))
-            links[Link(*kind, namespace or "default", name, uid, owners)] = None
-    by_kind: dict[tuple[str, str], Sequence[KubernetesObject]] = {}
-    for kind, (path, namespaced) in _KINDS.items():
-        if kind in found:
-            group, name = kind
-            contents = [found[kind][key] for key in sorted(found[kind])]
-            by_kind[kind] = named_objects(
-                reading, path, name, contents, namespaced=namespaced, api_group=group
-            )
-    return DumpObjects(by_kind, sorted(links, key=repr))
+        namespace = look_up(metadata, "namespace") or "default"
+        key = str(namespace) if _KINDS.get(kind, True) else "", str(look_up(metadata, "name"))
+        alike = found.setdefault(kind, {})
+        alike[key] = _newer(alike[key], content) if key in alike else content
+    contents = {kind: [found[kind][key] for key in sorted(found[kind])] for kind in sorted(found)}
+    by_kind: dict[tuple[str, str], Sequence[KubernetesObject]] = {
+        (group, kind): named_objects(
+            reading, _path_of(group, kind), group, kind, contents[group, kind]
+        )
+        for group, kind in _KINDS
+        if (group, kind) in contents
+    }
+    others = [
+        _unread(reading, content, *kind)
+        for kind in contents
+        if kind not in _KINDS
+        for content in contents[kind]
+    ]
+    return DumpObjects(by_kind, others)
+
+
+def _unread(
+    reading: Reading, content: Mapping[str, object], group: str, kind: str
+) -> KubernetesObject:
+    """Return an object of a kind that is not read: only its name and its owners may be asked."""
+    metadata = look_up(content, "metadata")
+    reader = Reader(content, reading, kind)
+    below = Reader(metadata if is_mapping(metadata) else EMPTY, reading, ".metadata", reader)
+    name, namespace = text_at(metadata, "name"), _namespace_in(metadata, group, kind)
+    return KubernetesObject(kind, reader, below, name, namespace, group)
 
 
 def contents_of(
@@ -297,3 +269,73 @@ def _canonical(content: object) -> str:
     if is_sequence(content):
         return "[" + ", ".join(_canonical(item) for item in content) + "]"
     return repr(content)
+
+
+# Collections of objects
+
+
+def named_objects(
+    reading: Reading,
+    argument: str,
+    group: str,
+    kind: str | Sequence[str],
+    given: Objects,
+) -> list[KubernetesObject]:
+    """Return the objects in `given` without invalid ones and duplicates of kind and name.
+
+    An object without a kind is of the first of several kinds.
+    """
+    kinds = (kind,) if isinstance(kind, str) else tuple(kind)
+    found: list[KubernetesObject] = []
+    seen: set[tuple[str, str]] = set()
+    for position, content in enumerate(_contents(reading, argument, given)):
+        place = f"{argument}[{position}]"
+        if not is_mapping(content):
+            message = (
+                f"expected a mapping, got {shown(content)}; use plain dicts, such as those of "
+            )
+            reading.fault(place, message + "to_dict() of the Kubernetes client")
+            continue
+        reader = Reader(content, reading, place)
+        given_kind = reader.get("kind")
+        if given_kind is not None and given_kind not in kinds:
+            reader.fault(".kind", f"expected {' or '.join(kinds)}, got {shown(given_kind)}")
+            continue
+        its_kind = given_kind if isinstance(given_kind, str) else kinds[0]
+        metadata = reader.child("metadata")
+        name = metadata.text("name", required=True)
+        if _KINDS[group, kinds[0]]:
+            metadata.text("namespace")
+        namespace = _namespace_in(metadata.content, group, kinds[0])
+        if not name:
+            continue
+        full_name = f"{namespace}/{name}" if namespace else name
+        named_reader = Reader(content, reading, f"{argument}[{full_name!r}]")
+        if (its_kind, full_name) in seen:
+            named_reader.fault("", "expected a unique name, got it again")
+            continue
+        seen.add((its_kind, full_name))
+        metadata = Reader(metadata.content, reading, ".metadata", named_reader)
+        found.append(KubernetesObject(its_kind, named_reader, metadata, name, namespace, group))
+    return found
+
+
+def _contents(reading: Reading, argument: str, given: object) -> Iterable[object]:
+    if is_mapping(given):
+        content = dict(items_of(cast("Mapping[object, object]", given)))
+        items = content.get("items")
+        if is_sequence(items):
+            return items
+        kind = str(Reader(given, reading, argument).get("kind"))
+        if items is None and kind.endswith("List"):
+            return ()
+        message = "expected a list of objects or a List object with items, got one mapping"
+    elif is_collection(given):
+        try:
+            return list(given)
+        except Exception as error:  # an iterable of the caller's may raise anything
+            message = f"raised {shown_problem(error)} when its objects were read"
+    else:
+        message = f"expected a collection of objects, got {shown(given)}"
+    reading.fault(argument, message)
+    return ()

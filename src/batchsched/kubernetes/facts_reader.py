@@ -29,14 +29,12 @@ class FactsReader:
         self._reading = reading
         self._objects = objects
         self._changes = [
-            (max(made, 0.0 if given.kind == "Node" else _condition_times(given)), given)
+            (max(given.creation_time(), _condition_times(given)), given)
             for of_kind in objects.by_kind.values()
             for given in of_kind
-            for made in (given.creation_time(),)
         ]
-        """When each object has changed last, as far as it says."""
-        self._is_sorted = False
-        """Whether the latest changes come first."""
+        """When each object has changed last, as far as it says, the latest first."""
+        self._changes.sort(key=lambda change: -change[0])
 
     def facts(
         self,
@@ -87,7 +85,7 @@ class FactsReader:
         if said is None or said.time is None or not said.says_why or draft.is_submitted:
             return None
         own: set[str] | None = None
-        for time, given in self._latest_changes():
+        for time, given in self._changes:
             if time < said.time:
                 break
             if own is None:
@@ -95,16 +93,6 @@ class FactsReader:
             if given.reader.path not in own:
                 return None
         return said
-
-    def _latest_changes(self) -> Sequence[tuple[float, KubernetesObject]]:
-        """Return when each object has changed last, the latest first; sorted once."""
-        if not self._is_sorted:
-            for position, (time, given) in enumerate(self._changes):
-                if given.kind == "Node":
-                    self._changes[position] = max(time, _condition_times(given)), given
-            self._changes.sort(key=lambda change: -change[0])
-            self._is_sorted = True
-        return self._changes
 
     def _objects_of(self, draft: JobDraft) -> Iterator[KubernetesObject]:
         yield from draft.objects

@@ -21,10 +21,8 @@ from batchsched.model.immutable import EMPTY, FrozenMap
 from batchsched.model.notice import NoticeCode, NoticeCollector
 from batchsched.model.quantities import milli_value, value
 from batchsched.model.validation.values import (
-    is_collection,
     is_of,
     is_text,
-    items_of,
     join_path,
     shown,
 )
@@ -221,11 +219,6 @@ def whole_number(text: str, /) -> int | None:
     """Return the number that digits in a label or an annotation are; None: they are none."""
     is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if is_number else None
-
-
-def names_of(key: str, /) -> tuple[str, str]:
-    """Return a key of the API in both notations."""
-    return key, _snake_case[key]
 
 
 def annotation(key: str, /) -> str:
@@ -537,73 +530,6 @@ class KubernetesObject:
             consequence=consequence,
         )
         reading.noted.setdefault(path, []).append((code, self.kind, field, consequence))
-
-
-def named_objects(
-    reading: Reading,
-    argument: str,
-    kind: str | Sequence[str],
-    given: Objects,
-    *,
-    namespaced: bool,
-    api_group: str = "",
-) -> list[KubernetesObject]:
-    """Return the objects in `given` without invalid ones and duplicates of kind and name.
-
-    An object without a kind is of the first of several kinds.
-    """
-    kinds = (kind,) if isinstance(kind, str) else tuple(kind)
-    found: list[KubernetesObject] = []
-    seen: set[tuple[str, str]] = set()
-    for position, content in enumerate(_contents(reading, argument, given)):
-        place = f"{argument}[{position}]"
-        if not is_mapping(content):
-            message = (
-                f"expected a mapping, got {shown(content)}; use plain dicts, such as those of "
-            )
-            reading.fault(place, message + "to_dict() of the Kubernetes client")
-            continue
-        reader = Reader(content, reading, place)
-        given_kind = reader.get("kind")
-        if given_kind is not None and given_kind not in kinds:
-            reader.fault(".kind", f"expected {' or '.join(kinds)}, got {shown(given_kind)}")
-            continue
-        its_kind = given_kind if isinstance(given_kind, str) else kinds[0]
-        metadata = reader.child("metadata")
-        name = metadata.text("name", required=True)
-        namespace = (metadata.text("namespace") or "default") if namespaced else ""
-        if not name:
-            continue
-        full_name = f"{namespace}/{name}" if namespaced else name
-        named_reader = Reader(content, reading, f"{argument}[{full_name!r}]")
-        if (its_kind, full_name) in seen:
-            named_reader.fault("", "expected a unique name, got it again")
-            continue
-        seen.add((its_kind, full_name))
-        metadata = Reader(metadata.content, reading, ".metadata", named_reader)
-        found.append(KubernetesObject(its_kind, named_reader, metadata, name, namespace, api_group))
-    return found
-
-
-def _contents(reading: Reading, argument: str, given: object) -> Iterable[object]:
-    if is_mapping(given):
-        content = dict(items_of(cast("Mapping[object, object]", given)))
-        items = content.get("items")
-        if is_sequence(items):
-            return items
-        kind = str(Reader(given, reading, argument).get("kind"))
-        if items is None and kind.endswith("List"):
-            return ()
-        message = "expected a list of objects or a List object with items, got one mapping"
-    elif is_collection(given):
-        try:
-            return list(given)
-        except Exception as error:  # an iterable of the caller's may raise anything
-            message = f"raised {shown_problem(error)} when its objects were read"
-    else:
-        message = f"expected a collection of objects, got {shown(given)}"
-    reading.fault(argument, message)
-    return ()
 
 
 def present_time(reading: Reading, now: object) -> float:

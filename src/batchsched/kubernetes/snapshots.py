@@ -10,13 +10,12 @@ from attrs import evolve
 from batchsched.errors import KubernetesObjectError
 from batchsched.kubernetes import api
 from batchsched.kubernetes.dump import ObjectsReader
-from batchsched.kubernetes.dump_objects import DumpObjects, is_namespaced
+from batchsched.kubernetes.dump_objects import DumpObjects, named_objects
 from batchsched.kubernetes.objects import (
     KubernetesObject,
     Objects,
     Reading,
     api_group_of,
-    named_objects,
 )
 from batchsched.kubernetes.queues import QUEUE_KINDS, is_kai_queue
 from batchsched.model.notice import Notice
@@ -200,15 +199,7 @@ policy Never (team/p)
         ("device_classes", "DeviceClass", api.RESOURCE, device_classes),
         ("device_taint_rules", "DeviceTaintRule", api.RESOURCE, device_taint_rules),
     ):
-        kind = kinds if isinstance(kinds, str) else kinds[0]
-        for one in named_objects(
-            reading,
-            argument,
-            kinds,
-            objects,
-            namespaced=is_namespaced(group, kind),
-            api_group=group,
-        ):
+        for one in named_objects(reading, argument, group, kinds, objects):
             its_group = _api_group(one, group)
             its = one if its_group == group else evolve(one, api_group=its_group)
             by_kind[its_group, one.kind].append(its)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from batchsched.kubernetes.objects import (
-    KubernetesObject,
-    is_mapping,
-    look_up,
-    mappings_in,
-    names_of,
-)
+from attrs import frozen
+
+from batchsched.kubernetes.objects import KubernetesObject, look_up, mappings_in
 from batchsched.model.immutable import EMPTY
 
 
@@ -33,28 +29,16 @@ def _has_placed_volume(volumes: object) -> bool:
     )
 
 
+@frozen
 class _Unsupported:
     """The fields of one mapping of an object that are not supported."""
 
-    def __init__(
-        self,
-        path: str,
-        consequences: Mapping[str, str],
-        matters: Mapping[str, Callable[[object], bool]] = EMPTY,
-    ) -> None:
-        """Describe them.
-
-        Args:
-            path: the mapping, such as ``spec`` or ``metadata.annotations``.
-            consequences: what it means that a field is ignored, by its key.
-            matters: whether a value of a field would have an effect; of others any value has.
-
-        """
-        self.path = path
-        self.consequences = consequences
-        self.matters = matters
-        self.names = frozenset(name for key in consequences for name in names_of(key))
-        """The keys, in both notations."""
+    path: str
+    """The mapping, such as ``spec`` or ``metadata.annotations``."""
+    consequences: Mapping[str, str]
+    """What it means that a field is ignored, by its key."""
+    matters: Mapping[str, Callable[[object], bool]] = EMPTY
+    """Whether a value of a field would have an effect; of others any value has."""
 
 
 _BY_PLUGINS = "only plugins decide which tasks may be evicted"
@@ -146,10 +130,7 @@ def note_unsupported(given: KubernetesObject, kind: str | None = None, /) -> Non
         parent: object = given.reader.content
         for key in unsupported.path.split("."):
             parent = look_up(parent, key)
-        # Most objects set none of them: then each mapping is looked at once.
-        if not is_mapping(parent) or unsupported.names.isdisjoint(parent):
-            continue
-        for key, consequence in unsupported.consequences.items():
+        for key, consequence in unsupported.consequences.items() if parent else ():
             found = look_up(parent, key)
             if found is not None and unsupported.matters.get(key, _is_given)(found):
                 path = f"{unsupported.path}[{key!r}]" if "/" in key else f"{unsupported.path}.{key}"
