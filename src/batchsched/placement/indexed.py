@@ -18,7 +18,7 @@ from batchsched.model.reasons import NodeTally, Unfit, summed_refusals
 from batchsched.placement import Fit
 from batchsched.placement.kinds import FewSlots, Kind, Kinds
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
-from batchsched.placement.ranking import FEW, KeyedRanking, Order, Ranking, Select, SharedScores
+from batchsched.placement.ranking import FEW, Order, Ranking, Select, SharedScores
 from batchsched.placement.table import ChangedNodes, RanksNodes, RanksSets, Table
 from batchsched.placement.tallies import Tallies
 from batchsched.state.ledger import Ledger
@@ -66,8 +66,6 @@ class IndexedPlacement:
         self._not_now = RecentlyUsed[tuple[int, Fit], RanksNodes](most=most)
         self._orders = RecentlyUsed[int, Order](most=most)
         """By kind, all feasible nodes."""
-        self._asked_for_all: set[int] = set()
-        """The kinds for which all feasible nodes were requested."""
         self._firsts = RecentlyUsed[int, tuple[ChangedNodes, int]](most=most)
         """By kind, a slot before which it fits nowhere, apart from nodes that changed."""
         self._with_choices = RecentlyUsed[int, tuple[ChangedNodes, NodeTally]](most=most)
@@ -159,7 +157,7 @@ class IndexedPlacement:
         assert isinstance(made, Ranking)  # a key of nodes is not used within sets
         return made
 
-    def _rank_now(self, kind: Kind, task: TaskState) -> Ranking | KeyedRanking:
+    def _rank_now(self, kind: Kind, task: TaskState) -> Ranking | Order:
         return self._rank(kind, task, self._table.fitting_now, Kind.takes_now)
 
     def _rank(
@@ -168,9 +166,9 @@ class IndexedPlacement:
         task: TaskState,
         select: Select,
         suits: Callable[[Kind, NodeState], bool] | None,
-    ) -> Ranking | KeyedRanking:
+    ) -> Ranking | Order:
         node_key = self._judgement.node_key
-        kept = Ranking if node_key is None else partial(KeyedRanking, partial(node_key, task))
+        kept = Ranking if node_key is None else partial(Order, node_key=partial(node_key, task))
         return kept(kind, self._nodes, self._changes(kind), select, suits, self._scores_for(kind))
 
     def _best_not_now(self, task: TaskState, kind: Kind, fit: Fit) -> int | None:
@@ -244,12 +242,8 @@ class IndexedPlacement:
             if len(among) * SPARSE > len(nodes):
                 return (node for node in nodes if node.slot in among and kind.is_feasible(node))
             return (nodes[slot] for slot in sorted(among) if kind.is_feasible(nodes[slot]))
-        if kind.number not in self._asked_for_all:
-            # Often only the first few are read, and with unlike tasks never again.
-            self._asked_for_all.add(kind.number)
-            slots = range(len(nodes)) if kind.only_slots is None else kind.only_slots
-            return (nodes[slot] for slot in slots if kind.is_feasible(nodes[slot]))
-        return self._order(kind).in_order()
+        slots = range(len(nodes)) if kind.only_slots is None else kind.only_slots
+        return (nodes[slot] for slot in slots if kind.is_feasible(nodes[slot]))
 
     def ranked(
         self, task: TaskState, /, among: Collection[int] | None = None

@@ -26,8 +26,9 @@ FEW = 12
 Select = Callable[[Kind, Collection[int] | None], list[int]]
 """Returns which of some slots (None: all) have a node that suits a kind."""
 
-Entry = tuple[float, int]
-"""The negated sum of the scores that are not normalised, and the slot: the smallest comes first."""
+Entry = tuple[tuple[int, ...], float, int]
+"""The key of a node, the negated sum of the scores that are not normalised, and the slot: the
+smallest comes first."""
 
 
 class SharedScores:
@@ -66,6 +67,7 @@ class _Kept:
         select: Select,
         suits: Callable[[Kind, NodeState], bool] | None,
         scores: Callable[[Kind, Sequence[int]], list[float]],
+        node_key: Callable[[NodeState], tuple[int, ...]] | None = None,
     ) -> None:
         """Evaluate all nodes.
 
@@ -76,6 +78,7 @@ class _Kept:
             select: finds the nodes that suit the kind, in order.
             suits: whether one node does; None: `select` must be asked.
             scores: returns the sums of scores that are not normalised.
+            node_key: ranks nodes before scores do, the smallest first; then no score is normalised.
 
         """
         self.kind = kind
@@ -84,6 +87,7 @@ class _Kept:
         self._select = select
         self._suits = None if kind.normalised or kind.watches else suits
         self._scores = scores
+        self._node_key = node_key
         slots = select(kind, None)
         self.load(slots, self._raw(slots), self._score(slots))
 
@@ -292,104 +296,60 @@ class Ranking(_Kept):
         return min((-total(score, raw, lowest, highest), slot) for raw, score, slot in tops)[1]
 
 
-class KeyedRanking(_Kept):
-    """The same, where a key ranks nodes before their scores do; no score is normalised."""
+class Order(_Kept):
+    """All nodes that suit a kind, the best first; a key may rank nodes before their scores do."""
 
     is_exact = True
-
-    def __init__(
-        self,
-        node_key: Callable[[NodeState], tuple[int, ...]],
-        kind: Kind,
-        nodes: Sequence[NodeState],
-        changes: ChangedNodes,
-        select: Select,
-        suits: Callable[[Kind, NodeState], bool] | None,
-        scores: Callable[[Kind, Sequence[int]], list[float]],
-    ) -> None:
-        """Evaluate all nodes; `node_key` returns the key of a node, the smallest first."""
-        self._node_key = node_key
-        super().__init__(kind, nodes, changes, select, suits, scores)
-
-    def load(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
-        """Replace all nodes."""
-        self._entries: dict[int, tuple[tuple[int, ...], float, int]] = {}
-        self._order: SortedList[tuple[tuple[int, ...], float, int]] = SortedList()
-        self.put(slots, raws, scores)
-
-    def best(self) -> int | None:
-        """Return the slot of the best node, or None. O(changes since the last time x log nodes)."""
-        self.refresh()
-        return self._order[0][2] if self._order else None
-
-    def put(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
-        """Add nodes, or set their keys and scores. O(log nodes) each."""
-        del raws
-        self.discard(self._entries.keys() & slots)
-        for slot, score in zip(slots, scores, strict=True):
-            self._entries[slot] = (self._node_key(self.nodes[slot]), -score, slot)
-        self._order.update([self._entries[slot] for slot in slots])
-
-    def discard(self, slots: AbstractSet[int]) -> None:
-        """Remove nodes, if they are there. O(log nodes) each."""
-        for slot in self._entries.keys() & slots:
-            self._order.remove(self._entries.pop(slot))
-
-
-class Order(_Kept):
-    """All nodes that suit a kind: in node order, and the best first."""
 
     def load(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
         """Replace all nodes."""
         self._entries: dict[int, tuple[Raw, Entry]] = {}
-        groups: dict[Raw, list[Entry]] = {}
-        for slot, raw, score in zip(slots, raws or [()] * len(slots), scores, strict=True):
-            entry = (-score, slot)
-            self._entries[slot] = (raw, entry)
-            groups.setdefault(raw, []).append(entry)
-        self._groups: dict[Raw, SortedList[Entry]] = {
-            raw: SortedList(entries) for raw, entries in groups.items()
-        }
+        self._groups: dict[Raw, SortedList[Entry]] = {}
+        self._enter(slots, raws, scores)
 
     def put(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
-        """Add nodes, or set their scores. O(log nodes) each."""
+        """Add nodes, or set their keys and scores. O(log nodes) each."""
+        self.discard(self._entries.keys() & slots)
+        self._enter(slots, raws, scores)
+
+    def _enter(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
+        groups: defaultdict[Raw, list[Entry]] = defaultdict(list)
+        node_key, nodes = self._node_key, self.nodes
         for slot, raw, score in zip(slots, raws or [()] * len(slots), scores, strict=True):
-            placed = (raw, (-score, slot))
-            if self._entries.get(slot) != placed:
-                self.discard({slot})
-                self._entries[slot] = placed
-                group = self._groups.get(raw)
-                if group is None:
-                    group = self._groups[raw] = SortedList()
-                group.add(placed[1])
+            entry = (() if node_key is None else node_key(nodes[slot]), -score, slot)
+            self._entries[slot] = raw, entry
+            groups[raw].append(entry)
+        for raw, entries in groups.items():
+            self._groups.setdefault(raw, SortedList()).update(entries)
 
     def discard(self, slots: AbstractSet[int]) -> None:
         """Remove nodes, if they are there. O(log nodes) each."""
-        for slot in slots:
-            known = self._entries.pop(slot, None)
-            if known is not None:
-                raw, entry = known
-                self._groups[raw].remove(entry)
-                if not self._groups[raw]:
-                    del self._groups[raw]
+        for slot in self._entries.keys() & slots:
+            raw, entry = self._entries.pop(slot)
+            self._groups[raw].remove(entry)
+            if not self._groups[raw]:
+                del self._groups[raw]
 
-    def in_order(self) -> Iterator[NodeState]:
-        """Return the nodes in node order. O(nodes)."""
+    def best(self) -> int | None:
+        """Return the slot of the best node, where no scores are normalised, or None.
+
+        O(changes since the last time x log nodes).
+        """
         self.refresh()
-        return (self.nodes[slot] for slot in sorted(self._entries))
+        return next((entries[0][2] for entries in self._groups.values()), None)
 
     def best_first(self) -> Iterator[NodeState]:
         """Return the nodes, the best first. O(changes), then O(groups) for each."""
         self.refresh()
         if not self.kind.normalised:
-            return (self.nodes[slot] for entries in self._groups.values() for _, slot in entries)
+            return (self.nodes[slot] for entries in self._groups.values() for *_, slot in entries)
         if not self._groups:
             return iter(())
         lowest, highest = _extremes(list(self._groups))
         total = self.kind.total
 
-        def with_total(raw: Raw, entries: Iterable[Entry]) -> Iterator[Entry]:
-            for negative, slot in entries:
+        def with_total(raw: Raw, entries: Iterable[Entry]) -> Iterator[tuple[float, int]]:
+            for _, negative, slot in entries:
                 yield -total(-negative, raw, lowest, highest), slot
 
         streams = [with_total(raw, entries) for raw, entries in self._groups.items()]

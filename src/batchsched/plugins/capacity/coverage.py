@@ -149,17 +149,6 @@ class Coverage:
         ]
         return unit in self._covered(leaf, share, sorted([*units, unit], key=by_value))
 
-    def first_covered_behind(
-        self, leaf: int, order: tuple[int, int, SortKey], share: Share, *, but: Share | None = None
-    ) -> EvictionUnit | None:
-        """Return the most valuable unit behind a place that a share covers, and another does not.
-
-        O(units log units).
-        """
-        out = set[EvictionUnit]() if but is None else set(self.covered(leaf, but))
-        behind = (unit for unit in self.covered(leaf, share) if unit.order >= order)
-        return next((unit for unit in behind if unit not in out), None)
-
     def version(self, _leaf: int, /) -> int:
         """Return a number that changes with the covers of units whose jobs do not change."""
         return next(self._versions)  # they may have changed whenever it is asked
@@ -278,14 +267,6 @@ class Cover:
         """Return the covered units, the most valuable first. O(units)."""
         covered = self._covered
         return [unit for unit in self.units if unit in covered]
-
-    def first_behind(
-        self, order: tuple[int, int, SortKey], but: Cover | None
-    ) -> EvictionUnit | None:
-        """Return the first covered unit from a place on that another cover has not. O(these)."""
-        behind = islice(self.units, bisect_left(self.units, order, key=by_value), None)
-        found = (unit for unit in behind if unit in self and (but is None or unit not in but))
-        return next(found, None)
 
     def would_cover(self, unit: EvictionUnit, share: Vector) -> bool:
         """Return whether a unit that is not there would be covered at its place.
@@ -519,12 +500,6 @@ class RememberedCoverage(Coverage):
         if share is Share.MET and not self.would_cover(leaf, unit, Share.FAIR):
             return False
         return self._cover(leaf, share).would_cover(unit, self._most(leaf, share))
-
-    def first_covered_behind(
-        self, leaf: int, order: tuple[int, int, SortKey], share: Share, *, but: Share | None = None
-    ) -> EvictionUnit | None:
-        out = None if but is None else self._cover(leaf, but)
-        return self._cover(leaf, share).first_behind(order, out)
 
     def units_of(self, leaf: int, job: JobState) -> list[EvictionUnit]:
         return self._up_to_date(leaf).units.get(job.uid, [])

@@ -612,19 +612,8 @@ class _Capacity:
     def claimant_key(self, claimant: TaskState, /) -> Hashable:
         """Return what verdicts depend on, besides the candidates and what their jobs hold."""
         need = self._need(claimant)
-        leaf, coverage, standing = need.leaf, need.coverage, need.standing
-        if need.beside is not None:
-            return leaf, coverage.version(leaf), standing, need.beside.uid, need.beside.ready_count
-        first: EvictionUnit | None = None
-        if standing.rank is Rank.FAIR:
-            first = coverage.first_covered_behind(leaf, standing.order, Share.FAIR)
-        elif standing.rank is Rank.NOMINAL:
-            first = coverage.first_covered_behind(
-                leaf, standing.order, Share.NOMINAL, but=Share.FAIR
-            )
-        # Of its own rank, a need may replace the units from that one on.
-        place = None if first is None else first.order
-        return leaf, coverage.version(leaf), standing.rank, standing.is_met, place
+        beside = None if need.beside is None else (need.beside.uid, need.beside.ready_count)
+        return need.leaf, need.coverage.version(need.leaf), need.standing, beside
 
     def _leaf_of(self, job: JobState) -> int:
         assert job.queue is not None
