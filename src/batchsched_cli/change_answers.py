@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
 from batchsched import (
+    ActionOption,
     ConfigError,
     JobInfo,
-    Notice,
+    PluginOption,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -28,6 +29,7 @@ from batchsched.tools import (
     JobStatus,
     not_modelled,
     standings,
+    starts,
 )
 from batchsched_cli.arguments import UsageError, did_you_mean
 from batchsched_cli.changes import ReadChanges, changes_of
@@ -60,7 +62,7 @@ def what_if_answer(question: Question) -> Answer:
     blocks = (*blocks_of(found.sections()), _configurations(config))
     data = {**found.to_dict(), "configuration": config.text}
     if read.submitted:
-        told = [*_submitted(read, config.config)]
+        told = _submitted(read, config.config)
         data["submitted"] = [each.to_dict() for each in told]
         others = [c for c in found.difference.changes if c.job not in read.submitted]
         if all(change.kind in _NO_DECISIONS for change in others):
@@ -69,19 +71,22 @@ def what_if_answer(question: Question) -> Answer:
     return Answer(int(_decides_otherwise(found.difference)), blocks, data)
 
 
-def _submitted(read: ReadChanges, config: SchedulerConfig) -> Iterator[Explanation]:
-    """Yield what is to be said of the jobs that are submitted."""
-    configs = [change for change in read.changes if isinstance(change, SchedulerConfig)]
-    last = configs[-1] if configs else config
+def _submitted(read: ReadChanges, config: SchedulerConfig) -> list[Explanation]:
+    """Return what is to be said of the jobs that are submitted."""
+    last = [config, *(each for each in read.changes if isinstance(each, SchedulerConfig))][-1]
     after = read.snapshot
     result = Scheduler(last).schedule(after)
-    for uid in read.submitted:
-        yield explain(after, result, uid, config=last, facts=read.facts)
+    return [explain(after, result, uid, config=last, facts=read.facts) for uid in read.submitted]
 
 
 def _of_submitted(told: Sequence[Explanation]) -> Iterator[Block]:
     """Yield the answers for jobs that are submitted: of the only one all that `why` says of it."""
-    sentences = [_if_submitted(each) for each in told]
+    sentences = [
+        f"{each.job} {each.once_released.removeprefix('it ').replace('still ', '', 1)}"
+        if each.admits and each.once_released
+        else each.summary
+        for each in told
+    ]
     yield Line(f"Submitted, {sentences[0]}", told[0].standing.state.tone, has_head=True)
     if len(told) > 1:
         yield Section("", tuple(sentences[1:]), in_full=True)
@@ -89,18 +94,10 @@ def _of_submitted(told: Sequence[Explanation]) -> Iterator[Block]:
         yield from list(blocks_of(told[0].sections()))[1:]
 
 
-def _if_submitted(told: Explanation) -> str:
-    if told.admits and told.once_released:
-        return f"{told.job} {told.once_released.removeprefix('it ').replace('still ', '', 1)}"
-    return told.summary
-
-
 def compare_answer(question: Question) -> Answer:
     """Answer what another configuration would do, and the rule that makes the difference."""
     snapshot = question.dump().snapshot
-    before, after = map(question.configuration_of, question.arguments.positional)
-    for each in (before, after):
-        question.note_all(each.config.notices, each.name)
+    before, after = map(question.noted_configuration, question.arguments.positional)
     found = compare(before.config, after.config, snapshot)
     blocks = (*blocks_of(found.sections()), _configurations(before, after))
     data = {**found.to_dict(), "configurations": [before.text, after.text]}
@@ -114,10 +111,8 @@ def _decides_otherwise(found: CycleComparison) -> bool:
 def _configurations(*of_sides: Configuration) -> Block:
     if len(of_sides) == 1:
         return Line(f"configuration: {of_sides[0].text}", "quiet")
-    lines = [
-        f"{side}: {each.text}" for side, each in zip(("before", "after"), of_sides, strict=True)
-    ]
-    return Section("Configurations", tuple(lines))
+    before, after = of_sides
+    return Section("Configurations", (f"before: {before.text}", f"after: {after.text}"))
 
 
 # Mistakes in a configuration
@@ -146,22 +141,19 @@ def check_answer(question: Question) -> Answer:
         others = ()
     blocks: list[Block] = [Line(_told(name, findings), "wrong" if findings else "")]
     blocks += map(_finding, findings)
-    if others:
-        lines = [f"{_of_notice(each)}: {each.consequence}" for each in others]
+    left_out = [(each, ", ".join(each.examples)) for each in others]
+    if left_out:
+        lines = [f"{n.kind} {n.field} at {place}: {n.consequence}" for n, place in left_out]
         blocks.append(Section("Not modelled here, which is no mistake", tuple(lines)))
     data = {
         "configuration": name,
         "findings": [each.to_dict() for each in findings],
         "not_modelled": [
-            {"place": ", ".join(each.examples), "name": each.field, "text": each.consequence}
-            for each in others
+            {"place": place, "name": each.field, "text": each.consequence}
+            for each, place in left_out
         ],
     }
     return Answer(int(bool(findings)), tuple(blocks), data)
-
-
-def _of_notice(notice: Notice) -> str:
-    return f"{notice.kind} {notice.field} at {', '.join(notice.examples)}"
 
 
 def _told(name: str, findings: Sequence[Finding]) -> str:
@@ -183,12 +175,11 @@ def _finding(finding: Finding) -> Section:
 
 def _in_full(config: SchedulerConfig) -> str:
     """Return a configuration in one line, with arguments."""
-    tiers = " | ".join(
-        ", ".join(_with_arguments(each.name, each.arguments) for each in tier.plugins)
-        for tier in config.tiers
-    )
-    actions = (_with_arguments(each.name, each.arguments) for each in config.actions)
-    return f"{', '.join(actions)}; {tiers}"
+
+    def told(options: Iterable[ActionOption | PluginOption]) -> str:
+        return ", ".join(_with_arguments(each.name, each.arguments) for each in options)
+
+    return f"{told(config.actions)}; {' | '.join(told(tier.plugins) for tier in config.tiers)}"
 
 
 def _with_arguments(name: str, arguments: Mapping[str, object]) -> str:
@@ -265,9 +256,7 @@ def _tested(
             if _MARK in job.labels:
                 if state is not None:
                     return _standing(smaller, scheduler, job.uid).state is state
-                own = {task.uid for task in job.tasks}
-                binds = scheduler.schedule(smaller, reasons=False).binds
-                return any(bind.task_uid in own for bind in binds)
+                return starts(smaller, job.uid)(scheduler.schedule(smaller, reasons=False))
         return False
 
     return marked, holds
@@ -305,22 +294,20 @@ def _function(text: str) -> Callable[[Snapshot], bool]:
 
 def _marked(snapshot: Snapshot, uid: str = "") -> Snapshot:
     """Return a cluster in which the job with this UID has the mark, and no other."""
-
-    def with_labels(job: JobInfo) -> JobInfo:
+    jobs: list[JobInfo] = []
+    for job in snapshot.jobs:
         labels = {key: value for key, value in job.labels.items() if key != _MARK}
-        return replaced(job, labels=labels | ({_MARK: "1"} if job.uid == uid else {}))
-
-    return replaced(snapshot, jobs=[with_labels(job) for job in snapshot.jobs])
+        if job.uid == uid:
+            labels[_MARK] = "1"
+        jobs.append(replaced(job, labels=labels))
+    return replaced(snapshot, jobs=jobs)
 
 
 def _size(snapshot: Snapshot) -> str:
     tasks = sum(len(job.tasks) for job in snapshot.jobs) + len(snapshot.other_tasks)
-    parts = [
-        counted(len(snapshot.nodes), "node"),
-        counted(len(snapshot.queues), "queue"),
-        counted(len(snapshot.jobs), "job"),
-    ]
-    return f"{', '.join(parts)} and {counted(tasks, 'task')}"
+    parts = (("node", snapshot.nodes), ("queue", snapshot.queues), ("job", snapshot.jobs))
+    told = ", ".join(counted(len(there), what) for what, there in parts)
+    return f"{told} and {counted(tasks, 'task')}"
 
 
 def _cluster(snapshot: Snapshot) -> Iterator[Block]:

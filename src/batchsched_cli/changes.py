@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partialmethod
 from math import ceil
@@ -23,32 +24,16 @@ from batchsched import (
     TaskStatus,
     TopologyRequest,
     UnknownNameError,
+    live,
     what_if,
 )
 from batchsched.kubernetes import JobFacts, parse_quantity
-from batchsched.live import (
-    NO_LIMIT,
-    Cluster,
-    Event,
-    JobArrived,
-    JobChanged,
-    JobRemoved,
-    NodeAdded,
-    NodeChanged,
-    NodeRemoved,
-    NoLimit,
-    QueueAdded,
-    QueueChanged,
-    TaskGone,
-    TaskRemoved,
-    TaskSucceeded,
-)
 from batchsched.tools import CycleRun, Released, node_like
 from batchsched_cli.arguments import UsageError, did_you_mean
 from batchsched_cli.reading import Question, lines_of, path_of, replaced
 from batchsched_cli.text import dimension_named, unknown
 
-Change = Event | SchedulerConfig | CycleRun | Released
+Change = live.Event | SchedulerConfig | CycleRun | Released
 
 CHANGES = {
     "end": "JOB|TASK",
@@ -67,6 +52,7 @@ CHANGES = {
 QUEUE_FIELDS = "limit.RESOURCE, deserved.RESOURCE, guarantee.RESOURCE, weight, priority, state"
 JOB_FIELDS = "priority, min, queue, required, preferred"
 _JOB_FIELDS = tuple(JOB_FIELDS.split(", "))
+_AMOUNTS = ("limit", "deserved", "guarantee")
 _NONE = "none"
 _MOST_NODES = 10_000
 _MOST_DIGITS = 15
@@ -135,7 +121,7 @@ class ReadChanges:
         self._question = question
         self._first = question.dump().snapshot
         self._now: Snapshot | None = self._first
-        self._cluster: Cluster | None = None
+        self._cluster: live.Cluster | None = None
 
     def read(self, words: Sequence[str]) -> None:
         """Read one change.
@@ -146,21 +132,19 @@ class ReadChanges:
 
         """
         verb, *arguments = words
-        if verb not in CHANGES:
-            known = ", ".join(CHANGES)
-            raise UsageError(
-                f"no change is called {verb}{did_you_mean(verb, CHANGES)}; changes: {known}"
-            )
-        usage = CHANGES[verb]
-        most = 1 if usage else 0
-        if len(arguments) < most or (len(arguments) > most and not usage.endswith("...")):
+        usage = CHANGES.get(verb)
+        if usage is None:
+            hint = did_you_mean(verb, CHANGES)
+            raise UsageError(f"no change is called {verb}{hint}; changes: {', '.join(CHANGES)}")
+        name, *fields = arguments or [""]
+        takes_fields = usage.endswith("...")
+        if bool(arguments) != bool(usage) or (fields and not takes_fields):
             given = " ".join(arguments) or "nothing"
             raise UsageError(f"expected `{f'{verb} {usage}'.strip()}`, got {given} after {verb}")
-        if usage.endswith("...") and len(arguments) == most:
-            raise UsageError(f"expected `{verb} {usage}`, got no field of {arguments[0]}")
-        make: Callable[[str, Sequence[str]], Iterator[Change]]
-        make = getattr(self, f"_{verb.replace('-', '_')}")
-        self._keep(list(make(arguments[0] if arguments else "", arguments[1:])))
+        if takes_fields and not fields:
+            raise UsageError(f"expected `{verb} {usage}`, got no field of {name}")
+        make: Callable[..., Iterator[Change]] = getattr(self, f"_{verb.replace('-', '_')}")
+        self._keep(list(make(*arguments[:1], *([fields] if takes_fields else ()))))
 
     # What there is
 
@@ -171,13 +155,13 @@ class ReadChanges:
             self._now = self._followed().snapshot()
         return self._now
 
-    def _followed(self) -> Cluster:
+    def _followed(self) -> live.Cluster:
         if self._cluster is None:
             start = self._first
             if self.changes:  # a cycle is among them
                 config = self._question.configuration().config
                 start = what_if(self._first, *self.changes, config=config).snapshot
-            self._cluster = Cluster(start)
+            self._cluster = live.Cluster(start)
         return self._cluster
 
     def _keep(self, changes: Sequence[Change]) -> None:
@@ -193,15 +177,15 @@ class ReadChanges:
 
     def _nodes(self, text: str) -> list[NodeInfo]:
         """Return the node of that name, or those with a label."""
-        found = [node for node in self.snapshot.nodes if node.name == text]
+        nodes = self.snapshot.nodes
         label, sign, value = text.partition("=")
+        found = [node for node in nodes if node.name == text]
+        found = found or [node for node in nodes if sign and node.labels.get(label) == value]
         if not found and sign:
-            found = [node for node in self.snapshot.nodes if node.labels.get(label) == value]
-            if not found:
-                known = {f"{k}={v}" for node in self.snapshot.nodes for k, v in node.labels.items()}
-                raise UsageError(f"no node has the label {text}{did_you_mean(text, known)}")
+            known = {f"{key}={value}" for node in nodes for key, value in node.labels.items()}
+            raise UsageError(f"no node has the label {text}{did_you_mean(text, known)}")
         if not found:
-            raise unknown("node", text, [node.name for node in self.snapshot.nodes])
+            raise unknown("node", text, [node.name for node in nodes])
         return found
 
     def _queue_named(self, name: str) -> Queue:
@@ -212,7 +196,7 @@ class ReadChanges:
 
     # Jobs and tasks
 
-    def _end(self, text: str, _: Sequence[str]) -> Iterator[Change]:
+    def _end(self, text: str) -> Iterator[Change]:
         try:
             job = self.snapshot.job(self._question.job(text))
         except (UnknownNameError, UsageError):
@@ -220,38 +204,33 @@ class ReadChanges:
             pods = [p for p in self.snapshot.other_tasks if text in (p.uid, p.name, p.full_name)]
             if len(pods) != 1:
                 raise
-            yield TaskSucceeded(pods[0].uid)
+            yield live.TaskSucceeded(pods[0].uid)
             return
         task = _task_named(job, text)
-        if task is not None:
-            if task.status in _ENDED:
-                raise UsageError(f"end {text}: it has ended already")
-            yield TaskSucceeded(task.uid) if task.status.holds else TaskRemoved(task.uid)
-            return
-        left = [each for each in job.tasks if each.status not in _ENDED]
+        left = [each for each in ([task] if task else job.tasks) if each.status not in _ENDED]
         if not left:
             raise UsageError(f"end {text}: it has ended already")
-        waiting = [each for each in left if not each.status.holds]
-        others = [each for each in self.snapshot.jobs if each.uid != job.uid]
-        if waiting and not any(need.job == job.uid for each in others for need in each.depends_on):
-            yield JobRemoved(job.uid)
+        is_needed = any(
+            need.job == job.uid
+            for each in self.snapshot.jobs
+            if each.uid != job.uid
+            for need in each.depends_on
+        )
+        if not task and not is_needed and not all(each.status.holds for each in left):
+            yield live.JobRemoved(job.uid)
             return
-        for each in waiting:
-            yield TaskRemoved(each.uid)
-        for each in left:
-            if each.status.holds:
-                yield TaskSucceeded(each.uid)
+        for each in sorted(left, key=lambda each: each.status.holds):
+            gone = live.TaskSucceeded if each.status.holds else live.TaskRemoved
+            yield gone(each.uid)
 
     def _job(self, name: str, fields: Sequence[str]) -> Iterator[Change]:
         uid = self._question.job(name)
-        values: dict[str, str] = {}
-        for field in fields:
-            key, _, value = field.partition("=")
+        values = {key: value for key, _, value in (field.partition("=") for field in fields)}
+        for key in values:
             if key not in _JOB_FIELDS:
                 hint = did_you_mean(key, _JOB_FIELDS)
                 raise UsageError(f"job {name}: no field is called {key}{hint}; {JOB_FIELDS}")
-            values[key] = value
-        yield JobChanged(
+        yield live.JobChanged(
             uid,
             priority=_whole(f"job {name} priority", values.get("priority")),
             min_available=_whole(f"job {name} min", values.get("min")),
@@ -259,7 +238,9 @@ class ReadChanges:
             topology=self._request(uid, values),
         )
 
-    def _request(self, uid: str, values: Mapping[str, str]) -> TopologyRequest | NoLimit | None:
+    def _request(
+        self, uid: str, values: Mapping[str, str]
+    ) -> TopologyRequest | live.NoLimit | None:
         """Return what a job asks of a topology with other levels; None: nothing is said of it."""
         if "required" not in values and "preferred" not in values:
             return None
@@ -272,54 +253,52 @@ class ReadChanges:
         ]
         if before.topology is None:  # then the key of any label is one
             known += {key for node in self.snapshot.nodes for key in node.labels}
-        levels: list[str | None] = []
-        for name, level in (("required", before.required), ("preferred", before.preferred)):
-            given = values.get(name)
-            if given is not None and given not in (*known, _NONE):
-                raise unknown("level", given, known)
-            levels.append(level if given is None else None if given == _NONE else given)
-        required, preferred = levels
-        if required is preferred is None and not before.segments:
-            return NO_LIMIT
-        topology = before.topology or next(
-            (
-                each.name
-                for each in self.snapshot.topologies
-                if (required or preferred) in each.levels
-            ),
-            None,
-        )
-        return TopologyRequest(
-            topology, required=required, preferred=preferred, segments=before.segments
+        levels = {"required": before.required, "preferred": before.preferred}
+        for name, given in values.items():
+            if name in levels:
+                if given not in (*known, _NONE):
+                    raise unknown("level", given, known)
+                levels[name] = None if given == _NONE else given
+        required, preferred = levels.values()
+        level = required or preferred
+        if level is None and not before.segments:
+            return live.NO_LIMIT
+        having = (each.name for each in self.snapshot.topologies if level in each.levels)
+        return replaced(
+            before,
+            topology=before.topology or next(having, None),
+            required=required,
+            preferred=preferred,
+            balanced=before.balanced and preferred is not None and required is None,
         )
 
-    def _release(self, text: str, _: Sequence[str]) -> Iterator[Change]:
+    def _release(self, text: str) -> Iterator[Change]:
         job = self.snapshot.job(self._question.job(text))
         queues = {queue.name: queue for queue in self.snapshot.queues}
         for queue in path_of(job.queue, queues):
             if queue.state is not QueueStatus.OPEN:
-                yield QueueChanged(replaced(queue, state=QueueStatus.OPEN))
+                yield live.QueueChanged(replaced(queue, state=QueueStatus.OPEN))
         yield Released(job.uid)
 
-    def _submit(self, path: str, _: Sequence[str]) -> Iterator[Change]:
+    def _submit(self, path: str) -> Iterator[Change]:
         before, dump = self._question.dump(), self._question.with_submitted(path)
         nodes = {node.name for node in before.snapshot.nodes}
-        yield from (NodeAdded(node) for node in dump.snapshot.nodes if node.name not in nodes)
+        yield from (live.NodeAdded(node) for node in dump.snapshot.nodes if node.name not in nodes)
         queues = {queue.name: queue for queue in before.snapshot.queues}
         for queue in dump.snapshot.queues:
             if queue.name not in queues:
-                yield QueueAdded(queue)
+                yield live.QueueAdded(queue)
             elif queue != queues[queue.name]:
-                yield QueueChanged(queue)
+                yield live.QueueChanged(queue)
         for uid in dump.submitted:
             if uid not in before.submitted:
                 self.submitted.append(uid)
-                yield JobArrived(dump.snapshot.job(uid))
+                yield live.JobArrived(dump.snapshot.job(uid))
         self.facts |= dump.facts
 
     # Nodes
 
-    def _add_node(self, text: str, _: Sequence[str]) -> Iterator[Change]:
+    def _add_node(self, text: str) -> Iterator[Change]:
         names = {node.name for node in self.snapshot.nodes}
         like, count = text, 1
         found = fullmatch(r"(.+)x([0-9]{1,9})", text)
@@ -327,29 +306,23 @@ class ReadChanges:
             like, count = found[1], int(found[2])
         if not 1 <= count <= _MOST_NODES:
             raise UsageError(f"add-node {text}: expected 1 to {_MOST_NODES} nodes, got {count}")
-        [node, *_others] = self._nodes(like)
-        number = 0
-        for _each in range(count):
-            number += 1
-            while f"{node.name}-new-{number}" in names:
-                number += 1
-            names.add(f"{node.name}-new-{number}")
-            yield from node_like(node, f"{node.name}-new-{number}", self.snapshot.other_tasks)
+        node = self._nodes(like)[0]
+        free = (new for n in itertools.count(1) if (new := f"{node.name}-new-{n}") not in names)
+        for name in itertools.islice(free, count):
+            yield from node_like(node, name, self.snapshot.other_tasks)
 
-    def _remove_node(self, text: str, _: Sequence[str]) -> Iterator[Change]:
+    def _remove_node(self, text: str) -> Iterator[Change]:
         snapshot = self.snapshot
         tasks = [*(task for job in snapshot.jobs for task in job.tasks), *snapshot.other_tasks]
         for node in self._nodes(text):
             for task in tasks:
                 if task.node_name == node.name and task.status.holds:
-                    yield TaskGone(task.uid)
-            yield NodeRemoved(node.name)
+                    yield live.TaskGone(task.uid)
+            yield live.NodeRemoved(node.name)
 
-    def _cordon(
-        self, text: str, _: Sequence[str], *, unschedulable: bool = True
-    ) -> Iterator[Change]:
+    def _cordon(self, text: str, *, unschedulable: bool = True) -> Iterator[Change]:
         for node in self._nodes(text):
-            yield NodeChanged(replaced(node, unschedulable=unschedulable))
+            yield live.NodeChanged(replaced(node, unschedulable=unschedulable))
 
     _uncordon = partialmethod(_cordon, unschedulable=False)
 
@@ -361,7 +334,7 @@ class ReadChanges:
             key, _, value = field.partition("=")
             what = f"queue {name} {key}"
             kind, dot, resource = key.partition(".")
-            if dot and kind in ("limit", "deserved", "guarantee"):
+            if dot and kind in _AMOUNTS:
                 known = {"cpu", "memory"}
                 known.update(*(node.allocatable.scalars for node in self.snapshot.nodes))
                 dimension = dimension_named(resource, known, f"{what}: ")
@@ -371,20 +344,18 @@ class ReadChanges:
             elif key == "state":
                 queue = replaced(queue, state=_state(what, value))
             else:
-                hint = did_you_mean(key, ("limit", "deserved", "guarantee", "weight", "state"))
+                hint = did_you_mean(key, (*_AMOUNTS, "weight", "state"))
                 raise UsageError(
                     f"queue {name}: no field is called {key}{hint}; fields: {QUEUE_FIELDS}"
                 )
-        yield QueueChanged(queue)
+        yield live.QueueChanged(queue)
 
     # The scheduler
 
-    def _config(self, name: str, _: Sequence[str]) -> Iterator[Change]:
-        found = self._question.configuration_of(name)
-        self._question.note_all(found.config.notices, name)
-        yield found.config
+    def _config(self, name: str) -> Iterator[Change]:
+        yield self._question.noted_configuration(name).config
 
-    def _cycle(self, _: str, __: Sequence[str]) -> Iterator[Change]:
+    def _cycle(self) -> Iterator[Change]:
         yield CycleRun()
 
 

@@ -75,6 +75,12 @@ class ShownJobs:
         }
         self._names: dict[str, str] = {}
 
+    @property
+    def known(self) -> list[JobInfo]:
+        """The jobs in the namespace that is asked for; in any, if none is."""
+        jobs = self.dump.snapshot.jobs
+        return [job for job in jobs if self._namespace in ("", job.namespace)]
+
     def standing(self, uid: str) -> JobStanding:
         """Return the state of a job."""
         return self._of[uid]
@@ -130,10 +136,8 @@ def why(question: Question) -> Answer:
     if names:
         return _why(question, question.job(names[0]))
     shown = ShownJobs(question)
-    known = [job for job in shown.dump.snapshot.jobs if question.namespace in ("", job.namespace)]
     submitted = shown.dump.submitted
-    if submitted:
-        known = [job for job in known if job.uid in submitted]
+    known = [job for job in shown.known if not submitted or job.uid in submitted]
     waiting = [job for job in known if shown.standing(job.uid).waits]
     if len(waiting) == 1 or len(known) == 1:
         return _why(question, (waiting or known)[0].uid)
@@ -146,15 +150,13 @@ def _why(question: Question, uid: str) -> Answer:
     told = explain(
         dump.snapshot, question.result(), uid, config=configuration.config, facts=dump.facts
     )
-    tone = told.standing.state.tone
     answer, *others = blocks_of(told.sections(), details=question.arguments.has("--all"))
-    blocks: list[Block] = [answer]
     if isinstance(answer, Line):
-        blocks = [answer._replace(tone=tone, has_head=True)]
+        answer = answer._replace(tone=told.standing.state.tone, has_head=True)
     rests_on = tuple(_circumstances(question, dump.snapshot.job(uid), told.standing))
-    blocks += [*others, Section("", rests_on, in_full=True)]
+    blocks = (answer, *others, Section("", rests_on, in_full=True))
     data = {**told.to_dict(), "configuration": configuration.text}
-    return Answer(int(told.standing.waits), tuple(blocks), data)
+    return Answer(int(told.standing.waits), blocks, data)
 
 
 def _circumstances(question: Question, job: JobInfo, standing: JobStanding) -> Iterator[str]:
@@ -185,14 +187,12 @@ def jobs(question: Question) -> Answer:
     shown = ShownJobs(question)
     states = {state_named(word) for word in question.arguments.texts("--state")}
     queues = _queues(shown.dump, question.arguments.texts("--queue"))
+    shows_all = question.arguments.has("--all")
     chosen: list[JobInfo] = []
-    for job in shown.dump.snapshot.jobs:
+    for job in shown.known:
         state = shown.standing(job.uid).state
-        if question.namespace not in ("", job.namespace) or (queues and job.queue not in queues):
-            continue
-        if state in states or (
-            not states and (question.arguments.has("--all") or state.tone not in _SETTLED)
-        ):
+        is_usual = not states and (shows_all or state.tone not in _SETTLED)
+        if (state in states or is_usual) and (not queues or job.queue in queues):
             chosen.append(job)
     answer = _table_of(question, shown, chosen)
     if (states or queues) and not chosen:
@@ -232,37 +232,26 @@ def _queues(dump: Dump, names: Sequence[str]) -> set[str]:
 
 def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -> Answer:
     snapshot = shown.dump.snapshot
-    wish = question.arguments.text("--sort")
+    wish = question.arguments.text("--sort") or ""
 
     def order(job: JobInfo) -> tuple[object, ...]:
         standing = shown.standing(job.uid)
-        last = _rank(standing)
-        usual = (last, standing.state.place, -job.priority, job.waits_since, job.uid)
-        if wish == "since":
-            return (job.waits_since, *usual)
-        if wish == "priority":
-            return (-job.priority, *usual)
-        return (job.queue, *usual) if wish == "queue" else usual
+        place = (_rank(standing), standing.state.place)
+        wished = {"since": job.waits_since, "priority": -job.priority, "queue": job.queue}.get(wish)
+        return (wished, *place, -job.priority, job.waits_since, job.uid)
 
     ranked = sorted(chosen, key=order)
     total = sum_resources(node.allocatable for node in snapshot.nodes)
     rows: list[tuple[str, ...]] = []
     for job in ranked:
         standing = shown.standing(job.uid)
-        first = standing.blockers[0].text if standing.blockers else ""
-        if standing.state in (JobStatus.PROMISED, JobStatus.RESERVED) or not first:
-            first = standing.headline.partition(f" waits, {standing.state.words}: ")[2]
-        rows.append(
-            (
-                f"{standing.state.words}{_UNSURE if shown.is_unsure(job.uid) else ''}",
-                shown.name(job.uid),
-                job.queue,
-                _tasks_text(standing),
-                _wants_text(job, total),
-                _age_text(snapshot.now, _since(job, standing)),
-                first,
-            )
-        )
+        why = standing.blockers[0].text if standing.blockers else ""
+        if standing.state in (JobStatus.PROMISED, JobStatus.RESERVED) or not why:
+            why = standing.headline.partition(f" waits, {standing.state.words}: ")[2]
+        state = f"{standing.state.words}{_UNSURE if shown.is_unsure(job.uid) else ''}"
+        age = _age_text(snapshot.now, _since(job, standing))
+        amounts = (_tasks_text(standing), _wants_text(job, total), age)
+        rows.append((state, shown.name(job.uid), job.queue, *amounts, why))
     columns = (
         Column("STATE", share=0),
         Column("JOB", is_name=True, least=20),
@@ -273,11 +262,7 @@ def _table_of(question: Question, shown: ShownJobs, chosen: Sequence[JobInfo]) -
         Column("WHY", least=20),
     )
     tones = tuple(shown.standing(job.uid).state.tone for job in ranked)
-    all_jobs = [
-        shown.standing(job.uid)
-        for job in snapshot.jobs
-        if question.namespace in ("", job.namespace)
-    ]
+    all_jobs = [shown.standing(job.uid) for job in shown.known]
     blocks: list[Block] = [Line(_sentence(all_jobs))]
     if rows:
         blocks.append(Table(columns, tuple(rows), tones=tones))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple, cast
 
 from batchsched import (
@@ -56,6 +58,13 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """The letters of the jobs that hold most."""
 _OTHER_JOBS, _OTHER_PODS = "*", "#"
 _FREE, _OUT, _KEPT = ".", "x", "r"
+_MEANINGS = {
+    _OTHER_JOBS: "other jobs",
+    _OTHER_PODS: "pods of no job",
+    _KEPT: "promised or reserved",
+    _OUT: "out of service",
+    _FREE: "free",
+}
 _KEEPS = (TaskStatus.PIPELINED, TaskStatus.RESERVED)
 _WITH_ALLOCATED = ("scheduling.volcano.sh", "scheduling.run.ai")
 """The API groups whose queues tell what is allocated."""
@@ -108,19 +117,14 @@ def queues(question: Question) -> Answer:
     rows: list[tuple[str, ...]] = []
     data: list[dict[str, object]] = []
     differences: list[str] = []
-
-    def told(amount: float | None) -> str:
-        return "" if amount is None else amount_text(dimension, amount, unit=False)
-
     for name, depth in _in_tree(snapshot.queues):
         queue, account, outcome = named[name], accounts[name], outcomes.get(name)
         held, reserved = account.held.get(dimension), account.reserved.get(dimension)
         share = None if outcome is None else outcome.fair_share.get(dimension)
         limit = queue.limit.get(dimension) if queue.limit is not None else None
         loan = 0 if share is None else max(held - share, 0)
-        whole = limit if share is None else share
-        amounts_told = (
-            (held or 0) if held or share else None,
+        figures = (
+            held if held or share else None,
             share,
             queue.guarantee.get(dimension) or None,
             limit,
@@ -128,10 +132,11 @@ def queues(question: Question) -> Answer:
             loan or None,
             reserved or None,
         )
+        told = ("" if n is None else amount_text(dimension, n, unit=False) for n in figures)
         counts = (str(count or "") for count in (account.running, account.waiting))
-        head = ("  " * depth + name, _state(queue, named), *counts)
+        whole = limit if share is None else share
         bar = _bar(held, total if whole is None else whole)
-        rows.append((*head, *map(told, amounts_told), bar))
+        rows.append(("  " * depth + name, _state(queue, named), *counts, *told, bar))
         data.append(
             {
                 "queue": name,
@@ -148,33 +153,26 @@ def queues(question: Question) -> Answer:
                 "reserved": _plain(account.reserved),
             }
         )
-        if name in theirs:
-            count, what = theirs[name]
-            ours = reserved if what == "reserved" else held
-            if _differs(count, ours):
-                differences.append(
-                    f"queue {name}: the controller counts {amount_text(dimension, count)} {what}, "
-                    f"its jobs in the dump {amount_text(dimension, ours)}"
-                )
-    blocks: list[Block] = [
-        Line(_queues_sentence(snapshot, shown, dimension)),
-        Table(
-            (
-                Column("QUEUE", is_name=True),
-                Column("STATE"),
-                *(Column(title, right=True, share=0) for title in ("RUNS", "WAITS", *_AMOUNTS)),
-                Column("", share=2, is_bar=True),
-            ),
-            tuple(rows),
-        ),
-    ]
-    shares = "".join(_borrowers(outcomes, accounts, dimension))
+        count, what = theirs.get(name, (held, "held"))
+        ours = reserved if what == "reserved" else held
+        if abs(count - ours) > _TINY * max(abs(count), abs(ours)):
+            differences.append(
+                f"queue {name}: the controller counts {amount_text(dimension, count)} {what}, "
+                f"its jobs in the dump {amount_text(dimension, ours)}"
+            )
+    columns = (
+        Column("QUEUE", is_name=True),
+        Column("STATE"),
+        *(Column(title, right=True, share=0) for title in ("RUNS", "WAITS", *_AMOUNTS)),
+        Column("", share=2, is_bar=True),
+    )
+    shares = _borrowers(outcomes, accounts, dimension)
     strangers = sorted({job.queue for job in snapshot.jobs} - named.keys())
     not_there = [f"queue {name} does not exist" for name in strangers]
-    told_below = ([shares] if shares else [], differences, not_there)
-    blocks += [Section("", tuple(lines)) for lines in told_below if lines]
+    below = [Section("", tuple(lines)) for lines in (shares, differences, not_there) if lines]
+    sentence = Line(_queues_sentence(snapshot, shown, dimension))
     answer = {"resource": dimension, "now": snapshot.now, "queues": data}
-    return Answer(0, tuple(blocks), answer)
+    return Answer(0, (sentence, Table(columns, tuple(rows)), *below), answer)
 
 
 def _left(
@@ -198,8 +196,8 @@ def _left(
 
 def _borrowers(
     outcomes: Mapping[str, QueueOutcome], accounts: Mapping[str, _Account], dimension: str
-) -> Iterator[str]:
-    """Yield which queues hold more than their shares, and which have less than theirs."""
+) -> list[str]:
+    """Return which queues hold more than their shares, and which less, in a line if both do."""
     inner = {outcome.parent for outcome in outcomes.values()}
     more: list[str] = []
     less: list[str] = []
@@ -208,9 +206,10 @@ def _borrowers(
         if name not in inner and abs(beyond) >= 1:
             told = f"{name} ({amount_text(dimension, abs(beyond))})"
             (more if beyond > 0 else less).append(told)
-    if more and less:
-        yield f"above their shares: {', '.join(more[:_NAMED])}; "
-        yield f"below theirs: {', '.join(less[:_NAMED])}"
+    if not more or not less:
+        return []
+    above, below = ", ".join(more[:_NAMED]), ", ".join(less[:_NAMED])
+    return [f"above their shares: {above}; below theirs: {below}"]
 
 
 def _accounts(snapshot: Snapshot, shown: ShownJobs) -> dict[str, _Account]:
@@ -243,15 +242,15 @@ def _goes_on(task: TaskInfo) -> bool:
 
 def _in_tree(queues: Iterable[Queue]) -> Iterator[tuple[str, int]]:
     """Yield queues with their depth, each after its parent, siblings by name."""
-    children: dict[str | None, list[str]] = {}
     names = {queue.name for queue in queues}
-    for queue in queues:
-        children.setdefault(queue.parent if queue.parent in names else None, []).append(queue.name)
-    waiting = [(name, 0) for name in sorted(children.get(None, ()), reverse=True)]
+    children = defaultdict[str | None, list[str]](list)
+    for queue in sorted(queues, key=lambda queue: queue.name, reverse=True):
+        children[queue.parent if queue.parent in names else None].append(queue.name)
+    waiting = [(name, 0) for name in children[None]]
     while waiting:
         name, depth = waiting.pop()
         yield name, depth
-        waiting += [(child, depth + 1) for child in sorted(children.get(name, ()), reverse=True)]
+        waiting += [(child, depth + 1) for child in children[name]]
 
 
 def _state(queue: Queue, named: Mapping[str, Queue]) -> str:
@@ -275,25 +274,20 @@ def _counted_by_controllers(question: Question, dimension: str) -> dict[str, tup
     """Return what the controllers of queues say that these hold, and in which sense."""
     found: dict[str, tuple[float, str]] = {}
     for given in question.objects():
-        kind, version = given.get("kind"), str(given.get("apiVersion"))
-        name = _at(given, "metadata", "name")
-        if not isinstance(name, str):
-            continue
-        if kind == "Queue" and version.partition("/")[0] in _WITH_ALLOCATED:
-            amount = _amount(dimension, _at(given, "status", "allocated", dimension))
-            if amount is not None:
-                found[name] = amount, "held"
+        kind, group = given.get("kind"), str(given.get("apiVersion")).partition("/")[0]
+        name, status = _at(given, "metadata", "name"), given.get("status")
+        quantities: list[object] = []
+        if kind == "Queue" and group in _WITH_ALLOCATED:
+            quantities = [_at(status, "allocated", dimension)]
         elif kind == "ClusterQueue":
-            flavors = _items(_at(given, "status", "flavorsReservation"))
-            amounts = [
-                _amount(dimension, _at(each, "total"))
-                for flavor in flavors
-                for each in _items(_at(flavor, "resources"))
-                if _at(each, "name") == dimension
+            flavors = _items(_at(status, "flavorsReservation"))
+            resources = (each for flavor in flavors for each in _items(_at(flavor, "resources")))
+            quantities = [
+                _at(each, "total") for each in resources if _at(each, "name") == dimension
             ]
-            told = [amount for amount in amounts if amount is not None]
-            if told:
-                found[name] = sum(told), "reserved"
+        amounts = [n for n in (_amount(dimension, each) for each in quantities) if n is not None]
+        if amounts and isinstance(name, str):
+            found[name] = sum(amounts), "held" if kind == "Queue" else "reserved"
     return found
 
 
@@ -315,10 +309,6 @@ def _amount(dimension: str, quantity: object) -> float | None:
         return float(parse_quantity(str(quantity))) * (1 if dimension == "memory" else 1000)
     except (BatchschedError, OverflowError):
         return None
-
-
-def _differs(one: float, other: float) -> bool:
-    return abs(one - other) > _TINY * max(abs(one), abs(other))
 
 
 def _plain(resource: Resource) -> dict[str, float]:
@@ -382,6 +372,12 @@ class _Drawn(NamedTuple):
         """What tasks could take of it."""
         return 0.0 if self.trouble else max(self.total - self.used - self.kept, 0)
 
+    @property
+    def text(self) -> str:
+        """What stands beside its picture."""
+        used = f"{_part_text(self.dimension, self.used, self.total)} used"
+        return f"{used}, {self.trouble}" if self.trouble else used
+
 
 def nodes(question: Question) -> Answer:
     """Answer with a picture of the nodes: what is used, by whom, what is out of service.
@@ -394,9 +390,7 @@ def nodes(question: Question) -> Answer:
     drawn = sorted(_drawn(snapshot, shown, label), key=lambda each: (each.group, each.node.name))
     sentence = Line(_nodes_sentence(drawn))
     data = {"by": label, "now": snapshot.now, "nodes": [_node_data(each) for each in drawn]}
-    groups: dict[str, list[_Drawn]] = {}
-    for each in drawn:
-        groups.setdefault(each.group, []).append(each)
+    groups = {group: [*members] for group, members in groupby(drawn, attrgetter("group"))}
     is_page, shows_all = map(question.arguments.has, ("--html", "--all"))
     is_long = len(groups) > _MOST_GROUPS and len(groups) + len(drawn) > MOST_LINES
     gangs = list(_largest_gangs(snapshot))
@@ -410,32 +404,25 @@ def nodes(question: Question) -> Answer:
         is_long and not is_page and not shows_all
     ):
         return Answer(0, (sentence, _histograms(drawn, label), *below), data)
-    largest: dict[str, float] = {}
+    largest = defaultdict[str, float](float)
     for each in drawn:
         for uid, amount in each.held.items():
             if uid and each.total:
-                largest[uid] = largest.get(uid, 0) + amount / each.total
+                largest[uid] += amount / each.total
     ranked = sorted(largest, key=lambda uid: (-round(largest[uid], 9), uid))
     letters = dict(zip(ranked, _LETTERS, strict=False))
-    legend = {letter: shown.name(uid) for uid, letter in letters.items()}
     cells = {each.node.name: _cells(each, letters) for each in drawn}
     for each in drawn:
         if each.devices:
             lines = tuple(_device_text(name, of, letters) for name, of in each.devices.items())
             below.append(Section(f"Devices of {each.node.name}", lines))
+    meanings = {letter: shown.name(uid) for uid, letter in letters.items()} | _MEANINGS
     seen = set("".join(cells.values()))
-    meanings = {
-        _OTHER_JOBS: "other jobs",
-        _OTHER_PODS: "pods of no job",
-        _KEPT: "promised or reserved",
-        _OUT: "out of service",
-        _FREE: "free",
-    }
-    legend = {k: v for k, v in (legend | meanings).items() if k in seen}
+    legend = {letter: text for letter, text in meanings.items() if letter in seen}
     pictures = [
         Picture(
             f"{label}: {group or 'without this label'}" if label else "",
-            tuple(Bar(e.node.name, cells[e.node.name], _beside(e)) for e in members),
+            tuple(Bar(each.node.name, cells[each.node.name], each.text) for each in members),
         )
         for group, members in groups.items()
     ]
@@ -445,34 +432,39 @@ def nodes(question: Question) -> Answer:
 def _topologies(snapshot: Snapshot, drawn: Sequence[_Drawn]) -> Iterator[Section]:
     """Yield the domains of each topology, with what is free in each. O(levels x nodes)."""
     for topology in snapshot.topologies:
-        lines: list[str] = []
-
-        def add(depth: int, name: str, members: Sequence[_Drawn], lines: list[str] = lines) -> None:
-            dimension = Counter(each.dimension for each in members if each.total).most_common(1)
-            for resource, _ in dimension:
-                of_it = [each for each in members if each.dimension == resource]
-                lines.append(f"{'  ' * depth}{name}: {_free_text(resource, of_it)}")
-
-        def divide(depth: int, members: Sequence[_Drawn], levels: Sequence[str]) -> None:
-            if not levels:
-                return
-            values: dict[str, list[_Drawn]] = {}
-            for each in members:
-                if levels[0] in each.node.labels:
-                    values.setdefault(each.node.labels[levels[0]], []).append(each)
-            for value, some in sorted(values.items()):
-                if len(some) > 1 or len(levels) > 1 or len(members) == 1:
-                    add(depth, f"{levels[0].rpartition('/')[2]} {value}", some)
-                    divide(depth + 1, some, levels[1:])
-
+        lines = list(_divided(drawn, topology.levels))
         if topology.domains:
-            for domain in topology.domains:
-                members = [each for each in drawn if each.node.name in domain.nodes]
-                add(0, f"{domain.level} {domain.name}", members)
-        else:
-            divide(0, drawn, topology.levels)
+            lines = [
+                line
+                for domain in topology.domains
+                for line in _free_in(
+                    f"{domain.level} {domain.name}",
+                    [each for each in drawn if each.node.name in domain.nodes],
+                )
+            ]
         if 0 < len(lines) <= _DETAILED:
             yield Section(f"Domains of {topology.name}", tuple(lines))
+
+
+def _divided(nodes: Sequence[_Drawn], levels: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each domain of the first level, and below it those of the others."""
+    if not levels:
+        return
+    values = defaultdict[str, list[_Drawn]](list)
+    for each in nodes:
+        if levels[0] in each.node.labels:
+            values[each.node.labels[levels[0]]].append(each)
+    for value, members in sorted(values.items()):
+        if len(members) > 1 or len(levels) > 1 or len(nodes) == 1:
+            yield from _free_in(f"{levels[0].rpartition('/')[2]} {value}", members)
+            yield from (f"  {line}" for line in _divided(members, levels[1:]))
+
+
+def _free_in(domain: str, members: Sequence[_Drawn]) -> Iterator[str]:
+    """Yield how much is free in a domain of what most of its nodes are drawn by, if any is."""
+    for resource, _ in Counter(each.dimension for each in members if each.total).most_common(1):
+        of_it = [each for each in members if each.dimension == resource]
+        yield f"{domain}: {_free_text(resource, of_it)}"
 
 
 def _largest_gangs(snapshot: Snapshot) -> Iterator[tuple[Resource, int, int]]:
@@ -646,11 +638,6 @@ def _device_text(name: str, holders: Mapping[str, str], letters: Mapping[str, st
     return f"{name}: {'; '.join(parts) or 'free'}"
 
 
-def _beside(each: _Drawn) -> str:
-    text = f"{_part_text(each.dimension, each.used, each.total)} used"
-    return f"{text}, {each.trouble}" if each.trouble else text
-
-
 def _part_text(dimension: str, part: float, total: float) -> str:
     return f"{amount_text(dimension, part, unit=False)} of {amount_text(dimension, total)}"
 
@@ -687,11 +674,11 @@ def _nodes_sentence(drawn: Sequence[_Drawn]) -> str:
 
 def _histograms(drawn: Sequence[_Drawn], label: str) -> Table:
     """Return a row for each group and resource: how many nodes have how much free."""
-    groups: dict[tuple[str, str], list[_Drawn]] = {}
-    for each in drawn:
-        groups.setdefault((each.group, each.dimension), []).append(each)
     rows: list[tuple[str, ...]] = []
-    for (group, dimension), members in sorted(groups.items()):
+    for (group, dimension), found in groupby(
+        sorted(drawn, key=attrgetter("group", "dimension")), attrgetter("group", "dimension")
+    ):
+        members = list(found)
         used, total = sum(each.used for each in members), sum(each.total for each in members)
         unit = "GPUs" if dimension.rpartition("/")[2] == "gpu" else dimension
         row = (

@@ -375,6 +375,12 @@ class Question:
             return self._preset(name)
         return _configuration(name, self.content_of(name))
 
+    def noted_configuration(self, name: str) -> Configuration:
+        """Return the same, and note what was left out in reading it."""
+        found = self.configuration_of(name)
+        self.note_all(found.config.notices, name)
+        return found
+
     def content_of(self, name: str) -> Object:
         """Return what is in the file of a configuration, plain or in a ConfigMap."""
         if name != "-" and not Path(name).exists():

@@ -10,45 +10,12 @@ from io import StringIO
 from pathlib import Path
 from re import fullmatch
 
-from batchsched import BatchschedError, SchedulerConfig
-from batchsched.simulation import (
-    Conservative,
-    Easy,
-    Fcfs,
-    LastTwo,
-    LeastAttainedService,
-    Metrics,
-    Perfect,
-    Policy,
-    Predictor,
-    Problem,
-    Requested,
-    Run,
-    Scheduled,
-    ShortestFirst,
-    Srsf,
-    Srtf,
-    ToRequest,
-    Workload,
-    read_helios,
-    read_muri,
-    read_openb,
-    read_philly,
-    read_swf,
-    simulate,
-)
-from batchsched.tools import Record, Recorder, Replay, duration, replay
+from batchsched import BatchschedError, simulation
+from batchsched.simulation import Metrics, Policy, Problem, Run, Workload, simulate
+from batchsched.tools import Record, Recorder, duration, replay
 from batchsched_cli.arguments import UsageError, did_you_mean
 from batchsched_cli.reading import PRESETS, Question, documents, lines_of, text_of_file
-from batchsched_cli.text import (
-    Answer,
-    Block,
-    Column,
-    Line,
-    Table,
-    blocks_of,
-    counted,
-)
+from batchsched_cli.text import Answer, Column, Line, Table, blocks_of, counted
 
 _USUAL_POLICIES = ("fcfs", "easy", "conservative")
 _USUAL_METRICS = (
@@ -57,6 +24,13 @@ _USUAL_METRICS = (
 )
 _OF_SOME_RUNS = ("jain_user", "jain_queue", "preemptions", "lost", "cancelled", "failed")
 """Metrics that only some runs have."""
+_DROPPED = {
+    name: place
+    for place, name in enumerate(
+        ("wait_p99", "wait_median", "makespan", "preemptions", "ended_at_request", "response"), 1
+    )
+}
+"""Metrics that lines too narrow for all go without, and in which order."""
 _SECONDS = ("wait", "response", "pending", "makespan")
 """What the names of metrics begin with that are times."""
 _SHOWN_PROBLEMS = 3
@@ -66,10 +40,10 @@ _SIDE_BY_SIDE = 4
 _BAR = 30
 """The width of the bar that shows how far a simulation is."""
 _READERS = {
-    ("timestamp", "duration", "num_gpus", "cluster"): read_philly,
-    ("job_id", "submit_time", "duration", "gpu_num", "vc", "user"): read_helios,
-    ("job_id", "submit_time", "num_gpu", "model_name", "iterations", "iteration_time"): read_muri,
-    ("name", "num_gpu", "creation_time", "deletion_time", "scheduled_time", "qos"): read_openb,
+    "timestamp duration num_gpus cluster": simulation.read_philly,
+    "job_id submit_time duration gpu_num vc user": simulation.read_helios,
+    "job_id submit_time num_gpu model_name iterations iteration_time": simulation.read_muri,
+    "name num_gpu creation_time deletion_time scheduled_time qos": simulation.read_openb,
 }
 """The readers of published traces by columns that each needs."""
 
@@ -177,22 +151,13 @@ def _table(wanted: Sequence[str], figures: Mapping[str, Metrics]) -> Table:
         if wanted or any(each.get(name) for each in figures.values())
     }
     if len(figures) <= _SIDE_BY_SIDE:
-        columns = (
-            Column("METRIC", share=0),
-            *(Column(name, right=True, share=0) for name in figures),
-            Column("WHAT IT IS", share=3),
-        )
+        of_policies = (Column(name, right=True, share=0) for name in figures)
+        columns = (Column("METRIC", share=0), *of_policies, Column("WHAT IT IS", share=3))
         rows = [(name, *values, about.get(name, "")) for name, values in shown.items()]
         return Table(columns, tuple(rows))
-    drops = ("wait_p99", "wait_median", "makespan", "preemptions", "ended_at_request", "response")
-    of_metrics = (
-        Column(name, right=True, share=0, drop=drops.index(name) + 1 if name in drops else 0)
-        for name in shown
-    )
-    return Table(
-        (Column("POLICY", is_name=True), *of_metrics),
-        tuple(zip(figures, *shown.values(), strict=True)),
-    )
+    of_metrics = (Column(name, right=True, share=0, drop=_DROPPED.get(name, 0)) for name in shown)
+    columns = (Column("POLICY", is_name=True), *of_metrics)
+    return Table(columns, tuple(zip(figures, *shown.values(), strict=True)))
 
 
 def _figure(name: str, value: float | None) -> str:
@@ -207,24 +172,24 @@ def _figure(name: str, value: float | None) -> str:
 
 def _policy(name: str, question: Question, *, has_limits: bool) -> Policy:
     """Return the policy of a name: of a list, or a configuration of this scheduler."""
-    believed: Predictor = Requested() if has_limits else Perfect()
+    believed: simulation.Predictor = simulation.Requested() if has_limits else simulation.Perfect()
     of_lists: Mapping[str, Policy] = {
-        "fcfs": Fcfs(),
-        "easy": Easy(predictor=believed),
-        "easy-sjbf": Easy(backfill="shortest", predictor=believed),
-        "easy++": Easy(backfill="shortest", predictor=LastTwo(), corrector=ToRequest()),
-        "conservative": Conservative(predictor=believed),
-        "sjf": ShortestFirst(predictor=believed),
-        "srtf": Srtf(),
-        "srsf": Srsf(),
-        "las": LeastAttainedService(),
+        "fcfs": simulation.Fcfs(),
+        "easy": simulation.Easy(predictor=believed),
+        "easy-sjbf": simulation.Easy(backfill="shortest", predictor=believed),
+        "easy++": simulation.Easy(
+            backfill="shortest", predictor=simulation.LastTwo(), corrector=simulation.ToRequest()
+        ),
+        "conservative": simulation.Conservative(predictor=believed),
+        "sjf": simulation.ShortestFirst(predictor=believed),
+        "srtf": simulation.Srtf(),
+        "srsf": simulation.Srsf(),
+        "las": simulation.LeastAttainedService(),
     }
     if name in of_lists:
         return of_lists[name]
     if name in PRESETS or Path(name).exists():
-        config = question.configuration_of(name).config
-        question.note_all(config.notices, name)
-        return Scheduled(config)
+        return simulation.Scheduled(question.noted_configuration(name).config)
     known = (*of_lists, *PRESETS)
     raise UsageError(
         f"no policy, preset or file is called {name}{did_you_mean(name, known)}; "
@@ -239,7 +204,9 @@ def _workload(path: str, question: Question) -> tuple[Workload, list[str]]:
     """Return the jobs of a log on their machine, and notes on what was left out."""
     text = text_of_file(path)
     workload, problems = _read(path, text)
-    notes = _notes(problems)
+    notes = [str(problem) for problem in problems[:_SHOWN_PROBLEMS]]
+    if len(problems) > _SHOWN_PROBLEMS:
+        notes.append(f"and {len(problems) - _SHOWN_PROBLEMS:,} more problems of the log")
     nodes = question.arguments.text("--nodes")
     if nodes is not None:
         found = fullmatch(r"([1-9][0-9]{0,6})(?:x([1-9][0-9]{0,4}))?", nodes)
@@ -264,22 +231,15 @@ def _read(path: str, text: str) -> tuple[Workload, list[Problem]]:
     lines = text.splitlines()
     first = next((line for line in lines if line.strip()), "")
     if first.startswith(";") or len(first.split()) == _SWF_FIELDS:
-        return read_swf(lines)
+        return simulation.read_swf(lines)
     names: list[str] = next(csv.reader([first]), list[str]())
     for columns, reader in _READERS.items():
-        if set(columns) <= set(names):
+        if set(columns.split()) <= set(names):
             return reader(csv.DictReader(StringIO(text)))
     raise UsageError(
         f"{path}: expected a log in the Standard Workload Format, or a trace with the columns of "
         f"Philly, Helios, Muri or openb; it begins with {first[:40]!r}"
     )
-
-
-def _notes(problems: Sequence[Problem]) -> list[str]:
-    notes = [str(problem) for problem in problems[:_SHOWN_PROBLEMS]]
-    if len(problems) > _SHOWN_PROBLEMS:
-        notes.append(f"and {len(problems) - _SHOWN_PROBLEMS:,} more problems of the log")
-    return notes
 
 
 def _content(path: str, runs: Mapping[str, Run]) -> str:
@@ -291,8 +251,7 @@ def _content(path: str, runs: Mapping[str, Run]) -> str:
     columns = list(dict.fromkeys(name for run in runs.values() for name in run.jobs))
     writer.writerow(["policy", *columns])
     for name, run in runs.items():
-        jobs = run.jobs
-        none = [None] * len(run.workload)
+        jobs, none = run.jobs, [None] * len(run.workload)
         rows = zip(*(jobs.get(column, none) for column in columns), strict=True)
         writer.writerows([name, *row] for row in rows)
     return written.getvalue()
@@ -335,11 +294,9 @@ def replay_answer(question: Question) -> Answer:
     question.may_read_input = False
     [path] = question.arguments.positional
     given = question.arguments.text("--config")
-    configuration = None if given is None else question.configuration_of(given)
-    if configuration is not None:
-        question.note_all(configuration.config.notices, configuration.name)
-    config: SchedulerConfig | None = None if configuration is None else configuration.config
-    name = "This version" if configuration is None else f"Configuration {configuration.name}"
+    config, name = None, "This version"
+    if given is not None:
+        config, name = question.noted_configuration(given).config, f"Configuration {given}"
     records = _records(path)
     if not records:
         raise UsageError(f"{path}: there are no records")
@@ -347,25 +304,15 @@ def replay_answer(question: Question) -> Answer:
     for record in records:
         found = replay(record, config=config)
         if found.differs_at is not None and found.difference is not None:
-            return _differs(path, name, cycles, found)
+            position = cycles + found.differs_at
+            text = f"{name} decides otherwise, first in cycle {position + 1} of {path}."
+            blocks = (Line(text), *blocks_of(found.difference.sections()))
+            difference = found.difference.to_dict()
+            data = {"cycles": position + 1, "differs_at": position, "difference": difference}
+            return Answer(1, blocks, data)
         cycles += found.cycles
     text = f"{name} decides the same in {cycles} of {counted(cycles, 'recorded cycle')}."
-    data = {"cycles": cycles, "differs_at": None, "difference": None}
-    return Answer(0, (Line(text),), data)
-
-
-def _differs(path: str, name: str, before: int, found: Replay) -> Answer:
-    assert found.differs_at is not None
-    assert found.difference is not None
-    position = before + found.differs_at
-    text = f"{name} decides otherwise, first in cycle {position + 1} of {path}."
-    blocks: tuple[Block, ...] = (Line(text), *blocks_of(found.difference.sections()))
-    data = {
-        "cycles": position + 1,
-        "differs_at": position,
-        "difference": found.difference.to_dict(),
-    }
-    return Answer(1, blocks, data)
+    return Answer(0, (Line(text),), {"cycles": cycles, "differs_at": None, "difference": None})
 
 
 def _records(path: str) -> list[Record]:

@@ -24,6 +24,8 @@ from batchsched import (
     TaintEffect,
     TaskInfo,
     TaskStatus,
+    Topology,
+    TopologyRequest,
     what_if,
 )
 from batchsched.live import TaskSucceeded
@@ -346,3 +348,19 @@ def test_what_starts_in_a_cycle_of_the_changes_starts():
     ended = asked("end", "runs", "cycle", cluster=two_nodes(*jobs))
     assert ended.status == 1
     assert ended.lines[0] == "2 tasks of 1 job start that wait now; nothing is evicted"
+
+
+def test_a_job_that_prefers_another_level_is_still_spread_evenly():
+    nodes = [
+        NodeInfo(name=name, allocatable=gpus(3), labels={"rack": name, "shelf": name})
+        for name in ("n1", "n2")
+    ]
+    tasks = [TaskInfo(uid=f"t{number}", name=f"t{number}", resreq=gpus(1)) for number in range(4)]
+    even = TopologyRequest("network", preferred="shelf", balanced=True)
+    spread = JobInfo(name="spread", queue="vision", tasks=tasks, min_available=4, topology=even)
+    network = Topology("network", levels=["rack", "shelf"])
+    queues = [Queue(name="vision")]
+    cluster = Snapshot(nodes=nodes, queues=queues, jobs=[spread], topologies=[network])
+    ended = asked("job", "spread", "preferred=rack", cluster=cluster, options=["--json"])
+    binds = ended.data["result"]["binds"]
+    assert sorted(bind["node_name"] for bind in binds) == ["n1", "n1", "n2", "n2"]
