@@ -169,8 +169,7 @@ class _Turn:
     job: str
     first: int
     """The position of its first event."""
-    end: int
-    """The position behind its last event."""
+    events: Sequence[TraceEvent]
     steps: frozenset[_Step] = frozenset()
 
 
@@ -190,21 +189,21 @@ def _turns_by_state(
             continue
         begins = isinstance(event, (QueueTaken, JobTaken, QueuePassedOver))
         if begins or event.action != action:
-            if first < position and (job or not begins):
-                found[state].append(_Turn(action, job, first, position))
+            if first < position and job:
+                found[state].append(_Turn(action, job, first, events[first:position]))
             action, first = event.action, position
             job = event.job if isinstance(event, JobTaken) else ""
         if isinstance(event, (QueueRefused, StatementEnded)):
             job = job or event.job or ""
         if isinstance(event, StatementEnded) and event.committed and event.steps:
-            steps = frozenset(_steps(event, by_node=by_node))
-            found[state].append(_Turn(action, job, first, position + 1, steps))
-            first = position + 1
+            end, steps = position + 1, frozenset(_steps(event, by_node=by_node))
+            found[state].append(_Turn(action, job, first, events[first:end], steps))
+            first = end
             for step in sorted(steps):
                 state |= 1 << numbers.setdefault(step, len(numbers))
             found[state] = []
     if first < len(events) and job:
-        found[state].append(_Turn(action, job, first, len(events)))
+        found[state].append(_Turn(action, job, first, events[first:]))
     return found
 
 
@@ -217,19 +216,12 @@ def _decided(turns: Sequence[_Turn]) -> _Turn | None:
     return turns[-1] if turns and turns[-1].steps else None
 
 
-def _pairs(ones: Iterable[_Turn], others: Iterable[_Turn]) -> Iterator[tuple[_Turn, _Turn]]:
-    """Yield the first turns of the same job in the same action; of several, one that decides."""
-    theirs, mine = _by_job(others), _by_job(ones)
-    for key, turn in mine.items():
-        if key in theirs:
-            yield turn, theirs[key]
-
-
 def _by_job(turns: Iterable[_Turn]) -> dict[tuple[str, str], _Turn]:
+    """Return the first turn of each job in each action; of several, one that decides."""
     found: dict[tuple[str, str], _Turn] = {}
     for turn in turns:
         key = turn.action, turn.job
-        if turn.job and (key not in found or (turn.steps and not found[key].steps)):
+        if turn.steps or key not in found:
             found[key] = turn
     return found
 
@@ -279,9 +271,10 @@ class _Cause:
             if by_node or [*ones][-1] != [*others][-1]:
                 break
         state = [state for state in ones if state in others][-1]
-        for pair in _pairs(ones[state], others[state]):
-            if pair[0].steps != pair[1].steps:
-                found = self._in_turns(pair, by_node=by_node)
+        theirs = _by_job(others[state])
+        for key, mine in _by_job(ones[state]).items():
+            if key in theirs and mine.steps != theirs[key].steps:
+                found = self._in_turns((mine, theirs[key]), by_node=by_node)
                 if found.why != (NOT_FOUND,):
                     return found
         return self._in_order(_decided(ones[state]), _decided(others[state]))
@@ -304,16 +297,19 @@ class _Cause:
     def _in_turns(self, turns: tuple[_Turn, _Turn], *, by_node: bool) -> Parting:
         """Tell why the cycles do different things with a job in the same state."""
         sides = [*zip(self._sides, turns, strict=True)]
-        choices = [
+        choices = (
             [
                 (position, event)
-                for position, event in enumerate(side.events[turn.first : turn.end], turn.first)
+                for position, event in enumerate(turn.events, turn.first)
                 if not isinstance(event, (VerdictsGiven, QueueTaken))
             ]
-            for side, turn in sides
-        ]
-        pairs = zip_longest(*choices)
-        found = next(pair for pair in pairs if not _is_same(*pair, by_node=by_node))
+            for turn in turns
+        )
+        found = next(
+            (one, other)
+            for one, other in zip_longest(*choices)
+            if _decision(one, by_node=by_node) != _decision(other, by_node=by_node)
+        )
         said = [
             f"{turn.action} leaves job {turn.job!r} waiting"
             if each is None
@@ -325,10 +321,9 @@ class _Cause:
             for (side, turn), mine, rival in zip(sides, found, found[::-1], strict=True)
         )
         if not self._differing & {plugin for plugin, _ in reasons}:
-            ones, others = (_verdicts(side.events[turn.first : turn.end]) for side, turn in sides)
             reasons += [
                 (plugin, f"verdict of {plugin} on {what}")
-                for plugin, what in _changed_verdicts(ones, others, self._sides[0].names).items()
+                for plugin, what in _changed_verdicts(turns, self._sides[0].names).items()
                 if plugin in self._differing
             ]
         return self._told(said, reasons)
@@ -374,15 +369,10 @@ class _Cause:
         return self._told(said, reasons)
 
 
-_Found = tuple[int, TraceEvent] | None
+_Choice = QueuePassedOver | QueueRefused | JobTaken | NodeSought | StatementEnded
+"""What is compared between two turns."""
+_Found = tuple[int, _Choice] | None
 """An event and its position in the trace."""
-
-
-def _is_same(one: _Found, other: _Found, *, by_node: bool) -> bool:
-    """Return whether two events are the same decision, whatever the keys and scores behind it."""
-    if one is None or other is None:
-        return one is other
-    return _decision(one[1], by_node=by_node) == _decision(other[1], by_node=by_node)
 
 
 def _why_first(side: Side, mine: _Turn, rival: _Turn) -> _Reason | None:
@@ -453,12 +443,16 @@ def _steps_text(event: StatementEnded, names: Mapping[str, str]) -> str:
 def _last_steps(side: Side, turn: _Turn | None) -> str:
     if turn is None:
         return "nothing more is decided"
-    event = side.events[turn.end - 1]
+    event = turn.events[-1]
     assert isinstance(event, StatementEnded)
     return _steps_text(event, side.names)
 
 
-def _decision(event: TraceEvent, *, by_node: bool) -> tuple[object, ...]:
+def _decision(found: _Found, *, by_node: bool) -> tuple[object, ...]:
+    """Return what is decided, whatever the keys and scores behind it."""
+    if found is None:
+        return ()
+    event = found[1]
     what = [getattr(event, name, None) for name in ("action", "queue", "job", "task", "tasks")]
     if isinstance(event, NodeSought):
         what += [event.fit, event.node if by_node else event.node is not None]
@@ -467,10 +461,8 @@ def _decision(event: TraceEvent, *, by_node: bool) -> tuple[object, ...]:
     return (type(event), *what)
 
 
-def _described(event: TraceEvent, names: Mapping[str, str]) -> str:
+def _described(event: _Choice, names: Mapping[str, str]) -> str:
     match event:
-        case QueueTaken():
-            return f"{event.action} takes queue {event.queue!r}"
         case QueuePassedOver():
             return f"{event.action} skips queue {event.queue!r}, which is overused"
         case QueueRefused():
@@ -484,8 +476,6 @@ def _described(event: TraceEvent, names: Mapping[str, str]) -> str:
         case StatementEnded():
             undone = "" if event.committed else ", and undoes it"
             return f"{_steps_text(event, names)}{undone}: {event.why}"
-        case VerdictsGiven():
-            return f"{event.plugin} judges the victims of {names[event.claimant]!r}"
 
 
 def _score_reason(event: NodeSought, rival: str) -> _Reason:
@@ -515,15 +505,11 @@ def _verdicts(events: Sequence[TraceEvent]) -> dict[tuple[str, str], str]:
     }
 
 
-def _changed_verdicts(
-    before: Mapping[tuple[str, str], str],
-    after: Mapping[tuple[str, str], str],
-    names: Mapping[str, str],
-) -> dict[str, str]:
+def _changed_verdicts(turns: tuple[_Turn, _Turn], names: Mapping[str, str]) -> dict[str, str]:
+    before, after = (_verdicts(turn.events) for turn in turns)
     changed: dict[str, str] = {}
-    for key in sorted({*before, *after}):
-        one, other = before.get(key, "nothing"), after.get(key, "nothing")
+    for plugin, candidate in sorted({*before, *after}):
+        one, other = (each.get((plugin, candidate), "nothing") for each in (before, after))
         if one != other:
-            plugin, candidate = key
             changed.setdefault(plugin, f"{names[candidate]!r}: {one} before, {other} after")
     return changed
