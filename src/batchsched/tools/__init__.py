@@ -20,8 +20,7 @@ from batchsched.tools.comparison import (
     compare,
 )
 from batchsched.tools.config_check import Finding, check_config, not_modelled
-from batchsched.tools.explainer import explain
-from batchsched.tools.explanation import Explanation
+from batchsched.tools.explanation import Explanation, explain
 from batchsched.tools.record import EventLog, Record, RecordedCycle, Recorder, Replay, replay
 from batchsched.tools.report import Section
 from batchsched.tools.shrinking import Shrunk, shrink

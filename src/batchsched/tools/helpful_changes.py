@@ -27,12 +27,13 @@ from batchsched.model.cluster import (
     TaskStatus,
     least_tasks,
 )
+from batchsched.model.reasons import PendingReason
 from batchsched.model.resources import EPSILON
 from batchsched.model.result import CycleResult
 from batchsched.model.texts import first_of
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting
-from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, fits, minus, plus, total_of
 from batchsched.tools.amounts import raised_limit
 from batchsched.tools.changes import (
@@ -43,7 +44,6 @@ from batchsched.tools.changes import (
     is_of_admission,
     node_like,
 )
-from batchsched.tools.explanation import Explanation, TriedChange
 from batchsched.tools.node_fit import NodeFit, taken_by
 from batchsched.tools.standings import TaskCounts
 from batchsched.tools.trials import Trials
@@ -69,6 +69,17 @@ _NAMED = 3
 """The most nodes that a text names."""
 
 
+@frozen(kw_only=True)
+class TriedChange:
+    """A single change with which the task or job started in a trial cycle."""
+
+    changes: tuple[Change, ...]
+    """What to give to `what_if`: mostly one change, or several nodes, or the ends of all tasks of a
+    job."""
+    text: str = ""
+    """What it does, in words."""
+
+
 @frozen
 class ChangesOfKind:
     """Changes of one kind; the first one that is enough is searched for."""
@@ -85,26 +96,29 @@ class ExplainedJob:
 
     session: Session
     result: CycleResult
-    explanation: Explanation
+    reason: PendingReason | None
+    """Why `task` is pending, if a reason is known."""
     state: JobState
     task: TaskState
     before: Sequence[JobState]
     """The jobs before it in its queue."""
     fits: Sequence[NodeFit]
     """How each node suits the task; empty if nodes are not what it waits for."""
+    at_once: int
+    """How many of its tasks would fit now if it were first."""
     has_fixed_priority: bool
     """Whether nobody can change the priority of the job."""
 
     @property
     def needed(self) -> int:
         """The number of tasks that must start together."""
-        return max(1, self.explanation.lacking)
+        return max(1, self.state.lacks())
 
 
 def kinds_of_changes(waiting: ExplainedJob) -> Sequence[ChangesOfKind]:
     """Return the changes that may help. O(nodes + running tasks)."""
-    why, reason = waiting.explanation.why, waiting.explanation.reason
-    remedies = OF_ROOM if why is None else why.remedies
+    reason = waiting.reason
+    remedies = OF_ROOM if reason is None else reason.why.remedies
     lacks_tasks = reason is not None and reason.out_of_reach is not None
     if lacks_tasks or (Remedy.SMALLER_GANG in remedies and not waiting.state.in_session):
         remedies = (Remedy.SMALLER_GANG,)
@@ -240,9 +254,8 @@ def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
 
 def _holders_of_quota(waiting: ExplainedJob) -> Iterator[JobState]:
     """Yield the jobs without which the queue that may not take the task would hold enough less."""
-    session, refusal = waiting.session, None
-    if waiting.explanation.reason is not None:
-        refusal = waiting.explanation.reason.refusal
+    session = waiting.session
+    refusal = None if waiting.reason is None else waiting.reason.refusal
     name = waiting.state.info.queue if refusal is None or not refusal.queue else refusal.queue
     zero, least = session.ledger.dimensions.zero, list(session.ledger.dimensions.zero)
     if refusal is not None and refusal.excess is not None:
@@ -275,10 +288,10 @@ def _ended_dependencies(waiting: ExplainedJob) -> Iterator[TriedChange]:
 
 
 def _smaller_gangs(waiting: ExplainedJob) -> Iterator[TriedChange]:
-    state, explanation = waiting.state, waiting.explanation
+    state = waiting.state
     most = state.min_available - 1
     if state.in_session:
-        most = min(most, explanation.ready + explanation.at_once)
+        most = min(most, state.ready_count + waiting.at_once)
     # A value below what its groups need has no effect.
     bottom = max(1, least_tasks(state.info.groups, state.info.min_groups))
     for least in range(most, bottom - 1, -1):
@@ -308,11 +321,24 @@ def _priorities(waiting: ExplainedJob) -> Iterator[TriedChange]:
 
 
 def _leaves(waiting: ExplainedJob) -> Iterator[TriedChange]:
-    for leaf in waiting.explanation.queue.leaves[:_LEAVES]:
+    queue = waiting.session.ledger.queues.get(waiting.state.info.queue)
+    for leaf in () if queue is None else leaves_below(queue)[:_LEAVES]:
         yield TriedChange(changes=(JobChanged(waiting.state.uid, queue=leaf),))
 
 
 # Its queue
+
+
+def leaves_below(queue: QueueState) -> tuple[str, ...]:
+    """Return the names of the leaf queues below a queue; none if it is a leaf."""
+    waiting, leaves = list(queue.children), list[str]()
+    while waiting:
+        below = waiting.pop()
+        if below.children:
+            waiting += below.children
+        else:
+            leaves.append(below.name)
+    return tuple(sorted(leaves))
 
 
 def _path(session: Session, name: str) -> Iterator[Queue]:
@@ -381,7 +407,8 @@ def release(waiting: ExplainedJob) -> TriedChange | None:
     job = waiting.state.info
     # In a queue that is not there, it would not start with nothing in its way either.
     is_queued = job.queue in waiting.session.ledger.queues
-    if waiting.explanation.why is not WhyPending.HELD or not is_queued:
+    is_held = waiting.reason is not None and waiting.reason.why is WhyPending.HELD
+    if not is_held or not is_queued:
         return None
     holds = all_holds(job)
     if any(hold.kind is HoldKind.NEVER_ADMITTED for hold in holds):
@@ -401,14 +428,13 @@ def release(waiting: ExplainedJob) -> TriedChange | None:
 _RELEASE = "release: "
 
 
-def with_release(
-    explanation: Explanation,
-    trials: Trials,
-    job: JobInfo,
-    wanted: frozenset[str],
-    freed: TriedChange,
-) -> Explanation:
-    """Return an explanation with what follows once nothing holds the job. One cycle."""
+def once_released(
+    trials: Trials, job: JobInfo, wanted: frozenset[str], freed: TriedChange
+) -> tuple[str, tuple[str, ...], tuple[TriedChange, ...]]:
+    """Return what follows once nothing holds a job: in words, on which nodes, and the change.
+
+    One cycle. Nobody is advised of a change that is for others to make, or that is not enough.
+    """
     result = trials.result(freed.changes, reasons=True)
     holds = all_holds(job)
     once = "once released"
@@ -438,9 +464,7 @@ def with_release(
             waits = (result.pending.get(task.uid) for task in job.tasks if task.uid in wanted)
             why = next((reason.text for reason in waits if reason is not None), why)
         text = f"{once}, it would still wait: {why}"
-    return evolve(
-        explanation, once_released=text, once_released_on=nodes, would_start=found, tried=1
-    )
+    return text, nodes, found
 
 
 # Trials

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from attrs import evolve, field, frozen
@@ -152,11 +152,19 @@ class _Member:
 class TaskCounts:
     """What a job has of what it needs. O(tasks + groups)."""
 
-    def __init__(self, job: JobInfo, tasks: Iterable[TaskInfo]) -> None:
+    def __init__(
+        self, job: JobInfo, tasks: Iterable[TaskInfo], starting: Collection[str] = ()
+    ) -> None:
+        """Count some tasks of a job; `starting`: the UIDs of those that no longer wait."""
         self.job = job
+        self.tasks: Counter[TaskStatus] = Counter()
+        self.waiting: list[TaskInfo] = []
         self._groups = groups = JobGroups(job)
         for task in tasks:
             groups.recount(_Member(task), None, task.status)
+            self.tasks[task.status] += 1
+            if task.status.to_place and task.uid not in starting:
+                self.waiting.append(task)
         self.needed = groups.minimum
         self._tops = sum(group.parent is None for group in job.groups)
         self._lacks_groups = job.min_groups is not None and self._tops < job.min_groups
@@ -215,16 +223,11 @@ class Standings:
 
     def of(self, job: JobInfo) -> JobStanding:
         """Return the standing of a job. O(tasks of the job), and perhaps an attempt."""
-        counts = TaskCounts(job, job.tasks)
-        tasks = Counter(task.status for task in job.tasks)
-        waiting = [
-            task for task in job.tasks if task.status.to_place and task.uid not in self._starting
-        ]
-        blockers: tuple[Blocker, ...] = ()
-        if waiting or not tasks:
-            blockers = tuple(self._blockers(job, counts, waiting))
-        state, words = self._state(job, counts, tasks, waiting, blockers)
-        if (refused := self._refused(job, state, waiting)) is not None:
+        counts = TaskCounts(job, job.tasks, self._starting)
+        tasks, waiting = counts.tasks, counts.waiting
+        blockers = tuple(self._blockers(counts)) if waiting or not tasks else ()
+        state, words = self._state(counts, blockers)
+        if (refused := self._refused(counts, state)) is not None:
             state, words, blockers = refused.state, _waits(refused.state), (refused,)
         if state is JobStatus.RUNNING:
             blockers = ()
@@ -249,15 +252,9 @@ class Standings:
             running=self._running(job) if any(status.occupies for status in tasks) else "",
         )
 
-    def _state(
-        self,
-        job: JobInfo,
-        counts: TaskCounts,
-        tasks: Mapping[TaskStatus, int],
-        waiting: Sequence[TaskInfo],
-        blockers: Sequence[Blocker],
-    ) -> tuple[JobStatus, str]:
+    def _state(self, counts: TaskCounts, blockers: Sequence[Blocker]) -> tuple[JobStatus, str]:
         """Return the state of a job, and the words for it up to the texts of the blockers."""
+        job, tasks, waiting = counts.job, counts.tasks, counts.waiting
         runs = sum(count for status, count in tasks.items() if status.occupies)
         left = {status for status in tasks if not status.ended}
         is_ready = counts.has_minimum(Counting.READY)
@@ -287,13 +284,12 @@ class Standings:
             return JobStatus.BELOW_MINIMUM, text
         return blockers[0].state, _waits(blockers[0].state)
 
-    def _refused(
-        self, job: JobInfo, state: JobStatus, waiting: Sequence[TaskInfo]
-    ) -> Blocker | None:
+    def _refused(self, counts: TaskCounts, state: JobStatus) -> Blocker | None:
         """Return what a job that would start waits for, by the word of its scheduler.
 
         That there is no room is no reason against a promise of what others will leave.
         """
+        job = counts.job
         facts = self._facts.get(job.uid)
         said = None if facts is None else facts.refusal
         if said is None or not (
@@ -306,8 +302,8 @@ class Standings:
         if state is JobStatus.STARTS:
             text += f"start now: {_on(_places(job.tasks, self._starting))}"
         else:
-            text += f"be {self._promise(waiting)}".replace(", waits for", ", and wait for")
-        return Blocker(state=JobStatus.REFUSED, name=said.who, text=text)
+            text += f"be {self._promise(counts.waiting)}".replace(", waits for", ", and wait for")
+        return _blocker(JobStatus.REFUSED, said.who, text)
 
     # Texts
 
@@ -354,22 +350,21 @@ class Standings:
 
     # What it waits for
 
-    def _blockers(
-        self, job: JobInfo, counts: TaskCounts, waiting: Sequence[TaskInfo]
-    ) -> Iterator[Blocker]:
+    def _blockers(self, counts: TaskCounts) -> Iterator[Blocker]:
         """Yield what a job waits for, in the order of states, each once."""
+        job, waiting = counts.job, counts.waiting
         found = [*self._held(job, waiting)]
         is_queueless = any(each.state is JobStatus.NO_QUEUE for each in found)
         found += self._by_queue(job, is_told=is_queueless)
         incomplete = counts.incomplete()
         if incomplete:
-            found.append(Blocker(state=JobStatus.INCOMPLETE, text=incomplete))
+            found.append(_blocker(JobStatus.INCOMPLETE, "", incomplete))
         elif waiting and found and self._snapshot.nodes and who_keeps_out(job):
-            limited = self._beyond_limit(job, counts)
+            limited = self._beyond_limit(counts)
             never = self._empty.why_never(job, counts.needed) if limited is None else limited.text
             if never:
-                found.append(Blocker(state=JobStatus.NEVER_FITS, text=never))
-        found += self._by_reasons(job, counts, waiting, is_told=bool(found))
+                found.append(_blocker(JobStatus.NEVER_FITS, "", never))
+        found += self._by_reasons(counts, is_told=bool(found))
         seen: dict[tuple[JobStatus, str], Blocker] = {}
         for each in sorted(found, key=lambda each: each.state.place):
             seen.setdefault((each.state, each.name or each.text), each)
@@ -410,11 +405,11 @@ class Standings:
         if job.queue not in self._queues:
             if not is_told:
                 text = f"queue {job.queue} does not exist"
-                yield Blocker(state=JobStatus.NO_QUEUE, name=job.queue, text=text)
+                yield _blocker(JobStatus.NO_QUEUE, job.queue, text)
         elif job.queue in self._below:
             below = self._below[job.queue]
             text = f"queue {job.queue} has queues below it, such as {below}; a job must name a leaf"
-            yield Blocker(state=JobStatus.NO_QUEUE, name=job.queue, text=text)
+            yield _blocker(JobStatus.NO_QUEUE, job.queue, text)
         else:
             while name is not None:
                 queue = self._queues[name]
@@ -422,16 +417,15 @@ class Standings:
                     text = f"queue {name} is not open"
                     if queue.state is not QueueStatus.CLOSED:
                         text += f", but {queue.state.value}"
-                    yield Blocker(state=JobStatus.QUEUE_CLOSED, name=name, text=text)
+                    yield _blocker(JobStatus.QUEUE_CLOSED, name, text)
                     return
                 name = queue.parent
 
-    def _by_reasons(
-        self, job: JobInfo, counts: TaskCounts, waiting: Sequence[TaskInfo], *, is_told: bool
-    ) -> Iterator[Blocker]:
+    def _by_reasons(self, counts: TaskCounts, *, is_told: bool) -> Iterator[Blocker]:
         """Yield what the reasons of a job's tasks say that nothing else has told."""
+        job, waiting = counts.job, counts.waiting
         if not self._snapshot.nodes and waiting and not is_told:  # whatever queues have of nothing
-            yield Blocker(state=JobStatus.NEVER_FITS, text="there is no node")
+            yield _blocker(JobStatus.NEVER_FITS, "", "there is no node")
             return
         of_room: dict[WhyPending, PendingReason] = {}
         found: list[Blocker] = []
@@ -444,7 +438,7 @@ class Standings:
             if state in (JobStatus.ROOM, JobStatus.NOT_TRIED):
                 of_room.setdefault(reason.why, reason)
             else:
-                found.append(self._by_reason(job, counts, state, reason))
+                found.append(self._by_reason(counts, state, reason))
         yield from found
         is_told = is_told or bool(found)
         telling = [why for why in WhyPending if why in of_room]
@@ -455,11 +449,11 @@ class Standings:
             return
         # Of what no action tried, nothing is known of room.
         if telling and not is_given and _is_not_tried(of_room[telling[0]]):
-            yield Blocker(state=JobStatus.NOT_TRIED, text=text)
+            yield _blocker(JobStatus.NOT_TRIED, "", text)
             return
         never = ""
         if not is_told and waiting and not counts.has_minimum(Counting.READY):
-            limited = self._beyond_limit(job, counts)
+            limited = self._beyond_limit(counts)
             if limited is not None:
                 yield limited
                 return
@@ -468,9 +462,9 @@ class Standings:
             alone = [self._empty.why_never(_one_by_one(job, [each]), 1) for each in waiting]
             never = alone[0] if all(alone) else ""
         if never:
-            yield Blocker(state=JobStatus.NEVER_FITS, text=_with_label(never, waiting))
+            yield _blocker(JobStatus.NEVER_FITS, "", _with_label(never, waiting))
         else:
-            yield Blocker(state=JobStatus.ROOM, text=_with_label(text, waiting))
+            yield _blocker(JobStatus.ROOM, "", _with_label(text, waiting))
 
     def _room_text(self, job: JobInfo, reason: PendingReason) -> str:
         """Return what has no room; of a gang, what the first task without a place lacks."""
@@ -510,16 +504,15 @@ class Standings:
                 trial.discard()
         return (placed, needed, cause) if 0 < placed < needed and cause else None
 
-    def _by_reason(
-        self, job: JobInfo, counts: TaskCounts, state: JobStatus, reason: PendingReason
-    ) -> Blocker:
+    def _by_reason(self, counts: TaskCounts, state: JobStatus, reason: PendingReason) -> Blocker:
         if state is JobStatus.QUOTA:
-            limited = self._beyond_limit(job, counts)
+            limited = self._beyond_limit(counts)
             if limited is not None and not counts.has_minimum(Counting.READY):
                 return limited
-            name = job.queue if reason.refusal is None else reason.refusal.queue or job.queue
+            refusal, own = reason.refusal, counts.job.queue
+            name = own if refusal is None else refusal.queue or own
             text = self._quota_text(name, reason)
-            return _blocker(state, name, text if name in text else f"queue {name}: {text}", None)
+            return _blocker(state, name, text if name in text else f"queue {name}: {text}")
         until = None if reason.plan is None else reason.plan.start
         return _blocker(state, "", reason.detail or reason.text, until)
 
@@ -568,10 +561,11 @@ class Standings:
             condition = outcome.condition
         return "no reason is known" if condition is None else condition.message
 
-    def _beyond_limit(self, job: JobInfo, counts: TaskCounts) -> Blocker | None:
+    def _beyond_limit(self, counts: TaskCounts) -> Blocker | None:
         """Return the first limit from its queue to the top that its minimum alone exceeds."""
         outcomes = self._result.queues
         asked: Mapping[str, int] | None = None
+        job = counts.job
         name: str | None = job.queue
         while name is not None and name in outcomes:
             outcome = outcomes[name]
@@ -584,12 +578,12 @@ class Standings:
                             f"queue {name} may hold at most {amount_text(dimension, most)}; "
                             f"it needs {needs} at once"
                         )
-                        return Blocker(state=JobStatus.QUOTA, name=name, text=text)
+                        return _blocker(JobStatus.QUOTA, name, text)
             name = outcome.parent
         return None
 
 
-def _blocker(state: JobStatus, name: str, text: str, until: float | None) -> Blocker:
+def _blocker(state: JobStatus, name: str, text: str, until: float | None = None) -> Blocker:
     if until is not None:
         text += f" (until {time_text(until)})"
     return Blocker(state=state, name=name, text=text, until=until)
