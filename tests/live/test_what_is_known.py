@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
@@ -28,9 +30,12 @@ from batchsched.live import (
     JobArrived,
     JobChanged,
     JobEnded,
+    OtherTaskArrived,
     TaskChanged,
     TaskFound,
     TaskGone,
+    TaskRemoved,
+    TasksAdded,
     TaskStarted,
     TimePassed,
 )
@@ -152,10 +157,26 @@ def test_a_limit_is_lifted_and_not_only_left_unchanged():
     assert len(live.schedule().binds) == 2
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"status": "Running"}, {"status": []}, {"node_name": {}}], ids=str
+)
+def test_a_task_that_no_table_can_hold_leaves_the_cluster_as_it_was(wrong: Any) -> None:
+    cluster = cluster_of(task("a"))
+    before = cluster.snapshot()
+    new = TaskInfo(**{"uid": "new", "name": "new", **wrong})
+    job = JobInfo(name="other", queue="q", tasks=[new])
+    for event in (OtherTaskArrived(new), TasksAdded("default/j", [new]), JobArrived(job)):
+        with pytest.raises(EventError, match=f"{next(iter(wrong))}: expected a "):
+            cluster.apply(event)
+        cluster.apply(OtherTaskArrived(TaskInfo(uid="new", name="new")))
+        cluster.apply(TaskRemoved("new"))
+    assert cluster.snapshot() == before
+
+
 def test_what_a_job_is_changed_to_is_checked():
     cluster = cluster_of(task())
     before = cluster.snapshot()
-    with pytest.raises(EventError, match=r"events\[0\]: jobs\['default/j'\]\.deadline"):
+    with pytest.raises(EventError, match=r"^events\[0\]\.deadline: expected"):
         cluster.apply(JobChanged("default/j", deadline="soon"))  # type: ignore[arg-type]
     with pytest.raises(EventError, match=r"events\[0\].succeeded: expected True or False"):
         cluster.apply(JobEnded("default/j", succeeded=None))  # type: ignore[arg-type]

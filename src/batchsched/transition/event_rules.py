@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Literal, TypeVar, cast
+from types import NoneType
+from typing import Any, cast
 
-from attrs import evolve, fields, frozen
+from attrs import AttrsInstance, evolve, fields, frozen
 
 from batchsched.errors import EventError, Fault
 from batchsched.model.cluster import (
@@ -26,8 +27,8 @@ from batchsched.model.resources import Amount, Resource, decayed, exact
 from batchsched.model.result import CycleResult
 from batchsched.model.rules import unmet_dependencies
 from batchsched.model.snapshot import COMMON, Snapshot
-from batchsched.model.topology import Topology, without_nodes
-from batchsched.model.validation.arguments import checks_arguments
+from batchsched.model.topology import without_nodes
+from batchsched.model.validation.arguments import checks_arguments, field_problems, problems_of
 from batchsched.model.validation.snapshot import (
     is_sound_job,
     queue_cycles,
@@ -42,7 +43,7 @@ from batchsched.model.validation.topology import (
     without_requests,
 )
 from batchsched.model.validation.values import (
-    is_mapping,
+    Problems,
     is_of,
     is_text,
     is_tuple,
@@ -452,20 +453,6 @@ def _resource(amounts: Mapping[str, int]) -> Resource:
     )
 
 
-EventT = TypeVar("EventT")
-
-_RULE_OF: dict[type[object], str] = {
-    happened.TaskStarted: "started",
-    happened.BindRefused: "bind_refused",
-    happened.TaskSucceeded: "succeeded",
-    happened.TaskFailed: "failed",
-    happened.TaskReleasing: "releasing",
-    happened.EvictionRefused: "eviction_refused",
-    happened.TaskGone: "gone",
-    happened.TaskRemoved: "removed",
-}
-
-
 def apply_events(content: Content, events: Iterable[object]) -> None:
     """Apply events; the caller commits them. O(changes).
 
@@ -523,21 +510,33 @@ class _Applied:
     def all(self, events: Iterable[object]) -> None:
         for position, event in enumerate(events):
             self._path = f"events[{position}]"
-            rule = _RULE_OF.get(type(event))
-            if rule is not None:
-                self._task(rule, cast("happened.TaskStarted", event).uid)
-                continue
-            apply = _HANDLERS.get(type(event))
-            if apply is None:
-                message = f"expected an event of batchsched.live, got {shown(event)}"
-                self.faults.append(Fault(self._path, message))
+            if type(event) in _EVENTS:
+                self._one(cast("AttrsInstance", event), *_EVENTS[type(event)])
             else:
-                apply(self, event)
+                self._refuse(f"expected an event of batchsched.live, got {shown(event)}")
         self._check_parts()
         for name, path in self._nodes_removed.items():
             self._check_removed(name, path)
         if self._failed is not None and not self.faults:
             raise self._failed
+
+    def _one(self, event: AttrsInstance, rule: str | _Handler, names: Mapping[str, str]) -> None:
+        so_far = len(self.faults)
+        for below, message in field_problems(event):
+            self._refuse(message, below)
+        if len(self.faults) > so_far:
+            return
+        for field, table in names.items():
+            name: str = getattr(event, field)
+            if not self._expect(name, getattr(self._content, table), table[:-1]):
+                return
+        try:
+            if isinstance(rule, str):
+                self._task(rule, cast("happened.TaskStarted", event).uid)
+            else:
+                rule(self, event)
+        except Exception as error:
+            self._failed = self._failed or error
 
     def _refuse(self, message: str, below: str = "") -> None:
         self.faults.append(Fault(join_path(self._path, below), message))
@@ -551,14 +550,11 @@ class _Applied:
 
     def _take_up(self, uid: str) -> None:
         """Let a job that has arrived be eligible since it was created, or wait for others."""
-        try:
-            set_eligible_times(self._content, [uid])
-            if uid in self._content.dependent:
-                self._await(uid)
-                if uid in self._awaited:
-                    self._may_close_cycle = self._path
-        except Exception as error:
-            self._failed = self._failed or error
+        set_eligible_times(self._content, [uid])
+        if uid in self._content.dependent:
+            self._await(uid)
+            if uid in self._awaited:
+                self._may_close_cycle = self._path
 
     def _let_start(self, uid: str) -> None:
         """Let jobs be eligible that waited for a job to which something happened.
@@ -566,29 +562,24 @@ class _Applied:
         After each event, since the next may remove the job, undo what happened, or let time pass.
         """
         waiting = [each for each in self._awaited.get(uid, ()) if each in self._content.dependent]
-        try:
-            set_eligible_times(self._content, waiting, time=self._content.now)
-        except Exception as error:
-            self._failed = self._failed or error
+        set_eligible_times(self._content, waiting, time=self._content.now)
 
-    def _is(self, value: object, kind: type[EventT], below: str) -> bool:
-        if is_of(value, kind):
+    def _is_text(self, name: object, what: str) -> bool:
+        if is_text(name):
             return True
-        self._refuse(f"expected a {kind.__name__}, got {shown(value)}", below)
+        self._refuse(f"expected a string as {what}, got {shown(name)}")
         return False
 
-    def _expect(self, named: object, there: Iterable[str], what: str) -> bool:
-        if is_text(named) and named in there:
+    def _expect(self, name: str, there: Container[str], what: str) -> bool:
+        if name in there:
             return True
-        self._refuse(f"there is no {what} {shown(named)}")
+        self._refuse(f"there is no {what} {shown(name)}")
         return False
 
     # Tasks
 
     def _task(self, rule_name: str, uid: str) -> None:
         content = self._content
-        if not self._expect(uid, content.tasks, "task"):
-            return
         task, owner = content.tasks[uid], content.owner.get(uid)
         rule = RULES[rule_name]
         if not rule.applies(task):
@@ -607,22 +598,15 @@ class _Applied:
 
     def other_task_arrived(self, event: happened.OtherTaskArrived) -> None:
         task = event.task
-        if self._is(task, TaskInfo, "task") and self._is_new_task(task):
+        if self._is_new_task(task):
             self._to_check.append((self._path, "other_tasks", task))
             self._content.put("tasks", task.uid, task)
 
     def tasks_added(self, event: happened.TasksAdded) -> None:
         content, uid = self._content, event.job_uid
-        is_there = self._expect(uid, content.jobs, "job")
-        tasks: object = event.tasks
-        if is_text(tasks) or is_mapping(tasks) or not is_tuple(tasks):
-            self._refuse(f"expected tasks, got {shown(tasks)}", "tasks")
-            return
-        if not is_there:
-            return
         sound: list[TaskInfo] = []
-        for position, task in enumerate(event.tasks):
-            if self._is(task, TaskInfo, f"tasks[{position}]") and self._is_new_task(task):
+        for task in event.tasks:
+            if self._is_new_task(task):
                 sound.append(task)
                 content.put("owner", task.uid, uid)
                 content.put("tasks", task.uid, task)
@@ -632,28 +616,29 @@ class _Applied:
         self._to_check.append((self._path, "jobs", evolve(content.jobs[uid], tasks=sound)))
 
     def _is_new_task(self, task: TaskInfo) -> bool:
-        if not is_text(task.uid):
-            self._refuse(f"expected a string as UID of a task, got {shown(task.uid)}")
+        if not self._is_text(task.uid, "UID of a task"):
             return False
         if task.uid in self._content.tasks:
             owner = self._content.owner.get(task.uid)
             where = "of no job" if owner is None else f"of job {owner!r}"
             self._refuse(f"there is a task {task.uid!r} already, {where}")
             return False
-        return True
+        for below, message in _no_place(task):
+            self._refuse(f"task {task.uid!r}: {below}: {message}")
+        return not any(_no_place(task))
 
     # Jobs
 
     def job_arrived(self, event: happened.JobArrived) -> None:
         content, job = self._content, event.job
-        if not self._is(job, JobInfo, "job"):
-            return
         if job.uid in content.jobs:
             self._refuse(f"there is a job {job.uid!r} already")
             return
         self._to_check.append((self._path, "jobs", job))
         tasks: object = job.tasks
-        if not is_tuple(tasks) or not all(is_of(task, TaskInfo) for task in job.tasks):
+        if not is_tuple(tasks) or not all(
+            is_of(task, TaskInfo) and not any(_no_place(task)) for task in job.tasks
+        ):
             return  # the check of the job reports the fault
         new = [task for task in job.tasks if self._is_new_task(task)]
         if len(set(_uids(new))) == len(job.tasks):
@@ -665,8 +650,6 @@ class _Applied:
 
     def job_changed(self, event: happened.JobChanged) -> None:
         content, uid = self._content, event.uid
-        if not self._expect(uid, content.jobs, "job"):
-            return
         changed = evolve(content.jobs[uid], **said_of_job(event))
         self._to_check.append((self._path, "jobs", changed))
         content.put("jobs", uid, changed)
@@ -675,11 +658,6 @@ class _Applied:
 
     def job_ended(self, event: happened.JobEnded) -> None:
         content, uid = self._content, event.uid
-        if not self._expect(uid, content.jobs, "job"):
-            return
-        if not is_of(event.succeeded, bool):
-            self._refuse(f"expected True or False, got {shown(event.succeeded)}", "succeeded")
-            return
         end = _ends(TaskStatus.SUCCEEDED if event.succeeded else TaskStatus.FAILED)
         for member in content.members[uid]:
             task = content.tasks[member]
@@ -688,19 +666,12 @@ class _Applied:
         self._let_start(uid)
 
     def task_changed(self, event: happened.TaskChanged) -> None:
-        content, task = self._content, event.task
-        if not self._is(task, TaskInfo, "task") or not self._expect(
-            task.uid, content.tasks, "task"
-        ):
-            return
-        self._put_checked(as_it_was(task, content.tasks[task.uid]))
+        task, there = event.task, self._content.tasks
+        if self._is_text(task.uid, "UID of a task") and self._expect(task.uid, there, "task"):
+            self._put_checked(as_it_was(task, there[task.uid]))
 
     def task_found(self, event: happened.TaskFound) -> None:
         content, uid = self._content, event.uid
-        if not self._expect(uid, content.tasks, "task") or not self._expect(
-            event.node_name, content.nodes, "node"
-        ):
-            return
         task, status = content.tasks[uid], event.status
         if status not in FOUND:
             known = ", ".join(each.value for each in FOUND)
@@ -720,10 +691,7 @@ class _Applied:
                 self._let_start(owner)
 
     def task_holds_changed(self, event: happened.TaskHoldsChanged) -> None:
-        content, uid = self._content, event.uid
-        if not self._expect(uid, content.tasks, "task"):
-            return
-        self._put_checked(evolve(content.tasks[uid], holds=event.holds))
+        self._put_checked(evolve(self._content.tasks[event.uid], holds=event.holds))
 
     def _put_checked(self, changed: TaskInfo) -> None:
         content = self._content
@@ -737,8 +705,7 @@ class _Applied:
         content.put("tasks", changed.uid, changed)
 
     def job_removed(self, event: happened.JobRemoved) -> None:
-        if self._expect(event.uid, self._content.jobs, "job"):
-            self._leave(event.uid)
+        self._leave(event.uid)
 
     def ended_jobs_removed(self, _event: happened.EndedJobsRemoved) -> None:
         for uid in list(self._content.ended_jobs()):
@@ -750,51 +717,44 @@ class _Applied:
 
     # Nodes and queues
 
-    def node_added(self, event: happened.NodeAdded) -> None:
-        self._describe(event.node, NodeInfo, "node", self._content.nodes, is_new=True)
-
-    def node_changed(self, event: happened.NodeChanged) -> None:
-        self._describe(event.node, NodeInfo, "node", self._content.nodes, is_new=False)
-
-    def queue_added(self, event: happened.QueueAdded) -> None:
-        self._describe(event.queue, Queue, "queue", self._content.queues, is_new=True)
-
-    def queue_changed(self, event: happened.QueueChanged) -> None:
-        self._describe(event.queue, Queue, "queue", self._content.queues, is_new=False)
-
-    def _describe(
+    def described(
         self,
-        item: NodeInfo | Queue,
-        kind: type[NodeInfo | Queue],
-        what: Literal["node", "queue"],
-        there: Mapping[str, object],
-        *,
-        is_new: bool,
+        event: happened.NodeAdded
+        | happened.NodeChanged
+        | happened.QueueAdded
+        | happened.QueueChanged,
     ) -> None:
-        if not self._is(item, kind, what):
+        content = self._content
+        is_new = isinstance(event, (happened.NodeAdded, happened.QueueAdded))
+        item: NodeInfo | Queue
+        there: Container[str]
+        if isinstance(event, (happened.NodeAdded, happened.NodeChanged)):
+            item, what, there = event.node, "node", content.nodes
+        else:
+            item, what, there = event.queue, "queue", content.queues
+        if not self._is_text(item.name, f"name of a {what}"):
             return
-        name: object = item.name
-        if is_new and not is_text(name):
-            self._to_check.append((self._path, f"{what}s", item))
-        elif is_new and name in there:
-            self._refuse(f"there is a {what} {name!r} already; see {what.title()}Changed")
-        elif is_new or self._expect(name, there, what):
-            if what == "queue":
-                self._changed["queues"] = self._path
-            else:
-                self._to_check.append((self._path, "nodes", item))
-                self._nodes_removed.pop(item.name, None)
-            self._content.put("queues" if what == "queue" else "nodes", item.name, item)
+        is_known = item.name in there
+        if is_new and is_known:
+            self._refuse(f"there is a {what} {item.name!r} already; see {what.title()}Changed")
+        elif not is_new and not is_known:
+            self._refuse(f"there is no {what} {shown(item.name)}")
+        elif isinstance(item, Queue):
+            self._changed["queues"] = self._path
+            content.put("queues", item.name, item)
+        else:
+            self._to_check.append((self._path, "nodes", item))
+            self._nodes_removed.pop(item.name, None)
+            content.put("nodes", item.name, item)
 
     def node_removed(self, event: happened.NodeRemoved) -> None:
-        if self._expect(event.name, self._content.nodes, "node"):
-            content = self._content
-            content.put("nodes", event.name, None)
-            self._nodes_removed[event.name] = self._path
-            listed = [each for each in content.topologies.values() if each.domains]
-            for topology in without_nodes(listed, (event.name,)):
-                if topology is not content.topologies[topology.name]:
-                    content.put("topologies", topology.name, topology)
+        content = self._content
+        content.put("nodes", event.name, None)
+        self._nodes_removed[event.name] = self._path
+        listed = [each for each in content.topologies.values() if each.domains]
+        for topology in without_nodes(listed, (event.name,)):
+            if topology is not content.topologies[topology.name]:
+                content.put("topologies", topology.name, topology)
 
     def devices_changed(self, event: happened.DevicesChanged) -> None:
         for name in COMMON:
@@ -804,15 +764,11 @@ class _Applied:
         self._changed["devices"] = self._path
 
     def queue_removed(self, event: happened.QueueRemoved) -> None:
-        if self._expect(event.name, self._content.queues, "queue"):
-            self._changed["queues"] = self._path
-            self._content.put("queues", event.name, None)
+        self._changed["queues"] = self._path
+        self._content.put("queues", event.name, None)
 
     def topologies_changed(self, event: happened.TopologiesChanged) -> None:
-        topologies: object = event.topologies
-        if not is_tuple(topologies) or not all(
-            is_of(each, Topology) and is_text(each.name) for each in event.topologies
-        ):
+        if not all(is_text(each.name) for each in event.topologies):
             # The snapshot reports the fault.
             self._check(self._path, {"topologies": event.topologies})
             return
@@ -834,12 +790,9 @@ class _Applied:
         for below, message in problems:
             self._refuse(message, below)
         if not problems:
-            try:
-                if "queues" in self._changed and any(queue_cycles(content.queues.values())):
-                    raise EventError.at(self._path, "expected queues without a cycle of parents")
-                let_use_pass(content, now)
-            except Exception as error:
-                self._failed = self._failed or error
+            if "queues" in self._changed and any(queue_cycles(content.queues.values())):
+                raise EventError.at(self._path, "expected queues without a cycle of parents")
+            let_use_pass(content, now)
             content.put("now", "", now)
 
     # New objects, checked as in a snapshot
@@ -903,31 +856,47 @@ def said_of_job(event: happened.JobChanged) -> dict[str, Any]:
     }
 
 
+def _no_place(task: TaskInfo) -> Problems:
+    """Yield why the tables cannot even hold a task until all is checked."""
+    if type(task.status) is not TaskStatus or type(task.node_name) not in (NoneType, str):
+        yield from problems_of("status", task.status, TaskStatus)
+        yield from problems_of("node_name", task.node_name, str | None)
+
+
 def _uids(tasks: Iterable[TaskInfo]) -> list[str]:
     return [task.uid for task in tasks]
 
 
-_HANDLERS: dict[type[object], Callable[[_Applied, object], None]] = cast(
-    "dict[type[object], Callable[[_Applied, object], None]]",
-    {
-        happened.TimePassed: _Applied.time_passed,
-        happened.JobArrived: _Applied.job_arrived,
-        happened.JobChanged: _Applied.job_changed,
-        happened.JobEnded: _Applied.job_ended,
-        happened.JobRemoved: _Applied.job_removed,
-        happened.EndedJobsRemoved: _Applied.ended_jobs_removed,
-        happened.TasksAdded: _Applied.tasks_added,
-        happened.TaskChanged: _Applied.task_changed,
-        happened.TaskFound: _Applied.task_found,
-        happened.TaskHoldsChanged: _Applied.task_holds_changed,
-        happened.OtherTaskArrived: _Applied.other_task_arrived,
-        happened.NodeAdded: _Applied.node_added,
-        happened.NodeChanged: _Applied.node_changed,
-        happened.NodeRemoved: _Applied.node_removed,
-        happened.DevicesChanged: _Applied.devices_changed,
-        happened.QueueAdded: _Applied.queue_added,
-        happened.QueueChanged: _Applied.queue_changed,
-        happened.QueueRemoved: _Applied.queue_removed,
-        happened.TopologiesChanged: _Applied.topologies_changed,
-    },
-)
+_Handler = Callable[[_Applied, Any], None]
+_JOB, _TASK = {"uid": "jobs"}, {"uid": "tasks"}
+_EVENTS: Mapping[type[object], tuple[str | _Handler, Mapping[str, str]]] = {
+    happened.TaskStarted: ("started", _TASK),
+    happened.BindRefused: ("bind_refused", _TASK),
+    happened.TaskSucceeded: ("succeeded", _TASK),
+    happened.TaskFailed: ("failed", _TASK),
+    happened.TaskReleasing: ("releasing", _TASK),
+    happened.EvictionRefused: ("eviction_refused", _TASK),
+    happened.TaskGone: ("gone", _TASK),
+    happened.TaskRemoved: ("removed", _TASK),
+    happened.TimePassed: (_Applied.time_passed, {}),
+    happened.JobArrived: (_Applied.job_arrived, {}),
+    happened.JobChanged: (_Applied.job_changed, _JOB),
+    happened.JobEnded: (_Applied.job_ended, _JOB),
+    happened.JobRemoved: (_Applied.job_removed, _JOB),
+    happened.EndedJobsRemoved: (_Applied.ended_jobs_removed, {}),
+    happened.TasksAdded: (_Applied.tasks_added, {"job_uid": "jobs"}),
+    happened.TaskChanged: (_Applied.task_changed, {}),
+    happened.TaskFound: (_Applied.task_found, {"uid": "tasks", "node_name": "nodes"}),
+    happened.TaskHoldsChanged: (_Applied.task_holds_changed, _TASK),
+    happened.OtherTaskArrived: (_Applied.other_task_arrived, {}),
+    happened.NodeAdded: (_Applied.described, {}),
+    happened.NodeChanged: (_Applied.described, {}),
+    happened.NodeRemoved: (_Applied.node_removed, {"name": "nodes"}),
+    happened.DevicesChanged: (_Applied.devices_changed, {}),
+    happened.QueueAdded: (_Applied.described, {}),
+    happened.QueueChanged: (_Applied.described, {}),
+    happened.QueueRemoved: (_Applied.queue_removed, {"name": "queues"}),
+    happened.TopologiesChanged: (_Applied.topologies_changed, {}),
+}
+"""For each event: its handler, or the rule of what it does to a task; and which of its fields name
+what must be there, in which table."""

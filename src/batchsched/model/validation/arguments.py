@@ -22,6 +22,8 @@ from typing import (
     get_type_hints,
 )
 
+from attrs import AttrsInstance, fields
+
 from batchsched.errors import ArgumentError, Fault, FaultsError, shown_problem
 from batchsched.model.immutable import gone_through
 from batchsched.model.validation.values import (
@@ -147,6 +149,24 @@ def _exact_types(annotation: object) -> tuple[type, ...] | None:
                 return None
             types.append(kind)
     return tuple(types)
+
+
+def field_problems(record: AttrsInstance, /) -> Problems:
+    """Yield what is wrong with the fields of an object, by the types that its class declares.
+
+    As of arguments, items of collections are looked at too, not what is in these.
+    """
+    for name, annotation, exact in _fields_of(type(record)):
+        value: object = getattr(record, name)
+        if exact is not None and type(value) not in exact:
+            yield from problems_of(name, value, annotation)
+
+
+@cache
+def _fields_of(kind: type[AttrsInstance]) -> list[tuple[str, object, tuple[type, ...] | None]]:
+    types: dict[str, object] = get_type_hints(kind)
+    names = [field.name for field in fields(kind)]
+    return [(name, types[name], _exact_types(types[name])) for name in names]
 
 
 def asked(
