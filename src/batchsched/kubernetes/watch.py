@@ -42,9 +42,9 @@ class WatchedObjects:
     """
 
     def __init__(self) -> None:
-        self._objects: dict[_Key, Mapping[str, object]] = {}
-        self._deleted: dict[_Key, str] = {}
-        """The versions at which objects were deleted, until their kind is listed again."""
+        self._known: dict[_Key, tuple[str, Mapping[str, object] | None]] = {}
+        """The latest version of each object; with None where it was deleted, until its kind is
+        listed again."""
         self._versions: dict[str, str] = {}
 
     @property
@@ -54,7 +54,7 @@ class WatchedObjects:
 
     def objects(self) -> list[Mapping[str, object]]:
         """Return all objects that are there, each with its kind. O(objects)."""
-        return list(self._objects.values())
+        return [content for _, content in self._known.values() if content is not None]
 
     def apply(self, *events: Mapping[str, object]) -> None:
         """Take in watch events: ``{"type": "MODIFIED", "object": {...}}``. O(events).
@@ -88,13 +88,11 @@ class WatchedObjects:
         for kind, content, key, version in changes:
             if version and not _is_older(version, self._versions.get(key[0], "")):
                 self._versions[key[0]] = version
-            if kind != "BOOKMARK" and self._is_news(key, version):
-                if kind in _CHANGES:
-                    self._objects[key] = content
-                    self._deleted.pop(key, None)
-                else:
-                    self._objects.pop(key, None)
-                    self._deleted[key] = version
+            last, before = self._known.get(key, ("", None))
+            if kind != "BOOKMARK" and not _is_older(version, last):
+                if before is None:
+                    self._known.pop(key, None)  # what is new comes last
+                self._known[key] = version, (content if kind in _CHANGES else None)
 
     def relist(self, listed: Mapping[str, object], /) -> None:
         """Take in a list of all objects of one kind, such as a ``PodList``. O(objects).
@@ -127,10 +125,8 @@ class WatchedObjects:
         if faults:
             raise KubernetesObjectError(faults)
         name = _kind_of({"apiVersion": version, "kind": of})
-        for table in (self._objects, self._deleted):
-            for key in [key for key in table if key[0] == name]:
-                del table[key]
-        self._objects.update(found)
+        of_others = {key: known for key, known in self._known.items() if key[0] != name}
+        self._known = of_others | {key: (_version_of(one), one) for key, one in found.items()}
         self._versions[name] = _version_of(listed)
 
     def dump(
@@ -147,11 +143,6 @@ class WatchedObjects:
 
         """
         return read_dump(self.objects(), now=now, scheduler_names=scheduler_names)
-
-    def _is_news(self, key: _Key, version: str) -> bool:
-        known = self._objects.get(key)
-        last = self._deleted.get(key, "") if known is None else _version_of(known)
-        return not _is_older(version, last)
 
 
 def _kind_of(content: Mapping[str, object]) -> str:
