@@ -24,8 +24,9 @@ from batchsched.kubernetes.groups import (
     BatchGroups,
     ControlledPods,
     NativeGroups,
-    NodePools,
     coscheduling_key,
+    group_field,
+    keep_to_pools,
     note_dependents,
     phase_of,
     volcano_job_alone,
@@ -52,7 +53,6 @@ from batchsched.kubernetes.pods import (
     PriorityClasses,
     note_missing_node,
     note_overcommitted,
-    on_no_node,
     read_node,
     read_pod,
     read_priority_classes,
@@ -259,9 +259,8 @@ class ObjectsReader:
         self._drafts += self._jobs_alone()
         self._drafts.sort(key=_naming_order)
         give_names(self._drafts)
-        pools = NodePools.read(objects, nodes)
+        keep_to_pools(self._drafts, objects, nodes)
         for draft in self._drafts:
-            pools.let_see(draft)
             self._hold_if_suspended(draft)
             self._make_tasks(draft)
         Enqueue(self._drafts, self._queues, nodes, self._others).tell()
@@ -325,8 +324,8 @@ class ObjectsReader:
             {queue.name: f"Queue.{api.KAI}/{queue.name}" for queue in of_kai if queue.name in given}
         )
         for queue in of_kai:
-            renamed = _renamed_kai_queue(queue, self._kai_names)
-            given[renamed.name] = renamed
+            name = self._kai_names.get(queue.name, queue.name)
+            given[name] = evolve(queue, name=name)
         self._renamed.update(
             {queue.name: f"ClusterQueue/{queue.name}" for queue in of_kueue if queue.name in given}
         )
@@ -334,7 +333,7 @@ class ObjectsReader:
             name = self._renamed.get(queue.name, queue.name)
             given[name] = evolve(queue, name=name)
         cohorts = self._objects.of(api.KUEUE, "Cohort")
-        queues = read_queues([*given.values(), *cohorts])
+        queues = read_queues([*given.values(), *cohorts], self._kai_names)
         for cohort in cohorts:
             given.setdefault(f"cohort/{cohort.name}", cohort)
             given.setdefault(cohort.name, cohort)
@@ -443,7 +442,7 @@ class ObjectsReader:
                 if group is not None:
                     draft = self._job_of(pod, *group)
                     if isinstance(own, tuple):
-                        draft.add_alias(own[0].name)
+                        draft.aliases.append(own[0].name)
                         translated.add(own[0])
                 else:
                     pod.role = None
@@ -527,7 +526,7 @@ class ObjectsReader:
         if draft.is_missing:
             if status not in (*ENDED, TaskStatus.RELEASING):
                 message = "its pod group, or a group above that, was not given: it is not placed"
-                pod.object.note(NoticeCode.GROUP_MISSING, _group_field(pod), message)
+                pod.object.note(NoticeCode.GROUP_MISSING, group_field(pod), message)
             if status not in WAITING:
                 self._occupy(pod)
                 return
@@ -545,7 +544,7 @@ class ObjectsReader:
         if task.uid in self._devices.unread:
             why = "pods may be placed on nodes without the devices that they claim"
             pod.object.ignore("spec.resourceClaims", why)
-        if pod.has_unknown_class(self._priorities):
+        if not pod.has_priority:
             self._priorities.of(pod.object, task.priority_class_name, task.priority)
         if task.status in WAITING:
             gates = pod.gates
@@ -554,7 +553,9 @@ class ObjectsReader:
             return evolve(task, holds=gates) if gates else task
         if task.node_name is not None and task.node_name not in self._node_names:
             note_missing_node(pod)
-            return on_no_node(task)
+            is_leaving = task.status is TaskStatus.RELEASING
+            status = TaskStatus.RELEASING if is_leaving else TaskStatus.UNKNOWN
+            return evolve(task, status=status, node_name=None)
         return task
 
     def _occupy(self, pod: Pod) -> None:
@@ -771,27 +772,6 @@ class ObjectsReader:
 
 def _local_queue(job: KubernetesObject) -> str:
     return job.labels.get(api.QUEUE_LABEL, "")
-
-
-def _renamed_kai_queue(given: KubernetesObject, names: Mapping[str, str]) -> KubernetesObject:
-    """Return a queue whose name, and whose parent's, may have been taken by others."""
-    parent = given.spec.text("parentQueue")
-    if parent in names:
-        spec = {**given.spec.content, "parentQueue": names[parent]}
-        reader = given.reader.replaced({**given.reader.content, "spec": spec})
-        given = evolve(given, reader=reader)
-    return evolve(given, name=names.get(given.name, given.name))
-
-
-def _group_field(pod: Pod) -> str:
-    """Return the path of what names the group of a pod."""
-    key = api.KAI_GROUP if pod.object.annotations.get(api.KAI_GROUP) else pod.group_key
-    if key:
-        return annotation(key)
-    for name in ("schedulingGroup", "workloadRef"):
-        if pod.object.spec.get(name) is not None:
-            return f"spec.{name}"
-    return f"metadata.labels[{coscheduling_key(pod)!r}]"
 
 
 def _is_job(draft: JobDraft) -> bool:

@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 from batchsched.causes import HoldKind
 from batchsched.kubernetes.groups import ENQUEUE
 from batchsched.kubernetes.job_drafts import JobDraft
-from batchsched.kubernetes.pods import read_amounts
+from batchsched.kubernetes.pods import amount_unit
 from batchsched.model.cluster import Hold, NodeInfo, Queue, TaskInfo
 from batchsched.model.texts import amount_text, listed
 
@@ -81,7 +81,7 @@ class Enqueue:
             held = _held(pod.task for pod in draft.pods)
             self._used.update(held)
             if draft.system == "volcano" and draft.objects:
-                least = read_amounts(draft.objects[0].spec.child("minResources"))
+                least = draft.objects[0].spec.child("minResources").amounts(amount_unit)
                 self._groups.append(_Group(draft, least, held))
 
     def tell(self) -> None:

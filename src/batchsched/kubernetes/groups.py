@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from batchsched.causes import HoldKind
 from batchsched.kubernetes import api
@@ -141,7 +141,7 @@ class NativeGroups:
             given = self._workloads.get(f"{pod.task.namespace}/{workload}")
             name = "-".join(part for part in key[1:] if part)
             draft = JobDraft("kubernetes", "Workload", api.KUBERNETES, pod.task.namespace, name)
-            draft.add_alias(workload)
+            draft.aliases.append(workload)
             groups = () if given is None else list(given.spec.children("podGroups"))
             if given is not None:
                 draft.objects.append(given)
@@ -213,41 +213,41 @@ class BatchGroups:
         self, objects: DumpObjects, priorities: PriorityClasses, of_kai: PriorityClasses
     ) -> None:
         """Read the groups. O(groups)."""
-        self.volcano: dict[str, JobDraft] = {}
-        """The jobs of Volcano's and kube-batch's groups, by namespace/name."""
-        self.coscheduling: dict[str, JobDraft] = {}
-        for api_group in (api.VOLCANO, api.KUBE_BATCH):
+        self._drafts: dict[tuple[str, str], JobDraft] = {}
+        """By system (kube-batch's groups stand with Volcano's), and namespace/name."""
+        for api_group in (api.VOLCANO, api.KUBE_BATCH, api.KAI, *api.COSCHEDULING):
+            system = "volcano" if api_group == api.KUBE_BATCH else api.SYSTEM_OF[api_group]
             for given in objects.of(api_group, "PodGroup"):
-                if given.full_name not in self.volcano:
-                    self.volcano[given.full_name] = _volcano_draft(given, priorities)
-        self.kai = {
-            given.full_name: _kai_draft(given, of_kai) for given in objects.of(api.KAI, "PodGroup")
-        }
-        for api_group in api.COSCHEDULING:
-            for given in objects.of(api_group, "PodGroup"):
-                if given.full_name not in self.coscheduling:
-                    self.coscheduling[given.full_name] = draft = JobDraft.of(given)
+                key = system, given.full_name
+                if key in self._drafts:
+                    continue
+                if system == "volcano":
+                    self._drafts[key] = _volcano_draft(given, priorities)
+                elif system == "kai":
+                    self._drafts[key] = _kai_draft(given, of_kai)
+                else:
+                    self._drafts[key] = draft = JobDraft.of(given)
                     draft.min_available = given.spec.integer("minMember", default=0, least=0)
 
-    def drafts(self) -> Iterator[JobDraft]:
-        """Yield the jobs of all groups."""
-        for drafts in (self.volcano, self.kai, self.coscheduling):
-            yield from drafts.values()
+    def drafts(self) -> Iterable[JobDraft]:
+        """Return the jobs of all groups."""
+        return self._drafts.values()
 
     def of_pod(self, pod: Pod) -> tuple[str, JobDraft | str] | None:
         """Return the system of the group that a pod names, and its job or its missing name."""
         annotations, namespace = pod.object.annotations, pod.task.namespace
         name = annotations.get(api.KAI_GROUP)
         if name:
-            full_name = f"{namespace}/{name}"
-            other = self.volcano.get(full_name)
-            if full_name not in self.kai and other is not None and other.system == "kube-batch":
+            draft = self._drafts.get(("kai", f"{namespace}/{name}"))
+            other = self._drafts.get(("volcano", f"{namespace}/{name}"))
+            if draft is None and other is not None and other.system == "kube-batch":
                 return other.system, other  # as of a group without an API group
-            return "kai", self.kai.get(full_name, name)
-        if pod.group:
+            return "kai", draft or name
+        name = annotations.get(_group_key(pod))
+        if name:
+            draft = self._drafts.get(("volcano", f"{namespace}/{name}"))
             system = "kube-batch" if pod.scheduler_name == "kube-batch" else "volcano"
-            draft = self.volcano.get(f"{namespace}/{pod.group}")
-            return (system, pod.group) if draft is None else (draft.system, draft)
+            return (system, name) if draft is None else (draft.system, draft)
         return None
 
     def of_labelled(self, pod: Pod) -> JobDraft | str | None:
@@ -256,7 +256,23 @@ class BatchGroups:
         if key is None:
             return None
         name = pod.task.labels[key]
-        return self.coscheduling.get(f"{pod.task.namespace}/{name}", name)
+        return self._drafts.get(("coscheduling", f"{pod.task.namespace}/{name}"), name)
+
+
+def _group_key(pod: Pod) -> str:
+    """Return the annotation by which a pod names its group of Volcano or kube-batch, or ""."""
+    return next((key for key in api.GROUP_NAMES if pod.object.annotations.get(key)), "")
+
+
+def group_field(pod: Pod) -> str:
+    """Return the path of what names the group of a pod."""
+    key = api.KAI_GROUP if pod.object.annotations.get(api.KAI_GROUP) else _group_key(pod)
+    if key:
+        return annotation(key)
+    for name in ("schedulingGroup", "workloadRef"):
+        if pod.object.spec.get(name) is not None:
+            return f"spec.{name}"
+    return f"metadata.labels[{coscheduling_key(pod)!r}]"
 
 
 def coscheduling_key(pod: Pod) -> str | None:
@@ -283,7 +299,7 @@ def _volcano_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobD
         draft.holds.append(Hold(HoldKind.NOT_ADMITTED, ENQUEUE, _NOT_LET_IN))
     job_name = given.labels.get(api.VOLCANO_JOB_NAME)
     if job_name:
-        draft.add_alias(job_name)
+        draft.aliases.append(job_name)
     return draft
 
 
@@ -411,41 +427,32 @@ def volcano_job_alone(job: KubernetesObject, priorities: PriorityClasses) -> Job
 _IN_NO_POOL = Requirement(key=api.NODE_POOL, operator=Operator.DOES_NOT_EXIST)
 
 
-@frozen
-class NodePools:
-    """What the schedulers of KAI see: each the nodes, queues and groups of one pool of nodes."""
+def keep_to_pools(
+    drafts: Iterable[JobDraft], objects: DumpObjects, nodes: Iterable[NodeInfo]
+) -> None:
+    """Let jobs of KAI start on nodes of their pool alone; hold those whose queue has another.
 
-    labels: frozenset[str]
-    """The pools that nodes are in, without the empty one."""
-    queues: Mapping[str, str]
-    """The pool of each queue; empty: none."""
-    tops: frozenset[str]
-    """The queues that name no parent."""
-
-    @classmethod
-    def read(cls, objects: DumpObjects, nodes: Iterable[NodeInfo]) -> NodePools:
-        """Return the pools of nodes and queues. O(nodes + queues)."""
-        labels = frozenset(node.labels.get(api.NODE_POOL, "") for node in nodes) - {""}
-        queues = objects.of(api.KAI, "Queue")
-        tops = frozenset(q.name for q in queues if not q.spec.text("parentQueue"))
-        return cls(labels, {q.name: q.labels.get(api.NODE_POOL, "") for q in queues}, tops)
-
-    def let_see(self, draft: JobDraft) -> None:
-        """Let a job of KAI start on nodes of its pool alone; hold it if its queue has another."""
+    Each scheduler of KAI sees the nodes, queues and groups of one pool. O(nodes + pods).
+    """
+    has_pools = any(node.labels.get(api.NODE_POOL) for node in nodes)
+    queues = objects.of(api.KAI, "Queue")
+    pools = {queue.name: queue.labels.get(api.NODE_POOL, "") for queue in queues}
+    tops = {queue.name for queue in queues if not queue.spec.text("parentQueue")}
+    for draft in drafts:
         if draft.system != "kai":
-            return
-        pools = [given.labels.get(api.NODE_POOL, "") for given in draft.objects]
-        pools += [pod.task.labels.get(api.NODE_POOL, "") for pod in draft.pods]
-        pool = next(filter(None, pools), "")
-        of_queue = self.queues.get(draft.queue, pool)
-        if draft.queue in self.tops and draft.objects:
+            continue
+        labels = [given.labels for given in draft.objects]
+        labels += [pod.task.labels for pod in draft.pods]
+        pool = next(filter(None, (each.get(api.NODE_POOL) for each in labels)), "")
+        if draft.queue in tops and draft.objects:
             draft.objects[0].ignore("spec.queue", _OF_TOP)
+        of_queue = pools.get(draft.queue, pool)
         if of_queue != pool:
             who = f"the scheduler of node pool {pool}" if pool else "the scheduler of no node pool"
             message = f"{who} does not see queue {draft.queue}, which is "
             message += f"of node pool {of_queue}" if of_queue else "of none"
             draft.holds.append(Hold(HoldKind.NO_QUEUE, draft.queue, message))
-        for pod in draft.pods if pool or self.labels else ():
+        for pod in draft.pods if pool or has_pools else ():
             if pool:
                 selector = {**pod.task.node_selector, api.NODE_POOL: pool}
                 pod.task = evolve(pod.task, node_selector=selector)

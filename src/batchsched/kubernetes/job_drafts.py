@@ -207,10 +207,6 @@ class JobDraft:
             ),
         )
 
-    def add_alias(self, *names: str) -> None:
-        """Add names by which it is found."""
-        self.aliases += names
-
 
 def with_tasks(group: JobInfo, tasks: Sequence[TaskInfo]) -> JobInfo:
     """Return a job with tasks; a role that it does not name becomes a group with a minimum of 0."""

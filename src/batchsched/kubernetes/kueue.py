@@ -141,7 +141,7 @@ class Kueue:
             gone, left = (old, draft) if draft.has_quota else (draft, old)
             joined[gone] = left
             self.drafts.remove(gone)
-            left.add_alias(gone.name, *gone.aliases)
+            left.aliases += (gone.name, *gone.aliases)
             if left is old:
                 left.objects.append(given)
                 left.growth_holds = draft.holds
@@ -235,7 +235,7 @@ class Kueue:
         workload.is_taken = True
         draft.queue = workload.queue
         draft.local_queue = workload.local_queue
-        draft.add_alias(workload.name)
+        draft.aliases.append(workload.name)
         draft.objects += [given for given in workload.objects if given not in draft.objects]
         if not workload.has_finished:
             draft.holds += workload.holds

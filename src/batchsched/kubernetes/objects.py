@@ -260,10 +260,6 @@ class Reader:
         # Built only for faults, which are rare: building paths would cost more than reading.
         return self._step if self._above is None else self._above.path + self._step
 
-    def replaced(self, content: Mapping[str, object]) -> Reader:
-        """Return a reader of other content at the same path."""
-        return Reader(content, self.reading, self._step, self._above)
-
     def fault(self, below: str, message: str) -> None:
         """Record a fault of the value at `below`, which is ``.key`` or ``[0]``."""
         self.reading.fault(self.path + below, message)

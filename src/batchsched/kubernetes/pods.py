@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, evolve, frozen
 
@@ -51,15 +51,11 @@ WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
 
 @define(eq=False)
 class Pod:
-    """A pod as a task, with its group and role."""
+    """A pod as a task, with its role."""
 
     object: KubernetesObject
     task: TaskInfo
     """It changes while more is read of the pod."""
-    group: str
-    """The name of its PodGroup, in the same namespace; empty if it names none."""
-    group_key: str
-    """The annotation that names the group."""
     role: str | None
     """Its role in its job; None: it has none."""
     scheduler_name: str
@@ -70,18 +66,12 @@ class Pod:
     has_priority: bool
     """Whether its spec has a priority, as that of every pod that Kubernetes admitted."""
 
-    def has_unknown_class(self, priorities: PriorityClasses, /) -> bool:
-        """Return whether its priority depends on a class that was not given."""
-        name = self.task.priority_class_name
-        return not self.has_priority and bool(name) and name not in priorities.values
-
 
 def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: PriorityClasses, /) -> Pod:
-    """Return a v1 Pod as a task, with its group and role."""
+    """Return a v1 Pod as a task, with its role."""
     reading = pod.reader.reading
     metadata, spec = pod.metadata, pod.spec
     annotations = metadata.text_map("annotations")
-    group_key = next((key for key in api.GROUP_NAMES if annotations.get(key)), "")
     status, node_name = _status_and_node(pod, spec, annotations.get(api.RESERVED_NODE, ""))
     containers, init = [*spec.children("containers")], [*spec.children("initContainers")]
     resreq, init_resreq, scoring_request = _read_pod_request(spec, containers, init, reading)
@@ -127,8 +117,6 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
     return Pod(
         object=pod,
         task=task,
-        group=annotations[group_key] if group_key else "",
-        group_key=group_key,
         role=next(filter(None, roles), None),
         scheduler_name=spec.text("schedulerName"),
         own_priority=own_priority,
@@ -211,31 +199,7 @@ def note_missing_node(pod: Pod) -> None:
     )
 
 
-def on_no_node(task: TaskInfo) -> TaskInfo:
-    """Return the task as one that is on no node and is not scheduled."""
-    is_leaving = task.status is TaskStatus.RELEASING
-    status = TaskStatus.RELEASING if is_leaving else TaskStatus.UNKNOWN
-    return evolve(task, status=status, node_name=None)
-
-
 # What pods request and nodes have
-
-
-def _is_scalar_resource(name: str, /) -> bool:
-    """Return whether a resource counts as a scalar resource.
-
-    Scalars are extended resources, whose name has a domain other than ``kubernetes.io``, and of
-    Kubernetes' own resources ``ephemeral-storage`` and huge pages; ``pods`` is not a scalar.
-
-    >>> _is_scalar_resource("nvidia.com/gpu"), _is_scalar_resource("hugepages-2Mi")
-    (True, True)
-    >>> _is_scalar_resource("attachable-volumes.kubernetes.io/disk"), _is_scalar_resource("pods")
-    (False, False)
-    """
-    domain, slash, _ = name.partition("/")
-    if not slash:
-        return is_native_scalar(name)
-    return not domain.endswith("kubernetes.io")
 
 
 def is_native_scalar(name: str, /) -> bool:
@@ -246,14 +210,21 @@ def is_native_scalar(name: str, /) -> bool:
 def amount_unit(name: str, /) -> bool | None:
     """Return whether amounts of a resource are in thousandths; None: the resource is ignored.
 
+    Scalars are extended resources, whose name has a domain other than ``kubernetes.io``, and of
+    Kubernetes' own resources ``ephemeral-storage`` and huge pages; ``pods`` is not a scalar.
+
     >>> amount_unit("cpu"), amount_unit("memory"), amount_unit("pods")
     (True, False, None)
+    >>> amount_unit("nvidia.com/gpu"), amount_unit("hugepages-2Mi")
+    (True, True)
+    >>> amount_unit("attachable-volumes.kubernetes.io/disk") is None
+    True
     """
-    if name == "cpu":
-        return True
-    if name == "memory":
-        return False
-    return True if _is_scalar_resource(name) else None
+    if name in ("cpu", "memory"):
+        return name == "cpu"
+    domain, slash, _ = name.partition("/")
+    is_scalar = not domain.endswith("kubernetes.io") if slash else is_native_scalar(name)
+    return True if is_scalar else None
 
 
 def _at_pod_level(name: str) -> bool | None:
@@ -270,18 +241,6 @@ def resource_of(amounts: Mapping[str, int], /) -> Resource:
         # An amount of 0 means the same as no amount.
         scalars={name: amount for name, amount in scalars.items() if amount} if scalars else {},
     )
-
-
-def read_amounts(resources: Reader, /) -> dict[str, int]:
-    """Return the amounts in a mapping of resources to quantities, in thousandths or bytes."""
-    return resources.amounts(amount_unit)
-
-
-def _read_allocatable(status: Reader, /) -> tuple[Resource, int | None]:
-    """Return a node's allocatable resources, and its maximum number of pods (None: any number)."""
-    allocatable = status.optional_child("allocatable") or status.child("capacity")
-    pods = allocatable.amounts(lambda name: False if name == "pods" else None)
-    return resource_of(allocatable.amounts(amount_unit)), pods.get("pods")
 
 
 def _container_amounts(container: Reader) -> dict[str, int]:
@@ -539,11 +498,12 @@ def read_node(node: KubernetesObject, /) -> NodeInfo:
     node.creation_time()  # not stored, but it is a lower bound of the present time
     spec = node.spec
     status = node.status
-    allocatable, max_tasks = _read_allocatable(status)
+    allocatable = status.optional_child("allocatable") or status.child("capacity")
+    max_tasks = allocatable.amounts(lambda name: False if name == "pods" else None)
     return NodeInfo(
         name=node.name,
-        allocatable=allocatable,
-        max_tasks=max_tasks,
+        allocatable=resource_of(allocatable.amounts(amount_unit)),
+        max_tasks=max_tasks.get("pods"),
         labels=node.labels,
         taints=tuple(taints_of(spec)),
         unschedulable=spec.truth("unschedulable"),
@@ -575,19 +535,16 @@ def without_unused_scalars(nodes: Sequence[NodeInfo], tasks: Iterable[TaskInfo])
     every queue has a share that it never uses up.
     """
     requested = {name for task in tasks for name in task.start_request.scalars}
-    return [_with_scalars(node, requested) for node in nodes]
-
-
-def _with_scalars(node: NodeInfo, requested: Collection[str]) -> NodeInfo:
-    scalars = node.allocatable.scalars
-    kept = {
-        name: amount
-        for name, amount in scalars.items()
-        if name in requested or not is_native_scalar(name)
-    }
-    if len(kept) == len(scalars):
-        return node
-    return evolve(node, allocatable=evolve(node.allocatable, scalars=kept))
+    found: list[NodeInfo] = []
+    for node in nodes:
+        scalars = node.allocatable.scalars
+        unused = {name for name in scalars if is_native_scalar(name)} - requested
+        if unused:
+            kept = {name: amount for name, amount in scalars.items() if name not in unused}
+            found.append(evolve(node, allocatable=evolve(node.allocatable, scalars=kept)))
+        else:
+            found.append(node)
+    return found
 
 
 def note_overcommitted(

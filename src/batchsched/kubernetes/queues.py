@@ -11,9 +11,10 @@ from attrs import define, evolve, field
 from batchsched.errors import QuantityError
 from batchsched.kubernetes.annotations import parse_duration
 from batchsched.kubernetes.objects import KubernetesObject, Reader, annotation, whole_number
-from batchsched.kubernetes.pods import amount_unit, read_amounts, resource_of
+from batchsched.kubernetes.pods import amount_unit, resource_of
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Queue, QueueStatus
+from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import NoticeCode
 from batchsched.model.quantities import parse_quantity
 from batchsched.model.resources import Resource, ResourceLimit, exact
@@ -31,13 +32,19 @@ _NOT_KEPT = (
 )
 
 
-def read_queues(given: Sequence[KubernetesObject], /) -> list[Queue]:
-    """Return the queues of objects, with inner queues that are only named by others. O(size)."""
+def read_queues(given: Sequence[KubernetesObject], of_kai: Mapping[str, str], /) -> list[Queue]:
+    """Return the queues of objects, with inner queues that are only named by others. O(size).
+
+    Args:
+        given: the objects.
+        of_kai: the names here of queues of KAI Scheduler whose names were taken.
+
+    """
     names = {queue.name for queue in given if queue.kind == "Queue"}
     of_queues = [queue for queue in given if queue.kind == "Queue"]
     drafts = [
         *_read_kueue([queue for queue in given if queue.kind != "Queue"], names),
-        *[_read_kai_queue(queue, names) for queue in of_queues if is_kai_queue(queue)],
+        *[_read_kai_queue(queue, names, of_kai) for queue in of_queues if is_kai_queue(queue)],
         *_read_volcano([queue for queue in of_queues if not is_kai_queue(queue)], names),
     ]
     _cut_to_limits(drafts)
@@ -63,9 +70,12 @@ def _from_the_top(parents: Mapping[str, str | None]) -> tuple[list[str], Mapping
     return in_order, below
 
 
-def _parent_of(given: KubernetesObject, key: str, names: Collection[str]) -> str | None:
+def _parent_of(
+    given: KubernetesObject, key: str, names: Collection[str], renamed: Mapping[str, str] = EMPTY
+) -> str | None:
     """Return the parent that the spec of a queue names; None: none, or one that was not given."""
     parent = given.spec.text(key)
+    parent = renamed.get(parent, parent)
     if parent and parent not in names:
         message = f"queue {parent!r} was not given: the queue has no parent"
         given.note(NoticeCode.QUEUE_MISSING, f"spec.{key}", message)
@@ -273,11 +283,11 @@ def _read_volcano(
 def _volcano_draft(given: KubernetesObject, known: Collection[str]) -> _QueueDraft:
     note_unsupported(given)
     spec = given.spec
-    capability = read_amounts(spec.child("capability"))
+    capability = spec.child("capability").amounts(amount_unit)
     for name in ("cpu", "memory"):
         if capability.get(name) == 0:  # Volcano reads a 0 of these two as no limit
             del capability[name]
-    guarantee = read_amounts(spec.child("guarantee").child("resource"))
+    guarantee = spec.child("guarantee").child("resource").amounts(amount_unit)
     parent = _parent_of(given, "parent", known)
     state = given.status.text("state")  # Open, Closed, Closing or Unknown; a new queue has none
     queue = Queue(
@@ -289,7 +299,7 @@ def _volcano_draft(given: KubernetesObject, known: Collection[str]) -> _QueueDra
         reclaimable=spec.get("reclaimable") is None or spec.truth("reclaimable"),
     )
     weight = Fraction(spec.integer("weight", default=1))
-    deserved = read_amounts(spec.child("deserved"))
+    deserved = spec.child("deserved").amounts(amount_unit)
     return _QueueDraft(given, queue, weight, guarantee, deserved, capability)
 
 
@@ -375,7 +385,9 @@ def is_kai_queue(given: KubernetesObject, /) -> bool:
     return spec.get("parentQueue") is not None or spec.get("resources") is not None
 
 
-def _read_kai_queue(given: KubernetesObject, known: Collection[str]) -> _QueueDraft:
+def _read_kai_queue(
+    given: KubernetesObject, known: Collection[str], renamed: Mapping[str, str]
+) -> _QueueDraft:
     """Return a queue with quota, limit and weight.
 
     A missing quota or limit is 0; -1 means unlimited. With a limit below the quota the queue may
@@ -411,7 +423,7 @@ def _read_kai_queue(given: KubernetesObject, known: Collection[str]) -> _QueueDr
     queue = Queue(
         name=given.name,
         creation_time=given.creation_time(),
-        parent=_parent_of(given, "parentQueue", known),
+        parent=_parent_of(given, "parentQueue", known, renamed),
         priority=spec.integer("priority", default=_KAI_PRIORITY),
         preempt_min_runtime=_kai_runtime(given, "preemptMinRuntime"),
         reclaim_min_runtime=_kai_runtime(given, "reclaimMinRuntime"),
