@@ -79,18 +79,16 @@ def with_annotated_properties(job: JobInfo, found: KubernetesObject, /) -> JobIn
     return evolve(described, holds=holds)
 
 
-def pod_estimate(pod: KubernetesObject, /) -> float | None:
-    """Return a pod's estimate: its annotation, else ``spec.activeDeadlineSeconds``."""
-    estimate = _Annotations(pod).read(parse_duration, ESTIMATE)
-    spec = pod.spec
+def read_durations(pod: KubernetesObject, /) -> tuple[float | None, float]:
+    """Return a pod's estimate, and for how long its earlier runs held resources, in seconds.
+
+    The estimate is that of its annotation, else ``spec.activeDeadlineSeconds``.
+    """
+    annotations, spec = _Annotations(pod), pod.spec
+    estimate = annotations.read(parse_duration, ESTIMATE)
     if estimate is None and spec.get("activeDeadlineSeconds") is not None:
-        return spec.integer("activeDeadlineSeconds")
-    return estimate
-
-
-def read_attained(pod: KubernetesObject, /) -> float:
-    """Return for how long a pod's earlier runs held resources, in seconds."""
-    return _Annotations(pod).read(parse_duration, ATTAINED) or 0.0
+        estimate = spec.integer("activeDeadlineSeconds")
+    return estimate, annotations.read(parse_duration, ATTAINED) or 0.0
 
 
 class _Annotations:

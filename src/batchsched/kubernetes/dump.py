@@ -32,7 +32,7 @@ from batchsched.kubernetes.groups import (
     volcano_job_alone,
     volcano_templates,
 )
-from batchsched.kubernetes.job_drafts import JobDraft, Template, give_names, suspended_job
+from batchsched.kubernetes.job_drafts import JobDraft, Template, give_names
 from batchsched.kubernetes.kueue import Flavors, Kueue
 from batchsched.kubernetes.manifests import submitted_objects
 from batchsched.kubernetes.objects import (
@@ -62,7 +62,6 @@ from batchsched.kubernetes.queues import ROOT, read_queues, with_room_for
 from batchsched.kubernetes.topologies import Topologies
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, JobInfo, Queue, QueueStatus, TaskInfo, TaskStatus
-from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.rules import out_of_service
@@ -240,7 +239,7 @@ class ObjectsReader:
         self._native = NativeGroups(objects, self._priorities)
         self._batch = BatchGroups(objects, self._priorities, of_kai)
         self._kueue = Kueue(
-            objects, self._priorities, of_workloads, self._renamed, theirs=reading.theirs
+            objects, self._namespaces, self._priorities, of_workloads, self._renamed
         )
         self._systems = set[str]() if only is not None else self._find_systems()
         self._kube_places = not self._systems.isdisjoint(("kubernetes", "coscheduling", "kueue"))
@@ -391,10 +390,8 @@ class ObjectsReader:
     # Pods
 
     def _read_namespaces(self, pods: Iterable[KubernetesObject]) -> Namespaces:
-        given = self._objects.of("", "Namespace")
-        labels: dict[str, Mapping[str, str]] = dict.fromkeys((pod.namespace for pod in pods), EMPTY)
-        labels |= {namespace.name: namespace.labels for namespace in given}
-        return Namespaces(labels, labels_are_known=bool(given))
+        labels = {one.name: one.labels for one in self._objects.of("", "Namespace")}
+        return Namespaces(labels, frozenset([*labels, *(pod.namespace for pod in pods)]))
 
     def _bind(self, pods: Iterable[Pod]) -> None:
         """Let pods for which a BindRequest is on its way be on its node."""
@@ -432,39 +429,51 @@ class ObjectsReader:
 
     def _assign(self) -> None:
         """Give every pod to its job, or to those that only occupy their nodes. O(pods)."""
-        translated: set[JobDraft] = set()
-        """The native groups of pods that a batch scheduler has groups of its own for."""
         self._drafts += self._batch.drafts()
         for pod in self._pods:
-            draft: JobDraft | None = None
-            if not is_reservation(pod):
-                own, group = self._native.of_pod(pod), self._batch.of_pod(pod)
-                if group is not None:
-                    draft = self._job_of(pod, *group)
-                    if isinstance(own, tuple):
-                        draft.aliases.append(own[0].name)
-                        translated.add(own[0])
-                else:
-                    pod.role = None
-                    if isinstance(own, tuple):
-                        draft, pod.role = own
-                    elif own is not None:
-                        draft = self._job_of(pod, "kubernetes", own)
-                    elif (labelled := self._batch.of_labelled(pod)) is not None:
-                        draft = self._job_of(pod, "coscheduling", labelled)
-                    else:
-                        draft = self._without_group(pod)
-            if draft is None:
+            draft = None if is_reservation(pod) else self._job_of(pod)
+            if draft is None or not self._is_task(pod, draft):
                 self._occupy(pod)
             else:
-                self._take(draft, pod)
+                pod.task = self._task(pod, draft)
+                draft.pods.append(pod)
         if self._reading.theirs:
             self._kueue.tell_groups()
         self._drafts += self._kueue.groups.values()
-        self._drafts += [d for d in self._native.drafts if d.pods or d not in translated]
+        self._drafts += [one for one in self._native.drafts if one.pods or not one.is_taken]
 
-    def _job_of(self, pod: Pod, system: str, found: JobDraft | str) -> JobDraft:
-        """Return the job of the group of a pod that was found, or of one that is not there."""
+    def _job_of(self, pod: Pod) -> JobDraft | None:
+        """Return the job of a pod; None: it is of none."""
+        own, group = self._native.of_pod(pod), self._batch.of_pod(pod)
+        if group is not None:
+            draft = self._job_of_group(pod, *group)
+            if own is not None and not isinstance(own[0], str):
+                draft.aliases.append(own[0].name)
+                own[0].is_taken = True
+            return draft
+        pod.role = None
+        if own is not None:
+            named, pod.role = own
+            return self._job_of_group(pod, "kubernetes", named)
+        labelled = self._batch.of_labelled(pod)
+        if labelled is not None:
+            return self._job_of_group(pod, "coscheduling", labelled)
+        workload = self._kueue.workload_of(pod)
+        if workload is not None:
+            return None if workload.has_finished else workload
+        label = pod.task.labels.get(api.GROUP_LABEL) if self._only is None else None
+        if label:
+            return self._kueue.pod_group(pod, label)
+        single = self._single(pod)
+        if single is None:
+            return None
+        job = self._controlled.draft_of(pod, single)
+        if job is single:
+            self._drafts.append(single)
+        return job
+
+    def _job_of_group(self, pod: Pod, system: str, found: JobDraft | str) -> JobDraft:
+        """Return the job of a group that was found, or of one that is not there."""
         if not isinstance(found, str):
             return found
         key = system, pod.task.namespace, found
@@ -475,22 +484,6 @@ class ObjectsReader:
             draft.holds.append(Hold(HoldKind.GROUP_MISSING, found))
             self._missing[key] = draft
             self._drafts.append(draft)
-        return draft
-
-    def _without_group(self, pod: Pod) -> JobDraft | None:
-        """Return the job of a pod without a group: its Workload's, its Job's, or one of its own."""
-        workload = self._kueue.workload_of(pod)
-        label = pod.task.labels.get(api.GROUP_LABEL) if self._only is None else None
-        if workload is not None:
-            return None if workload.has_finished else workload
-        if label:
-            return self._kueue.pod_group(pod, label)
-        single = self._single(pod)
-        if single is None:
-            return None
-        draft = self._controlled.draft_of(pod, single)
-        if draft is single:
-            self._drafts.append(single)
         return draft
 
     def _single(self, pod: Pod) -> JobDraft | None:
@@ -517,25 +510,18 @@ class ObjectsReader:
             draft.holds.append(Hold(HoldKind.GROUP_MISSING, api.KAI_GROUP, _NO_KAI_GROUP))
         return draft
 
-    def _take(self, draft: JobDraft, pod: Pod) -> None:
-        """Give a pod to its job; one that runs without its group only occupies its node."""
-        status = pod.task.status
-        if draft.is_missing and self._only not in (None, pod.scheduler_name):
-            self._occupy(pod)
-            return
-        if draft.is_missing:
-            if status not in (*ENDED, TaskStatus.RELEASING):
-                message = "its pod group, or a group above that, was not given: it is not placed"
-                pod.object.note(NoticeCode.GROUP_MISSING, group_field(pod), message)
-            if status not in WAITING:
-                self._occupy(pod)
-                return
-        pod.task = task = self._task(pod)
-        if any(gate.name == api.ELASTIC_GATE for gate in pod.gates) and task.status in WAITING:
-            pod.task = evolve(task, holds=(*task.holds, *draft.growth_holds))
-        draft.pods.append(pod)
+    def _is_task(self, pod: Pod, draft: JobDraft) -> bool:
+        """Return whether a pod is a task of its job: those that run without their group are not."""
+        if not draft.is_missing:
+            return True
+        if self._only not in (None, pod.scheduler_name):
+            return False
+        if pod.task.status not in (*ENDED, TaskStatus.RELEASING):
+            message = "its pod group, or a group above that, was not given: it is not placed"
+            pod.object.note(NoticeCode.GROUP_MISSING, group_field(pod), message)
+        return pod.task.status in WAITING
 
-    def _task(self, pod: Pod) -> TaskInfo:
+    def _task(self, pod: Pod, draft: JobDraft) -> TaskInfo:
         """Return a job's task with its holds, and note what is not supported."""
         task = pod.task
         if task.status in ENDED:
@@ -547,10 +533,12 @@ class ObjectsReader:
         if not pod.has_priority:
             self._priorities.of(pod.object, task.priority_class_name, task.priority)
         if task.status in WAITING:
-            gates = pod.gates
+            holds = pod.gates
             if not self._reading.theirs:
-                gates = tuple(gate for gate in gates if gate.name not in _GATES_OF_ADMISSION)
-            return evolve(task, holds=gates) if gates else task
+                holds = tuple(gate for gate in holds if gate.name not in _GATES_OF_ADMISSION)
+            if any(gate.name == api.ELASTIC_GATE for gate in pod.gates):
+                holds = (*holds, *draft.growth_holds)
+            return evolve(task, holds=holds) if holds else task
         if task.node_name is not None and task.node_name not in self._node_names:
             note_missing_node(pod)
             is_leaving = task.status is TaskStatus.RELEASING
@@ -599,8 +587,8 @@ class ObjectsReader:
         known = self._owners_of([*mains, *objects.of(api.KUEUE, "Workload")])
         known |= {main.reader.path for main in mains}
         for job in objects.of(api.BATCH, "Job"):
-            has_ended = job.is_true("Complete") or job.is_true("Failed")
-            if job.reader.path in known or has_ended or suspended_job([job]) is None:
+            has_ended = "True" in (job.status_of("Complete"), job.status_of("Failed"))
+            if job.reader.path in known or has_ended or not _is_suspended(job):
                 continue
             # What else owns it is told of, or of no kind that is read.
             if all(owner.kind == "CronJob" for owner in objects.owners(job)):
@@ -638,13 +626,14 @@ class ObjectsReader:
         return draft
 
     def _hold_if_suspended(self, draft: JobDraft) -> None:
-        theirs, main, has_workload = self._reading.theirs, draft.main, draft.is_suspended_by_kueue
-        if draft.holds or main is None or (has_workload and not theirs):
+        main, has_workload = draft.main, draft.is_suspended_by_kueue
+        if draft.holds or main is None or (has_workload and not self._reading.theirs):
             return
-        job = suspended_job([main, *self._objects.owner_objects(main)])
+        owners = self._objects.owner_objects(main)
+        job = next(filter(_is_suspended, [main, *owners]), None)
         if job is None:
             return
-        if draft.has_quota and theirs:
+        if draft.has_quota:
             message = f"Kueue has admitted it to {draft.queue}, and not resumed its Job yet"
             draft.holds.append(Hold(HoldKind.NOT_ADMITTED, draft.queue, message))
             return
@@ -768,6 +757,11 @@ class ObjectsReader:
                 yield f"there are no {kind}s of {group}: none are in the dump"
         if not self._reading.theirs:
             yield "admission is decided here: what Volcano and Kueue have not admitted may start"
+
+
+def _is_suspended(job: KubernetesObject) -> bool:
+    is_jobs = job.api_group == api.BATCH
+    return is_jobs and look_up(look_up(job.reader.content, "spec"), "suspend") is True
 
 
 def _local_queue(job: KubernetesObject) -> str:

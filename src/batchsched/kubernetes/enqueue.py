@@ -93,55 +93,46 @@ class Enqueue:
 
     def _told(self, group: _Group, hold: Hold) -> Hold:
         queue = self._queues.get(group.queue)
+        if queue is None:
+            return hold
+        above, below = _OVERCOMMIT
+        of_queue = [each for each in self._groups if each.queue == group.queue]
         for name, asked in group.least.items():
-            if queue is None or not asked:
-                continue
-            own = [each for each in self._groups if each.queue == group.queue]
-            guaranteed = sum(
-                int(each.guarantee.get(name)) for each in self._queues.values() if each is not queue
-            )
-            limit = None if queue.limit is None else queue.limit.get(name)
-            most, whose = self._total[name] - guaranteed, "of all nodes"
-            if guaranteed:
-                whose = "that the guarantees of other queues leave"
-            if limit is not None and limit <= most:
-                most, whose = int(limit), f"that queue {queue.name} may hold"
-            held = sum(each.held.get(name, 0) - each.elastic(name) for each in own)
-            text = self._compared(group, name, own, held, most, whose)
-            if text is None:
-                above, below = _OVERCOMMIT
-                most = self._total[name] * above // below
-                held = self._used[name] - sum(each.elastic(name) for each in self._groups)
-                there = f"that are {above / below:g} times those of all nodes"
-                text = self._compared(group, name, self._groups, held, most, there)
-            if text is not None:
-                return evolve(hold, kind=text[0], detail=text[1])
+            most, where = self._most_of(queue, name)
+            held = sum(each.held.get(name, 0) - each.elastic(name) for each in of_queue)
+            total = self._total[name] * above // below
+            everywhere = f"that are {above / below:g} times those of all nodes"
+            used = self._used[name] - sum(each.elastic(name) for each in self._groups)
+            for beside, there, bound, bound_of in (
+                (of_queue, held, most, where),
+                (self._groups, used, total, everywhere),
+            ):
+                keeping = {each.draft.name: each.kept(name) for each in beside if each is not group}
+                kept = sum(keeping.values())
+                if not asked or there + kept + asked <= bound:
+                    continue
+                text = f"its minResources, {amount_text(name, asked)}, are more than is left of "
+                text += f"the {amount_text(name, bound)} {bound_of}: "
+                text += f"{amount_text(name, there)} are held"
+                if kept:
+                    names = [each for each, amount in keeping.items() if amount][:_MOST_NAMED]
+                    text += f", and {amount_text(name, kept)} kept for what was let in: "
+                    text += listed(names)
+                # Only enqueue counts that: as the queues here allow, it could start.
+                is_kept_out_by_it = kept and there + asked <= bound
+                kind = HoldKind.CHECK if is_kept_out_by_it else HoldKind.NOT_ADMITTED
+                return evolve(hold, kind=kind, detail=text)
         return hold
 
-    def _compared(
-        self,
-        group: _Group,
-        name: str,
-        beside: Iterable[_Group],
-        held: int,
-        most: int,
-        where: str,
-    ) -> tuple[HoldKind, str] | None:
-        """Return that a group asks for more than is left of an amount; None: it does not."""
-        asked = group.least[name]
-        keeping = {each.draft.name: each.kept(name) for each in beside if each is not group}
-        kept = sum(keeping.values())
-        if held + kept + asked <= most:
-            return None
-        text = f"its minResources, {amount_text(name, asked)}, are more than is left of the "
-        text += f"{amount_text(name, most)} {where}: {amount_text(name, held)} are held"
-        if not kept:
-            return HoldKind.NOT_ADMITTED, text
-        names = [each for each, amount in keeping.items() if amount][:_MOST_NAMED]
-        text += f", and {amount_text(name, kept)} kept for what was let in: {listed(names)}"
-        # Only enqueue counts that: as the queues here allow, it could start.
-        is_kept_out_by_it = held + asked <= most
-        return (HoldKind.CHECK if is_kept_out_by_it else HoldKind.NOT_ADMITTED), text
+    def _most_of(self, queue: Queue, name: str) -> tuple[int, str]:
+        """Return what a queue may hold of an amount, and where that follows from."""
+        others = (each for each in self._queues.values() if each is not queue)
+        guaranteed = sum(int(each.guarantee.get(name)) for each in others)
+        limit = None if queue.limit is None else queue.limit.get(name)
+        most = self._total[name] - guaranteed
+        if limit is not None and limit <= most:
+            return int(limit), f"that queue {queue.name} may hold"
+        return most, "that the guarantees of other queues leave" if guaranteed else "of all nodes"
 
 
 def _is_of_enqueue(hold: Hold) -> bool:

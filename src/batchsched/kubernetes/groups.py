@@ -67,7 +67,7 @@ class NativeGroups:
         """Read PodGroups and CompositePodGroups. O(groups x depth)."""
         self.drafts: list[JobDraft] = []
         self._priorities = priorities
-        self._of_group: dict[str, tuple[JobDraft, str | None]] = {}
+        self._of_group: dict[str, tuple[JobDraft | str, str | None]] = {}
         """The job of every PodGroup, by namespace/name, and its role in the job."""
         self._workloads = {w.full_name: w for w in objects.of(api.KUBERNETES, "Workload")}
         self._of_workloads: dict[tuple[str, str, str, str], JobDraft] = {}
@@ -120,21 +120,20 @@ class NativeGroups:
         self.drafts.append(draft)
         return draft
 
-    def of_pod(self, pod: Pod) -> tuple[JobDraft, str | None] | str | None:
-        """Return the job of a pod and its role; the name of what is missing; None: no group."""
+    def of_pod(self, pod: Pod) -> tuple[JobDraft | str, str | None] | None:
+        """Return the job of a pod or its missing name, and its role; None: it names no group."""
         spec = pod.object.spec
         if spec.get("schedulingGroup") is not None:
             name = spec.child("schedulingGroup").text("podGroupName")
             if name:
-                return self._of_group.get(f"{pod.task.namespace}/{name}", name)
+                return self._of_group.get(f"{pod.task.namespace}/{name}", (name, None))
         if spec.get("workloadRef") is not None:
-            return self._of_workload(pod, spec.child("workloadRef"))
+            ref = spec.child("workloadRef")
+            return (self._of_workload(pod, ref), None) if ref.text("name") else None
         return None
 
-    def _of_workload(self, pod: Pod, ref: Reader) -> tuple[JobDraft, str | None] | None:
+    def _of_workload(self, pod: Pod, ref: Reader) -> JobDraft:
         workload, group = ref.text("name"), ref.text("podGroup")
-        if not workload:
-            return None
         key = pod.task.namespace, workload, group, ref.text("podGroupReplicaKey")
         draft = self._of_workloads.get(key)
         if draft is None:
@@ -154,7 +153,7 @@ class NativeGroups:
                 draft.min_available = _least_of(found.child("policy"), "minCount")
             self._of_workloads[key] = draft
             self.drafts.append(draft)
-        return draft, None
+        return draft
 
 
 def _above(given: KubernetesObject) -> str:

@@ -88,7 +88,7 @@ class JobDraft:
     """Whether its Workload has finished, is on another cluster, or became part of another; then it
     is no job."""
     is_taken: bool = False
-    """Whether another job has taken over its holds and its queue."""
+    """Whether another job stands for it, so that it is no job without pods."""
     aliases: list[str] = field(factory=list[str])
     pods: list[Pod] = field(factory=list[Pod])
     templates: list[Template] = field(factory=list[Template])
@@ -234,12 +234,3 @@ def give_names(drafts: Iterable[JobDraft]) -> None:
                 names.append(f"{draft.kind}.{draft.api_group}/{draft.name}/{number}")
         draft.job_name = names[0]
         taken.add(draft.uid)
-
-
-def suspended_job(owners: Sequence[KubernetesObject]) -> KubernetesObject | None:
-    """Return the first batch/v1 Job among owners that is suspended, or None."""
-    for owner in owners:
-        spec = look_up(owner.reader.content, "spec")
-        if owner.api_group == api.BATCH and look_up(spec, "suspend") is True:
-            return owner
-    return None

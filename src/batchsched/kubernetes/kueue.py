@@ -14,12 +14,12 @@ from batchsched.kubernetes.objects import (
     KubernetesObject,
     Reader,
     annotation,
-    look_up,
     text_at,
     whole_number,
 )
 from batchsched.kubernetes.pods import (
     WAITING,
+    Namespaces,
     Pod,
     PriorityClasses,
     amount_unit,
@@ -39,8 +39,6 @@ _MOST_NAMED = 3
 _GROWS = "the job grows: of the pods that it is to have, those that exist are told"
 _NOT_YET = "its quota is reserved, but Kueue has not admitted it yet"
 _NOT_TRIED = "Kueue has not tried it yet"
-_NAMESPACE = "kubernetes.io/metadata.name"
-"""The label that the API server gives each namespace, its name."""
 _OTHER_NAMESPACE = "namespace doesn't match ClusterQueue selector"
 """What Kueue says of a Workload whose namespace may not use the queue."""
 
@@ -51,41 +49,35 @@ class Kueue:
     def __init__(
         self,
         objects: DumpObjects,
+        namespaces: Namespaces,
         priorities: PriorityClasses,
         of_workloads: PriorityClasses,
         renamed: Mapping[str, str],
-        *,
-        theirs: bool,
     ) -> None:
         """Read what Kueue's objects say. O(Workloads).
 
         Args:
             objects: all objects.
+            namespaces: the namespaces.
             priorities: the PriorityClasses.
             of_workloads: the WorkloadPriorityClasses.
             renamed: the names in the snapshot of ClusterQueues whose names were taken.
-            theirs: whether Kueue decides admission.
 
         """
         self._objects = objects
+        self._known_namespaces = namespaces
         self._priorities = priorities
         self._of_workloads = of_workloads
         self._renamed = renamed
-        self._theirs = theirs
         self.groups: dict[str, JobDraft] = {}
         """The jobs of pod groups without a Workload, by namespace/name."""
         self._local = {one.full_name: one for one in objects.of(api.KUEUE, "LocalQueue")}
         self._cluster = {one.name: one for one in objects.of(api.KUEUE, "ClusterQueue")}
-        self._namespaces = {
-            one.name: {_NAMESPACE: one.name, **one.labels} for one in objects.of("", "Namespace")
-        }
-        """The labels of namespaces, as far as they were given."""
         drafts = [self._draft(given) for given in objects.of(api.KUEUE, "Workload")]
         self._by_name = {f"{draft.namespace}/{draft.name}": draft for draft in drafts}
         self.drafts = [draft for draft in drafts if not draft.has_finished]
         """A job for every Workload that has not finished, in order of name."""
-        if theirs:
-            self._tell_who_is_before()
+        self._tell_who_is_before()
         joined = self._join_slices()
         self._by_uid: dict[str, JobDraft] = {}
         self._by_owner: dict[tuple[str, str, str, str], JobDraft] = {}
@@ -253,9 +245,9 @@ class Kueue:
         admission = status.child("admission").text("clusterQueue")
         if admission:
             queue, missing = self._renamed.get(admission, admission), None
-        admitted = given.is_true("Admitted")
+        admitted = given.status_of("Admitted") == "True"
         draft.queue, draft.local_queue, draft.is_suspended_by_kueue = queue, local_queue, True
-        draft.has_quota = admitted or given.is_true("QuotaReserved")
+        draft.has_quota = admitted or given.status_of("QuotaReserved") == "True"
         ended = {
             one.text("name"): one.integer("count", default=0, least=0)
             for one in status.children("reclaimablePods")
@@ -277,11 +269,11 @@ class Kueue:
             draft.holds += self._not_reserved(given, queue, missing, local_queue)
         elif not admitted:
             checks = _checks(given, lambda state: state != "Ready")
-            if self._theirs and not checks:
+            if given.reading.theirs and not checks:
                 told = given.message_of("Admitted") or _NOT_YET
                 checks.append(Hold(HoldKind.NOT_ADMITTED, admission or queue, told))
             draft.holds += checks
-        draft.has_finished = given.is_true("Finished") or _runs_elsewhere(given)
+        draft.has_finished = given.status_of("Finished") == "True" or _runs_elsewhere(given)
         return draft
 
     def _priority(self, given: KubernetesObject) -> int:
@@ -322,7 +314,7 @@ class Kueue:
             if one is not None and one.spec.text("stopPolicy") not in ("", "None"):
                 message = f"{one.kind} {one.name} is stopped"
                 holds.append(Hold(HoldKind.QUEUE_CLOSED, one.name, message))
-        if not self._theirs:
+        if not given.reading.theirs:
             return holds
         told = given.message_of("QuotaReserved")
         inactive = "" if cluster is None else _inactive(cluster)
@@ -348,8 +340,9 @@ class Kueue:
         selector = cluster.spec.optional_child("namespaceSelector")
         if selector is None:
             return False
-        labels = self._namespaces.get(namespace)
-        return labels is None or label_selector(selector).matches(labels)
+        namespaces = self._known_namespaces
+        is_known = namespace in namespaces.labels
+        return not is_known or namespaces.matches(namespace, label_selector(selector))
 
 
 UNREADY = "to be in PodsReady condition"
@@ -378,7 +371,7 @@ def _is_impossible(message: str) -> bool:
 def _runs_elsewhere(given: KubernetesObject) -> bool:
     """Return whether a Workload was sent to another cluster, by MultiKueue."""
     cluster = given.status.text("clusterName")
-    if not cluster or not given.is_true("Admitted"):
+    if not cluster or given.status_of("Admitted") != "True":
         return False
     given.note(NoticeCode.FIELD_IGNORED, "status.clusterName", "left out: it is on another cluster")
     return True
@@ -397,8 +390,7 @@ def _checks(given: KubernetesObject, is_meant: Callable[[str], bool]) -> list[Ho
 
 def _inactive(cluster: KubernetesObject) -> str:
     """Return why a ClusterQueue admits nothing; empty: it does, or does not say."""
-    found = (each for each in cluster.conditions() if look_up(each, "type") == "Active")
-    if look_up(next(found, None), "status") != "False":
+    if cluster.status_of("Active") != "False":
         return ""
     message = cluster.message_of("Active")
     return f"ClusterQueue {cluster.name} is inactive" + (message and f": {message}")

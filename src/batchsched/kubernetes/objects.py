@@ -494,17 +494,16 @@ class KubernetesObject:
         """Yield the conditions in its status, unchecked: they are only told."""
         return mappings_in(look_up(look_up(self.reader.content, "status"), key))
 
-    def is_true(self, condition: str) -> bool:
-        """Return whether a condition in its status is True."""
-        return any(
-            look_up(each, "type") == condition and look_up(each, "status") == "True"
-            for each in self.conditions()
-        )
+    def status_of(self, condition: str) -> str:
+        """Return the status of a condition, such as ``True``; empty: it has none."""
+        return text_at(self._condition(condition), "status")
 
     def message_of(self, condition: str) -> str:
         """Return the message of a condition; empty: it has none."""
-        found = (each for each in self.conditions() if look_up(each, "type") == condition)
-        return text_at(next(found, None), "message").strip().removesuffix(".")
+        return text_at(self._condition(condition), "message").strip().removesuffix(".")
+
+    def _condition(self, kind: str) -> Mapping[str, object] | None:
+        return next((each for each in self.conditions() if look_up(each, "type") == kind), None)
 
     def creation_time(self) -> float:
         """Return the creation time of the object in seconds; 0.0 if it is not given."""

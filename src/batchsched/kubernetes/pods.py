@@ -9,7 +9,7 @@ from attrs import define, evolve, frozen
 
 from batchsched.causes import HoldKind
 from batchsched.kubernetes import api
-from batchsched.kubernetes.annotations import pod_estimate, read_attained
+from batchsched.kubernetes.annotations import read_durations
 from batchsched.kubernetes.objects import KubernetesObject, Reader, Reading
 from batchsched.model.cluster import (
     DEFAULT_SCORING_MEMORY,
@@ -81,6 +81,7 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
         None if affinity is None else _read_pod_affinity(affinity, key, namespaces, pod)
         for key in ("podAffinity", "podAntiAffinity")
     )
+    estimate, attained = read_durations(pod)
     class_name = spec.text("priorityClassName")
     has_priority = spec.get("priority") is not None
     if has_priority:
@@ -110,8 +111,8 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
         pod_affinity=reading.shared(pod_affinity),
         pod_anti_affinity=reading.shared(pod_anti_affinity),
         start_time=pod.status.time("startTime") if status.holds else None,
-        estimate=pod_estimate(pod),
-        attained_service=read_attained(pod),
+        estimate=estimate,
+        attained_service=attained,
     )
     roles = (texts.get(key) for key in api.ROLE_NAMES for texts in (annotations, task.labels))
     return Pod(
@@ -332,27 +333,22 @@ class Namespaces:
     """The known namespaces, for terms that select namespaces by label."""
 
     labels: Mapping[str, Mapping[str, str]]
-    """Namespace to labels."""
-    labels_are_known: bool
-    """Whether the namespaces were given; otherwise only the names in pods are known."""
+    """The labels of the namespaces that were given."""
+    names: frozenset[str]
+    """The names of these, and of those that pods are in."""
+
+    def matches(self, name: str, selector: LabelSelector) -> bool:
+        """Return whether a selector selects a namespace, as far as its labels are known."""
+        return selector.matches({**self.labels.get(name, {}), _NAMESPACE_NAME: name})
 
     def selected(self, reader: Reader, pod: KubernetesObject) -> tuple[str, ...]:
         """Return the names of the namespaces that a selector of a pod selects, sorted."""
         selector = label_selector(reader)
-        if not self.labels_are_known and any(
-            key != _NAMESPACE_NAME
-            for key in (
-                *selector.match_labels,
-                *(requirement.key for requirement in selector.match_expressions),
-            )
-        ):
+        keys = {*selector.match_labels, *(each.key for each in selector.match_expressions)}
+        if not self.labels and keys - {_NAMESPACE_NAME}:
             message = "selects namespaces by label, which were not given: it selects none"
             pod.note(NoticeCode.FIELD_IGNORED, "spec.affinity", message)
-        return tuple(
-            name
-            for name, labels in sorted(self.labels.items())
-            if selector.matches({**labels, _NAMESPACE_NAME: name})
-        )
+        return tuple(name for name in sorted(self.names) if self.matches(name, selector))
 
 
 def _read_node_affinity(affinity: Reader, /) -> NodeAffinity | None:
