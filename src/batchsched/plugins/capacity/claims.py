@@ -32,7 +32,7 @@ from batchsched.plugins.capacity.coverage import Coverage
 from batchsched.state.needs import Need
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
-from batchsched.state.vectors import Vector, minus, plus, total_of
+from batchsched.state.vectors import Vector, minus, total_of
 
 
 @frozen
@@ -262,7 +262,7 @@ class QueueClaim:
         stage = max(stage, ClaimStage.BEYOND_SHARE)
         found = self._nodes_of.get(stage)
         if found is None:
-            of_each = [self.coverage.nodes(leaf, share) for leaf in self._may_lose_first(stage)]
+            of_each = [self.coverage.nodes(leaf, share) for leaf in self._may_lose_at(stage)]
             found = of_each[0] if len(of_each) == 1 else set[int]().union(*of_each)
             self._nodes_of[stage] = found
         return found
@@ -284,7 +284,7 @@ class QueueClaim:
         if stage is ClaimStage.ALL:
             return self.at_most(node, stage)
         is_surplus = stage is ClaimStage.SURPLUS_BEYOND_SHARE
-        return self.coverage.at_most(node, self._may_lose_on(node, stage), is_surplus=is_surplus)
+        return self.coverage.at_most(node, self._may_lose_at(stage), is_surplus=is_surplus)
 
     def short_of_limits(self, need: Need, /) -> Collection[Lack]:
         """Return which limits forbid a need, after `need.leaving` have left."""
@@ -296,14 +296,6 @@ class QueueClaim:
         """Return the leaves that may lose anything; never too few."""
         tree = self.accounts.tree
         return [leaf for leaf in filter(tree.is_leaf, range(len(tree.names))) if leaf != self.leaf]
-
-    def _may_lose_first(self, stage: ClaimStage) -> Iterable[int]:
-        """Return the leaves that may lose something at a stage before any other one has."""
-        return self._may_lose_at(stage)
-
-    def _may_lose_on(self, _node: NodeState, stage: ClaimStage) -> Collection[int]:
-        """Return the leaves that may lose units on a node at a stage."""
-        return self._may_lose_at(stage)
 
     def _may_lose_at(self, stage: ClaimStage) -> Collection[int]:
         stage = max(stage, ClaimStage.BEYOND_SHARE)  # in both stages up to it, shares are kept
@@ -517,7 +509,9 @@ class QueueClaim:
         pool = self._pools.get(key)
         if pool is None:
             share = self._beyond(stage)
-            leaves = self._may_lose_at(stage) if node is None else self._may_lose_on(node, stage)
+            leaves = self._may_lose_at(stage)
+            if node is not None and share is Share.FAIR:
+                leaves = [leaf for leaf in self.coverage.leaves_on(node) if leaf in leaves]
             pool = self._pools[key] = {
                 leaf: units for leaf in leaves if (units := self._units(leaf, node, stage, share))
             }
@@ -667,36 +661,22 @@ class QueueClaim:
 class NarrowedClaim(QueueClaim):
     """Looks only at leaves that can lose something to the claim: the same answers, sooner."""
 
-    _branch_of: dict[int, int] = field(init=False, factory=dict[int, int])
-    """The leaves that may lose anything, with the queue on the claimant's path beside theirs."""
-    _excess: dict[int, list[Vector]] = field(init=False, factory=dict[int, "list[Vector]"])
-    """By how much queues on its path would exceed what rights allow, upward, while any may do."""
-    _in_reach: set[int] = field(init=False, factory=set[int])
-    """Those of these queues up to which one of the rights exceeds nothing, whoever is evicted."""
-
     def _may_lose(self) -> Collection[int]:
-        self._excess.clear()
-        self._in_reach.clear()
         share = self._beyond(ClaimStage.ALL)
         if self.levels:
-            found = dict.fromkeys(
-                leaves_above(self.accounts, self.leaf, share, siblings_alone=True), self.leaf
-            )
-            beside: Collection[int] = (self.leaf,)
+            found = set(leaves_above(self.accounts, self.leaf, share, siblings_alone=True))
+            in_reach = {self.leaf}
         else:
-            found = self._losing_in_reach(share)
-            beside = self._excess.keys()
+            found, in_reach = self._losing_in_reach(share)
         for leaf in self.coverage.backfilling:  # backfill goes whatever is short
-            if leaf != self.leaf and (branch := self._branches(leaf)[0][-1]) in beside:
-                found[leaf] = branch
-        self._branch_of = found
-        return found.keys()
+            if leaf != self.leaf and self._branches(leaf)[0][-1] in in_reach:
+                found.add(leaf)
+        return found
 
-    def _losing_in_reach(self, share: Share) -> dict[int, int]:
-        """Return the leaves, and find the queues on the claimant's path that may be in reach."""
-        found: dict[int, int] = {}
+    def _losing_in_reach(self, share: Share) -> tuple[set[int], set[int]]:
+        """Return the leaves, and the queues on the claimant's path that may be in reach."""
+        found, in_reach = set[int](), set[int]()
         rights, given = self.rights, (0,) * len(self._request)
-        unhindered = set(rights)
         uncounted: list[int] = []  # leaves of which it is not yet in `given` what they may lose
         for position in self.accounts.tree.path(self.leaf):
             excess = {right: self._excess_of(right, position) for right in rights}
@@ -704,18 +684,14 @@ class NarrowedClaim(QueueClaim):
                 # What is taken first may bring queues above within reach.
                 most = [self._most_of(leaf, share) for leaf in uncounted]
                 given, uncounted = total_of([given, *most], given), []
-                unhindered.difference_update(right for right, e in excess.items() if any(e))
-                excess = {right: e for right, e in excess.items() if all(map(le, e, given))}
-                if not excess:
+                rights = [right for right in rights if all(map(le, excess[right], given))]
+                if not rights:
                     break
-                rights = list(excess)
-            self._excess[position] = list(excess.values())
-            if unhindered:
-                self._in_reach.add(position)
+            in_reach.add(position)
             losing = list(leaves_above(self.accounts, position, share))
-            found.update(dict.fromkeys(losing, position))
+            found.update(losing)
             uncounted += losing
-        return found
+        return found, in_reach
 
     def _most_of(self, leaf: int, share: Share) -> Vector:
         """Return the most that a leaf may lose, if what a share covers is left to it."""
@@ -729,36 +705,6 @@ class NarrowedClaim(QueueClaim):
         for d in self.need.dimensions:
             excess[d] = max(0, held[d][position] + request[d] - most[d][position])
         return tuple(excess)
-
-    @property
-    def _are_all_in_reach(self) -> bool:
-        return len(self._in_reach) == len(self._excess)
-
-    def _may_lose_first(self, stage: ClaimStage) -> Iterable[int]:
-        losing = self._may_lose_at(stage)
-        if self._are_all_in_reach:
-            return losing
-        return [leaf for leaf in losing if self._branch_of[leaf] in self._in_reach]
-
-    def _may_lose_on(self, node: NodeState, stage: ClaimStage) -> Collection[int]:
-        # Without those that stay out of reach even if all others lose all that they have there.
-        losing = self._may_lose_at(stage)
-        if self._beyond(stage) is not Share.FAIR:
-            return losing
-        there = [leaf for leaf in self.coverage.leaves_on(node) if leaf in losing]
-        if self._are_all_in_reach:
-            return there
-        is_surplus = stage is ClaimStage.SURPLUS_BEYOND_SHARE
-        in_reach: list[int] = []
-        gone = (0,) * len(self._request)
-        for branch, excess in self._excess.items():  # upward
-            if branch not in self._in_reach and not any(all(map(le, e, gone)) for e in excess):
-                break
-            for leaf in there:
-                if self._branch_of[leaf] == branch:
-                    in_reach.append(leaf)
-                    gone = plus(gone, self.coverage.gone_with(leaf, node, is_surplus=is_surplus))
-        return in_reach
 
 
 def leaves_above(

@@ -201,13 +201,6 @@ class Coverage:
         leaving = [task.resreq for task in node.tasks.values() if task.may_leave]
         return total_of(leaving, (0,) * len(node.allocatable))
 
-    def gone_with(self, leaf: int, _node: NodeState, *, is_surplus: bool) -> Vector:  # noqa: ARG002
-        """Return what a leaf may hold less without its units on loan on a node; never too little.
-
-        Anywhere: tasks leave other nodes with them. `is_surplus`: whether surplus units alone go.
-        """
-        return tuple([of_all[leaf] for of_all in self._accounts.held])
-
     def may_have_on_loan(self, _leaf: int, /) -> bool:
         """Return False only if a leaf has nothing on loan, nor any backfill tasks."""
         return True
@@ -398,11 +391,11 @@ class RememberedCoverage(Coverage):
         init=False, factory=dict[int, dict[int, list[EvictionUnit]]]
     )
     """What is on loan by node and leaf, the most valuable first."""
-    _sums: dict[tuple[int, int, bool], tuple[Vector, Vector]] = field(
-        init=False, factory=dict[tuple[int, int, bool], tuple[Vector, Vector]]
+    _sums: dict[tuple[int, int, bool], Vector] = field(
+        init=False, factory=dict[tuple[int, int, bool], Vector]
     )
-    """By leaf, node and whether surplus alone counts, what units on loan there hold there, and
-    what goes with them anywhere, until they change."""
+    """By leaf, node and whether surplus alone counts, what units on loan there hold there, until
+    they change."""
     _changes: list[int] = field(init=False, factory=list[int])
     _allocated: dict[int, dict[str, JobState]] = field(
         init=False, factory=dict[int, dict[str, JobState]]
@@ -535,15 +528,11 @@ class RememberedCoverage(Coverage):
         # Asked of most nodes in each search (the benchmark tree).
         there, known, index = self._there.get(node.index, ()), self._sums, node.index
         found = [
-            (known.get((leaf, index, is_surplus)) or self._sums_of(leaf, node, is_surplus))[0]
+            known.get((leaf, index, is_surplus)) or self._sum_of(leaf, node, is_surplus)
             for leaf in there
             if leaves is None or leaf in leaves
         ]
         return found[0] if len(found) == 1 else total_of(found, (0,) * len(node.allocatable))
-
-    def gone_with(self, leaf: int, node: NodeState, *, is_surplus: bool) -> Vector:
-        known = self._sums.get((leaf, node.index, is_surplus))
-        return (known or self._sums_of(leaf, node, is_surplus))[1]
 
     def may_have_on_loan(self, leaf: int, /) -> bool:
         return leaf in self.backfilling or not self._accounts.is_covered(leaf)
@@ -671,15 +660,14 @@ class RememberedCoverage(Coverage):
         there = self._there.get(node.index, {}).get(leaf, ())
         return [unit for unit in reversed(there) if unit.job.in_session]
 
-    def _sums_of(self, leaf: int, node: NodeState, is_surplus: bool) -> tuple[Vector, Vector]:
-        """Return what units on loan on a node hold there, and what goes with them anywhere."""
+    def _sum_of(self, leaf: int, node: NodeState, is_surplus: bool) -> Vector:
+        """Return what units on loan on a node hold there, with what goes with them."""
         units = self._list(leaf, node)
         if is_surplus:
             units = [unit for unit in units if unit.is_surplus or unit.is_backfill]
         victims = {task.uid: task for unit in units for task in unit.victims}.values()
-        zero = (0,) * len(node.allocatable)
-        here = total_of([task.resreq for task in victims if task.node is node], zero)
-        found = here, total_of([task.resreq for task in victims], zero)
+        here = [task.resreq for task in victims if task.node is node]
+        found = total_of(here, (0,) * len(node.allocatable))
         self._sums[leaf, node.index, is_surplus] = found
         return found
 
