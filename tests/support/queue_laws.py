@@ -22,7 +22,6 @@ from batchsched.testing.invariants.evictions import (
     by_claimant,
     may_be_charged,
     may_be_charged_for,
-    protects,
 )
 
 _EPS = 0.1
@@ -138,9 +137,9 @@ def shares(cycle: Cycle) -> Iterator[str]:
     covers, the most important jobs first. What a queue deserves under capacity, or what its fair
     share allows if that is less, is never claimed.
     """
-    if protects(cycle.policy, "proportion", "reclaim"):
+    if cycle.policy.protects("proportion", "reclaim"):
         yield from _below_share(cycle)
-    if protects(cycle.policy, "capacity", "reclaim") and cycle.policy.knows_plugins:
+    if cycle.policy.protects("capacity", "reclaim") and cycle.policy.knows_plugins:
         yield from _below_what_it_deserves(cycle)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from batchsched.causes import WhyPending
-from batchsched.config.options import ActionOption
 from batchsched.devices import allocate
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.result import Eviction, TakenBack
@@ -25,11 +24,9 @@ from batchsched.testing.invariants.cycle import (
     least_tasks,
 )
 from batchsched.testing.invariants.invariant import invariant
-from batchsched.testing.invariants.placements import conflict, refusals_ahead, repelled_in
-from batchsched.testing.invariants.policy import ConfiguredPolicy, is_true
+from batchsched.testing.invariants.placements import conflict, refusals_ahead, repulsions
+from batchsched.testing.invariants.policy import is_true
 
-_PREEMPTABLE = frozenset({"priority", "gang", "conformance", "drf"})
-_RECLAIMABLE = frozenset({"gang", "conformance", "proportion", "capacity"})
 _CRITICAL = ("system-cluster-critical", "system-node-critical")
 
 
@@ -47,60 +44,6 @@ def by_claimant(cycle: Cycle) -> dict[str, list[int]]:
     return found
 
 
-def protects(policy: ConfiguredPolicy, plugin: str, action: str) -> bool:
-    """Return whether a plugin's protections hold for evictions by an action."""
-    if action not in policy.known_actions:
-        return False
-    if action == "allocate":
-        return plugin == "conformance" and policy.has(plugin)
-    if action == "preempt":
-        return plugin in (*_PREEMPTABLE, "protection") and policy.has(plugin, "enablePreemptable")
-    if action == "reclaim":
-        return plugin in (*_RECLAIMABLE, "protection") and policy.has(plugin, "enableReclaimable")
-    return False
-
-
-def _tiers_asked(policy: ConfiguredPolicy, action: str) -> list[list[str]]:
-    """Return, by tier, the plugins that are asked for victims; none for other actions.
-
-    A plugin that is not built in may have such a function, or not.
-    """
-    flag = "enablePreemptable" if action == "preempt" else "enableReclaimable"
-    with_function = _PREEMPTABLE if action == "preempt" else _RECLAIMABLE
-    return [
-        [
-            plugin.name
-            for plugin in tier.plugins
-            if plugin.flags.get(flag, True)
-            and (plugin.name in with_function or plugin.name not in policy.known_plugins)
-        ]
-        for tier in policy.config.tiers
-    ]
-
-
-def _has_own_action_after(policy: ConfiguredPolicy, name: str) -> bool:
-    """Return whether a custom action runs after an action of this name."""
-    names = [action.name for action in policy.config.actions]
-    later = names[names.index(name) + 1 :] if name in names else names
-    return any(other not in policy.known_actions for other in later)
-
-
-def _takes_back_after_evicting(policy: ConfiguredPolicy) -> bool:
-    """Return whether a placement may be undone without a record after tasks were evicted."""
-    may_have_evicted = False
-    for action in policy.config.actions:
-        may_have_evicted = may_have_evicted or _evicts(policy, action)
-        if may_have_evicted and policy.may_take_back(action):
-            return True
-    return False
-
-
-def _evicts(policy: ConfiguredPolicy, action: ActionOption) -> bool:
-    if action.name == "allocate" and action.name in policy.known_actions:
-        return is_true(action.arguments.get("evictBackfill", False))
-    return action.name in ("preempt", "reclaim") or action.name not in policy.known_actions
-
-
 @invariant
 def protection(cycle: Cycle) -> Iterator[str]:
     """No task is evicted that a plugin protects, whatever its tier; nor is its bind taken back.
@@ -108,56 +51,40 @@ def protection(cycle: Cycle) -> Iterator[str]:
     For conformance and priority this follows from the tasks; for gang see `gangs`. And some tier
     must be able to have named the task a victim.
     """
+    policy = cycle.policy
     for eviction in cycle.made_to_leave:
-        victim = cycle.tasks.get(eviction.task_uid)
-        claimant = cycle.tasks.get(eviction.for_task_uid)
-        if victim is None or claimant is None:
+        theirs, mine = (cycle.job_of.get(u) for u in (eviction.task_uid, eviction.for_task_uid))
+        if theirs is None or mine is None:
             continue
-        if {victim.uid, claimant.uid} - cycle.job_of.keys():
-            continue
-        yield from _protected(cycle, eviction, victim, claimant)
+        victim, claimant = cycle.tasks[eviction.task_uid], cycle.tasks[eviction.for_task_uid]
+        action = eviction.action
+        what = f"task {victim.uid!r} {verb(eviction)} by {action} for {claimant.uid!r}"
+        critical = is_critical(victim)
+        if critical and policy.protects("conformance", action):
+            yield f"{what}, but it is a critical task of the system, which conformance protects"
+        if not theirs.preemptible and policy.protects("protection", action):
+            yield f"{what}, but its job is not preemptible, and protection protects it"
+        one, other, kind = (victim, claimant, "task") if theirs is mine else (theirs, mine, "job")
+        if one.priority > other.priority and policy.protects("priority", action):
+            yield (
+                f"{what}, but its {kind} has priority {one.priority}, and the claimant's "
+                f"{other.priority}"
+            )
+        # gang, drf, proportion and custom plugins may name any task a victim.
+        refuse = {
+            *(["conformance"] if critical else []),
+            *(["priority"] if one.priority >= other.priority else []),
+        }
+        tiers = policy.tiers_asked(action)
+        if not (tiers is None or is_of_blocked(cycle, eviction)) and all(
+            not tier or refuse & policy.known_plugins & tier for tier in tiers
+        ):
+            yield f"{what}, but no tier's plugins can have called it a victim"
 
 
 def verb(eviction: Eviction | TakenBack) -> str:
     """Return what happens to the task of an eviction, or of a bind that is taken back."""
     return "is evicted" if isinstance(eviction, Eviction) else "loses its place"
-
-
-def _rank(cycle: Cycle, victim: TaskInfo, claimant: TaskInfo) -> tuple[int, int, str]:
-    """Return the priorities to compare, and whether they are of tasks or jobs."""
-    theirs, mine = cycle.job_of[victim.uid], cycle.job_of[claimant.uid]
-    if theirs.uid == mine.uid:
-        return victim.priority, claimant.priority, "task"
-    return theirs.priority, mine.priority, "job"
-
-
-def _protected(
-    cycle: Cycle, eviction: Eviction | TakenBack, victim: TaskInfo, claimant: TaskInfo
-) -> Iterator[str]:
-    action = eviction.action
-    what = f"task {victim.uid!r} {verb(eviction)} by {action} for {claimant.uid!r}"
-    critical = is_critical(victim)
-    if critical and protects(cycle.policy, "conformance", action):
-        yield f"{what}, but it is a critical task of the system, which conformance protects"
-    if not cycle.job_of[victim.uid].preemptible and protects(cycle.policy, "protection", action):
-        yield f"{what}, but its job is not preemptible, and protection protects it"
-    rank, against, kind = _rank(cycle, victim, claimant)
-    if rank > against and protects(cycle.policy, "priority", action):
-        yield f"{what}, but its {kind} has priority {rank}, and the claimant's {against}"
-    policy = cycle.policy
-    if action not in ("preempt", "reclaim") or action not in policy.known_actions:
-        return
-    if is_of_blocked(cycle, eviction):
-        return
-    for tier in _tiers_asked(policy, action):
-        # gang, drf, proportion and custom plugins may name any task a victim.
-        refuse = {
-            *(["conformance"] if critical else []),
-            *(["priority"] if rank >= against else []),
-        }
-        if tier and not refuse & policy.known_plugins & set(tier):
-            return
-    yield f"{what}, but no tier's plugins can have called it a victim"
 
 
 @invariant
@@ -206,12 +133,12 @@ def _claim(cycle: Cycle, eviction: Eviction | TakenBack, what: str) -> Iterator[
         return
     place = cycle.after[claimant]
     is_there = isinstance(eviction, TakenBack) or is_promised_its_place(cycle, eviction)
-    if not is_there and not _has_own_action_after(cycle.policy, eviction.action):
+    if not is_there and not cycle.policy.has_own_action_after(eviction.action):
         yield (
             f"{what} for {claimant!r}, which is {place.status.value} on "
             f"{place.node_name!r} afterwards"
         )
-    may_differ = _has_own_action_after(cycle.policy, eviction.action) or cycle.policy.takes_back
+    may_differ = cycle.policy.has_own_action_after(eviction.action) or cycle.policy.takes_back
     if place.status is TaskStatus.PIPELINED and not may_differ:
         for problem in refusals_ahead(cycle, claimant):
             yield f"{what} in vain: {problem}"
@@ -394,10 +321,7 @@ def _may_stand_in_the_way(
         return True
     victims = [cycle.tasks[uid] for uid in unit]
     return any(
-        conflict(task, victim) is not None
-        or any(
-            key in node.labels for key in (*repelled_in(task, victim), *repelled_in(victim, task))
-        )
+        conflict(task, victim) is not None or any(repulsions(task, node, victim, node))
         for victim in victims
     )
 
@@ -496,7 +420,7 @@ def _may_have_been_there(cycle: Cycle, node_name: str, *, but: str) -> list[str]
         for uid, reason in cycle.result.pending.items()
         if reason.why is WhyPending.TAKEN_BACK and reason.taken_for != mine
     ]  # what gave way to others
-    if not _takes_back_after_evicting(cycle.policy):
+    if not cycle.policy.takes_back_after_evicting:
         return taken_back
     return [
         uid

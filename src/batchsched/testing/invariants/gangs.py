@@ -63,7 +63,7 @@ def _whole(cycle: Cycle, job: JobInfo, lost: list[Eviction | TakenBack]) -> Iter
     taken_back = _taken_back_though_ready(cycle, job)
     # It is not known whether a bind was taken back before or after an eviction.
     last = lost if any(isinstance(each, TakenBack) for each in lost) else lost[-1:]
-    if not lost or not all(cycle.policy.keeps_gangs(each.action) for each in last):
+    if not lost or not all(cycle.policy.protects("gang", each.action) for each in last):
         return
     names = ", ".join(eviction.task_uid for eviction in lost)
     if cycle.ready(job) < least_tasks(job) - taken_back or not (
@@ -77,7 +77,7 @@ def _whole(cycle: Cycle, job: JobInfo, lost: list[Eviction | TakenBack]) -> Iter
         )
         if not goes_whole or _still_runs(cycle, job.tasks):
             yield f"{_counts(cycle, job)} after {names} were evicted, which gang protects"
-    elif not taken_back and all(cycle.policy.keeps_gangs(e.action) for e in lost):
+    elif not taken_back and all(cycle.policy.protects("gang", e.action) for e in lost):
         yield from _whole_groups(cycle, job, names)
 
 
@@ -124,7 +124,7 @@ def _taken_back(cycle: Cycle, job: JobInfo) -> int:
 def _ready(
     cycle: Cycle, job: JobInfo, lost: list[Eviction | TakenBack], *, has_bind: bool
 ) -> Iterator[str]:
-    gone = sum(not cycle.policy.keeps_gangs(eviction.action) for eviction in lost)
+    gone = sum(not cycle.policy.protects("gang", eviction.action) for eviction in lost)
     gone += _taken_back_though_ready(cycle, job)
     ready = cycle.ready_groups(job)
     if has_bind and cycle.ready(job) + gone < least_tasks(job):

@@ -135,8 +135,15 @@ def reservations(cycle: Cycle) -> Iterator[str]:
     if not cycle.policy.knows_actions:
         return
     for name, uids in reserved_on(cycle).items():
-        if uids:
-            yield from _closed(cycle, name, uids)
+        if not _is_closed(cycle, uids):
+            continue
+        stood = [uid for uid in uids if _stood(cycle, uid, name)]
+        for _, problem in _intruders(cycle, name, stood):
+            yield problem
+        holders = {cycle.job_of[uid].uid for uid in uids}
+        for uid, what, _ in _came(cycle, name):
+            if cycle.after[uid].status in _PROMISED and holders - {cycle.job_of[uid].uid}:
+                yield f"{what}, which is reserved for {', '.join(uids)} of another job"
 
 
 @invariant
@@ -148,10 +155,16 @@ def closed_nodes_stay_closed(cycle: Cycle) -> Iterator[str]:
     for name, uids in reserved_on(cycle).items():
         stood = [uid for uid in uids if _stood(cycle, uid, name)]
         holders = {cycle.job_of[uid].uid for uid in stood}
-        for uid, what, was_its_own in _came(cycle, name) if _is_closed(cycle, stood) else ():
-            is_its_own = was_its_own or uid not in cycle.job_of or cycle.job_of[uid].uid in holders
-            if not is_its_own and not _may_have_reserved(cycle, uid):
-                yield f"{what}, which is reserved for {', '.join(stood)}"
+        for uid, problem in _intruders(cycle, name, stood):
+            if cycle.job_of[uid].uid not in holders:
+                yield problem
+
+
+def _intruders(cycle: Cycle, name: str, stood: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the tasks that came to a node though tasks stood reserved on it, and what is wrong."""
+    for uid, what, was_its_own in _came(cycle, name) if _is_closed(cycle, stood) else ():
+        if not (was_its_own or _may_have_reserved(cycle, uid)):
+            yield uid, f"{what}, which is reserved for {', '.join(stood)}"
 
 
 def _is_closed(cycle: Cycle, reserved: Sequence[str]) -> bool:
@@ -181,19 +194,6 @@ def reserved_on(cycle: Cycle) -> dict[str, list[str]]:
         ]
         for name, uids in cycle.on_node.items()
     }
-
-
-def _closed(cycle: Cycle, name: str, reserved: list[str]) -> Iterator[str]:
-    if not _is_closed(cycle, reserved):
-        return
-    stood = [uid for uid in reserved if _stood(cycle, uid, name)]
-    closed_at_first = _is_closed(cycle, stood)
-    holders = {cycle.job_of[uid].uid for uid in reserved}
-    for uid, what, was_its_own in _came(cycle, name):
-        if closed_at_first and not (was_its_own or _may_have_reserved(cycle, uid)):
-            yield f"{what}, which is reserved for {', '.join(stood)}"
-        if cycle.after[uid].status in _PROMISED and holders - {cycle.job_of[uid].uid}:
-            yield f"{what}, which is reserved for {', '.join(reserved)} of another job"
 
 
 def _may_have_reserved(cycle: Cycle, uid: str) -> bool:

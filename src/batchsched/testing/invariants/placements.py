@@ -31,6 +31,16 @@ def repelled_in(owner: TaskInfo, other: TaskInfo) -> list[str]:
     return [term.topology_key for term in terms if means(term, owner, other)]
 
 
+def repulsions(
+    task: TaskInfo, node: NodeInfo, other: TaskInfo, where: NodeInfo
+) -> Iterator[tuple[TaskInfo, str]]:
+    """Yield whose anti-affinity forbids two tasks on two nodes, and in which topology."""
+    for owner, meant in ((task, other), (other, task)):
+        for key in repelled_in(owner, meant):
+            if key in node.labels and where.labels.get(key) == node.labels[key]:
+                yield owner, key
+
+
 def refusal_by_description(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> UnfitReason | None:
     """Return why a node always refuses a task, whatever else is on it, or None.
 
@@ -119,14 +129,11 @@ def _repelled(cycle: Cycle, task: TaskInfo, node: NodeInfo, what: str) -> Iterat
         other, where = cycle.tasks[uid], cycle.nodes.get(place.node_name or "")
         if where is None:
             continue
-        for owner, meant in ((task, other), (other, task)):
-            for key in repelled_in(owner, meant):
-                domain = node.labels.get(key)
-                if domain is not None and where.labels.get(key) == domain:
-                    yield (
-                        f"{what}, in {key}={domain} with task {uid!r} on "
-                        f"{where.name!r}, which the anti-affinity of {owner.uid!r} forbids"
-                    )
+        for owner, key in repulsions(task, node, other, where):
+            yield (
+                f"{what}, in {key}={node.labels[key]} with task {uid!r} on "
+                f"{where.name!r}, which the anti-affinity of {owner.uid!r} forbids"
+            )
 
 
 def refusals_ahead(cycle: Cycle, uid: str) -> Iterator[str]:
@@ -153,12 +160,11 @@ def refusals_ahead(cycle: Cycle, uid: str) -> Iterator[str]:
             and cycle.job_of[other].uid in claiming
         ):
             continue
-        mine, its = task, cycle.tasks[other]
-        port = conflict(mine, its) if where is node else None
+        its = cycle.tasks[other]
+        port = conflict(task, its) if where is node else None
         if port is not None:
             yield f"{what}, where task {other!r} will have {port.protocol} port {port.port}"
-        keys = (*repelled_in(mine, its), *repelled_in(its, mine))
-        if any(where.labels.get(k) == node.labels[k] for k in keys if k in node.labels):
+        if any(repulsions(task, node, its, where)):
             yield f"{what}, from which anti-affinity keeps it as long as task {other!r} is there"
     terms = () if task.pod_affinity is None else task.pod_affinity.required
     near = [other for other in there if all(means(t, task, cycle.tasks[other]) for t in terms)]
@@ -185,28 +191,21 @@ def _attracted(cycle: Cycle, task: TaskInfo, node: NodeInfo, what: str) -> Itera
     for uid, other in cycle.tasks.items():
         if uid == task.uid or not all(means(term, task, other) for term in terms):
             continue
-        before, after = cycle.before(uid), cycle.after[uid]
+        places = cycle.before(uid), cycle.after[uid]
         if cycle.policy.takes_back and cycle.was_waiting(uid):
             return  # it may have been anywhere for a while, wherever it is now
-        stays = before.status in OCCUPYING and after.status in OCCUPYING
-        for place in (before, after):
-            if place.status in there and place.node_name in cycle.nodes:
-                possible.append(cycle.nodes[place.node_name])
-                if stays:
-                    certain.append(cycle.nodes[place.node_name])
-    for term in terms:
-        domain = node.labels.get(term.topology_key)
-        if domain is not None and any(
-            where.labels.get(other.topology_key) == domain
-            for where in possible
-            for other in terms
-            if other.topology_key == term.topology_key
-        ):
-            continue
-        meets_itself = all(means(own, task, task) for own in terms)
-        somewhere = any(own.topology_key in where.labels for where in certain for own in terms)
-        if somewhere or not meets_itself:
-            yield (
-                f"{what}, and no task that it must be near, by {term.topology_key}, "
-                "can have been there"
-            )
+        its = [
+            cycle.nodes[place.node_name]
+            for place in places
+            if place.status in there and place.node_name in cycle.nodes
+        ]
+        possible += its
+        if all(place.status in OCCUPYING for place in places):
+            certain += its
+    somewhere = any(term.topology_key in where.labels for where in certain for term in terms)
+    if not somewhere and all(means(term, task, task) for term in terms):
+        return
+    for key in [term.topology_key for term in terms]:
+        domain = node.labels.get(key)
+        if domain is None or all(where.labels.get(key) != domain for where in possible):
+            yield f"{what}, and no task that it must be near, by {key}, can have been there"

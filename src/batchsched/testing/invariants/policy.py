@@ -17,6 +17,14 @@ _PLUGINS = frozenset(
     }
 )
 _ACTIONS = frozenset({"allocate", "backfill", "plan", "preempt", "reclaim", "reserve"})
+_ASKED_BY = {
+    "preempt": ("enablePreemptable", frozenset({"priority", "gang", "conformance", "drf"})),
+    "reclaim": (
+        "enableReclaimable",
+        frozenset({"gang", "conformance", "proportion", "capacity"}),
+    ),
+}
+"""By action: with which flag it asks plugins for victims, and which built-in plugins name some."""
 _OURS = default_registry()
 _TRUE = ("1", "t", "true", "yes", "on")
 TWO_DAYS = 172_800.0
@@ -85,10 +93,38 @@ class ConfiguredPolicy:
             if position < tier
         )
 
-    def keeps_gangs(self, action: str) -> bool:
-        """Return whether plugin gang is asked for victims of an action, and so protects gangs."""
-        flag = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}.get(action)
-        return action in self.known_actions and flag is not None and self.has("gang", flag)
+    def protects(self, plugin: str, action: str) -> bool:
+        """Return whether a built-in plugin's protections hold for evictions by an action."""
+        if action not in self.known_actions:
+            return False
+        if action == "allocate":
+            return plugin == "conformance" and self.has(plugin)
+        flag, plugins = _ASKED_BY.get(action, ("", frozenset[str]()))
+        return plugin in (*plugins, "protection") and self.has(plugin, flag)
+
+    def tiers_asked(self, action: str) -> list[set[str]] | None:
+        """Return, by tier, the plugins that are asked for victims; None for other actions.
+
+        A plugin that is not built in may have such a function, or not.
+        """
+        if action not in _ASKED_BY or action not in self.known_actions:
+            return None
+        flag, plugins = _ASKED_BY[action]
+        return [
+            {
+                plugin.name
+                for plugin in tier.plugins
+                if plugin.flags.get(flag, True)
+                and (plugin.name in plugins or plugin.name not in self.known_plugins)
+            }
+            for tier in self.config.tiers
+        ]
+
+    def has_own_action_after(self, name: str) -> bool:
+        """Return whether a custom action runs after an action of this name."""
+        names = [action.name for action in self.config.actions]
+        later = names[names.index(name) + 1 :] if name in names else names
+        return not self.known_actions.issuperset(later)
 
     def actions(self, name: str) -> list[ActionOption]:
         """Return the configured actions of a name, if it is the built-in one."""
@@ -104,6 +140,18 @@ class ConfiguredPolicy:
     def takes_back(self) -> bool:
         """Whether a later action may undo a placement without a record."""
         return any(self.may_take_back(action) for action in self.config.actions)
+
+    @property
+    def takes_back_after_evicting(self) -> bool:
+        """Whether a placement may be undone without a record after tasks were evicted."""
+        actions = self.config.actions
+        first = next((n for n, action in enumerate(actions) if self._may_evict(action)), None)
+        return first is not None and any(map(self.may_take_back, actions[first:]))
+
+    def _may_evict(self, action: ActionOption) -> bool:
+        if action.name == "allocate" and action.name in self.known_actions:
+            return is_true(action.arguments.get("evictBackfill", False))
+        return action.name in ("preempt", "reclaim") or action.name not in self.known_actions
 
     def may_take_back(self, action: ActionOption) -> bool:
         """Return whether an action may undo a placement without a record."""

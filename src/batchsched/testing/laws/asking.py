@@ -8,7 +8,7 @@ from functools import partial
 from itertools import combinations, islice
 from math import isfinite
 from numbers import Real
-from typing import cast
+from typing import Any, cast
 
 from attrs import evolve, frozen
 
@@ -24,15 +24,18 @@ from batchsched.state.needs import Need, Stage, need_of_job
 from batchsched.state.records import NodeState, QueueState, TaskState
 from batchsched.testing.laws.trial import LawTrial, owner
 
+Problem = Callable[[object], str]
+"""What is wrong with an answer, in words after "which"; empty if nothing is."""
 
-def is_key(answer: object) -> str:
-    """A key is equal to itself, and so are the parts of a tuple."""
-    if answer is None:
-        return "is not a key"
-    try:
-        return "" if _is_itself(answer) else "is or contains a value that is not equal to itself"
-    except Exception as error:
-        return f"cannot be compared: {error}"
+
+def _unless(is_sound: Callable[[Any], bool], otherwise: str) -> Problem:
+    def problem(answer: object) -> str:
+        try:
+            return "" if is_sound(answer) else otherwise
+        except Exception:
+            return otherwise
+
+    return problem
 
 
 def _is_itself(answer: object) -> bool:
@@ -42,27 +45,14 @@ def _is_itself(answer: object) -> bool:
     return bool(answer == answer)  # noqa: PLR0124
 
 
-def is_truth(answer: object) -> str:
-    """True, False, or a value equal to one of them."""
+def is_key(answer: object) -> str:
+    """A key is equal to itself, and so are the parts of a tuple."""
+    if answer is None:
+        return "is not a key"
     try:
-        return "" if answer in (True, False) else "is neither True nor False"
-    except Exception:
-        return "is neither True nor False"
-
-
-def is_vote(answer: object) -> str:
-    """A Vote, or a bool of Python."""
-    return "" if isinstance(answer, (bool, Vote)) else "is neither a Vote nor a bool"
-
-
-def is_condition(answer: object) -> str:
-    """None or a condition."""
-    return "" if answer is None or isinstance(answer, JobCondition) else "is not a JobCondition"
-
-
-def is_unfit(answer: object) -> str:
-    """None or a reason."""
-    return "" if answer is None or isinstance(answer, Unfit) else "is neither None nor an Unfit"
+        return "" if _is_itself(answer) else "is or contains a value that is not equal to itself"
+    except Exception as error:
+        return f"cannot be compared: {error}"
 
 
 def is_number(answer: object) -> str:
@@ -75,19 +65,20 @@ def is_number(answer: object) -> str:
         return "is too large for a float"
 
 
-def is_tuple_of_integers(answer: object) -> str:
-    """A tuple of integers."""
-    is_so = isinstance(answer, tuple) and set(map(type, cast("tuple[object]", answer))) <= {int}
-    return "" if is_so else "is not a tuple of integers"
+def _are_integers(answer: object) -> bool:
+    return isinstance(answer, tuple) and {*map(type, cast("tuple[object]", answer))} <= {int}
 
 
-def is_hashable(answer: object) -> str:
-    """It and all its parts can be hashed."""
-    try:
-        hash(answer)
-    except Exception:
-        return "cannot be hashed"
-    return ""
+is_truth = _unless(lambda answer: answer in (True, False), "is neither True nor False")
+is_vote = _unless(lambda answer: isinstance(answer, (bool, Vote)), "is neither a Vote nor a bool")
+is_condition = _unless(
+    lambda answer: answer is None or isinstance(answer, JobCondition), "is not a JobCondition"
+)
+is_unfit = _unless(
+    lambda answer: answer is None or isinstance(answer, Unfit), "is neither None nor an Unfit"
+)
+is_hashable = _unless(lambda answer: hash(answer) is not None, "cannot be hashed")
+is_tuple_of_integers = _unless(_are_integers, "is not a tuple of integers")
 
 
 def are_verdicts(answer: object, candidates: int) -> str:
