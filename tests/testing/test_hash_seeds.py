@@ -90,8 +90,8 @@ def nested() -> type[object]:
     [
         ("no_such_module:Plugin", "No module named 'no_such_module'"),
         (f"{MODULE}:Nothing", "has no attribute 'Nothing'"),
-        ("Plugin", "expected 'module:name'"),
-        (nested(), "no attribute '<locals>'"),
+        ("Plugin", "No module named 'Plugin'.*or its name: 'module:name'"),
+        (nested(), "invalid format: .*<locals>"),
         (built_in("drf"), r"expected a class or a function .*, got DrfPlugin\(\)"),
     ],
 )

@@ -11,8 +11,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from inspect import isclass, signature
+from pkgutil import resolve_name
 from typing import Protocol, TypedDict, cast
 
 from attrs import define
@@ -56,38 +56,20 @@ def name_of_target(target: object) -> str:
             raise ValueError(message)
         name = f"{getattr(target, '__module__', '')}:{qualified}"
     try:
-        found = find_target(name)
+        found: object = resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(_not_found(name, str(error))) from None
-    if not isinstance(target, str) and found is not target:
-        raise ValueError(_not_found(name, "the name refers to something else"))
-    if name.startswith("__main__:"):
-        raise ValueError(_not_found(name, "__main__ is another module there"))
+        why = str(error)
+    else:
+        why = "__main__ is another module there" if name.startswith("__main__:") else ""
+        if not isinstance(target, str) and found is not target:
+            why = "the name refers to something else"
+    if why:
+        message = (
+            f"{name!r} cannot be imported in another process: {why}; give a class or "
+            "function of a module that can be imported, or its name: 'module:name'"
+        )
+        raise ValueError(message)
     return name
-
-
-def _not_found(name: str, why: str) -> str:
-    return (
-        f"{name!r} cannot be imported in another process: {why}; give a class or "
-        "function of a module that can be imported, or its name: 'module:name'"
-    )
-
-
-def find_target(name: str) -> object:
-    """Return the object with a name, ``"module:name"``.
-
-    Raises:
-        ImportError: there is no such module.
-        AttributeError: there is nothing of this name in it.
-        ValueError: the name does not have this form.
-    """
-    module, separator, path = name.partition(":")
-    if not (module and separator and path):
-        raise ValueError("expected 'module:name'")
-    found: object = import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
-    return found
 
 
 def answers_of(name: str, snapshots: Sequence[Snapshot]) -> list[Asked]:
@@ -95,7 +77,7 @@ def answers_of(name: str, snapshots: Sequence[Snapshot]) -> list[Asked]:
 
     For a function without parameters that returns a scheduler, only the result.
     """
-    target = find_target(name)
+    target: object = resolve_name(name)
     if not isclass(target) and not signature(cast("Callable[..., object]", target)).parameters:
         made = cast("Callable[[], object]", target)()
         if isinstance(made, Scheduler):

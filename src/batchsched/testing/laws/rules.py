@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence, Sized
 from itertools import islice, pairwise
+from operator import attrgetter
 from typing import cast
 
 from batchsched.model.cluster import TaskStatus
@@ -129,44 +130,33 @@ def _check_scope_of(
 
 def _check_accounts(trial: LawTrial) -> None:
     """With Reads.ACCOUNTS, it does not matter which tasks hold the amounts on a node."""
-    pending = trial.pending
-    for one, other in pairwise(pending):
-        if not _same_amounts(one, other) or one.info == other.info:
-            continue
-        for node in trial.session.nodes:
-            if not node.fits(one):
-                continue
-            answers = [_with(trial, task, node) for task in (one, other)]
-            changed = first_change(
-                answers[0],
-                answers[1],
-                lambda q, n=node, pair=(one.uid, other.uid): (  # type: ignore[misc]
-                    q.kind in (QuestionKind.PREDICATE, QuestionKind.SCORE)
-                    and q.reads in (Reads.DESCRIPTION, Reads.ACCOUNTS)
-                    and q.node == n.name
-                    and q.task not in pair
-                ),
-            )
-            if changed is not None:
-                question, seen = changed
-                law = f"it is declared to read no more than Reads.{question.reads.name}"
-                trial.fail(
-                    question.point,
-                    law,
-                    f"{seen} with task {other.uid!r} there instead of {one.uid!r}, "
-                    "which holds as much",
-                )
-            break
+    for one, other in pairwise(trial.pending):
+        node = next((each for each in trial.session.nodes if each.fits(one)), None)
+        if node is not None and one.info != other.info and _amounts(one) == _amounts(other):
+            _check_exchange(trial, one, other, node)
 
 
-def _same_amounts(one: TaskState, other: TaskState) -> bool:
-    return (
-        one.resreq == other.resreq
-        and one.init_resreq == other.init_resreq
-        and one.scoring_milli_cpu == other.scoring_milli_cpu
-        and one.scoring_memory == other.scoring_memory
-        and one.is_backfill == other.is_backfill
-    )
+def _check_exchange(trial: LawTrial, one: TaskState, other: TaskState, node: NodeState) -> None:
+    def stays(question: Question) -> bool:
+        return (
+            question.kind in (QuestionKind.PREDICATE, QuestionKind.SCORE)
+            and question.reads in (Reads.DESCRIPTION, Reads.ACCOUNTS)
+            and question.node == node.name
+            and question.task not in (one.uid, other.uid)
+        )
+
+    changed = first_change(_with(trial, one, node), _with(trial, other, node), stays)
+    if changed is not None:
+        question, seen = changed
+        law = f"it is declared to read no more than Reads.{question.reads.name}"
+        trial.fail(
+            question.point,
+            law,
+            f"{seen} with task {other.uid!r} there instead of {one.uid!r}, which holds as much",
+        )
+
+
+_amounts = attrgetter("resreq", "init_resreq", "scoring_milli_cpu", "scoring_memory", "is_backfill")
 
 
 def _with(trial: LawTrial, task: TaskState, node: NodeState) -> Answers:
