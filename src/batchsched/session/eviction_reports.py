@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
+from math import inf
 
 from attrs import evolve
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import EvictionReport, PendingReason
-from batchsched.model.resources import EPSILON, Resource
+from batchsched.model.resources import EPSILON
 from batchsched.plugin.extension_points import Verdict
 from batchsched.session.outlook import accepts_without, curable_nodes
 from batchsched.session.session import Session
@@ -39,16 +40,14 @@ def add_eviction_reports(session: Session, reasons: dict[str, PendingReason]) ->
     for search in session.reports.eviction_searches.values():
         if search.task.uid in reasons and search.task.job is not None:
             by_job.setdefault(search.task.job, []).append(search)
+    reports = EvictionReports(session)
     # The most important first.
-    searches = [
-        search
-        for job in sorted(by_job, key=session.plugins.job_order_key)
-        for search in sorted(
-            by_job[job], key=lambda each: session.plugins.task_order_key(each.task)
-        )
-    ]
-    for uid, reports in EvictionReports(session).of_all(searches).items():
-        reasons[uid] = evolve(reasons[uid], evictions=reports)
+    for job in sorted(by_job, key=session.plugins.job_order_key):
+        for search in sorted(by_job[job], key=lambda s: session.plugins.task_order_key(s.task)):
+            report, reason = reports.of(search), reasons[search.task.uid]
+            if report is not None:
+                evictions = (*reason.evictions, report)
+                reasons[search.task.uid] = evolve(reason, evictions=evictions)
 
 
 class EvictionReports:
@@ -66,17 +65,8 @@ class EvictionReports:
         self._counted: set[Hashable] = set()
         self._known: dict[Hashable, EvictionReport] = {}
 
-    def of_all(self, searches: Iterable[EvictionSearch]) -> dict[str, tuple[EvictionReport, ...]]:
-        """Return reports by the UID of the task, in the order of the searches."""
-        reports: dict[str, tuple[EvictionReport, ...]] = {}
-        for search in searches:
-            report = self._of(search)
-            if report is not None:
-                uid = search.task.uid
-                reports[uid] = (*reports.get(uid, ()), report)
-        return reports
-
-    def _of(self, search: EvictionSearch) -> EvictionReport | None:
+    def of(self, search: EvictionSearch) -> EvictionReport | None:
+        """Return the report of a search; None: there have been enough."""
         task = search.task
         assert task.job is not None
         way: Hashable = (
@@ -118,7 +108,6 @@ class EvictionReports:
 
     def _find(self, search: EvictionSearch) -> EvictionReport:
         session, task = self._session, search.task
-        best: tuple[float, NodeState, list[TaskState]] | None = None
         searched = list(session.placement.feasible(task))
         refusing = curable_nodes(session, task) if search.curable else []
         searched += refusing
@@ -135,35 +124,28 @@ class EvictionReports:
         out, is_evictable = self._kept_and_free(search, searched, groups)
         if started:
             out[_JUST_STARTED] += started
-        asked = [(d, amount) for d, amount in enumerate(task.init_resreq) if amount >= EPSILON]
+        asked = {d: amount for d, amount in enumerate(task.init_resreq) if amount >= EPSILON}
+        size, best_node, missing = inf, "", dict[int, int]()
         for node, free in zip(searched, is_evictable, strict=True):
             if node in refusing and not accepts_without(session, task, node, free):
                 still_refusing += 1
                 continue
-            size = 0.0
-            for room in self._rooms(search, node, free):
-                for dimension, amount in asked:
-                    lacking = amount - room[dimension]
-                    if lacking >= EPSILON and lacking > size * amount:
-                        size = lacking / amount
+            rooms = self._rooms(search, node, free)
+            most = {d: max(amount - room[d] for room in rooms) for d, amount in asked.items()}
+            lacking = {d: amount for d, amount in most.items() if amount >= EPSILON}
+            part = max((amount / asked[d] for d, amount in lacking.items()), default=0.0)
             # Nodes come in node order: of equals, the first.
-            if best is None or size < best[0]:
-                best = size, node, free
-        best_node, shortfall = "", Resource()
-        if best is not None and best[0] > 0:
-            best_node = best[1].name
-            missing = list(session.ledger.dimensions.zero)
-            for room in self._rooms(search, best[1], best[2]):
-                for dimension, amount in asked:
-                    missing[dimension] = max(missing[dimension], amount - room[dimension])
-            shortfall = session.ledger.dimensions.resource(tuple(missing))
+            if part < size:
+                size, best_node, missing = part, node.name if lacking else "", lacking
+        dimensions = session.ledger.dimensions
+        amounts = [missing.get(d, zero) for d, zero in enumerate(dimensions.zero)]
         return EvictionReport(
             action=search.action,
             nodes=len(searched),
             candidates=candidates,
             out=out,
             best_node=best_node,
-            shortfall=shortfall,
+            shortfall=dimensions.resource(amounts),
             refusing=still_refusing,
         )
 

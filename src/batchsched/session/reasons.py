@@ -110,14 +110,7 @@ class PendingReasons:
             if failure is not None:
                 parts.append(failure.text("beside them" if undone else "then"))
             message = "; ".join(parts)
-            known = JobCondition(
-                reason=condition.reason,
-                message=message,
-                plugin=condition.plugin,
-                counts=condition.counts,
-                undone=undone,
-                failure=failure,
-            )
+            known = evolve(condition, message=message, undone=undone, failure=failure)
             self._explained[key] = known
         return known
 

@@ -473,9 +473,10 @@ def explain(
         anew = Standings(snapshot, result, facts=facts, config=config, registry=registry).of(job)
         follows = _if_admitted(anew, standing, admits)
         own = {task.uid for task in job.tasks}
-        decided = [(each.task_uid, each.node_name) for each in result.binds]
-        decided += [(p.task_uid, p.node_name) for p in (*result.pipelined, *result.conditional)]
-        places = tuple(dict.fromkeys(node for uid, node in decided if uid in own))
+        starts = (each.node_name for each in result.binds if each.task_uid in own)
+        promises = (*result.pipelined, *result.conditional)
+        promised = (each.node_name for each in promises if each.task_uid in own)
+        places = tuple(dict.fromkeys([*starts, *promised]))
     else:
         anew = standing
     as_is = (

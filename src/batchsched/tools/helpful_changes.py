@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nsmallest
+from itertools import count, islice
 
 from attrs import evolve, frozen
 
@@ -56,15 +57,14 @@ _ENDED = 3
 _FEW_NODES = 8
 _MOST_NODES = 64
 """The most nodes that are added in a trial."""
-_MOST_TASKS = 32
-"""The most tasks for which a higher limit is tried one by one."""
+_TASKS_OF_LIMITS = (*range(1, 33), 64, 128, 256, 512, 1024)
+"""For how many tasks a higher limit is tried."""
 _LEAVES = 5
 """The most leaf queues that are tried."""
 _WEIGHT_STEPS = 32
 """The weight up to which each may be tried; then in steps of this part of the one before."""
 _HEAVIEST = 1 << 10
-"""The largest factor by which the weight of a queue is multiplied, and the most tasks for which a
-higher limit is tried."""
+"""The largest factor by which the weight of a queue is multiplied."""
 _NAMED = 3
 """The most nodes that a text names."""
 
@@ -156,21 +156,13 @@ def _more_nodes(waiting: ExplainedJob) -> Iterator[TriedChange]:
     if like is None:
         return
     most = min(_MOST_NODES, max(_FEW_NODES, 2 * needed))
-    names = _new_names(session, like.node.name)
+    taken = {each.name for each in session.nodes}
+    names = (f"{like.node.name}-more-{number}" for number in count(1))
     node, running = like.node.info, [task.info for task in like.node.tasks.values()]
     changes: list[Change] = []
-    for _ in range(most):
-        changes += node_like(node, next(names), running)
+    for name in islice((name for name in names if name not in taken), most):
+        changes += node_like(node, name, running)
         yield TriedChange(changes=tuple(changes))
-
-
-def _new_names(session: Session, name: str) -> Iterator[str]:
-    taken = {node.name for node in session.nodes}
-    number = 0
-    while True:
-        number += 1
-        if f"{name}-more-{number}" not in taken:
-            yield f"{name}-more-{number}"
 
 
 def _room(request: Vector, idle: Vector, most: int) -> int:
@@ -247,8 +239,8 @@ def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
             then = _room(request, plus(idle, amount), needed)
             if then > now:
                 more[holder] = more.get(holder, 0) + then - now
-    for holder, count in more.items():
-        if room + count >= needed:
+    for holder, then in more.items():
+        if room + then >= needed:
             yield holder
 
 
@@ -355,12 +347,9 @@ def _higher_limits(queue: Queue, result: CycleResult, task: TaskState) -> Iterat
     outcome, now = result.queues.get(queue.name), queue.limit
     if outcome is None or now is None:
         return
-    counts = [*range(1, _MOST_TASKS + 1)]
-    while counts[-1] < _HEAVIEST:
-        counts.append(2 * counts[-1])
-    for count in counts:
+    for tasks in _TASKS_OF_LIMITS:
         limit = now
-        for dimension, amount in (outcome.allocated + count * task.info.resreq).dimensions():
+        for dimension, amount in (outcome.allocated + tasks * task.info.resreq).dimensions():
             if task.info.resreq.get(dimension):
                 limit = raised_limit(limit, dimension, amount)
         if limit != now:

@@ -211,15 +211,11 @@ def nearest_nodes(
 
     Nodes that plugins refuse for now come last. O(nodes x dimensions).
     """
-    cluster = session.ledger.cluster
     taken = taken_by(session, result)
 
     def distance(fit: NodeFit) -> tuple[bool, float, int]:
-        parts = [
-            (amount / whole if whole else float(amount))
-            for amount, whole in zip(_missing(task, fit.node, taken), (*cluster, 0), strict=False)
-        ]
-        return bool(fit.refusals), sum(parts), fit.node.index
+        part = _part(session, _missing(task, fit.node, taken))
+        return bool(fit.refusals), part, fit.node.index
 
     near = nsmallest(_NEAREST, (fit for fit in fits if fit.is_near), key=distance)
     return tuple(_near(session, result, task, fit, taken) for fit in near)
@@ -253,30 +249,28 @@ def _near(
     taken: dict[str, list[TaskState]],
 ) -> NearNode:
     node = fit.node
-    holders = [_holder(session, other, "runs") for other in node.tasks.values()]
-    holders += [_holder(session, t, "is reserved") for t in node.reserved_tasks.values()]
+    held_by = [(other, "runs") for other in node.tasks.values()]
+    held_by += [(other, "is reserved") for other in node.reserved_tasks.values()]
     promised = {promise.task_uid for promise in (*result.pipelined, *result.conditional)}
     for other in taken.get(node.name, ()):
-        how = "is promised" if other.uid in promised else "starts"
-        holders.append(_holder(session, other, how))
+        held_by.append((other, "is promised" if other.uid in promised else "starts"))
     for uid, outcome in result.tasks.items():
         if outcome.status is TaskStatus.ALLOCATED and outcome.node_name == node.name:
-            held = session.ledger.tasks[uid]
-            holders.append(_holder(session, held, "is held by an unready gang"))
-    holders.sort(key=lambda h: (-_size(session, h.amount), h.task))
+            held_by.append((session.ledger.tasks[uid], "is held by an unready gang"))
+    held_by.sort(key=lambda each: (-_part(session, each[0].resreq), each[0].uid))
     refusals = [text for unfit in fit.refusals for text in _texts(unfit, node, task.info)]
     return NearNode(
         name=node.name,
         missing=session.ledger.dimensions.resource(_missing(task, node, taken)),
         refusal=", ".join(agreeing(text, 1) for text in refusals),
-        holders=tuple(holders),
+        holders=tuple(_holder(session, other, how) for other, how in held_by),
     )
 
 
-def _size(session: Session, amount: Resource) -> float:
-    names = session.ledger.dimensions.names
-    cluster = zip(names, session.ledger.cluster, strict=False)
-    return sum((amount.get(name) / whole for name, whole in cluster if whole), 0.0)
+def _part(session: Session, amounts: Sequence[Amount]) -> float:
+    """Return the sum of the parts that amounts are of what the cluster has."""
+    cluster = (*session.ledger.cluster, 0)
+    return sum(a / whole if whole else a for a, whole in zip(amounts, cluster, strict=False))
 
 
 def _holder(session: Session, task: TaskState, how: str) -> Holder:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import cast
 
 from attrs import evolve, field, frozen
@@ -155,20 +156,15 @@ class Trials:
         """The configuration that applies unless a change replaces it."""
         self._live = scheduler.attach(self._cluster)
         self._attached = {self.config: self._live}
-        self._now: CycleResult | None = None
 
-    @property
+    @cached_property
     def now(self) -> CycleResult:
         """The result of a cycle without any change."""
-        if self._now is None:
-            self._now = self._live.schedule()
-        return self._now
+        return self._live.schedule()
 
-    @contextmanager
-    def session(self, config: SchedulerConfig) -> Generator[Session]:
+    def session(self, config: SchedulerConfig) -> AbstractContextManager[Session]:
         """Open a session on the cluster as it is, for reading; everything is undone at the end."""
-        with self._by(config).open() as session:
-            yield session
+        return self._by(config).open()
 
     def result(
         self,
