@@ -110,6 +110,9 @@ class TaskStatus(Enum):
         self.to_place = value in ("Pending", "Reserved", "Pipelined")
         self.ended = value in ("Succeeded", "Failed")
 
+    # That of Enum hashes the name each time, and all tasks are counted by their statuses.
+    __hash__ = object.__hash__
+
 
 class JobPhase(Enum):
     """The phase of a job at the end of a cycle."""
