@@ -226,6 +226,9 @@ def test_no_manifest_becomes_endlessly_many_pods():
     spec = {"replicas": 10**5, "leaderWorkerTemplate": huge}
     with pytest.raises(KubernetesObjectError, match="expected at most 100000 pods"):
         read_dump([], submitted=[{**LEADER_WORKER_SET, "spec": spec}])
+    of_none = {"name": "a", "replicas": 10**9, "template": {"spec": {"parallelism": 0}}}
+    with pytest.raises(KubernetesObjectError, match="expected at most 100000 pods"):
+        read_dump([], submitted=[{**JOB_SET, "spec": {"replicatedJobs": [of_none]}}])
 
 
 @pytest.mark.parametrize("spec", [None, [], {"template": 3}, {"parallelism": "x"}, {"tasks": [1]}])

@@ -77,6 +77,15 @@ def test_what_is_late_or_doubled_changes_nothing():
     assert watch.versions == {"Node": "13"}
 
 
+def test_what_a_list_no_longer_has_does_not_come_back_by_what_is_late():
+    watch = WatchedObjects()
+    watch.relist(listed("Node", 5, node("b", 2)))
+    watch.apply(said("ADDED", node("a", 3)), said("MODIFIED", node("a", 4)))
+    assert names(watch) == ["b"]
+    watch.apply(said("ADDED", node("a", 6)))
+    assert names(watch) == ["a", "b"]
+
+
 def test_versions_that_are_no_numbers_count_as_they_come():
     watch = WatchedObjects()
     for version in ("x", "a", "a"):

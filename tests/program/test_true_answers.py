@@ -496,6 +496,10 @@ def test_uids_in_what_controllers_say_are_told_as_names():
     objects[-1]["metadata"]["uid"] = uid
     told = why(given=objects).out
     assert "it waits for Node n1, not for 00000000-c5d1-6773-ab57-9bbdc6b4ea13" in told
+    # Also those of kinds that are not read.
+    job_set = dumps.thing("jobset.x-k8s.io/v1alpha2", "JobSet", "sweep")
+    objects[-1]["metadata"]["uid"], job_set["metadata"]["uid"] = "n", uid
+    assert "it waits for JobSet team/sweep, not for" in why(given=[*objects, job_set]).out
 
 
 def test_a_gang_whose_pods_name_different_schedulers_does_not_start():

@@ -268,7 +268,7 @@ def _job_set(given: Content) -> Iterator[_PodSet]:
         role, template = text_at(one, "name"), _at(one, "template")
         pods: list[str] = []
         count = _whole(one, "replicas", 1)
-        _bounded(given, count * _whole(_at(template, "spec"), "parallelism", 1))
+        _bounded(given, count * max(1, _whole(_at(template, "spec"), "parallelism", 1)))
         for number in range(count):
             named = {"name": f"{_name(given)}-{role}-{number}", "namespace": _namespace(given)}
             metadata = {**_at(template, "metadata"), **named}

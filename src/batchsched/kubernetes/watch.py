@@ -45,6 +45,8 @@ class WatchedObjects:
         self._known: dict[_Key, tuple[str, Mapping[str, object] | None]] = {}
         """The latest version of each object; with None where it was deleted, until its kind is
         listed again."""
+        self._listed: dict[str, str] = {}
+        """The version of the latest list of each kind."""
         self._versions: dict[str, str] = {}
 
     @property
@@ -88,7 +90,7 @@ class WatchedObjects:
         for kind, content, key, version in changes:
             if version and not _is_older(version, self._versions.get(key[0], "")):
                 self._versions[key[0]] = version
-            last, before = self._known.get(key, ("", None))
+            last, before = self._known.get(key, (self._listed.get(key[0], ""), None))
             if kind != "BOOKMARK" and not _is_older(version, last):
                 if before is None:
                     self._known.pop(key, None)  # what is new comes last
@@ -127,7 +129,7 @@ class WatchedObjects:
         name = _kind_of({"apiVersion": version, "kind": of})
         of_others = {key: known for key, known in self._known.items() if key[0] != name}
         self._known = of_others | {key: (_version_of(one), one) for key, one in found.items()}
-        self._versions[name] = _version_of(listed)
+        self._versions[name] = self._listed[name] = _version_of(listed)
 
     def dump(
         self,
