@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import chain
 from math import ceil
 
 from attrs import evolve, frozen
@@ -136,7 +137,10 @@ class DevicesRead:
         taints = [rule for rule in rules if rule is not None]
         slices = [_slice(each, taints) for each in objects.of(api.RESOURCE, "ResourceSlice")]
         self._classes = {
-            given.name: _device_class(given) for given in objects.of(api.RESOURCE, "DeviceClass")
+            given.name: _Class(
+                _selectors(given.spec, given), given.spec.text("extendedResourceName")
+            )
+            for given in objects.of(api.RESOURCE, "DeviceClass")
         }
         self._take_slices(slices)
         self.nodes = [_with_shared_gpus(node) for node in self.nodes]
@@ -383,18 +387,13 @@ class DevicesRead:
         for name, amount in request.capacity.items():
             sizes = [
                 device.capacity[own]
-                for device in self._all_devices()
+                for device in chain(*(node.devices for node in self.nodes), self.devices)
                 if _accepts(of_class, device)
                 and (own := named_under(name, device.capacity, device.driver)) is not None
             ]
             if any(sizes) and isinstance(amount, int):
                 part = min(part, Fraction(amount, max(sizes)))
         return request.count * ceil(1000 * part)
-
-    def _all_devices(self) -> Iterator[Device]:
-        for node in self.nodes:
-            yield from node.devices
-        yield from self.devices
 
     def _offer_resources(self) -> None:
         """Add the extended resources of classes to what nodes have."""
@@ -688,11 +687,6 @@ def _taint_rule(given: KubernetesObject) -> _Rule | None:
     if selector is None or taint is None:
         return None
     return (selector.text("driver"), selector.text("pool"), selector.text("device")), taint
-
-
-def _device_class(given: KubernetesObject) -> _Class:
-    spec = given.spec
-    return _Class(_selectors(spec, given), spec.text("extendedResourceName"))
 
 
 def _selectors(reader: Reader, given: KubernetesObject) -> tuple[str, ...]:

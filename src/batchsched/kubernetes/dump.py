@@ -16,8 +16,7 @@ from batchsched.kubernetes import api
 from batchsched.kubernetes.devices import DevicesRead, is_reservation
 from batchsched.kubernetes.dump_objects import DumpObjects, contents_of, owners_of, sorted_objects
 from batchsched.kubernetes.enqueue import Enqueue
-from batchsched.kubernetes.facts import Dump
-from batchsched.kubernetes.facts_reader import FactsReader
+from batchsched.kubernetes.facts import Dump, FactsReader
 from batchsched.kubernetes.groups import (
     KAI_DEFAULT_PRIORITY,
     KAI_DEFAULT_QUEUE,
@@ -206,10 +205,8 @@ class ObjectsReader:
         self._objects = objects
         self._now = now
         self._only = only
-        self._schedulers = {*api.BATCH_SCHEDULERS, *scheduler_names}
+        self._schedulers = {*api.BATCH_SCHEDULERS, *scheduler_names, only}
         """The schedulers whose pods without a group are jobs."""
-        if only is not None:
-            self._schedulers.add(only)
         self._default_queue = default_queue
         self._submits = submits
         self._assumed_queues: list[str] = []
@@ -231,7 +228,9 @@ class ObjectsReader:
         self._queues = self._read_queues()
         pod_objects = objects.of("", "Pod")
         self._priorities, of_kai, of_workloads = self._priority_classes(pod_objects)
-        self._namespaces = self._read_namespaces(pod_objects)
+        labels = {one.name: one.labels for one in objects.of("", "Namespace")}
+        in_use = frozenset(pod.namespace for pod in pod_objects)
+        self._namespaces = Namespaces(labels, in_use | labels.keys())
         self._pods = [read_pod(pod, self._namespaces, self._priorities) for pod in pod_objects]
         self._bind(self._pods)
         self._devices = DevicesRead(objects, nodes)
@@ -388,10 +387,6 @@ class ObjectsReader:
         )
 
     # Pods
-
-    def _read_namespaces(self, pods: Iterable[KubernetesObject]) -> Namespaces:
-        labels = {one.name: one.labels for one in self._objects.of("", "Namespace")}
-        return Namespaces(labels, frozenset([*labels, *(pod.namespace for pod in pods)]))
 
     def _bind(self, pods: Iterable[Pod]) -> None:
         """Let pods for which a BindRequest is on its way be on its node."""
@@ -662,12 +657,12 @@ class ObjectsReader:
 
     def _jobs(self, topologies: Topologies) -> list[JobInfo]:
         """Return the jobs, and add queues that must be there, such as the default one. O(tasks)."""
-        kueue, flavors = self._kueue, Flavors(self._objects, self._renamed)
+        flavors = Flavors(self._objects, self._renamed)
         names = {queue.name for queue in self._queues}
         jobs: list[JobInfo] = []
         # Kueue goes on with what it has admitted to a queue that holds only what is new.
         with_quota = {d.queue for d in self._drafts if d.has_quota and self._only is None}
-        held = {name: hold for name in with_quota if (hold := kueue.holds_new(name)) is not None}
+        held = {name: h for name, h in self._kueue.holds_of_new().items() if name in with_quota}
         self._queues = [
             evolve(q, state=QueueStatus.OPEN) if q.name in held else q for q in self._queues
         ]

@@ -318,7 +318,7 @@ def _kai_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobDraft
 
 def _roles(spec: Reader) -> list[TaskGroup]:
     """Return Volcano's roles."""
-    roles = spec.integer_map("minTaskMember", least=0)
+    roles = spec.integer_map("minTaskMember")
     return [TaskGroup(name, min=least) for name, least in roles.items()]
 
 

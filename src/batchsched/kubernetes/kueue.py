@@ -157,17 +157,16 @@ class Kueue:
         name = local.spec.text("clusterQueue")
         return self._renamed.get(name, name) or local_queue, None
 
-    def holds_new(self, queue: str) -> Hold | None:
-        """Return what holds new jobs of a queue that goes on with those it has admitted, or None.
+    def holds_of_new(self) -> dict[str, Hold]:
+        """Return what holds new jobs of queues that go on with those they have admitted.
 
-        Args:
-            queue: its name in the snapshot.
-
+        It is by the names of these queues in the snapshot.
         """
-        for name, cluster in self._cluster.items():
-            if self._renamed.get(name, name) == queue and cluster.spec.text("stopPolicy") == "Hold":
-                return Hold(HoldKind.QUEUE_CLOSED, name, f"ClusterQueue {name} is stopped")
-        return None
+        return {
+            self._renamed.get(name, name): _stopped(cluster)
+            for name, cluster in self._cluster.items()
+            if cluster.spec.text("stopPolicy") == "Hold"
+        }
 
     def workload_of(self, pod: Pod) -> JobDraft | None:
         """Return the job of the Workload of a pod, or None."""
@@ -310,10 +309,8 @@ class Kueue:
         elif cluster is None:
             message = f"ClusterQueue {name or queue} doesn't exist"
             holds.append(Hold(HoldKind.NO_QUEUE, name or queue, message))
-        for one in (local, cluster):
-            if one is not None and one.spec.text("stopPolicy") not in ("", "None"):
-                message = f"{one.kind} {one.name} is stopped"
-                holds.append(Hold(HoldKind.QUEUE_CLOSED, one.name, message))
+        there = [one for one in (local, cluster) if one is not None]
+        holds += [_stopped(q) for q in there if q.spec.text("stopPolicy") not in ("", "None")]
         if not given.reading.theirs:
             return holds
         told = given.message_of("QuotaReserved")
@@ -386,6 +383,10 @@ def _checks(given: KubernetesObject, is_meant: Callable[[str], bool]) -> list[Ho
             said = check.text("message") or (state and f"its state is {state}")
             holds.append(Hold(HoldKind.CHECK, check.text("name"), said))
     return holds
+
+
+def _stopped(queue: KubernetesObject) -> Hold:
+    return Hold(HoldKind.QUEUE_CLOSED, queue.name, f"{queue.kind} {queue.name} is stopped")
 
 
 def _inactive(cluster: KubernetesObject) -> str:

@@ -78,23 +78,22 @@ def submitted_objects(objects: Objects, /) -> list[Content]:
 
 def _made(given: Content) -> Iterator[Content]:
     """Yield a manifest, as a cluster has it then, and what is made of it."""
-    kind = api_group_of(given), text_at(given, "kind")
-    local_queue = text_at(_labels(given), api.QUEUE_LABEL)
+    kind = _kind(given)
     if kind == ("", "Pod"):
         yield from _pod(given)
         return
     sets = list(_PODS_OF[kind](given)) if kind in _PODS_OF else []
-    is_queued = bool(local_queue) and kind in _PODS_OF and kind not in _OF_PODS
+    is_queued = bool(_local_queue(given)) and kind in _PODS_OF and kind not in _OF_PODS
     if is_queued and kind == (api.BATCH, "Job"):
         given = {**given, "spec": {**_at(given, "spec"), "suspend": True}}
     yield given
     if kind == (api.VOLCANO_JOBS, "Job"):
         yield _volcano_group(given)
     elif is_queued:
-        yield _workload(given, local_queue, sets)
+        yield _workload(given, sets)
     else:
         yield from _owners(given, sets)
-        yield from _pods(given, kind, sets, local_queue)
+        yield from _pods(given, sets)
 
 
 def _owners(given: Content, sets: Iterable[_PodSet]) -> Iterator[Content]:
@@ -104,16 +103,14 @@ def _owners(given: Content, sets: Iterable[_PodSet]) -> Iterator[Content]:
         yield _marked(owner, {"ownerReferences": [_reference(given)]})
 
 
-def _pods(
-    given: Content, kind: tuple[str, str], sets: Iterable[_PodSet], local_queue: str
-) -> Iterator[Content]:
+def _pods(given: Content, sets: Iterable[_PodSet]) -> Iterator[Content]:
     """Yield the pods of a manifest, and the groups that their schedulers place them by."""
     gangs: dict[str, list[_PodSet]] = {}
     for each in sets:
         gangs.setdefault(each.gang, []).append(each)
     for gang, members in gangs.items():
         name = f"{_name(given)}-{gang}" if gang else _name(given)
-        group, added = _group_of(given, kind, name, members, local_queue)
+        group, added = _group_of(given, name, members)
         yield from group
         for each in members:
             for pod in each.pods:
@@ -121,14 +118,11 @@ def _pods(
 
 
 def _group_of(
-    given: Content,
-    kind: tuple[str, str],
-    name: str,
-    members: Sequence[_PodSet],
-    local_queue: str,
+    given: Content, name: str, members: Sequence[_PodSet]
 ) -> tuple[Sequence[Content], Mapping[str, Content]]:
     """Return the group of a gang, if it gets one, and what the gang's pods get to be in it."""
-    labels, template = _labels(given), members[0].template
+    labels, template, kind = _labels(given), members[0].template, _kind(given)
+    local_queue = _local_queue(given)
     gang = look_up(_at(given, "spec", "scheduling", "schedulingPolicy"), "gang")
     count = sum(len(each.pods) for each in members)
     least = sum(len(each.pods) if each.least is None else each.least for each in members)
@@ -179,15 +173,14 @@ def _of_template(given: Content, one: _PodSet, name: str, added: Mapping[str, Co
 
 def _pod(given: Content) -> Iterator[Content]:
     """Yield a pod that waits; for Kueue, with its gate, and with its Workload if it is alone."""
-    labels, spec = _labels(given), {**_SCHEDULER, **_at(given, "spec")}
-    local_queue = text_at(labels, api.QUEUE_LABEL)
-    if local_queue:
+    spec = {**_SCHEDULER, **_at(given, "spec")}
+    if _local_queue(given):
         gates = mappings_in(look_up(spec, "schedulingGates"))
         spec["schedulingGates"] = [*gates, {"name": api.ADMISSION_GATE}]
     pod = {**given, "spec": spec, "status": {"phase": "Pending"}}
     yield pod
-    if local_queue and not look_up(labels, api.GROUP_LABEL):
-        yield _workload(pod, local_queue, [_PodSet("main", given, (_name(pod),))])
+    if _local_queue(given) and not look_up(_labels(given), api.GROUP_LABEL):
+        yield _workload(pod, [_PodSet("main", given, (_name(pod),))])
 
 
 def _of_pod_groups(made: Iterable[Content]) -> Iterator[Content]:
@@ -201,12 +194,12 @@ def _of_pod_groups(made: Iterable[Content]) -> Iterator[Content]:
         total = text_at(_at(pods[0], "metadata", "annotations"), api.TOTAL_COUNT)
         if total == str(len(pods)):
             sets = [_PodSet(_name(pod), pod, (_name(pod),)) for pod in pods]
-            workload = _workload(pods[0], text_at(_labels(pods[0]), api.QUEUE_LABEL), sets)
+            workload = _workload(pods[0], sets)
             references = [{**_reference(pod), "controller": False} for pod in pods]
             yield _marked(workload, {"name": name, "ownerReferences": references})
 
 
-def _workload(given: Content, local_queue: str, sets: Sequence[_PodSet]) -> Content:
+def _workload(given: Content, sets: Sequence[_PodSet]) -> Content:
     """Return the Workload of a job that Kueue has not tried yet."""
     own = text_at(_labels(given), "kueue.x-k8s.io/priority-class")
     of_pods = look_up(_class_of(sets), "priorityClassName")
@@ -216,7 +209,7 @@ def _workload(given: Content, local_queue: str, sets: Sequence[_PodSet]) -> Cont
     partial = text_at(_annotations(given), "kueue.x-k8s.io/job-min-parallelism")
     least = {"minCount": int(partial)} if partial.isdecimal() else {}
     spec: dict[str, object] = {
-        "queueName": local_queue,
+        "queueName": _local_queue(given),
         "podSets": [
             {"name": each.name, "count": len(each.pods), "template": each.template, **least}
             for each in sets
@@ -254,7 +247,7 @@ def _group(given: Content, version: str, name: str, spec: Content) -> Content:
 
 def _job(given: Content) -> Iterator[_PodSet]:
     spec, name = _at(given, "spec"), _name(given)
-    if look_up(spec, "suspend") is True and not text_at(_labels(given), api.QUEUE_LABEL):
+    if look_up(spec, "suspend") is True and not _local_queue(given):
         return
     count = _whole(spec, "parallelism", 1)
     count = min(count, _whole(spec, "completions", count))
@@ -263,7 +256,7 @@ def _job(given: Content) -> Iterator[_PodSet]:
 
 
 def _job_set(given: Content) -> Iterator[_PodSet]:
-    is_queued = bool(text_at(_labels(given), api.QUEUE_LABEL))
+    is_queued = bool(_local_queue(given))
     for one in mappings_in(look_up(_at(given, "spec"), "replicatedJobs")):
         role, template = text_at(one, "name"), _at(one, "template")
         pods: list[str] = []
@@ -393,6 +386,14 @@ def _at(given: object, *keys: str) -> Content:
     for key in keys:
         given = look_up(given, key)
     return given if is_mapping(given) else {}
+
+
+def _kind(given: Content) -> tuple[str, str]:
+    return api_group_of(given), text_at(given, "kind")
+
+
+def _local_queue(given: Content) -> str:
+    return text_at(_labels(given), api.QUEUE_LABEL)
 
 
 def _labels(given: Content) -> Content:

@@ -380,8 +380,8 @@ class Reader:
                 self.fault(f".{key}[{shown(name)}]", message)
         return self.reading.shared(FrozenMap(valid))
 
-    def integer_map(self, key: str, *, least: int | None = None) -> Mapping[str, int]:
-        """Return a mapping of strings to integers whose keys users choose, in order of key."""
+    def integer_map(self, key: str) -> Mapping[str, int]:
+        """Return a mapping of strings, which users choose, to integers of at least 0, by key."""
         below = self.child(key)
         names: list[str] = []
         for name, given in below.content.items():
@@ -390,7 +390,7 @@ class Reader:
                     names.append(name)
             else:
                 self.fault(f".{key}[{shown(name)}]", "expected a string as key")
-        return {name: below.integer(name, least=least) for name in sorted(names)}
+        return {name: below.integer(name, least=0) for name in sorted(names)}
 
     def child(self, key: str) -> Reader:
         """Return a reader of the mapping at `key`, or of an empty one if it is not given."""

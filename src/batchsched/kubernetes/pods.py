@@ -10,7 +10,7 @@ from attrs import define, evolve, frozen
 from batchsched.causes import HoldKind
 from batchsched.kubernetes import api
 from batchsched.kubernetes.annotations import read_durations
-from batchsched.kubernetes.objects import KubernetesObject, Reader, Reading
+from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.model.cluster import (
     DEFAULT_SCORING_MEMORY,
     DEFAULT_SCORING_MILLI_CPU,
@@ -74,7 +74,7 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
     annotations = metadata.text_map("annotations")
     status, node_name = _status_and_node(pod, spec, annotations.get(api.RESERVED_NODE, ""))
     containers, init = [*spec.children("containers")], [*spec.children("initContainers")]
-    resreq, init_resreq, scoring_request = _read_pod_request(spec, containers, init, reading)
+    resreq, init_resreq, scoring_request = _read_pod_request(spec, containers, init)
     lasting = [*containers, *filter(_is_sidecar, init)]
     affinity = spec.optional_child("affinity")
     pod_affinity, pod_anti_affinity = (
@@ -257,11 +257,7 @@ def _is_sidecar(init_container: Reader) -> bool:
 
 
 def _read_pod_request(
-    spec: Reader,
-    containers: Iterable[Reader],
-    init_containers: Iterable[Reader],
-    reading: Reading,
-    /,
+    spec: Reader, containers: Iterable[Reader], init_containers: Iterable[Reader]
 ) -> tuple[Resource, Resource | None, ScoringRequest]:
     """Return what a pod requests, also to start (None: the same), and for scores.
 
@@ -270,6 +266,7 @@ def _read_pod_request(
     pod as a whole replaces the requests of its containers for the same resource. The overhead of
     the pod is added.
     """
+    reading = spec.reading
     running = [_container_amounts(container) for container in containers]
     sidecars: list[Resource] = []
     peak: Resource | None = None

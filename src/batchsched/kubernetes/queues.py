@@ -272,10 +272,27 @@ def _read_volcano(
     for queue in given:
         if queue.name == ROOT and has_root:
             continue  # the root is the cluster itself
-        draft = _volcano_draft(queue, known)
-        path = paths[queue.name]
+        draft, path = _volcano_draft(queue, known), paths[queue.name]
+        weights = _annotated_weights(queue, len(path)) if path else None
+        above: str | None = None
+        for depth in range(1, len(path)):  # inner queues may exist only in annotations
+            part = path[:depth]
+            name = names.get(part)
+            if name is None:
+                name = "/".join((ROOT, *part))  # unique: names of objects have no slash
+                weight = 1 if weights is None else weights[depth - 1]
+                if part not in implied:
+                    implied[part] = _QueueDraft(
+                        None, Queue(name=name, parent=above), Fraction(weight)
+                    )
+                elif implied[part].weight != weight and weights is not None:
+                    why = f"for {name!r}: another queue gives it the weight {implied[part].weight}"
+                    queue.note(NoticeCode.FIELD_IGNORED, annotation(_WEIGHTS), f"ignored {why}")
+            above = name
         if path:
-            draft = _in_hierarchy(draft, queue, path, names, implied)
+            draft.queue = evolve(draft.queue, parent=above)
+        if weights is not None:
+            draft.weight = Fraction(weights[-1])
         yield draft
     yield from implied.values()
 
@@ -317,34 +334,6 @@ def _annotated_path(given: KubernetesObject, parent: str) -> tuple[str, ...]:
         given.ignore(field, "expected a path such as root/science/vision")
         return ()
     return tuple(path)
-
-
-def _in_hierarchy(
-    draft: _QueueDraft,
-    given: KubernetesObject,
-    path: tuple[str, ...],
-    names: Mapping[tuple[str, ...], str],
-    implied: dict[tuple[str, ...], _QueueDraft],
-) -> _QueueDraft:
-    """Place a queue in the tree by its annotations; inner queues may exist only in annotations."""
-    weights = _annotated_weights(given, len(path))
-    above: str | None = None
-    for depth in range(1, len(path)):
-        part = path[:depth]
-        name = names.get(part)
-        if name is None:
-            name = "/".join((ROOT, *part))  # unique: names of objects have no slash
-            weight = 1 if weights is None else weights[depth - 1]
-            if part not in implied:
-                queue = Queue(name=name, parent=above)
-                implied[part] = _QueueDraft(None, queue, Fraction(weight))
-            elif implied[part].weight != weight and weights is not None:
-                message = f"ignored for {name!r}: another queue gives it the weight "
-                message += str(implied[part].weight)
-                given.note(NoticeCode.FIELD_IGNORED, annotation(_WEIGHTS), message)
-        above = name
-    own = draft.weight if weights is None else Fraction(weights[-1])
-    return evolve(draft, queue=evolve(draft.queue, parent=above), weight=own)
 
 
 def _annotated_weights(given: KubernetesObject, count: int) -> Sequence[int] | None:
