@@ -176,8 +176,8 @@ def describe_changes(snapshot: Snapshot, changes: Sequence[Change]) -> tuple[str
     >>> from attrs import evolve
     >>> from batchsched import NodeInfo, Resource
     >>> gpu = NodeInfo(name="gpu-1", allocatable=Resource(milli_cpu=8000))
-    >>> more = [NodeAdded(evolve(gpu, name=name)) for name in ("a", "b")]
-    >>> cordoned = NodeChanged(evolve(gpu, unschedulable=True))
+    >>> more = [live.NodeAdded(evolve(gpu, name=name)) for name in ("a", "b")]
+    >>> cordoned = live.NodeChanged(evolve(gpu, unschedulable=True))
     >>> describe_changes(Snapshot(nodes=[gpu]), [*more, cordoned, CycleRun(90)])
     ('2 more nodes like gpu-1', 'cordon gpu-1', 'a cycle runs, and 1 min 30 s pass')
 
