@@ -24,7 +24,7 @@ from batchsched import (
     default_registry,
     next_snapshot,
 )
-from batchsched.testing import check_plain, check_plugin
+from batchsched.testing import check_plain, check_plugin, snapshots
 
 FOLDER = Path(__file__).parents[2] / "examples" / "plugins"
 
@@ -120,9 +120,15 @@ PLUGINS = {
 LABELS = {"block": ["a", "b"], "one-block": [""]}
 
 
+@pytest.fixture(autouse=True)
+def gpus_that_examples_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "GPU", "example.com/gpu")
+
+
 @pytest.mark.parametrize("name", PLUGINS)
 def test_they_keep_the_laws_of_plugins(name: str) -> None:
-    check_plugin(PLUGINS[name], name=name, labels=LABELS, max_examples=25)
+    examples = snapshots(always=["scalars"], constraints=False, affinity=False, labels=LABELS)
+    check_plugin(PLUGINS[name], name=name, examples=examples, max_examples=25)
 
 
 @pytest.mark.parametrize("name", PLUGINS)
