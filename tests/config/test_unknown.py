@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from batchsched import ConfigError, Notice, NoticeCode, Registry, Scheduler, SchedulerConfig
-from batchsched.config.options import is_volcano_flag
 
 DEFAULT_OF_VOLCANO = {
     "actions": "enqueue, allocate, backfill",
@@ -295,8 +294,9 @@ def test_nothing_else_is_meant_by_a_flag_that_volcano_knows() -> None:
         "tiers[0].plugins[0].enableJobStarving: this flag of Volcano is not supported; "
         'remove it, or read the configuration with unknown="notice"'
     )
-    assert is_volcano_flag("enableHierarchy")
-    assert not is_volcano_flag("enableJobOder")
+    misspelt = {"tiers": [{"plugins": [{"name": "gang", "enableJobOder": False}]}]}
+    with pytest.raises(ConfigError, match="did you mean 'enableJobOrder'"):
+        SchedulerConfig.from_mapping(misspelt)
 
 
 def test_notices_are_no_part_of_what_a_configuration_is() -> None:

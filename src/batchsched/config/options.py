@@ -5,7 +5,7 @@ A configuration is checked against a registry as a whole: all its faults are fou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from attrs import field, frozen
 
@@ -55,19 +55,9 @@ ENABLE_FLAGS: Mapping[str, str] = FrozenMap(
 
 def _arguments(given: Mapping[str, ArgumentValue]) -> Mapping[str, ArgumentValue]:
     kept = kept_map(given)
-    return (
-        kept_map({name: _frozen(value) for name, value in given.items()})
-        if _has_dicts(kept)
-        else kept
-    )
-
-
-def _has_dicts(content: object) -> bool:
-    return is_frozen_map(content) and any(type(value) is dict for value in content.values())
-
-
-def _frozen(value: ArgumentValue) -> ArgumentValue:
-    return kept_map(value) if isinstance(value, Mapping) else value
+    if not is_frozen_map(kept) or not any(type(value) is dict for value in kept.values()):
+        return kept
+    return kept_map({key: kept_map(v) if isinstance(v, Mapping) else v for key, v in given.items()})
 
 
 @frozen(kw_only=True)
@@ -246,11 +236,6 @@ _ELSEWHERE: Mapping[NoticeCode, Mapping[str, str]] = {
 """What Volcano or KAI Scheduler has, with the consequence of ignoring it here."""
 
 
-def is_volcano_flag(name: str, /) -> bool:
-    """Return whether this is a flag of Volcano that is not supported here."""
-    return name in _FLAGS
-
-
 def of_unknown(code: NoticeCode, name: str, known: Collection[str]) -> tuple[NoticeCode, str]:
     """Return the code of something unknown that is ignored, and the consequence.
 
@@ -267,13 +252,36 @@ def of_unknown(code: NoticeCode, name: str, known: Collection[str]) -> tuple[Not
     return code, f"left out; {hint}" if hint else "left out"
 
 
-Paths = tuple[list[str], list[list[str]]]
-"""The paths of actions, and of plugins tier by tier, in the source of a configuration."""
+Placed = tuple[What, str, object]
+"""An action or a plugin with its path; all that is not an option yet is told as a fault."""
 
 
-def checked(
-    actions: object, tiers: object, registry: object, *, names_too: bool, paths: Paths | None = None
-) -> ConfigCheck:
+def placed_parts(actions: object, tiers: object, faults: list[Fault]) -> Iterator[Placed]:
+    """Yield the actions and plugins of a `SchedulerConfig`, with their paths within it.
+
+    Args:
+        actions: expected to be a tuple of `ActionOption`.
+        tiers: expected to be a tuple of `Tier`.
+        faults: gets what is neither.
+
+    """
+
+    def each(path: str, items: object, kind: str) -> Iterator[tuple[str, object]]:
+        faults.extend(Fault(*problem) for problem in tuple_problems(path, items, kind))
+        for position, item in enumerate(items if is_tuple(items) else ()):
+            yield f"{path}[{position}]", item
+
+    for path, action in each("actions", actions, "ActionOption"):
+        yield "action", path, action
+    for path, tier in each("tiers", tiers, "Tier"):
+        if isinstance(tier, Tier):
+            for below, plugin in each(f"{path}.plugins", tier.plugins, "PluginOption"):
+                yield "plugin", below, plugin
+        else:
+            faults.append(Fault(path, _not_a(tier, "Tier(plugins=[...])")))
+
+
+def checked(actions: object, tiers: object, registry: object, *, names_too: bool) -> ConfigCheck:
     """Create all actions and plugins of a configuration; return them, and all faults.
 
     Args:
@@ -281,23 +289,10 @@ def checked(
         tiers: expected to be a tuple of `Tier`.
         registry: expected to be a `Registry`; it defines which names are known.
         names_too: whether a name that is not in the registry is a fault.
-        paths: see `Paths`. None: the paths are those within a `SchedulerConfig`.
 
     """
     check = ConfigCheck(registry, names_too=names_too, has_default_tiers=tiers == DEFAULT_TIERS)
-    for position, action in enumerate(check.each("actions", actions, "ActionOption")):
-        path = f"actions[{position}]" if paths is None else paths[0][position]
-        check.option(path, "action", action)
-    for tier_position, tier in enumerate(check.each("tiers", tiers, "Tier")):
-        path = f"tiers[{tier_position}]"
-        if not isinstance(tier, Tier):
-            check.refuse(path, _not_a(tier, "Tier(plugins=[...])"))
-            continue
-        below = f"{path}.plugins"
-        for position, plugin in enumerate(check.each(below, tier.plugins, "PluginOption")):
-            given_at = None if paths is None else paths[1][tier_position][position]
-            check.option(given_at or f"{below}[{position}]", "plugin", plugin)
-    check.exclusive_plugins()
+    check.parts(placed_parts(actions, tiers, check.faults))
     return check
 
 
@@ -309,7 +304,7 @@ def unknown_key(key: str, known: Mapping[str, object] | Sequence[str]) -> str:
 
 def unknown_flag(flag: str, known: Mapping[str, object] | Sequence[str]) -> str:
     """Return the message for an unknown flag of a plugin."""
-    if is_volcano_flag(flag):
+    if flag in _FLAGS:
         return (
             "this flag of Volcano is not supported; remove it, "
             'or read the configuration with unknown="notice"'
@@ -348,14 +343,16 @@ class ConfigCheck:
         """Record a fault."""
         self.faults.append(Fault(path, message))
 
-    def each(self, path: str, items: object, kind: str) -> tuple[object, ...]:
-        """Return the items, or an empty tuple if `items` is not a tuple."""
-        for where, message in tuple_problems(path, items, kind):
-            self.refuse(where, message)
-        return items if is_tuple(items) else ()
+    def parts(self, placed: Iterable[Placed]) -> None:
+        """Check actions and plugins, and make them; no two plugins may exclude each other."""
+        for what, path, option in placed:
+            self._option(path, what, option)
+        if "capacity" in self._first and "proportion" in self._first:
+            path, other = self._first["capacity"], self._first["proportion"]
+            message = f"replaces 'proportion', which is configured at {other}; remove one of them"
+            self.refuse(path, f"plugin 'capacity' {message}")
 
-    def option(self, path: str, what: What, option: object) -> None:
-        """Check an action or a plugin, and make it."""
+    def _option(self, path: str, what: What, option: object) -> None:
         kind = ActionOption if what == "action" else PluginOption
         if not isinstance(option, kind):
             self.refuse(path, _not_a(option, f"{kind.__name__}(name=...)"))
@@ -373,13 +370,6 @@ class ConfigCheck:
         if is_text(name) and factory is None and self._names_too:
             self.refuse(path, unknown_name(what, name, self._registry))
         self._arguments(path, what, option, factory)
-
-    def exclusive_plugins(self) -> None:
-        """Check that no two plugins are configured that exclude each other."""
-        if "capacity" in self._first and "proportion" in self._first:
-            path, other = self._first["capacity"], self._first["proportion"]
-            message = f"replaces 'proportion', which is configured at {other}; remove one of them"
-            self.refuse(path, f"plugin 'capacity' {message}")
 
     def _flags(self, path: str, flags: object) -> None:
         if not is_mapping(flags):

@@ -5,7 +5,7 @@ What is not known there is a fault, or, where the caller asks for it, left out w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar, cast
 
 from attrs import evolve
@@ -16,7 +16,6 @@ from batchsched.config.options import (
     ENABLE_FLAGS,
     ActionOption,
     PluginOption,
-    Tier,
     of_unknown,
     unknown_flag,
     unknown_key,
@@ -37,6 +36,9 @@ from batchsched.model.validation.values import (
 from batchsched.plugin.arguments import Arguments, ArgumentValue, as_boolean
 
 OptionT = TypeVar("OptionT", ActionOption, PluginOption)
+Actions = list[tuple[str, ActionOption]]
+"""Actions with their paths in the input."""
+Plugins = list[tuple[str, PluginOption]]
 
 
 class ConfigReader:
@@ -55,120 +57,92 @@ class ConfigReader:
         """
         self._notices, self._registry = notices, registry
         self.faults: list[Fault] = []
-        self.action_paths: list[str] = [f"actions[{i}]" for i in range(len(DEFAULT_ACTIONS))]
-        """The path of each action in the input, without the entries that cannot be read."""
-        self.plugin_paths: list[list[str]] = [
-            [f"tiers[{t}].plugins[{i}]" for i in range(len(tier.plugins))]
+
+    def read(self, mapping: object) -> tuple[Actions, list[Plugins]]:
+        """Return the actions, and the plugins of each tier, as far as they can be read."""
+        actions: Actions = [(f"actions[{i}]", each) for i, each in enumerate(DEFAULT_ACTIONS)]
+        tiers: list[Plugins] = [
+            [(f"tiers[{t}].plugins[{i}]", each) for i, each in enumerate(tier.plugins)]
             for t, tier in enumerate(DEFAULT_TIERS)
         ]
-        """The path of each plugin, tier by tier."""
-
-    def read(self, mapping: object) -> tuple[tuple[ActionOption, ...], tuple[Tier, ...]]:
-        """Return the actions and tiers that `mapping` describes, as far as they can be read."""
         content = self._mapping("", mapping)
         if content.get("kind") == "ConfigMap":
             data = content.get("data")
             keys = ", ".join(sorted(map(str, data))) if is_mapping(data) and data else "none"
             message = "this is a ConfigMap: give data['volcano-scheduler.conf']"
             self._fault("", f"{message}; its keys: {keys}")
-            return DEFAULT_ACTIONS, DEFAULT_TIERS
+            return actions, tiers
         self._check_keys("", content, ("actions", "tiers", "configurations"))
         if is_mapping(mapping) and not content.keys() & {"actions", "tiers"}:
             keys = ", ".join(sorted(content)) or "none"
             message = "expected `actions`, `tiers` or both, got neither"
             default = "SchedulerConfig() is the default configuration"
             self._fault("", f"{message}; its keys: {keys}; {default}")
-        actions, tiers = DEFAULT_ACTIONS, DEFAULT_TIERS
         if content.get("actions") is not None:
-            actions = self._actions(content["actions"])
+            actions = list(self._actions(content["actions"]))
         if content.get("configurations") is not None:
             actions = self._configured(actions, content["configurations"])
         if content.get("tiers") is not None:
-            self.plugin_paths = []
-            tiers = tuple(
-                self._tier(f"tiers[{position}]", tier)
-                for position, tier in enumerate(self._list("tiers", content["tiers"]))
-            )
+            tiers = [list(self._tier(*each)) for each in self._items("tiers", content["tiers"])]
         if self._notices is None or self._registry is None:
             return actions, tiers
-        actions, self.action_paths = self._known("action", actions, self.action_paths)
-        kept = [
-            self._known("plugin", tier.plugins, paths)
-            for tier, paths in zip(tiers, self.plugin_paths, strict=True)
-        ]
-        self.plugin_paths = [paths for _, paths in kept]
-        return actions, tuple(Tier(plugins=plugins) for plugins, _ in kept)
+        known = list(self._known("action", actions))
+        return known, [list(self._known("plugin", tier)) for tier in tiers]
 
-    def _actions(self, given: object) -> tuple[ActionOption, ...]:
+    def _actions(self, given: object) -> Iterator[tuple[str, ActionOption]]:
         if is_text(given):
-            names = [name.strip() for name in given.split(",")]
-            if not all(names):
+            words = [word.strip() for word in given.split(",")]
+            if not all(words):
                 self._fault("actions", f"expected names separated by commas, got {shown(given)}")
-            self.action_paths = [f"actions[{i}]" for i, name in enumerate(names) if name]
-            return tuple(ActionOption(name=name) for name in names if name)
-        options: list[ActionOption] = []
-        self.action_paths = []
-        for position, item in enumerate(self._list("actions", given)):
-            path = f"actions[{position}]"
+            for position, word in enumerate(words):
+                if word:
+                    yield f"actions[{position}]", ActionOption(name=word)
+            return
+        for path, item in self._items("actions", given):
             if is_text(item):
-                self.action_paths.append(path)
-                options.append(ActionOption(name=item.strip()))
+                yield path, ActionOption(name=item.strip())
                 continue
-            content = self._mapping(path, item)
-            self._check_keys(path, content, ("name", "arguments"))
-            name = self._name(path, content)
-            arguments = self._arguments(f"{path}.arguments", content.get("arguments"))
+            name, arguments = self._action(path, item)
             if name is not None:
-                self.action_paths.append(path)
-                options.append(ActionOption(name=name, arguments=arguments))
-        return tuple(options)
+                yield path, ActionOption(name=name, arguments=arguments)
 
-    def _configured(
-        self, actions: tuple[ActionOption, ...], given: object
-    ) -> tuple[ActionOption, ...]:
+    def _action(self, path: str, given: object) -> tuple[str | None, Mapping[str, ArgumentValue]]:
+        """Return the name and the arguments of an action; None: it has none that can be read."""
+        content = self._mapping(path, given)
+        self._check_keys(path, content, ("name", "arguments"))
+        name = self._name(path, content)
+        return name, self._arguments(f"{path}.arguments", content.get("arguments"))
+
+    def _configured(self, actions: Actions, given: object) -> Actions:
         extra: dict[str, Mapping[str, ArgumentValue]] = {}
-        for position, item in enumerate(self._list("configurations", given)):
-            path = f"configurations[{position}]"
-            content = self._mapping(path, item)
-            self._check_keys(path, content, ("name", "arguments"))
-            name = self._name(path, content)
-            arguments = self._arguments(f"{path}.arguments", content.get("arguments"))
+        for path, item in self._items("configurations", given):
+            name, arguments = self._action(path, item)
             if name is None:
                 continue
             if name in extra:
                 self._fault(f"{path}.name", f"duplicate name {shown(name)} in `configurations`")
-            if not any(action.name == name for action in actions):
+            if not any(action.name == name for _, action in actions):
                 if self._notices is not None:
                     code, _ = of_unknown(NoticeCode.UNKNOWN_ACTION, name, ())
                     consequence = "left out: the action does not run"
                     self._note(code, "arguments of", name, path, consequence)
                     continue
-                self._fault(
-                    f"{path}.name",
-                    f"expected one of the configured actions, got {shown(name)}",
-                )
+                message = f"expected one of the configured actions, got {shown(name)}"
+                self._fault(f"{path}.name", message)
             extra[name] = arguments
-        return tuple(
-            ActionOption(
-                name=action.name, arguments={**extra.get(action.name, {}), **action.arguments}
-            )
-            for action in actions
-        )
+        return [
+            (path, evolve(action, arguments={**extra.get(action.name, {}), **action.arguments}))
+            for path, action in actions
+        ]
 
-    def _tier(self, path: str, given: object) -> Tier:
+    def _tier(self, path: str, given: object) -> Iterator[tuple[str, PluginOption]]:
         content = self._mapping(path, given)
         self._check_keys(path, content, ("plugins",))
-        plugins: list[PluginOption] = []
-        paths: list[str] = []
-        self.plugin_paths.append(paths)
-        given_plugins = content.get("plugins")
-        items = self._list(f"{path}.plugins", [] if given_plugins is None else given_plugins)
-        for position, item in enumerate(items):
-            plugin = self._plugin(f"{path}.plugins[{position}]", item)
+        plugins = content.get("plugins")
+        for below, item in self._items(f"{path}.plugins", [] if plugins is None else plugins):
+            plugin = self._plugin(below, item)
             if plugin is not None:
-                paths.append(f"{path}.plugins[{position}]")
-                plugins.append(plugin)
-        return Tier(plugins=plugins)
+                yield below, plugin
 
     def _plugin(self, path: str, given: object) -> PluginOption | None:
         if is_text(given):
@@ -229,11 +203,13 @@ class ConfigReader:
         self._fault(path, f"expected a mapping, got {shown(given)}")
         return {}
 
-    def _list(self, path: str, given: object) -> Sequence[object]:
+    def _items(self, path: str, given: object) -> Iterator[tuple[str, object]]:
+        """Yield the items of a list with their paths."""
         if is_of(given, Sequence) and not isinstance(given, str | bytes):  # type: ignore[type-abstract]
-            return list(items_in(cast("Sequence[object]", given)))
-        self._fault(path, f"expected a list, got {shown(given)}")
-        return []
+            for position, item in enumerate(items_in(cast("Sequence[object]", given))):
+                yield f"{path}[{position}]", item
+        else:
+            self._fault(path, f"expected a list, got {shown(given)}")
 
     def _check_keys(self, path: str, content: Mapping[str, object], known: tuple[str, ...]) -> None:
         for key in content:
@@ -247,13 +223,11 @@ class ConfigReader:
                 self._note(code, "key", key, where, consequence)
 
     def _known(
-        self, what: What, options: Sequence[OptionT], paths: Sequence[str]
-    ) -> tuple[tuple[OptionT, ...], list[str]]:
-        """Return the options that are known, with the arguments that they read, and their paths."""
+        self, what: What, options: Iterable[tuple[str, OptionT]]
+    ) -> Iterator[tuple[str, OptionT]]:
+        """Yield the options that are known, with the arguments that they read."""
         assert self._registry is not None
-        kept: list[OptionT] = []
-        kept_paths: list[str] = []
-        for option, path in zip(options, paths, strict=True):
+        for path, option in options:
             factory = factory_of(what, option.name, self._registry)
             if factory is None:
                 code = NoticeCode.UNKNOWN_ACTION if what == "action" else NoticeCode.UNKNOWN_PLUGIN
@@ -261,9 +235,7 @@ class ConfigReader:
                 self._note(code, what, option.name, path, consequence)
                 continue
             arguments = self._known_arguments(option.arguments, factory, f"{path}.arguments")
-            kept.append(evolve(option, arguments=arguments))
-            kept_paths.append(path)
-        return tuple(kept), kept_paths
+            yield path, evolve(option, arguments=arguments)
 
     def _known_arguments(
         self,

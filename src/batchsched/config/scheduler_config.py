@@ -11,6 +11,8 @@ from batchsched.config.options import (
     DEFAULT_ACTIONS,
     DEFAULT_TIERS,
     ActionOption,
+    ConfigCheck,
+    Placed,
     Tier,
     checked,
 )
@@ -109,13 +111,22 @@ did you mean 'unready'? known: evictBackfill, retry, starvationThreshold, unread
         collector = NoticeCollector() if unknown == "notice" else None
         known = default_registry() if registry is None else registry
         reader = ConfigReader(notices=collector, registry=known if is_of(known, Registry) else None)
-        actions, tiers = reader.read(mapping)
-        paths = (reader.action_paths, reader.plugin_paths)
-        names_too = registry is not None
-        faults = checked(actions, tiers, known, names_too=names_too, paths=paths).faults
-        if not names_too and (faults or reader.faults):
+        placed, placed_by_tier = reader.read(mapping)
+        actions = tuple(action for _, action in placed)
+        tiers = tuple(Tier(plugins=[plugin for _, plugin in each]) for each in placed_by_tier)
+        parts: list[Placed] = [("action", *each) for each in placed]
+        parts += [("plugin", *each) for tier in placed_by_tier for each in tier]
+
+        def faults_of(*, names_too: bool) -> list[Fault]:
+            is_default = tiers == DEFAULT_TIERS
+            check = ConfigCheck(known, names_too=names_too, has_default_tiers=is_default)
+            check.parts(parts)
+            return check.faults
+
+        faults = faults_of(names_too=registry is not None)
+        if registry is None and (faults or reader.faults):
             # The configuration is invalid anyway: report names as well that are probably wrong.
-            faults = checked(actions, tiers, known, names_too=True, paths=paths).faults
+            faults = faults_of(names_too=True)
         if reader.faults or faults:
             raise ConfigError([*reader.faults, *faults])
         found = () if collector is None else collector.notices()

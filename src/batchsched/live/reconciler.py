@@ -9,7 +9,7 @@ clock.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from types import MappingProxyType
@@ -350,15 +350,13 @@ class Reconciler:
                 if now - flight.since < self._give_up_after:
                     continue
                 self._give_up(uid)
-                is_bind = flight.decision == "bind"
-                self._correct(
-                    CorrectionKind.BIND_GIVEN_UP if is_bind else CorrectionKind.EVICTION_GIVEN_UP,
-                    uid,
-                    f"task {uid}: nothing was seen of its "
-                    + (f"bind to {flight.node_name}" if is_bind else "eviction")
-                    + f" for {self._give_up_after:g} s; it "
-                    + ("waits again" if is_bind else "runs on"),
+                kind, what, then = (
+                    (CorrectionKind.BIND_GIVEN_UP, f"bind to {flight.node_name}", "waits again")
+                    if flight.decision == "bind"
+                    else (CorrectionKind.EVICTION_GIVEN_UP, "eviction", "runs on")
                 )
+                nothing = f"nothing was seen of its {what} for {self._give_up_after:g} s"
+                self._correct(kind, uid, f"task {uid}: {nothing}; it {then}")
         return tuple(corrections)
 
     # What was seen
@@ -464,34 +462,26 @@ class Reconciler:
         for uid in names["task"]:
             self._settle_task(uid)
 
-    def _all_of(self, kind: Kind) -> Iterator[tuple[str, _Known]]:
-        for (of, name), known in self._known.items():
-            if of == kind:
-                yield name, known
-
     def _settle_queues(self) -> None:
         """Queues refer to one another: those whose parents are all there are in the cluster."""
-        seen = {name: known.item for name, known in self._all_of("queue")}
+        items = (known.item for known in self._known.values())
+        seen = {item.name: item for item in items if isinstance(item, Queue)}
         wanted: dict[str, Queue] = {}
         for name in sorted(seen):
             path: list[str] = []
             at: str | None = name
             while at is not None and at in seen and at not in path:
                 path.append(at)
-                item = seen[at]
-                assert isinstance(item, Queue)
-                at = item.parent
+                at = seen[at].parent
             if at is None:
-                queue = seen[name]
-                assert isinstance(queue, Queue)
-                wanted[name] = queue
+                wanted[name] = seen[name]
         present = self._cluster.content.queues
         events: list[happened.Event] = []
         for name, queue in wanted.items():
-            before = present.get(name)
-            if before is None:
+            if name not in present:
                 events.append(happened.QueueAdded(queue))
                 continue
+            before = present[name]
             # What was used is reckoned here, and only begins as it was seen.
             after = evolve(queue, usage=before.usage, usage_by_user=before.usage_by_user)
             if after != before:
@@ -504,25 +494,24 @@ class Reconciler:
         content = self._cluster.content
         known = self._known.get(("node", name))
         before = content.nodes.get(name)
-        is_used = any(content.tasks[uid].status.holds for uid in content.on_node.get(name, ()))
+        after = None
         if known is not None:
             assert isinstance(known.item, NodeInfo)
-            after: NodeInfo | None = known.item
-        elif before is not None and is_used:
+            after = known.item
+        elif before is not None and any(
+            content.tasks[uid].status.holds for uid in content.on_node.get(name, ())
+        ):
             after = evolve(before, unschedulable=True)
             if before != after:
                 text = f"node {name} is gone; it is closed while tasks are on it"
                 self._correct(CorrectionKind.NODE_GONE, name, text)
-        else:
-            after = None
         if after == before:
             return
         if after is None:
             self._cluster.apply(happened.NodeRemoved(name))
-        elif before is None:
-            self._cluster.apply(happened.NodeAdded(after))
         else:
-            self._cluster.apply(happened.NodeChanged(after))
+            event = happened.NodeAdded if before is None else happened.NodeChanged
+            self._cluster.apply(event(after))
 
     def _has_node(self, name: str) -> None:
         """See to it that a node is there on which a task was seen."""
@@ -535,19 +524,19 @@ class Reconciler:
         content = self._cluster.content
         known = self._known.get(("job", uid))
         before = content.jobs.get(uid)
-        if known is None:
-            if before is not None:
-                self._cluster.apply(happened.JobRemoved(uid))
-                for task in list(self._tasks_of.get(uid, ())):
-                    self._settle_task(task)
+        if known is None and before is None:
             return
-        item = known.item
-        assert isinstance(item, JobInfo)
-        if before is None:
-            self._cluster.apply(happened.JobArrived(item))
+        if known is None or before is None:
+            if known is None:
+                self._cluster.apply(happened.JobRemoved(uid))
+            else:
+                assert isinstance(known.item, JobInfo)
+                self._cluster.apply(happened.JobArrived(known.item))
             for task in list(self._tasks_of.get(uid, ())):
                 self._settle_task(task)
             return
+        item = known.item
+        assert isinstance(item, JobInfo)
         if evolve(before, plan=None, eligible_time=item.eligible_time) == evolve(item, plan=None):
             return
         changed = happened.JobChanged(

@@ -7,7 +7,7 @@ it finds the places where it may be.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from itertools import chain
 from typing import Literal
 
 from attrs import evolve, field, frozen
@@ -53,36 +53,32 @@ class Parts:
         """Return whether a plugin is there, with an extension point that is not off."""
         return name in self.plugins and self.plugins[name][1].flags.get(flag, True)
 
-    def replaced(
-        self, change: Callable[[PluginOption], tuple[PluginOption, ...]]
-    ) -> SchedulerConfig:
-        """Replace each plugin with those that `change` returns."""
+    def replaced(self, instead: Mapping[str, tuple[PluginOption, ...]]) -> SchedulerConfig:
+        """Put other plugins in the places of some, by name."""
         tiers = [
-            evolve(tier, plugins=[new for plugin in tier.plugins for new in change(plugin)])
+            [new for plugin in tier.plugins for new in instead.get(plugin.name, (plugin,))]
             for tier in self.config.tiers
         ]
-        return evolve(self.config, tiers=tiers)
+        return evolve(self.config, tiers=[Tier(plugins=plugins) for plugins in tiers])
 
     def with_flags(self, name: str, flags: Mapping[str, bool]) -> SchedulerConfig:
-        """Give a plugin other flags wherever it stands."""
-        return self.replaced(lambda p: (evolve(p, flags=flags) if p.name == name else p,))
+        """Give a plugin other flags."""
+        return self.replaced({name: (evolve(self.plugins[name][1], flags=flags),)})
 
     def with_argument(self, name: str, key: str, value: ArgumentValue | None) -> SchedulerConfig:
-        """Give a plugin or an action another argument wherever it stands; None: leave it out."""
+        """Give a plugin or an action another argument; None: leave it out."""
         _, option = self.plugins.get(name) or self.actions[name]
         arguments = {k: v for k, v in option.arguments.items() if k != key}
         arguments |= {} if value is None else {key: value}
-        actions = [
-            evolve(each, arguments=arguments) if each.name == name else each
-            for each in self.config.actions
-        ]
-        others = self.replaced(lambda p: (evolve(p, arguments=arguments) if p.name == name else p,))
-        return evolve(others, actions=actions)
+        if isinstance(option, PluginOption):
+            return self.replaced({name: (evolve(option, arguments=arguments),)})
+        changed = evolve(option, arguments=arguments)
+        return self.with_actions(*(changed if a.name == name else a for a in self.config.actions))
 
     def added(self, name: str, *, tier: int = -1) -> SchedulerConfig:
         """Add a plugin to the last tier, or to another one; it leaves where it is."""
         option = self.plugins[name][1] if name in self.plugins else PluginOption(name=name)
-        tiers = list(self.replaced(lambda p: () if p.name == name else (p,)).tiers) or [Tier()]
+        tiers = list(self.replaced({name: ()}).tiers) or [Tier()]
         tiers[tier] = evolve(tiers[tier], plugins=(*tiers[tier].plugins, option))
         return evolve(self.config, tiers=tiers)
 
@@ -94,8 +90,7 @@ class Parts:
         """Add plugin capacity, in place of proportion if that is there."""
         if "proportion" not in self.plugins:
             return self.added("capacity")
-        capacity = PluginOption(name="capacity")
-        return self.replaced(lambda p: (capacity if p.name == "proportion" else p,))
+        return self.replaced({"proportion": (PluginOption(name="capacity"),)})
 
 
 def _as_it_is(snapshot: Snapshot) -> Snapshot:
@@ -260,14 +255,9 @@ def _shadowed_order(of: Parts) -> Iterator[Suspected]:
     for place, plugin in of.placed:
         behind |= plugin.name == "fcfs"
         if behind and plugin.name in _ORDERING and plugin.flags.get("enableJobOrder", True):
-            instead = of.replaced(partial(_before_fcfs, plugin))
+            _, fcfs = of.plugins["fcfs"]
+            instead = of.replaced({"fcfs": (plugin, fcfs), plugin.name: ()})
             yield Suspected(place, instead, {"name": plugin.name})
-
-
-def _before_fcfs(moved: PluginOption, plugin: PluginOption) -> tuple[PluginOption, ...]:
-    if plugin.name == "fcfs":
-        return (moved, plugin)
-    return () if plugin.name == moved.name else (plugin,)
 
 
 @_rule(
@@ -401,7 +391,7 @@ def _zero_weights(of: Parts) -> Iterator[Suspected]:
         given = {"mostrequested.weight": 0, **plugin.arguments}
         weights = (given.get(f"{name}.weight", 1) for name in _WEIGHTS)
         if all(str(weight).strip() in ("0", "0.0") for weight in weights):
-            instead = of.replaced(lambda p: (evolve(p, arguments={}) if p is plugin else p,))
+            instead = of.replaced({"nodeorder": (evolve(plugin, arguments={}),)})
             yield Suspected(f"{place}.arguments", instead)
 
 
@@ -498,25 +488,24 @@ _FindQueues = Callable[[Snapshot, QueueTree, dict[str, Queue]], _Faults]
 """Yields the place and consequence of each fault, and mends the queues."""
 
 
-def _mended(find: _FindQueues, snapshot: Snapshot) -> tuple[list[tuple[str, str]], Snapshot]:
-    """Return the faults of queues, and the snapshot without any."""
-    mended = {queue.name: queue for queue in snapshot.queues}
-    faults = list(find(snapshot, QueueTree(snapshot.queues), mended))
-    return faults, evolve(snapshot, queues=mended.values())
-
-
 def _queue_rule(
     code: str, advice: str, *, needs_capacity: bool = True
 ) -> Callable[[_FindQueues], None]:
     def register(find_faults: _FindQueues) -> None:
+        def faults_of(snapshot: Snapshot) -> tuple[list[tuple[str, str]], Snapshot]:
+            """Return the faults of queues, and the snapshot without any."""
+            mended = {queue.name: queue for queue in snapshot.queues}
+            faults = list(find_faults(snapshot, QueueTree(snapshot.queues), mended))
+            return faults, evolve(snapshot, queues=mended.values())
+
         def find(of: Parts) -> Iterator[Suspected]:
             if of.snapshot is None or (needs_capacity and "capacity" not in of.plugins):
                 return
-            faults, _ = _mended(find_faults, of.snapshot)
+            faults, _ = faults_of(of.snapshot)
             for place, consequence in faults[:1]:
                 more = f" ({len(faults) - 1} more)" if len(faults) > 1 else ""
                 words = {"consequence": f"{consequence}{more}"}
-                yield Suspected(place, None, words, lambda other: _mended(find_faults, other)[1])
+                yield Suspected(place, None, words, lambda other: faults_of(other)[1])
 
         _rule(code, "{consequence}", advice)(find)
 
@@ -536,9 +525,8 @@ def _at_most(resource: Resource, dimension: str, most: Amount) -> Resource:
 
 def _sum(amounts: Iterable[Mapping[str, Amount]]) -> dict[str, Amount]:
     together: dict[str, Amount] = {}
-    for each in amounts:
-        for dimension, amount in each.items():
-            together[dimension] = together.get(dimension, 0) + amount
+    for dimension, amount in chain.from_iterable(each.items() for each in amounts):
+        together[dimension] = together.get(dimension, 0) + amount
     return together
 
 
