@@ -19,6 +19,8 @@ from batchsched.simulation.workload import Machine
 
 Vector = tuple[int, ...]
 """Amounts by dimension."""
+Places = Sequence[tuple[int, int]]
+"""Pairs of a node and the number of processors taken there."""
 Pairs = tuple[tuple[str, int], ...]
 """Names of nodes, and how many tasks are there, in the order in which tasks are counted."""
 
@@ -227,6 +229,10 @@ class Books:
         """Return the whole cpus that are free on nodes that take tasks."""
         return sum([node.free[0] // CPU for node in self.open])
 
+    def named_places(self, places: Iterable[tuple[int, int]]) -> Pairs:
+        """Return places with the names of nodes instead of their indexes."""
+        return tuple([(self.nodes[node].info.name, count) for node, count in places])
+
     def hold(self, job: int, shape: JobShape, node: int, kind: int, count: int) -> None:
         """Take (or, if `count` is negative, give back) what tasks hold on a node."""
         book = self.nodes[node]
@@ -260,10 +266,6 @@ def books_of_machine(machine: Machine, *, as_pool: bool) -> Books:
             for number in range(machine.nodes)
         ]
     )
-
-
-Places = Sequence[tuple[int, int]]
-"""Pairs of a node and the number of processors taken there."""
 
 
 class Nodes(Protocol):

@@ -28,7 +28,6 @@ from batchsched.simulation.arrivals import (
 from batchsched.simulation.books import Holding, NodeChoice, books_of_machine
 from batchsched.simulation.checks import (
     JobId,
-    PolicyError,
     SimulationError,
     faults_of_part,
     is_number,
@@ -242,7 +241,7 @@ class _Simulation:
         for name, at in named.items():
             self._node_of |= {name: at, at: at}
         self._check(faults)
-        self._who = str(policy)
+        state.who = str(policy)
         self._order = cast("Callable[[WaitingJob, float], object] | None", policy.order)
         self._reserve()
         count = len(workload)
@@ -572,17 +571,15 @@ class _Simulation:
             self._again = False
             count += 1
             if count > _MOST_PASSES:
-                raise PolicyError(
-                    f"{self._who}, at {self._state.now:,} s: asked for more than {_MOST_PASSES} "
-                    "passes in a row; it never settles"
-                )
+                message = f"asked for more than {_MOST_PASSES} passes in a row; it never settles"
+                raise self._state.wrong(message)
             self._state.cause("wake")
             self._decide()
 
     def _decide(self) -> None:
         state = self._state
         causes, state.causes = tuple(state.causes), []
-        view = View(state, self._who, self._order, causes)
+        view = View(state, self._order, causes)
         given = self._decider.decide(view)
         try:
             decisions = list(given)
@@ -590,13 +587,13 @@ class _Simulation:
             if is_of(given, Iterable):  # type: ignore[type-abstract]
                 raise
             message = f"expected decisions, got {shown(given)}; return a list, or yield them"
-            raise PolicyError(f"{self._who}, at {state.now:,} s: {message}") from cause
+            raise state.wrong(message) from cause
         if decisions:
             self._carry_out(decisions)
 
     def _carry_out(self, decisions: Iterable[Decision]) -> None:
         """Carry out decisions as one step: first what is given back, then what is taken."""
-        state, who = self._state, self._who
+        state = self._state
         taking: list[tuple[Start | Resize, Job, Holding | None]] = []
         touched: dict[int, str] = {}
         for each in decisions:
@@ -608,12 +605,12 @@ class _Simulation:
             if not isinstance(decision, Stop):
                 faults = decision.cost is not None and not is_number(decision.cost, least=0)
                 if faults:
-                    raise state.error(who, decision.job, f"was given the cost {decision.cost!r}")
+                    raise state.error(decision.job, f"was given the cost {decision.cost!r}")
             job = self._job_of(decision, touched)
             if isinstance(decision, Stop):
                 self._stop(job)
             elif isinstance(decision, Resize):
-                after = state.holding_of(job, decision.places, who, decision.devices)
+                after = state.holding_of(job, decision.places, decision.devices)
                 assert job.holding is not None
                 if after.counts != job.holding.counts:
                     state.give_back(job, job.holding, after)
@@ -633,19 +630,19 @@ class _Simulation:
         Raises:
             PolicyError: It does not wait, or does not run, or is decided on twice.
         """
-        state, who = self._state, self._who
+        state = self._state
         each = decision.job
         index = state.index_of.get(each) if is_of(each, int) or is_text(each) else None
         job = None if index is None else state.jobs[index]
         if job is None or index is None:
-            raise state.error(who, each, "does not wait: there is no such job yet")
+            raise state.error(each, "does not wait: there is no such job yet")
         before = touched.get(index, "holds" if job.holding is not None else "waits")
         if job.holding is None and before == "waits" and self._has_gone(job):
             before = "has ended"
         wanted = "waits" if isinstance(decision, Start) else "holds"
         if before != wanted:
             what = "does not wait" if wanted == "waits" else "does not run"
-            raise state.error(who, job, what)
+            raise state.error(job, what)
         touched[index] = "waits" if isinstance(decision, Stop) else "was decided on"
         return job
 
@@ -655,7 +652,7 @@ class _Simulation:
     def _wake(self, at: float) -> None:
         now = self._state.now
         if not (is_number(at, least=now) or at == inf):
-            raise PolicyError(f"{self._who}, at {now:,} s: asked to wake at {at!r}, in the past")
+            raise self._state.wrong(f"asked to wake at {at!r}, in the past")
         if at == now:
             self._again = True
         elif at != self._wakes_at:
@@ -664,20 +661,21 @@ class _Simulation:
                 self._events.push(at, WAKE, -1)
 
     def _start(self, decision: Start, job: Job) -> None:
-        state, who = self._state, self._who
-        if decision.places is None:
-            holding = state.usual_places(job, who)
-        else:
-            holding = state.holding_of(job, decision.places, who, decision.devices)
+        state = self._state
+        places = state.usual_places(job) if decision.places is None else decision.places
+        if places is None:
+            raise state.error(job, "does not fit")
+        devices = None if decision.places is None else decision.devices
+        holding = state.holding_of(job, places, devices)
         cost = state.restart_cost(job) if decision.cost is None else exact(decision.cost)
-        state.take(job, holding, None, who)
+        state.take(job, holding, None)
         self._state.unqueue(job)
         state.change_holding(job, holding)
         job.owed = cost
         self._begun(job)
 
     def _resize(self, decision: Resize, job: Job, after: Holding) -> None:
-        state, who = self._state, self._who
+        state = self._state
         before = job.holding
         assert before is not None
         is_same = before.holds_the_same(after)
@@ -688,7 +686,7 @@ class _Simulation:
         if is_same and not cost:
             return
         if not is_same:
-            state.take(job, after, before, who)
+            state.take(job, after, before)
             if began and before.tasks == after.tasks:
                 state.moves[job.index] += 1
             elif began:
@@ -774,7 +772,7 @@ class _Simulation:
                 has = f"{job.holding.tasks} of the {job.shape.need} tasks that it needs"
                 yield index, f"it holds {has}, and nothing else will happen"
             else:
-                size = self._workload.processors[index]
-                free = self._state.books.free_processors()
-                why = f"{self._who} did not start it, with {free} processors free for its {size}"
+                size, free = self._workload.processors[index], self._state.books.free_processors()
+                free_now = f"with {free} processors free for its {size}"
+                why = f"{self._state.who} did not start it, {free_now}"
                 yield index, f"{why}, and nothing else will happen"

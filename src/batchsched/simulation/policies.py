@@ -8,7 +8,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from batchsched.simulation.books import NodeChoice, Nodes, Pairs, take_open
+from batchsched.simulation.books import NodeChoice, Pairs
 from batchsched.simulation.checks import (
     JobId,
     SimulationError,
@@ -26,7 +26,7 @@ from batchsched.simulation.pool import (
     PoolScheduler,
 )
 from batchsched.simulation.predictors import Corrector, Predictor, Requested
-from batchsched.simulation.view import Profile, View
+from batchsched.simulation.view import Profile, View, usual_places
 from batchsched.simulation.workload import Workload
 
 # In order: the first that does not fit blocks the rest
@@ -35,41 +35,13 @@ from batchsched.simulation.workload import Workload
 class _Ordered(Policy):
     """Starts jobs in order while the first one fits."""
 
-    def begin(self, workload: Workload, /) -> Decides:
-        """Return what decides in a new simulation."""
-        if self.placement is None:
-            return self
-        assert workload.machine is not None
-        return _Placing(self.placement.begin(workload.machine))
-
     def decide(self, view: View, /) -> Iterator[Decision]:
         """Start the first jobs that fit."""
         for job in view.waiting:
-            places = view.place(job)
+            places = view.place(job) if self.placement is None else usual_places(view, job)
             if places is None:
                 return
             yield Start(job.id, places)
-
-
-class _Placing:
-    """Starts jobs in order while a placement finds nodes for the first one."""
-
-    def __init__(self, nodes: Nodes) -> None:
-        self._nodes = nodes
-        self._taken = dict[JobId, Sequence[tuple[int, int]]]()
-
-    def decide(self, view: View, /) -> Iterator[Decision]:
-        for cause in view.causes:
-            if cause.kind in ("end", "stop", "failed", "cancelled") and cause.what in self._taken:
-                self._nodes.give_back(self._taken.pop(cause.what))
-        for job in view.waiting:
-            taken = None
-            if job.processors <= view.free:
-                taken = take_open(self._nodes, job.processors, view.open_nodes(job))
-            if taken is None:
-                return
-            self._taken[job.id] = taken
-            yield Start(job.id, view.named(taken))
 
 
 @frozen(kw_only=True)

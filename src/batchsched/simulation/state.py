@@ -242,6 +242,8 @@ class SimulationState:
     ) -> None:
         assert workload.machine is not None
         self.now: float = 0
+        self.who = ""
+        """The name of the policy, for errors."""
         self.workload = workload
         self.machine: Machine = workload.machine
         self.books = books
@@ -277,7 +279,8 @@ class SimulationState:
         self._round = None if settings.round_ends is None else exact(settings.round_ends)
         self._shapes = dict[tuple[int, int], JobShape | None]()
         self._width = max((len(str(each)) for each in workload.ids), default=0)
-        self._nodes: Nodes | None = None if placement is None else placement.begin(self.machine)
+        self.nodes: Nodes | None = None if placement is None else placement.begin(self.machine)
+        """Those of the placement of the policy, if it has one."""
         self._taken = dict[int, Sequence[tuple[int, int]]]()
         self._speeds: dict[tuple[Speed, frozenset[int], int], Exact] = {}
 
@@ -427,35 +430,29 @@ class SimulationState:
         """Return a job as the scheduler sees it."""
         if job.info is None:
             index, columns = job.index, self.columns
-            uids = self.uids_of(job)
             tolerations = tuple(
                 Toleration(key=RESERVED, operator=TolerationOperator.EQUAL, value=each.name)
                 for each in self.reservations
                 if job.id in each.jobs
             )
-            kinds = [kind for kind, count in job.shape.runs for _ in range(count)]
-            given, numbers = job.shape.source, job.shape.numbers
-            requests = [self.books.resource(kind.hold) for kind in job.shape.kinds]
-            tasks: list[TaskInfo] = []
-            for uid, place in uids.items():
-                if columns.infos[index] is None:
-                    request = requests[kinds[place]]
-                    new = TaskInfo(uid=uid, name=uid, resreq=request, tolerations=tolerations)
-                    tasks.append(new)
-                    continue
-                task = given[numbers[place]]
-                tasks.append(
-                    evolve(
-                        task,
-                        uid=uid,
-                        name=uid,
-                        status=TaskStatus.PENDING,
-                        node_name=None,
-                        start_time=None,
-                        devices=None,
-                        tolerations=(*task.tolerations, *tolerations),
-                    )
+            shape = job.shape
+            given: Sequence[TaskInfo] = [shape.source[number] for number in shape.numbers]
+            if not given:
+                cpus = self.books.resource(shape.kinds[0].hold)
+                given = [TaskInfo(uid="", name="", resreq=cpus)] * shape.most
+            tasks = [
+                evolve(
+                    task,
+                    uid=uid,
+                    name=uid,
+                    status=TaskStatus.PENDING,
+                    node_name=None,
+                    start_time=None,
+                    devices=None,
+                    tolerations=(*task.tolerations, *tolerations),
                 )
+                for uid, task in zip(self.uids_of(job), given, strict=True)
+            ]
             user, queue = columns.users[index], columns.queues[index]
             base = columns.infos[index] or JobInfo(
                 name="",
@@ -540,21 +537,22 @@ class SimulationState:
 
         return is_open
 
-    def usual_places(self, job: Job, who: str) -> Holding:
-        """Return where the placement of the policy, or the first fit, puts a job."""
-        if self._nodes is not None:
-            open_nodes = [self.is_open(node, job.index) for node in self.books.nodes]
-            taken = take_open(self._nodes, self.columns.sizes[job.index], open_nodes)
-            if taken is None:
-                raise self.error(who, job, "does not fit")
-            self._taken[job.index] = taken
-            pairs = tuple((self.books.nodes[node].info.name, count) for node, count in taken)
-            return self.holding_of(job, pairs, who)
+    def usual_places(self, job: Job) -> Pairs | None:
+        """Return where the placement of the policy, or the first fit, puts a job; None: nowhere."""
+        if self.nodes is not None:
+            return self.choose(job, self.nodes, lambda node: self.is_open(node, job.index))
         is_open = self.is_open_until(job, self.now + job.duration)
         found = self.first_fit(job.shape, job.shape.need, {}, is_open)
-        if found is None:
-            raise self.error(who, job, "does not fit")
-        return self.holding_of(job, self.pairs(found), who)
+        return None if found is None else self.pairs(found)
+
+    def choose(self, job: Job, nodes: Nodes, is_open: Callable[[NodeBook], bool]) -> Pairs | None:
+        """Take places with the placement of the policy, until the job gives back all."""
+        open_nodes = [is_open(node) for node in self.books.nodes]
+        taken = take_open(nodes, self.columns.sizes[job.index], open_nodes)
+        if taken is None:
+            return None
+        self._taken[job.index] = taken
+        return self.books.named_places(taken)
 
     def pairs(self, places: Iterable[tuple[int, int, int]]) -> Pairs:
         """Return places as pairs of the name of a node and a number of tasks."""
@@ -567,7 +565,7 @@ class SimulationState:
                 merged.append((name, count))
         return tuple(merged)
 
-    def counted(self, job: Job, pairs: Pairs, who: str) -> list[tuple[int, int, int]]:
+    def counted(self, job: Job, pairs: Pairs) -> list[tuple[int, int, int]]:
         """Return node, kind and number of the tasks that pairs of a node and a number mean.
 
         Jobs of processors may hold more, such as the rest of a whole node.
@@ -575,32 +573,30 @@ class SimulationState:
         Raises:
             PolicyError: They are no places, name unknown nodes, or give too many tasks.
         """
-        pairs = self._checked(job, pairs, who)
+        return self._by_kind(job, self._checked(job, pairs))
+
+    def _by_kind(self, job: Job, pairs: Pairs) -> list[tuple[int, int, int]]:
         named, shape = self.books.named, job.shape
         if len(shape.runs) == 1 and not shape.source:
-            only = shape.runs[0][0]
-            return [(named[name], only, count) for name, count in pairs]
+            return [(named[name], 0, count) for name, count in pairs]
         found: list[tuple[int, int, int]] = []
         runs = iter(shape.runs)
-        kind, left = next(runs)
+        kind = left = 0
         for name, count in pairs:
-            node = named[name]
-            wanted = count
-            while wanted:
+            more = count
+            while more:
                 if not left:
-                    kind, left = next(runs, (kind, 0))
-                    if not left:
-                        most = f"more than the {shape.most} tasks that may run"
-                        raise self.error(who, job, f"was given {most}")
-                part = min(left, wanted)
-                found.append((node, kind, part))
+                    kind, left = next(runs, (0, 0))
+                if not left:
+                    most = f"more than the {shape.most} tasks that may run"
+                    raise self.error(job, f"was given {most}")
+                part = min(left, more)
+                found.append((named[name], kind, part))
                 left -= part
-                wanted -= part
+                more -= part
         return found
 
-    def holding_of(
-        self, job: Job, places: Places, who: str, devices: Devices | None = None
-    ) -> Holding:
+    def holding_of(self, job: Job, places: Places, devices: Devices | None = None) -> Holding:
         """Return what places mean for a job.
 
         Raises:
@@ -610,54 +606,52 @@ class SimulationState:
         for uid, picks in devices.items() if devices else ():
             if not (is_mapping(given) and uid in given and is_tuple(picks)):
                 message = f"was given {shown(picks)} as the devices of {shown(uid)}; expected"
-                raise self.error(who, job, f"{message} a tuple, and the node of each task by UID")
+                raise self.error(job, f"{message} a tuple, and the node of each task by UID")
         if type(given) is not tuple and is_mapping(given):
-            return self._of_mapping(job, cast("Mapping[str, str]", given), who, devices)
-        pairs = self._checked(job, cast("Pairs", places), who)
+            return self._of_mapping(job, cast("Mapping[str, str]", given), devices)
+        pairs = self._checked(job, cast("Pairs", places))
         if not pairs:
-            raise self.error(who, job, "was given no task")
+            raise self.error(job, "was given no task")
         counts: dict[tuple[int, int], int] = {}
         total = 0
-        for index, kind, some in self.counted(job, pairs, who):
+        for index, kind, some in self._by_kind(job, pairs):
             counts[index, kind] = counts.get((index, kind), 0) + some
             total += some
         tasks = min(total, job.shape.most)
         return Holding(counts, pairs, tasks, enough=total >= job.shape.need)
 
-    def _checked(self, job: Job, places: Pairs, who: str) -> Pairs:
+    def _checked(self, job: Job, places: Pairs) -> Pairs:
         named = self.books.named
         listed: list[tuple[str, int]] = []
         try:
             for node, count in places:
                 if node not in named:
-                    raise self.error(who, job, f"was placed on {shown(node)}, which is no node")
+                    raise self.error(job, f"was placed on {shown(node)}, which is no node")
                 if type(count) is not int or count < 1:
-                    raise self.error(who, job, f"was given {shown(count)} tasks on {node}")
+                    raise self.error(job, f"was given {shown(count)} tasks on {node}")
                 listed.append((node, count))
         except (TypeError, ValueError) as cause:
             if is_of(cause, PolicyError):
                 raise
             message = f"was given {shown(places)}; expected pairs of a node and a number of tasks"
-            raise self.error(who, job, message) from cause
+            raise self.error(job, message) from cause
         return tuple(listed)
 
-    def _of_mapping(
-        self, job: Job, places: Mapping[str, str], who: str, devices: Devices | None
-    ) -> Holding:
+    def _of_mapping(self, job: Job, places: Mapping[str, str], devices: Devices | None) -> Holding:
         uids = self.uids_of(job)
         kinds = [kind for kind, count in job.shape.runs for _ in range(count)]
         counts: dict[tuple[int, int], int] = {}
         numbers: dict[str, int] = {}
         for uid, name in places.items():
             if uid not in uids or uids[uid] >= len(kinds):
-                raise self.error(who, job, f"was given a place for {shown(uid)}, no task of it")
+                raise self.error(job, f"was given a place for {shown(uid)}, no task of it")
             if name not in self.books.named:
-                raise self.error(who, job, f"was placed on {shown(name)}, which is no node")
+                raise self.error(job, f"was placed on {shown(name)}, which is no node")
             key = (self.books.named[name], kinds[uids[uid]])
             counts[key] = counts.get(key, 0) + 1
             numbers[name] = numbers.get(name, 0) + 1
         if not counts:
-            raise self.error(who, job, "was given no task")
+            raise self.error(job, "was given no task")
         pairs = tuple(sorted(numbers.items()))
         held = dict(places), devices or EMPTY
         return Holding(counts, pairs, len(places), *held, enough=self.is_enough(job, places))
@@ -753,7 +747,7 @@ class SimulationState:
                 self.devices[len(self.pieces)] = picks[node]
             self.pieces.append((job.index, job.held_since, self.now, node, tasks, held))
 
-    def take(self, job: Job, after: Holding, before: Holding | None, who: str) -> None:
+    def take(self, job: Job, after: Holding, before: Holding | None) -> None:
         """Take on the nodes what a job gets beside what it has.
 
         Raises:
@@ -767,16 +761,16 @@ class SimulationState:
             book, one = self.books.nodes[node], job.shape.kinds[kind]
             name = book.info.name
             if not book.in_service:
-                raise self.error(who, job, f"was placed on {name}, which is down")
+                raise self.error(job, f"was placed on {name}, which is down")
             if book.drained:
-                raise self.error(who, job, f"was placed on {name}, which is drained")
+                raise self.error(job, f"was placed on {name}, which is drained")
             if book.reserved is not None and job.index not in book.reserved[1]:
                 where = f"{name}, which is reserved ({book.reserved[0].name})"
-                raise self.error(who, job, f"was placed on {where}")
+                raise self.error(job, f"was placed on {where}")
             if not self.is_scheduler and not one.accepts(book):
-                raise self.error(who, job, f"was placed on {name}, which does not accept it")
+                raise self.error(job, f"was placed on {name}, which does not accept it")
             if book.room(one, book.free, book.tasks, more) < more:
-                raise self.error(who, job, f"does not fit on {name}")
+                raise self.error(job, f"does not fit on {name}")
             self.books.hold(job.index, job.shape, node, kind, more)
 
     def give_back(self, job: Job, before: Holding, after: Holding | None) -> None:
@@ -787,17 +781,20 @@ class SimulationState:
             if fewer > 0:
                 self.books.hold(job.index, job.shape, node, kind, -fewer)
         if after is None and job.index in self._taken:
-            assert self._nodes is not None
-            self._nodes.give_back(self._taken.pop(job.index))
+            assert self.nodes is not None
+            self.nodes.give_back(self._taken.pop(job.index))
 
     def cause(self, kind: CauseKind, what: JobId = "", *, early: bool = False) -> None:
         """Tell the policy in its next pass what has happened."""
         self.causes.append(Cause(kind, what, early))
 
-    def error(self, who: str, job: Job | JobId, what: str) -> PolicyError:
-        """Return the error of a wrong decision."""
-        each = job.id if isinstance(job, Job) else job
-        return PolicyError(f"{who}, at {self.now:,} s: job {shown(each)} {what}")
+    def error(self, job: Job | JobId, what: str) -> PolicyError:
+        """Return the error of a wrong decision on a job."""
+        return self.wrong(f"job {shown(job.id if isinstance(job, Job) else job)} {what}")
+
+    def wrong(self, what: str) -> PolicyError:
+        """Return the error of a policy that now does something wrong."""
+        return PolicyError(f"{self.who}, at {self.now:,} s: {what}")
 
 
 def _task_sizes(processors: int, per_node: int) -> list[int]:

@@ -9,7 +9,7 @@ from math import inf, nextafter
 from typing import cast
 
 from batchsched.model.cluster import JobInfo, Queue
-from batchsched.simulation.books import JobShape, NodeBook, Pairs, TaskKind, Vector
+from batchsched.simulation.books import NodeBook, Pairs, TaskKind, Vector
 from batchsched.simulation.checks import JobId, PolicyError
 from batchsched.simulation.decisions import Cause, NodeView, RunningJob, WaitingJob
 from batchsched.simulation.settings import Reservation
@@ -52,14 +52,13 @@ class _Steps:
             self.times = [*compress(times, last)]
             self.free = [[*compress(column, last)] for column in self.free]
 
-    def forget_before(self, now: float) -> bool:
-        """Drop the steps before now; return whether there were any."""
+    def forget_before(self, now: float) -> None:
+        """Drop the steps before now."""
         past = bisect_right(self.times, now) - 1
         del self.times[:past]
         for column in self.free:
             del column[:past]
         self.times[0] = now
-        return past > 0
 
     def room(self, kind: TaskKind, start: float, end: float, most: int) -> int:
         """Return how many of `most` such tasks fit at every time from start until end."""
@@ -127,9 +126,8 @@ class Profile:
     job that has run longer than expected ends *at once*: directly after now.
     """
 
-    def __init__(self, state: SimulationState, who: str) -> None:
+    def __init__(self, state: SimulationState) -> None:
         self._state = state
-        self._who = who
         self._now = state.now
         self._open = state.books.open
         self._free_now = sum([node.free[0] for node in self._open])
@@ -139,9 +137,6 @@ class Profile:
         """Whether there is one node, and nothing to ask of it but what is free."""
         self._steps: dict[int, _Steps] = {}
         self._tasks: dict[int, int] = {}
-        self._failed: dict[JobShape, float] = {}
-        """For how long tasks that are alike do not fit from now on: since that was found, nothing
-        was given back."""
 
     @property
     def free(self) -> int:
@@ -162,7 +157,7 @@ class Profile:
             PolicyError: The time has passed.
         """
         if start is not None and start < self._now:
-            raise PolicyError(f"{self._who}, at {self._now:,} s: asked for places at {start:,} s")
+            raise self._state.wrong(f"asked for places at {start:,} s")
         found = self._place(self._state.job_of(job), self._now if start is None else start)
         return None if found is None else self._state.pairs(found)
 
@@ -201,7 +196,7 @@ class Profile:
         record = self._state.job_of(job)
         end = _end_of(start, record.duration)
         taken: _Places = []
-        for node, kind_index, count in self._state.counted(record, places, self._who):
+        for node, kind_index, count in self._state.counted(record, places):
             kind, book = record.shape.kinds[kind_index], self._state.books.nodes[node]
             if (
                 not book.in_service
@@ -209,7 +204,7 @@ class Profile:
                 or book.is_closed(record.index, start, end)
                 or self._of(book).room(kind, start, end, count) < count
             ):
-                self._put_back(record, taken, start)
+                self._put_back(record, taken, start, end)
                 return False
             self._take(record, node, kind_index, count, start, end)
             taken.append((node, kind_index, count))
@@ -225,8 +220,10 @@ class Profile:
             end: Until when. None: for as long as the job would run.
         """
         record = self._state.job_of(job)
-        counted = self._state.counted(record, places, self._who)
-        if end is not None:  # what was not looked at yet is seen as it is now
+        counted = self._state.counted(record, places)
+        if end is None:
+            end = _end_of(start, record.duration)
+        else:  # what was not looked at yet is seen as it is now
             counted = [each for each in counted if each[0] in self._steps]
         self._put_back(record, counted, start, end)
 
@@ -248,8 +245,8 @@ class Profile:
         self._free_now = 0
         for node in self._open:
             steps = self._steps.get(node.index)
-            if steps is not None and steps.forget_before(now):
-                self._failed.clear()
+            if steps is not None:
+                steps.forget_before(now)
             self._free_now += node.free[0] if steps is None else steps.free[0][0]
         return True
 
@@ -264,32 +261,18 @@ class Profile:
         return steps
 
     def _place(self, job: Job, start: float) -> _Places | None:
-        shape, duration = job.shape, job.duration
-        is_now = start == self._now
-        if is_now and (shape.cpu > self._free_now or duration >= self._failed.get(shape, inf)):
+        if start == self._now and job.shape.cpu > self._free_now:
             return None
-        end = _end_of(start, duration)
+        end = _end_of(start, job.duration)
         taken: _Places = []
-        if self._is_plain and len(shape.needed) == 1:
-            [node], [(kind_index, count)] = self._open, shape.needed
-            kind = shape.kinds[kind_index]
-            if kind.accepts(node) and self._of(node).room(kind, start, end, count) == count:
-                self._take(job, node.index, kind_index, count, start, end)
-                return [(node.index, kind_index, count)]
-            if is_now:
-                self._failed[shape] = duration
-            return None
-        for kind_index, count in shape.needed:
-            found = self._rooms(job, shape.kinds[kind_index], count, start, end)
+        for kind, count in job.shape.needed:
+            found = self._rooms(job, job.shape.kinds[kind], count, start, end)
             if found is None:
-                if taken:
-                    self._put_back(job, taken, start)
-                elif is_now and len(shape.needed) == 1 and not self._reserved:
-                    self._failed[shape] = duration
+                self._put_back(job, taken, start, end)
                 return None
             for node, some in found:
-                self._take(job, node.index, kind_index, some, start, end)
-                taken.append((node.index, kind_index, some))
+                self._take(job, node.index, kind, some, start, end)
+                taken.append((node.index, kind, some))
         return taken
 
     def _rooms(
@@ -337,16 +320,7 @@ class Profile:
             there = self._state.books.nodes[node].tasks
             self._tasks[node] = self._tasks.get(node, there) + count
 
-    def _put_back(
-        self,
-        job: Job,
-        places: Iterable[tuple[int, int, int]],
-        start: float,
-        end: float | None = None,
-    ) -> None:
-        self._failed.clear()
-        if end is None:
-            end = _end_of(start, job.duration)
+    def _put_back(self, job: Job, places: _Places, start: float, end: float) -> None:
         for node, kind, count in places:
             self._take(job, node, kind, -count, start, end)
 
@@ -369,7 +343,6 @@ class View:
     def __init__(
         self,
         state: SimulationState,
-        who: str,
         order: Callable[[WaitingJob, float], object] | None,
         causes: tuple[Cause, ...],
     ) -> None:
@@ -378,7 +351,6 @@ class View:
         self.causes = causes
         """What has happened since the last pass, in order."""
         self._state = state
-        self._who = who
         self._order = order
         self._scratch: Scratch = {}
         self._waiting: tuple[WaitingJob, ...] | None = None
@@ -514,13 +486,13 @@ class View:
         if holding is not None and holding.mapping is not None and places == holding.places:
             counted = [(node, kind, count) for (node, kind), count in holding.counts.items()]
         else:
-            counted = state.counted(record, places, self._who)
+            counted = state.counted(record, places)
         state.give(record.shape, counted, self._scratch)
 
     def take(self, job: AnyJob, places: Pairs) -> bool:
         """Take these places, if all of them are free for the job; return whether they were."""
         state, record = self._state, self._job(job)
-        counted = state.counted(record, places, self._who)
+        counted = state.counted(record, places)
         end = self.now + record.duration
         is_open, before = state.is_open_until(record, end), dict(self._scratch)
         for index, kind_index, count in counted:
@@ -540,12 +512,24 @@ class View:
 
     def named(self, places: Iterable[tuple[int, int]]) -> Pairs:
         """Return places with the names of nodes instead of their numbers."""
-        nodes = self._state.books.nodes
-        return tuple([(nodes[node].info.name, count) for node, count in places])
+        return self._state.books.named_places(places)
 
     def profile(self) -> Profile:
         """Return what is free over time, if jobs end when expected. O(running jobs)."""
-        return Profile(self._state, self._who)
+        return Profile(self._state)
 
     def _job(self, job: AnyJob) -> Job:
         return self._state.job_of(job)
+
+
+def usual_places(view: View, job: WaitingJob) -> Pairs | None:
+    """Take places for a job with the placement of the policy; None: there are none."""
+    state = view._state
+    if state.nodes is None:
+        return view.place(job)
+    if job.processors > view.free:
+        return None
+    record = state.job_of(job)
+    return state.choose(
+        record, state.nodes, state.is_open_until(record, view.now + record.duration)
+    )
