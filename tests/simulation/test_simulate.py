@@ -454,5 +454,5 @@ def test_costs_of_ones_own_cannot_be_written() -> None:
             return 1
 
     job = Job(id=1, submit=0, run=5, processors=1, checkpoint=Checkpoint(restart=Own()))
-    with pytest.raises(SerialisationError, match=r"jobs\[1\].checkpoint.restart: .*Own.* cannot"):
+    with pytest.raises(SerialisationError, match=r"checkpoint\[0\].restart: .*Own.* cannot"):
         Workload([job]).to_dict()

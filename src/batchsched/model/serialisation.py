@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from operator import attrgetter
 from types import NoneType, UnionType
 from typing import (
+    Final,
     Generic,
     Literal,
     NamedTuple,
@@ -44,6 +45,8 @@ JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "Jso
 """A JSON value."""
 
 Scalar = str | int | float | bool | None
+WRITTEN: Final = "written"
+"""In the metadata of a field: the type of what is written, if not every value can be."""
 
 
 class Reading:
@@ -517,8 +520,10 @@ class Either:
                 return written
         if value is None or isinstance(value, (str, int, float)):
             return value
-        other = next(shape for shape in self.shapes if not isinstance(shape, (ClassShape, Scalars)))
-        return other.write(value, derived)
+        for shape in self.shapes:
+            if not isinstance(shape, (ClassShape, Scalars)):
+                return shape.write(value, derived)
+        raise SerialisationError.at("", f"{shown(value)} cannot be written")
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
         """Return the value that plain data represents; see `Shape`."""
@@ -566,7 +571,7 @@ def _field_of(attribute: Attribute[object], kind: type, hints: Mapping[str, obje
     if make is not None:
         default = make()
     try:
-        shape = shape_of(hints[attribute.name])
+        shape = shape_of(attribute.metadata.get(WRITTEN, hints[attribute.name]))
     except TypeError as error:
         raise TypeError(f"{kind.__name__}.{attribute.name}: {error}") from None
     return RecordField(attribute.name, shape, default is NOTHING, default)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NoReturn, TypeVar, cast
+from typing import NoReturn, cast
 
-from attrs import AttrsInstance, field, fields_dict, frozen
+from attrs import evolve, field, fields_dict, frozen
 
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.errors import Fault, SerialisationError
+from batchsched.errors import Fault
 from batchsched.model.cluster import JobInfo
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.serialisation import Format, JsonValue
@@ -46,7 +46,7 @@ from batchsched.simulation.settings import (
     Ties,
 )
 from batchsched.simulation.view import View
-from batchsched.simulation.work import After, ByDistance, ByModel, Checkpoint, NoCost, Speed
+from batchsched.simulation.work import After, Checkpoint, Speed
 from batchsched.simulation.workload import NO_MACHINE, Machine, Workload
 
 
@@ -268,16 +268,6 @@ _Numbers = tuple[float | None, ...]
 
 
 @frozen(kw_only=True)
-class WrittenCheckpoint:
-    """A checkpoint with a cost that can be written."""
-
-    every: float | None = None
-    cost: float = 0
-    restart: float | NoCost | ByDistance | ByModel = 0
-    resize: float = 0
-
-
-@frozen(kw_only=True)
 class WrittenWorkload:
     """The columns of a workload; `info` has numbers of the jobs in `infos`."""
 
@@ -299,25 +289,10 @@ class WrittenWorkload:
     priority: tuple[int | None, ...] | None = None
     deadline: _Numbers | None = None
     speed: tuple[Speed | None, ...] | None = None
-    checkpoint: tuple[WrittenCheckpoint | None, ...] | None = None
+    checkpoint: tuple[Checkpoint | None, ...] | None = None
     infos: tuple[JobInfo, ...] = ()
     machine: Machine | None = None
     header: Mapping[str, str] = field(factory=dict[str, str])
-
-
-@frozen(kw_only=True)
-class WrittenSettings:
-    """The settings of a simulation, but for what cannot be written."""
-
-    ties: Ties = field(factory=Ties)
-    passes: Passes | None = None
-    end_at_request: bool = True
-    incidents: tuple[Incident, ...] = ()
-    reservations: tuple[Reservation, ...] = ()
-    checkpoint: WrittenCheckpoint | None = None
-    resubmit_failed: bool = False
-    round_ends: float | None = None
-    engine: Engines = "auto"
 
 
 @frozen(kw_only=True)
@@ -326,7 +301,7 @@ class WrittenRun:
 
     workload: WrittenWorkload
     policy: str
-    settings: WrittenSettings
+    settings: Settings
     runs: tuple[float, ...]
     outcome: Outcome
 
@@ -363,23 +338,6 @@ class ReadPolicy(Policy):
         return self.name
 
 
-_T = TypeVar("_T", bound=AttrsInstance)
-
-
-def _alike(kind: type[_T], given: AttrsInstance, **changed: object) -> _T:
-    """Return an instance of a class with the fields that it shares with another."""
-    shared = {name: getattr(given, name) for name in fields_dict(kind) if hasattr(given, name)}
-    return kind(**shared | changed)
-
-
-def _checkpoint(path: str, given: Checkpoint | None) -> WrittenCheckpoint | None:
-    if given is None:
-        return None
-    if not is_of(given.restart, int | float | NoCost | ByDistance | ByModel):  # type: ignore[arg-type]
-        raise SerialisationError.at(f"{path}.restart", f"{given.restart!r} cannot be written")
-    return _alike(WrittenCheckpoint, given)
-
-
 def _written(workload: Workload) -> WrittenWorkload:
     columns: dict[str, object] = {
         name: tuple(column) for name, column in workload.columns().items()
@@ -388,12 +346,6 @@ def _written(workload: Workload) -> WrittenWorkload:
     if infos:
         number = {info: place for place, info in enumerate(infos)}
         columns["info"] = tuple(None if one is None else number[one] for one in workload.infos)
-    if "checkpoint" in columns:
-        both = zip(workload.ids, workload.column("checkpoint"), strict=True)
-        columns["checkpoint"] = tuple(
-            _checkpoint(f"jobs[{each!r}].checkpoint", cast("Checkpoint | None", given))
-            for each, given in both
-        )
     columns |= {"infos": tuple(infos), "machine": workload.machine, "header": workload.header}
     return WrittenWorkload(**columns)  # type: ignore[arg-type]
 
@@ -410,8 +362,6 @@ def _read(written: WrittenWorkload) -> Workload:
             None if one is None else written.infos[one] if one in known else one
             for one in written.info
         ]
-    if written.checkpoint is not None:
-        columns["checkpoint"] = [one and _alike(Checkpoint, one) for one in written.checkpoint]
     return Workload.from_columns(columns, machine=written.machine, header=written.header)
 
 
@@ -427,12 +377,11 @@ def workload_from_dict(given: Mapping[str, object]) -> Workload:
 
 def run_to_dict(run: Record) -> dict[str, JsonValue]:
     """Return a run as plain data; of the policy only the name."""
-    checkpoint = _checkpoint("settings.checkpoint", run.settings.checkpoint)
     return _RUN.to_dict(
         WrittenRun(
             workload=_written(run.workload),
             policy=str(run.policy),
-            settings=_alike(WrittenSettings, run.settings, checkpoint=checkpoint),
+            settings=evolve(run.settings, progress=None),
             runs=tuple(run.runs),
             outcome=run.outcome,
         )
@@ -448,12 +397,10 @@ def run_from_dict(given: Mapping[str, object]) -> Run:
         faults = [Fault(f"workload.{one.path}", one.message) for one in error.faults]
         raise SimulationError(faults) from error
     refuse(SimulationError, _faults_of(written, workload))
-    before = written.settings
-    checkpoint = before.checkpoint and _alike(Checkpoint, before.checkpoint)
     return Run(
         workload=workload,
         policy=ReadPolicy(written.policy),
-        settings=_alike(Settings, before, checkpoint=checkpoint),
+        settings=written.settings,
         runs=written.runs,
         outcome=written.outcome,
     )

@@ -10,6 +10,7 @@ from attrs import field, frozen
 from batchsched.errors import Fault
 from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus, can_start_with
 from batchsched.model.immutable import AsMap
+from batchsched.model.serialisation import WRITTEN
 from batchsched.model.validation.values import is_mapping, is_of, is_text, items_of, shown
 from batchsched.simulation.checks import JobId, faults_of_part, faults_unless, is_number
 from batchsched.state.groups import JobGroups
@@ -132,6 +133,56 @@ class Cost(Protocol):
         ...
 
 
+# Costs
+
+
+@frozen
+class NoCost:
+    """Nothing is lost."""
+
+    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
+        """Return 0."""
+        return 0
+
+
+@frozen
+class ByDistance:
+    """A cost that depends on the extent of the job: one processor, one node, or several nodes.
+
+    The defaults are those of the simulator of Helios (SC 2021).
+    """
+
+    processor: float = 7
+    node: float = 30
+    nodes: float = 60
+
+    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
+        """Return the seconds lost by a job of this size."""
+        if processors == 1:
+            return self.processor
+        return self.node if processors <= per_node else self.nodes
+
+
+@frozen
+class ByModel:
+    """The cost measured for the model that the job trains (label `model`), by processors.
+
+    >>> ByModel({"bert": {1: 10, 2: 12}}).seconds(2, 8, {"model": "bert"})
+    12
+    """
+
+    table: Mapping[str, Mapping[int, float]] = field(repr=False)
+    otherwise: float = 10
+    """The cost for models and sizes that are not in the table."""
+
+    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
+        """Return the seconds lost by this job."""
+        return self.table.get(labels.get("model", ""), {}).get(processors, self.otherwise)
+
+
+# Checkpoints, and what is wrong with the work of a job
+
+
 @frozen
 class Checkpoint:
     """When a job saves its work, and what starting again costs."""
@@ -141,7 +192,9 @@ class Checkpoint:
     None: nothing is."""
     cost: float = 0
     """The seconds for which it saves without working; then that work is kept."""
-    restart: float | Cost = 0
+    restart: float | Cost = field(
+        default=0, metadata={WRITTEN: float | NoCost | ByDistance | ByModel}
+    )
     """The seconds that a start after a stop takes before it works."""
     resize: float = 0
     """The seconds that a resize takes."""
@@ -201,50 +254,3 @@ def faults_of_after(path: str, given: object) -> Iterator[Fault]:
     yield from faults_unless(is_known, f"{path}.on", f"one of {get_args(On)}", given.on)
     is_right, what = is_number(given.think, least=0), "a time in seconds, 0 or more"
     yield from faults_unless(is_right, f"{path}.think", what, given.think)
-
-
-# Costs
-
-
-@frozen
-class NoCost:
-    """Nothing is lost."""
-
-    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
-        """Return 0."""
-        return 0
-
-
-@frozen
-class ByDistance:
-    """A cost that depends on the extent of the job: one processor, one node, or several nodes.
-
-    The defaults are those of the simulator of Helios (SC 2021).
-    """
-
-    processor: float = 7
-    node: float = 30
-    nodes: float = 60
-
-    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
-        """Return the seconds lost by a job of this size."""
-        if processors == 1:
-            return self.processor
-        return self.node if processors <= per_node else self.nodes
-
-
-@frozen
-class ByModel:
-    """The cost measured for the model that the job trains (label `model`), by processors.
-
-    >>> ByModel({"bert": {1: 10, 2: 12}}).seconds(2, 8, {"model": "bert"})
-    12
-    """
-
-    table: Mapping[str, Mapping[int, float]] = field(repr=False)
-    otherwise: float = 10
-    """The cost for models and sizes that are not in the table."""
-
-    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
-        """Return the seconds lost by this job."""
-        return self.table.get(labels.get("model", ""), {}).get(processors, self.otherwise)
