@@ -523,7 +523,8 @@ class Either:
         for shape in self.shapes:
             if not isinstance(shape, (ClassShape, Scalars)):
                 return shape.write(value, derived)
-        raise SerialisationError.at("", f"{shown(value)} cannot be written")
+        message = f"a value of the class {type(value).__name__} cannot be written"
+        raise SerialisationError.at("", message)
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
         """Return the value that plain data represents; see `Shape`."""

@@ -135,10 +135,7 @@ class Policy(ABC):
         """Simulate a workload whose jobs have the given work, in seconds at speed 1."""
         fast = self.fast_scheduler(workload)
         why_not = list(why_not_fast(self, workload, settings, has_one=fast is not None))
-        if settings.engine == "fast" and why_not:
-            message = f"expected 'auto' or 'general', since {'; '.join(why_not)}"
-            raise SimulationError.at("engine", message)
-        if fast is None or why_not or settings.engine == "general":
+        if fast is None or takes_general(settings, why_not):
             return run_on_nodes(workload, runs, settings, self)
         return run_on_pool(
             workload, runs, fast, settings, predictor=self.predictor, corrector=self.corrector
@@ -179,6 +176,18 @@ def why_not_fast(
         yield "it knows no incidents and no reservations"
     if settings.round_ends is not None:
         yield "it does not round ends"
+
+
+def takes_general(settings: Settings, why_not: Sequence[str]) -> bool:
+    """Return whether the general engine simulates, given why the fast one cannot.
+
+    Raises:
+        SimulationError: The fast one should, and cannot.
+    """
+    if settings.engine == "fast" and why_not:
+        message = f"expected 'auto' or 'general', since {'; '.join(why_not)}"
+        raise SimulationError.at("engine", message)
+    return bool(why_not) or settings.engine == "general"
 
 
 _DECISIONS: Final = (Start, Stop, Resize)

@@ -16,6 +16,8 @@ from datetime import datetime
 from math import inf, isfinite, nan
 from typing import Final, Literal, TypeVar, cast
 
+from attrs import evolve
+
 from batchsched.errors import shown_problem
 from batchsched.model.immutable import gone_through
 from batchsched.model.validation.values import is_collection, is_mapping, is_text, shown
@@ -95,7 +97,7 @@ class _Reader:
         self.lines: list[int] = []
         self.seen = set[float]()
         self.records = 0
-        self.last_submit = 0.0
+        self.last_submit: float = 0
 
     def problem(self, line: int, message: str, *, left_out: bool = False) -> None:
         self.problems.append(Problem(line, message, left_out))
@@ -138,34 +140,29 @@ class _Reader:
                 return None
         return list(map(_exact, values))
 
-    def _is_usable(self, number: int, row: Sequence[float]) -> bool:
-        job = f"job {row[NUMBER]}"
-        faults: list[str] = []
-        if row[NUMBER] < 0:
-            faults.append(f"{job}: expected a number of 0 or more")
-        elif row[NUMBER] in self.seen:
-            faults.append(f"{job}: an earlier job has the same number")
-        if row[SUBMIT] < 0:
-            faults.append(f"{job}: expected a submission at 0 or later, got {row[SUBMIT]}")
-        if row[RUN] < 0:
-            why = "is unknown" if row[RUN] == -1 else "is negative"
-            faults.append(f"{job}: its run time {why}: {row[RUN]}")
-        if row[PROCESSORS] <= 0 and row[ALLOCATED] <= 0:
-            told = f"{row[PROCESSORS]} requested, {row[ALLOCATED]} allocated"
-            faults.append(f"{job}: its number of processors is unknown: {told}")
+    def _is_usable(self, line: int, row: Sequence[float]) -> bool:
+        job, submit, run, time = f"job {row[NUMBER]}", row[SUBMIT], row[RUN], row[TIME]
+        sizes = f"{row[PROCESSORS]} requested, {row[ALLOCATED]} allocated"
+        unusable = {
+            "expected a number of 0 or more": row[NUMBER] < 0,
+            "an earlier job has the same number": row[NUMBER] in self.seen,
+            f"expected a submission at 0 or later, got {submit}": submit < 0,
+            f"its run time is {'unknown' if run == -1 else 'negative'}: {run}": run < 0,
+            f"its number of processors is unknown: {sizes}": _processors(row) <= 0,
+        }
+        faults = [fault for fault, is_there in unusable.items() if is_there]
         for fault in faults:
-            self.problem(number, fault, left_out=True)
+            self.problem(line, f"{job}: {fault}", left_out=True)
         if faults:
             return False
-        if row[SUBMIT] < self.last_submit:
+        if submit < self.last_submit:
             told = f"before the previous job ({self.last_submit})"
-            self.problem(number, f"{job}: it is submitted at {row[SUBMIT]}, {told}")
-        self.last_submit = row[SUBMIT]
-        if row[TIME] == 0 or row[TIME] < -1:
-            self.problem(number, f"{job}: its requested time is {row[TIME]} s; read as unknown")
-        elif 0 < row[TIME] < row[RUN]:
-            told = f"longer than the {row[TIME]} s requested"
-            self.problem(number, f"{job}: it runs for {row[RUN]} s, {told}")
+            self.problem(line, f"{job}: it is submitted at {submit}, {told}")
+        self.last_submit = submit
+        if time == 0 or time < -1:
+            self.problem(line, f"{job}: its requested time is {time} s; read as unknown")
+        elif 0 < time < run:
+            self.problem(line, f"{job}: it runs for {run} s, longer than the {time} s requested")
         return True
 
     def finish(self) -> tuple[Workload, list[Problem]]:
@@ -495,13 +492,8 @@ def _read(
                 seen.add(job.id)
                 jobs.append(job)
         problems += [Problem(number + 1, fault, left_out=True) for fault in faults]
-    columns: dict[str, Sequence[object]] = {
-        name: [getattr(job, name) for job in jobs]
-        for name in ("id", "run", "processors", "queue", "user", "labels")
-    }
     first = min((job.submit for job in jobs), default=0) if from_first else 0
-    columns["submit"] = [job.submit - first for job in jobs]
-    return Workload.from_columns(columns), problems
+    return Workload(evolve(job, submit=job.submit - first) for job in jobs), problems
 
 
 def _faults(job: Job, seen: set[object]) -> Iterable[str]:

@@ -8,7 +8,7 @@ and Computation 26(12), 2014.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from itertools import accumulate
 from math import ceil, cos, exp, gamma, log, log2, pi
@@ -78,8 +78,19 @@ def generate(
     0.8
     """
     shares = {"serial": serial, "power_of_two": power_of_two, "daily_cycle": daily_cycle}
-    _check(jobs, nodes, seed, users, load, shares)
-    machine = Machine(nodes)
+    is_load = is_number(load, least=_LEAST_LOAD, most=_MOST_LOAD)
+    refuse(
+        WorkloadError,
+        faults_of_count("jobs", jobs, 0),
+        faults_of_count("nodes", nodes, 1),
+        faults_of_count("users", users, 1),
+        faults_of_seed(seed),
+        faults_unless(is_load, "load", f"a number from {_LEAST_LOAD} to {_MOST_LOAD:,}", load),
+        *(
+            faults_unless(is_number(share, least=0, most=1), name, "a share from 0 to 1", share)
+            for name, share in shares.items()
+        ),
+    )
     numbers = RandomNumbers(seed)
     sizes = [_size(numbers, nodes, serial, power_of_two) for _ in range(jobs)]
     runs = [_run(numbers, size / nodes) for size in sizes]
@@ -93,25 +104,7 @@ def generate(
             "requested": [_request(numbers, run) for run in runs],
             "user": _users(numbers, jobs, users),
         },
-        machine=machine,
-    )
-
-
-def _check(
-    jobs: int, nodes: int, seed: int, users: int, load: float, shares: Mapping[str, float]
-) -> None:
-    is_load = is_number(load, least=_LEAST_LOAD, most=_MOST_LOAD)
-    refuse(
-        WorkloadError,
-        faults_of_count("jobs", jobs, 0),
-        faults_of_count("nodes", nodes, 1),
-        faults_of_count("users", users, 1),
-        faults_of_seed(seed),
-        faults_unless(is_load, "load", f"a number from {_LEAST_LOAD} to {_MOST_LOAD:,}", load),
-        *(
-            faults_unless(is_number(share, least=0, most=1), name, "a share from 0 to 1", share)
-            for name, share in shares.items()
-        ),
+        machine=Machine(nodes),
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import exp, fsum, inf, lgamma, log, sqrt
 from operator import add
-from typing import Literal, cast, final, get_args
+from typing import Literal, NoReturn, cast, final, get_args
 
 from attrs import evolve, frozen
 
@@ -212,44 +212,28 @@ another counts as submitted when that one has ended and the think time has passe
 
 
 @final
-class Metrics(Mapping[str, float]):
+class Metrics(dict[str, float]):
     """The metrics of a run by name; `about` explains each. `print` shows a table."""
 
     def __init__(self, figures: Mapping[str, float], tau: float) -> None:
-        self._figures = dict(figures)
+        super().__init__(figures)
         self.tau = tau
         """The lower bound of run times in slowdowns, in seconds."""
 
-    def __getitem__(self, name: str) -> float:
-        if name not in self._figures:
-            known = ", ".join(self._figures)
-            raise UnknownNameError(f"expected one of {known}; got {shown(name)}")
-        return self._figures[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._figures
-
-    def get(self, name: str, default: float | None = None) -> float | None:  # type: ignore[override]
-        """Return a metric; `default` if the run has none of this name."""
-        return self._figures.get(name, default)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._figures)
-
-    def __len__(self) -> int:
-        return len(self._figures)
+    def __missing__(self, name: object) -> NoReturn:
+        raise UnknownNameError(f"expected one of {', '.join(self)}; got {shown(name)}")
 
     @property
     def about(self) -> Mapping[str, str]:
         """What each metric means."""
-        return {name: _about(name) for name in self._figures}
+        return {name: _about(name) for name in self}
 
     def __repr__(self) -> str:
-        return f"Metrics({self._figures}, tau={self.tau:g})"
+        return f"Metrics({dict(self)}, tau={self.tau:g})"
 
     def __str__(self) -> str:
         lines = [f"tau = {self.tau:g} s"]
-        for name, value in self._figures.items():
+        for name, value in self.items():
             text = f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
             lines.append(f"{name:<19} {text:>20}  {_about(name)}")
         return "\n".join(lines)
@@ -312,13 +296,8 @@ def _of_machine(
                 held[place] += amount * seconds
     length: float = max(0, finish - begin)
     in_service = _in_service(nodes, begin, finish)
-    shares: list[float] = []
-    for place, total in enumerate(held):
-        there = fsum(
-            capacity[place] * time
-            for capacity, time in zip(nodes.capacity, in_service, strict=True)
-        )
-        shares.append(total / there if there else 0.0)
+    there = [fsum(amounts) for amounts in _there(nodes, in_service)]
+    shares = [total / most if most else 0.0 for total, most in zip(held, there, strict=True)]
     figures: dict[str, float] = {"utilisation": shares[0], "makespan": makespan}
     if run.machine.infos:
         figures |= {
@@ -338,6 +317,14 @@ def _in_service(nodes: NodesOfRun, begin: float, finish: float) -> list[float]:
         until = finish if up is None else min(up, finish)
         seconds[node] -= max(0, until - max(start, begin))
     return seconds
+
+
+def _there(nodes: NodesOfRun, in_service: Sequence[float]) -> list[list[float]]:
+    """Return what each node offered while it was in service, times seconds, by dimension."""
+    return [
+        [each[place] * time for each, time in zip(nodes.capacity, in_service, strict=True)]
+        for place in range(len(nodes.dimensions))
+    ]
 
 
 def _grouped(
@@ -521,11 +508,8 @@ class Figures(Record):
         ended = [job for job in counted if job in jobs]
         workload, outcome = self.workload, self.outcome
         submitted, starts, ends, held = self.submitted, outcome.starts, outcome.ends, self.held
-        waits: list[float] = []
-        responses: list[float] = []
-        slowdowns: list[float] = []
-        by_processor: list[float] = []
-        pending: list[float] = []
+        waits, responses, pending = list[float](), list[float](), list[float]()
+        slowdowns, by_processor = list[float](), list[float]()
         for job in ended:
             submit, start, end = submitted[job], starts[job], ends[job]
             assert submit is not None
@@ -584,35 +568,26 @@ class Figures(Record):
         changes: dict[float, list[int]] = {}
         sizes = self.workload.processors
 
-        def row(time: float) -> list[int]:
-            return changes.setdefault(time, [0] * (3 + len(nodes.dimensions)))
+        def change(time: float, first: int, amounts: Iterable[int], sign: int) -> None:
+            row = changes.setdefault(time, [0] * (3 + len(nodes.dimensions)))
+            for place, amount in enumerate(amounts, first):
+                row[place] += sign * amount
 
-        def queue_changes(time: float, job: int, sign: int) -> None:
-            row(time)[0] += sign
-            row(time)[1] += sign * sizes[job]
-
-        in_service: dict[int, list[tuple[float, float]]] = {}
+        left = dict[int, float]()  # when each job held processors last
         for job, start, end in self.intervals:
             if job in jobs:
-                in_service.setdefault(job, []).append((start, end))
-                row(start)[2] += 1
-                row(end)[2] -= 1
+                change(start, 0, (-1, -sizes[job], 1), 1)
+                change(end, 0, (-1, -sizes[job], 1), -1)
+                left[job] = end
         for job, start, end, _, _, amounts in nodes.pieces:
             if job in jobs:
-                for place, amount in enumerate(amounts, 3):
-                    row(start)[place] += amount
-                    row(end)[place] -= amount
+                change(start, 3, amounts, 1)
+                change(end, 3, amounts, -1)
         for job, submit in enumerate(self.submitted):
-            if submit is None or job not in jobs:
-                continue
-            since = submit
-            queue_changes(submit, job, 1)
-            for start, end in in_service.get(job, ()):
-                queue_changes(start, job, -1)
-                since = end
-                queue_changes(end, job, 1)
-            if self.outcome.ends[job] is not None:
-                queue_changes(since, job, -1)
+            if submit is not None and job in jobs:
+                change(submit, 0, (1, sizes[job]), 1)
+                if self.outcome.ends[job] is not None:
+                    change(left.get(job, submit), 0, (1, sizes[job]), -1)
         times = sorted(changes)
         rows = list(accumulate((changes[time] for time in times), _sum))
         if step is not None and times:
@@ -690,14 +665,14 @@ class Figures(Record):
             jobs=[len(each) for each in jobs],
             failures=[failures[node] for node in range(len(nodes.names))],
         )
-        for place, name in enumerate(nodes.dimensions):
-            there = [
-                capacity[place] * time
-                for capacity, time in zip(nodes.capacity, in_service, strict=True)
-            ]
-            columns[f"held[{name}]"] = [each[place] for each in held]
+        there = _there(nodes, in_service)
+        for name, amounts, most in zip(
+            nodes.dimensions, zip(*held, strict=True), there, strict=True
+        ):
+            columns[f"held[{name}]"] = list(amounts)
             columns[f"utilisation[{name}]"] = [
-                each[place] / most if most else 0.0 for each, most in zip(held, there, strict=True)
+                amount / all_of_it if all_of_it else 0.0
+                for amount, all_of_it in zip(amounts, most, strict=True)
             ]
         return columns
 

@@ -39,7 +39,7 @@ from batchsched.simulation.decisions import (
     WaitingJob,
     Wake,
 )
-from batchsched.simulation.engine import Decides, Policy, run_on_nodes, why_not_fast
+from batchsched.simulation.engine import Decides, Policy, run_on_nodes, takes_general, why_not_fast
 from batchsched.simulation.predictors import Perfect, Predictor
 from batchsched.simulation.settings import Outcome, Passes, Settings
 from batchsched.simulation.view import View
@@ -84,10 +84,7 @@ class _Preemptive(Policy):
             for each in (settings.checkpoint, *workload.column("checkpoint"))
         ):
             why_not.append("jobs keep all of their work in it")
-        if settings.engine == "fast" and why_not:
-            message = f"expected 'auto' or 'general', since {'; '.join(why_not)}"
-            raise SimulationError.at("engine", message)
-        if why_not or settings.engine == "general":
+        if takes_general(settings, why_not):
             return run_on_nodes(workload, runs, settings, self)
         return _Simulation(workload, runs, settings, self).run()
 
@@ -362,14 +359,14 @@ class _Placer:
             if each in found:
                 continue
             job = self._known[each]
-            where: Pairs | None = None
             if isinstance(job, RunningJob) and self._policy.stay:
                 own = [(index_of[name], count) for name, count in job.places]
-                is_free = view.take(each, job.places) if nodes is None else hold_places(nodes, own)
-                where = job.places if is_free else None
-            if where is None and nodes is None:
+                if view.take(each, job.places) if nodes is None else hold_places(nodes, own):
+                    found[each] = job.places
+                    continue
+            if nodes is None:
                 where = view.place(each)
-            elif where is None and nodes is not None:
+            else:
                 taken = take_open(nodes, job.processors, view.open_nodes(each))
                 where = None if taken is None else view.named(taken)
             if where is not None:
@@ -378,6 +375,12 @@ class _Placer:
 
 
 # In the fast engine
+
+
+def _costs(workload: Workload, cost: Cost, machine: Machine) -> list[float]:
+    """Return what something costs each job."""
+    both = zip(workload.processors, workload.labels, strict=True)
+    return [cost.seconds(size, machine.per_node, labels) for size, labels in both]
 
 
 class _Simulation:
@@ -396,10 +399,7 @@ class _Simulation:
             self._served.__getitem__,
         )
         self._order: _Order[int] = policy.ranking(facts)
-        self._costs = [
-            policy.event_cost.seconds(size, workload.machine.per_node, labels)
-            for size, labels in zip(workload.processors, workload.labels, strict=True)
-        ]
+        self._costs = _costs(workload, policy.event_cost, workload.machine)
         self._courses = Courses(workload, settings.progress)
         # The running jobs in the order in which they were placed.
         self._running = dict[int, None]()
@@ -494,13 +494,9 @@ class SrtfInRounds(Policy):
 
     def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
         """Simulate the rounds on the workload's nodes."""
-        why_not = [
-            why
-            for why in why_not_fast(self, workload, settings, has_one=True)
-            if settings.engine != "general"
-        ]
-        if settings.engine == "general":
-            why_not = ["it has an engine of its own"]
+        why_not = ["it has an engine of its own"]
+        if settings.engine != "general":
+            why_not = list(why_not_fast(self, workload, settings, has_one=True))
         if why_not:
             raise SimulationError.at("policy", f"{self} cannot simulate this: {why_not[0]}")
         return _Rounds(workload, runs, settings, self).run()
@@ -520,10 +516,7 @@ class _Rounds:
         placement = policy.placement or Consolidated()
         self._nodes = placement.begin(workload.machine)
         self._remaining = list(runs)
-        self._costs = [
-            policy.preemption_cost.seconds(size, workload.machine.per_node, labels)
-            for size, labels in zip(workload.processors, workload.labels, strict=True)
-        ]
+        self._costs = _costs(workload, policy.preemption_cost, workload.machine)
         self._courses = Courses(workload, settings.progress)
         self._waiting: list[int] = []
         # The places of each running job, in order of the starts.
