@@ -95,7 +95,7 @@ def test_groups_are_nested_in_at_most_100_levels() -> None:
 
 def test_a_group_without_groups_of_the_job_is_a_fault() -> None:
     assert faults(elastic("e", {"a": "P"})) == [
-        "tasks['e-a-0'].group: there is no group 'a' in this job"
+        "tasks['e-a-0'].group: there is no group 'a' in this job; known: none"
     ]
 
 

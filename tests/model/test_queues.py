@@ -50,7 +50,7 @@ class TestOneQueue:
             ({"parent": 5}, "queues['q'].parent: expected a string or None, got 5"),
             (
                 {"parent": "gone"},
-                "queues['q'].parent: there is no queue 'gone' in this snapshot",
+                "queues['q'].parent: there is no queue 'gone' in this snapshot; known: 'q'",
             ),
             (
                 {"priority": 1.5},

@@ -178,27 +178,27 @@ class TestPlaceFaults:
             ),
             (
                 {"status": TaskStatus.RUNNING, "node_name": "n2"},
-                "node_name: there is no node 'n2' in this snapshot",
+                "node_name: there is no node 'n2' in this snapshot; known: 'n1'",
             ),
             (
                 {"status": TaskStatus.BOUND, "node_name": "n2"},
-                "node_name: there is no node 'n2' in this snapshot",
+                "node_name: there is no node 'n2' in this snapshot; known: 'n1'",
             ),
             (
                 {"status": TaskStatus.BINDING, "node_name": "n2"},
-                "node_name: there is no node 'n2' in this snapshot",
+                "node_name: there is no node 'n2' in this snapshot; known: 'n1'",
             ),
             (
                 {"status": TaskStatus.RELEASING, "node_name": "n2"},
-                "node_name: there is no node 'n2' in this snapshot",
+                "node_name: there is no node 'n2' in this snapshot; known: 'n1'",
             ),
             (
                 {"status": TaskStatus.UNKNOWN, "node_name": "n2"},
-                "node_name: there is no node 'n2' in this snapshot",
+                "node_name: there is no node 'n2' in this snapshot; known: 'n1'",
             ),
             (
                 {"status": TaskStatus.RUNNING, "node_name": ""},
-                "node_name: there is no node '' in this snapshot",
+                "node_name: there is no node '' in this snapshot; known: 'n1'",
             ),
             ({"status": TaskStatus.RESERVED, "node_name": ""}, "node_name: is empty"),
             (

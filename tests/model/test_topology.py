@@ -67,11 +67,14 @@ def test_all_faults_of_topologies_are_told_at_once() -> None:
             "topologies['x'].domains['d'].level: there is no level 'c' in this topology; "
             "known: 'a', 'b', 'a'"
         ),
-        "topologies['x'].domains['d'].nodes: there is no node 'gone' in this snapshot",
+        (
+            "topologies['x'].domains['d'].nodes: there is no node 'gone' in this snapshot; "
+            "known: 'n1', 'n2'"
+        ),
         "topologies['x'].domains['d'].nodes: expected each node once, got 'n1' again",
         "topologies['x'].levels: expected at least one level",
-        "topologies['x'].domains['d'].level: there is no level 'a' in this topology; known: ",
-        "topologies['x'].domains['d'].level: there is no level 'a' in this topology; known: ",
+        "topologies['x'].domains['d'].level: there is no level 'a' in this topology; known: none",
+        "topologies['x'].domains['d'].level: there is no level 'a' in this topology; known: none",
         "topologies['x'].domains['d']: expected a unique name in level 'a', got it again",
         "topologies['x']: expected a unique name, got it again",
     ]
@@ -126,7 +129,7 @@ def test_all_faults_of_a_request_are_told_at_once() -> None:
         ),
         (
             TopologyRequest("net", required="racks"),
-            "required: there is no level 'racks' in this topology; known: 'block', 'rack', 'host'",
+            "required: there is no level 'racks' in this topology; did you mean 'rack'?",
         ),
         (
             TopologyRequest("net", required="rack", segments=[Segment(2, "block")]),

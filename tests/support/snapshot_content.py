@@ -89,7 +89,10 @@ TEN_LINES = [
         "jobs['default/j'].tasks['a'].host_ports[0].port: expected a port (an integer in "
         "1..65535), got 0"
     ),
-    "jobs['default/j'].tasks['b'].node_name: there is no node 'gone' in this snapshot",
+    (
+        "jobs['default/j'].tasks['b'].node_name: there is no node 'gone' in this snapshot; "
+        "known: 'n1', 'n2'"
+    ),
     "jobs['default/k'].tasks['d'].node_name: expected a node for a task that is Running, got None",
     "other_tasks['a'].uid: expected a unique UID, got 'a', which is also in jobs['default/j']",
     (

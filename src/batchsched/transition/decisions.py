@@ -61,7 +61,7 @@ def _decisions(kind: type, **types: type) -> Check:
 
 
 _outcome_problems = FieldChecks(
-    TaskOutcome, only=("status", "node_name"), node_name=optional(any_text)
+    TaskOutcome, only=("status", "node_name"), node_name=optional(any_text, str)
 )
 
 

@@ -33,6 +33,7 @@ from batchsched.model.validation.values import (
     is_of,
     is_text,
     shown,
+    with_article,
 )
 
 P = ParamSpec("P")
@@ -323,6 +324,5 @@ def words_of(annotation: object, /) -> str:
     if isinstance(annotation, type):
         if getattr(annotation, "_is_protocol", False):
             return f"an object with the method {', '.join(_methods(annotation))}"
-        name = annotation.__name__
-        return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+        return with_article(annotation)
     return "something else"

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from functools import partial
 from inspect import signature
-from re import sub
 from types import NoneType, UnionType
 from typing import Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -35,14 +34,12 @@ from batchsched.model.validation.values import (
     truth_problems,
     tuple_problems,
     under,
+    with_article,
 )
 
 Check = Callable[[str, object], Problems]
 """Yields the problems of a value: their paths, below the one that is given, and messages."""
 T = TypeVar("T")
-
-
-_KIND = r"^(expected an? \w+), got"
 
 
 def any_text(path: str, value: object) -> Problems:
@@ -55,13 +52,19 @@ def integer(what: str, least: int | None = 0) -> Check:
     return lambda path, value: integer_problems(path, value, what, least=least)
 
 
-def optional(check: Check) -> Check:
-    """Return the check of a value that may be None, which then is told as what is expected too."""
+def optional(check: Check, kind: type[object] = object) -> Check:
+    """Return the check of a value that may be None, which is told with the type that it needs."""
 
     def check_value(path: str, value: object) -> Problems:
-        for place, message in () if value is None else check(path, value):
-            is_own = place == path
-            yield place, sub(_KIND, r"\1 or None, got", message) if is_own else message
+        if value is None:
+            return
+        if is_of(value, kind):
+            yield from check(path, value)
+        elif issubclass(kind, Enum):
+            yield from member_problems(path, value, kind, " or None")
+        else:
+            words = "a string" if kind is str else with_article(kind)
+            yield path, f"expected {words} or None, got {shown(value)}"
 
     return check_value
 
@@ -133,8 +136,7 @@ class FieldChecks(Generic[T]):
     def __call__(self, value: object, /) -> Problems:
         """Yield the problems of a value."""
         if not is_of(value, self._kind):
-            article = "an" if self._kind.__name__[0] in "AEIOU" else "a"
-            yield "", f"expected {article} {self._kind.__name__}, got {shown(value)}"
+            yield "", f"expected {with_article(self._kind)}, got {shown(value)}"
             return
         wrong: set[str] = set()
         for name, check in self._checks or self._found():
@@ -185,7 +187,8 @@ def _check_and_kind(annotation: object) -> tuple[Check, str]:
     if origin in (Union, UnionType):
         (one,) = [kind for kind in arguments if kind is not NoneType]
         check, kind = _check_and_kind(one)
-        return optional(check), kind
+        has_name = isinstance(one, type) and one not in (int, float, bool)
+        return optional(check, one if has_name else object), kind
     if origin is tuple:
         return tuple_of(*_check_and_kind(arguments[0])), "tuples"
     if isinstance(annotation, type) and issubclass(annotation, Enum):

@@ -8,7 +8,7 @@ by `task_problems`, which finds all problems and their messages.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from batchsched.errors import Fault
@@ -64,6 +64,7 @@ from batchsched.model.validation.values import (
     is_tuple,
     is_usual_resource,
     member_problems,
+    reference_problems,
     request_problems,
     resource_problems,
     shown,
@@ -128,7 +129,7 @@ def _limit_problems(path: str, limit: object) -> Problems:
     if not isinstance(limit, ResourceLimit):
         hint = "; in a Resource, dimensions that are not named would be 0"
         hint = hint if isinstance(limit, Resource) else ""
-        yield path, f"expected a ResourceLimit, got {shown(limit)}{hint}"
+        yield path, f"expected a ResourceLimit or None, got {shown(limit)}{hint}"
         return
     for name, amount in ((_CPU, limit.milli_cpu), (_MEMORY, limit.memory)):
         if amount is not None:
@@ -169,9 +170,10 @@ def queue_tree_faults(queues: Sequence[Queue]) -> Iterator[Fault]:
     """
     named = {queue.name: queue for queue in queues if is_text(queue.name)}
     for name, queue in named.items():
-        if is_text(queue.parent) and queue.parent and queue.parent not in named:
-            message = f"there is no queue {shown(queue.parent)} in this snapshot"
-            yield Fault(f"queues[{name!r}].parent", message)
+        if is_text(queue.parent) and queue.parent:
+            path = f"queues[{name!r}].parent"
+            for problem in reference_problems(path, "queue", queue.parent, named, "snapshot"):
+                yield Fault(*problem)
     in_cycles: set[str] = set()
     for cycle in queue_cycles(queues):
         in_cycles.update(cycle)
@@ -245,7 +247,7 @@ def snapshot_faults(
     devices: Sequence[Device] = (),
     counter_sets: Sequence[CounterSet] = (),
     held: Sequence[DevicePick] = (),
-    node_names: Container[str] | None = None,
+    node_names: Collection[str] | None = None,
 ) -> list[Fault]:
     """Return all faults of the content of a snapshot, in a stable order.
 
@@ -325,7 +327,7 @@ def _is_usual_job(job: JobInfo) -> bool:
     )
 
 
-def is_sound_job(job: JobInfo, node_names: Container[str]) -> bool:
+def is_sound_job(job: JobInfo, node_names: Collection[str]) -> bool:
     """Return True only if a job is valid; may return False for a valid job. A fast test.
 
     Args:
@@ -359,7 +361,7 @@ class _Check:
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
-        self.nodes: Container[str] = frozenset()
+        self.nodes: Collection[str] = frozenset()
         self.common: tuple[Sequence[Device], Sequence[CounterSet]] | None = ((), ())
         """The devices and counter sets that several nodes reach; None: they are invalid."""
         self.may_be_too_much = False
@@ -588,7 +590,7 @@ def _are_sound_tolerations(tolerations: tuple[Toleration, ...]) -> bool:
     return True
 
 
-def task_problems(task: TaskInfo, nodes: Container[str], /) -> Problems:
+def task_problems(task: TaskInfo, nodes: Collection[str], /) -> Problems:
     """Yield the problems of a task, given the names of the snapshot's nodes."""
     yield from own_task_problems(task)
     yield from _place_problems(task.status, task.node_name, nodes)
@@ -598,7 +600,7 @@ def task_problems(task: TaskInfo, nodes: Container[str], /) -> Problems:
     yield from choice_problems(task.choices)
 
 
-def _place_problems(status: object, node_name: object, nodes: Container[str]) -> Problems:
+def _place_problems(status: object, node_name: object, nodes: Collection[str]) -> Problems:
     if not isinstance(status, TaskStatus):
         yield from member_problems("status", status, TaskStatus)
     elif not status.in_snapshot:
@@ -615,8 +617,8 @@ def _place_problems(status: object, node_name: object, nodes: Container[str]) ->
         yield "node_name", f"expected None for a task that has {status.value}, got {node_name!r}"
     elif status in _WAITING_FOR_A_NODE:
         yield from text_problems("node_name", node_name)
-    elif node_name not in nodes:
-        yield "node_name", f"there is no node {shown(node_name)} in this snapshot"
+    else:
+        yield from reference_problems("node_name", "node", node_name, nodes, "snapshot")
 
 
 def _other_task_problems(task: TaskInfo) -> Problems:

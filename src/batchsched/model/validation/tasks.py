@@ -55,6 +55,7 @@ from batchsched.model.validation.values import (
     is_text,
     is_tuple,
     items_of,
+    reference_problems,
     shown,
     text_problems,
     tuple_problems,
@@ -333,8 +334,8 @@ def _one_group(group: TaskGroup, named: Mapping[str, TaskGroup], parts: int) -> 
     if group.parent is not None:
         if not is_text(group.parent):
             yield "parent", f"expected a string, got {shown(group.parent)}"
-        elif group.parent not in named:
-            yield "parent", f"there is no group {shown(group.parent)} in this job"
+        else:
+            yield from reference_problems("parent", "group", group.parent, named, "job")
     what = _GROUPS if parts else _TASKS
     if group.min is None and not parts:
         yield "min", f"expected {_TASKS} for a group of tasks, got None; use 0 for optional tasks"
@@ -383,7 +384,7 @@ def _task_problems(
                 yield path, f"expected a leaf of the job's groups ({known}), got None"
         elif not is_text(group):
             yield path, f"expected a string, got {shown(group)}"
-        elif group not in named:
-            yield path, f"there is no group {shown(group)} in this job"
         elif group in children:
             yield path, f"expected a leaf of the job's groups, got {group!r}, which has subgroups"
+        else:
+            yield from reference_problems(path, "group", group, named, "job")

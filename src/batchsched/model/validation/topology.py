@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from attrs import evolve
 
 from batchsched.model.cluster import JobInfo, TaskGroup, TaskInfo
 from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
+from batchsched.model.validation.fields import FieldChecks, check_of, integer
 from batchsched.model.validation.values import (
     Problems,
     integer_problems,
@@ -15,10 +16,8 @@ from batchsched.model.validation.values import (
     is_of,
     is_text,
     is_tuple,
+    reference_problems,
     shown,
-    text_problems,
-    truth_problems,
-    tuple_problems,
     under,
 )
 
@@ -35,55 +34,45 @@ def levels_of(topologies: Iterable[object]) -> Levels:
     }
 
 
-def topology_problems(topology: Topology, nodes: Container[str], /) -> Problems:
-    """Yield the problems of a topology, given the names of the snapshot's nodes. O(its size)."""
-    yield from text_problems("name", topology.name)
-    levels: object = topology.levels
-    if not is_tuple(levels):
-        yield from tuple_problems("levels", levels, "strings")
-        levels = ()
-    elif not levels:
+def _some_and_each_once(levels: tuple[str, ...]) -> Problems:
+    if not levels:
         yield "levels", "expected at least one level"
     for position, level in enumerate(levels):
-        yield from text_problems(f"levels[{position}]", level)
-        if is_text(level) and level in levels[:position]:
+        if level in levels[:position]:
             yield f"levels[{position}]", f"expected each level once, got {level!r} again"
-    if not is_tuple(topology.domains):
-        yield from tuple_problems("domains", topology.domains, "Domain")
+
+
+_domain_problems = FieldChecks(Domain)
+_check_domains = check_of(tuple[Domain, ...])
+_own_topology_problems = FieldChecks(Topology, _some_and_each_once, only=("name", "levels"))
+
+
+def topology_problems(topology: Topology, nodes: Collection[str], /) -> Problems:
+    """Yield the problems of a topology, given the names of the snapshot's nodes. O(its size)."""
+    yield from _own_topology_problems(topology)
+    domains: object = topology.domains
+    if not is_tuple(domains):
+        yield from _check_domains("domains", domains)
         return
+    given: object = topology.levels
+    levels = [level for level in given if is_text(level)] if is_tuple(given) else []
     seen: set[tuple[str, str]] = set()
-    for position, domain in enumerate(topology.domains):
-        if not is_of(domain, Domain):
-            yield f"domains[{position}]", f"expected a Domain, got {shown(domain)}"
+    for position, domain in enumerate(domains):
+        path = f"domains[{shown(domain.name) if is_of(domain, Domain) else position}]"
+        problems = [*under(path, _domain_problems(domain))]
+        yield from problems
+        if problems or not is_of(domain, Domain):
             continue
-        path = f"domains[{shown(domain.name)}]"
-        yield from under(path, text_problems("name", domain.name))
-        yield from under(path, _level_problems("level", domain.level, levels))
-        if is_text(domain.level) and is_text(domain.name):
-            if (domain.level, domain.name) in seen:
-                yield path, f"expected a unique name in level {domain.level!r}, got it again"
-            seen.add((domain.level, domain.name))
-        if not is_tuple(domain.nodes):
-            yield from under(path, tuple_problems("nodes", domain.nodes, "strings"))
-            continue
+        yield from reference_problems(f"{path}.level", "level", domain.level, levels, "topology")
+        if (domain.level, domain.name) in seen:
+            yield path, f"expected a unique name in level {domain.level!r}, got it again"
+        seen.add((domain.level, domain.name))
         there: set[str] = set()
         for name in domain.nodes:
-            if not is_text(name):
-                yield f"{path}.nodes", f"expected strings, got {shown(name)}"
-            elif name not in nodes:
-                yield f"{path}.nodes", f"there is no node {shown(name)} in this snapshot"
-            elif name in there:
+            yield from reference_problems(f"{path}.nodes", "node", name, nodes, "snapshot")
+            if name in there:
                 yield f"{path}.nodes", f"expected each node once, got {name!r} again"
-            else:
-                there.add(name)
-
-
-def _level_problems(path: str, level: object, levels: Iterable[object]) -> Problems:
-    if not is_text(level):
-        yield path, f"expected the name of a level, got {shown(level)}"
-    elif level not in levels:
-        known = ", ".join(map(repr, levels))
-        yield path, f"there is no level {shown(level)} in this topology; known: {known}"
+            there.add(name)
 
 
 def has_requests(job: JobInfo) -> bool:
@@ -118,80 +107,70 @@ def requests_problems(job: JobInfo, levels: Levels) -> Problems:
             yield from under(path, _one_request(group.topology, levels, [of_group]))
 
 
+_SIZE = "a number of tasks (an integer, 2 or more)"
+FieldChecks(Segment, size=integer(_SIZE, None))
+FieldChecks(TopologyRequest)
+_check_request = check_of(TopologyRequest | None)
+
+
 def _one_request(request: object, levels: Levels, groups: Iterable[Sequence[TaskInfo]]) -> Problems:
     """Yield the problems of a request, given the tasks of each group that it is for."""
-    if not is_of(request, TopologyRequest):
-        yield "", f"expected a TopologyRequest or None, got {shown(request)}"
+    problems = [*_check_request("", request)]
+    yield from problems
+    if problems or not is_of(request, TopologyRequest):
         return
     required, preferred, segments = request.required, request.preferred, request.segments
-    yield from truth_problems("balanced", request.balanced)
-    if request.balanced is True and required is not None:
+    if request.balanced and required is not None:
         yield "balanced", "goes with a preferred level alone, not with a required one"
-    if not is_tuple(segments):
-        yield from tuple_problems("segments", segments, "Segment")
-        segments = ()
     if request.topology is None:
         if required is None:
             yield "required", "expected the key of a node label where no topology is named"
-        else:
-            yield from text_problems("required", required)
         for name in ("preferred", "segments", "balanced"):
             if getattr(request, name):
                 yield name, "goes with the name of a topology alone"
         return
-    if not is_text(request.topology) or request.topology not in levels:
-        known = ", ".join(map(repr, levels)) or "none"
-        message = f"there is no topology {shown(request.topology)} in this snapshot; known: {known}"
-        yield "topology", message
+    yield from reference_problems("topology", "topology", request.topology, levels, "snapshot")
+    if request.topology not in levels:
         return
-    known_levels = levels[request.topology]
-    position = {level: place for place, level in enumerate(known_levels)}
+    known = levels[request.topology]
+    position = {level: place for place, level in enumerate(known)}
     for name, level in (("required", required), ("preferred", preferred)):
         if level is not None:
-            yield from _level_problems(name, level, known_levels)
-    above = preferred if preferred is not None else required
+            yield from reference_problems(name, "level", level, known, "topology")
     if required in position and preferred in position and position[preferred] < position[required]:
         yield "preferred", f"expected a level not wider than the required one, got {preferred!r}"
-    yield from _segment_problems(segments, position, above)
-    sizes = [s.size for s in segments if is_of(s, Segment)]
-    if not segments or not all(is_integer(size) and size > 1 for size in sizes):
+    yield from _segment_problems(segments, known, required if preferred is None else preferred)
+    if not all(segment.size > 1 for segment in segments):
         return
-    for tasks in groups:
-        if len(segments) > 1 and sizes and len(tasks) % sizes[0]:
-            message = f"with several, expected tasks that are a multiple of {sizes[0]}"
+    for tasks in groups if segments else ():
+        if len(segments) > 1 and len(tasks) % segments[0].size:
+            message = f"with several, expected tasks that are a multiple of {segments[0].size}"
             yield "segments", f"{message}, got {len(tasks)}"
         yield from _number_problems(tasks)
 
 
 def _segment_problems(
-    segments: Sequence[object], position: Mapping[str, int], above: str | None
+    segments: Sequence[Segment], known: Sequence[str], above: str | None
 ) -> Problems:
     size, level = None, above
     for place, segment in enumerate(segments):
         path = f"segments[{place}]"
-        if not is_of(segment, Segment):
-            yield path, f"expected a Segment, got {shown(segment)}"
-            continue
-        what = "a number of tasks (an integer, 2 or more)"
-        problems = list(integer_problems(f"{path}.size", segment.size, what, least=2))
-        yield from problems
-        if not problems:
+        yield from integer_problems(f"{path}.size", segment.size, _SIZE, least=2)
+        if segment.size > 1:
             if size is not None and size % segment.size:
                 message = f"expected a divisor of the size before, {size}, got {segment.size}"
                 yield f"{path}.size", message
             size = segment.size
-        problems = list(_level_problems(f"{path}.level", segment.level, position))
-        yield from problems
-        if problems:
+        yield from reference_problems(f"{path}.level", "level", segment.level, known, "topology")
+        if segment.level not in known:
             continue
-        if level is not None and level in position:
-            wider = position[segment.level] < position[level]
-            if wider and not place:
-                message = f"expected a level not wider than {level!r}, got {segment.level!r}"
-                yield f"{path}.level", message
-            elif place and position[segment.level] <= position[level]:
-                message = f"expected a level narrower than the one before, {level!r}"
-                yield f"{path}.level", f"{message}, got {segment.level!r}"
+        further = known.index(segment.level) - known.index(level) if level in known else 1
+        if further < 0 and not place:
+            message = f"expected a level not wider than {level!r}, got {segment.level!r}"
+            yield f"{path}.level", message
+        elif further <= 0 and place:
+            message = f"expected a level narrower than the one before, {level!r}"
+            yield f"{path}.level", f"{message}, got {segment.level!r}"
         level = segment.level
 
 

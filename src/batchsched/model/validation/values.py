@@ -8,8 +8,9 @@ message.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import lru_cache
 from sys import float_info
 from typing import TypeGuard, TypeVar
 
@@ -88,6 +89,27 @@ def part_named(what: str, parts: Mapping[str, T], name: str, *, of: str) -> T:
         raise UnknownNameError(f"{message}; {hint}" if hint else message) from None
 
 
+_MOST_COMPARED = 100
+"""The most names with which one that is not there is compared: there may be many of these."""
+_MOST_LISTED = 5
+_did_you_mean = lru_cache(maxsize=1000)(did_you_mean)
+
+
+def reference_problems(
+    path: str, what: str, name: str, known: Collection[str], of: str
+) -> Problems:
+    """Yield the problem of a name that nothing of its kind has, with what might be meant."""
+    if name in known:
+        return
+    hint = ""
+    if len(known) <= _MOST_COMPARED:
+        names = (*(known if isinstance(known, Sequence) else sorted(known)),)
+        hint = _did_you_mean(name, names)
+        if not hint and len(names) <= _MOST_LISTED:
+            hint = f"known: {', '.join(map(repr, names)) or 'none'}"
+    yield path, f"there is no {what} {shown(name)} in this {of}{hint and '; ' + hint}"
+
+
 def is_integer(value: object, /) -> TypeGuard[int]:
     """Return whether `value` is an integer, and not a boolean."""
     return is_of(value, int) and not isinstance(value, bool)
@@ -117,7 +139,12 @@ def is_collection(value: object, /) -> TypeGuard[Iterable[object]]:
     return is_of(value, Iterable)  # type: ignore[type-abstract]
 
 
-def member_problems(path: str, value: object, kind: type[Enum], /) -> Problems:
+def with_article(kind: type, /) -> str:
+    """Return the name of a class with its article."""
+    return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
+
+
+def member_problems(path: str, value: object, kind: type[Enum], /, or_none: str = "") -> Problems:
     """Yield the problem of a value that is not a member of an enum.
 
     >>> from batchsched.model.cluster import JobPhase
@@ -126,15 +153,14 @@ def member_problems(path: str, value: object, kind: type[Enum], /) -> Problems:
     >>> list(member_problems("phase", 1, JobPhase))
     [('phase', 'expected a JobPhase, got 1; known: Pending, Running, Unknown, Completed')]
     """
-    if isinstance(value, kind):
+    if is_of(value, kind):
         return
     known = {member.value: str(member) for member in kind}
     if is_text(value) and value in known:
         hint = f"use {known[value]}"
     else:
         hint = f"known: {', '.join(known)}"
-    article = "an" if kind.__name__[0] in "AEIOU" else "a"
-    yield path, f"expected {article} {kind.__name__}, got {shown(value)}; {hint}"
+    yield path, f"expected {with_article(kind)}{or_none}, got {shown(value)}; {hint}"
 
 
 def text_problems(path: str, value: object, /, *, may_be_empty: bool = False) -> Problems:
