@@ -68,7 +68,8 @@ class AllocateAction:
         if reserved:
             start_reserved_jobs(session, reserved)
         waiting = session.jobs_having(TaskStatus.PENDING, TaskStatus.CONDITIONAL)
-        reserves = self.starvation_threshold is not None
+        threshold = self.starvation_threshold
+        reserves = threshold is not None
         holds = not self.discard_unready
         turns = Turns(session, waiting, closed=session.passes_over)
         attempts = Attempts(
@@ -78,6 +79,7 @@ class AllocateAction:
             retries_largest_first=self.retry_largest_first,
             keeps_part=lambda job: holds or reserves or job.count(TaskStatus.RESERVED) > 0,
             holds_part=holds,
+            reserve=None if threshold is None else partial(self._reserve, session, threshold),
             undoes=bool(session.plugins.second_try),
             depends_on_nodes_alone=not (
                 holds
@@ -99,10 +101,8 @@ class AllocateAction:
         self, session: Session, attempts: Attempts, turn: Turn, place_one: Place, keeps: Keeps
     ) -> bool:
         """Place what a job needs next; return whether it gets another turn."""
-        threshold = self.starvation_threshold
-        reserve = None if threshold is None else partial(self._reserve, session, threshold)
         again = _second_try(session, turn) if session.plugins.second_try else None
-        goal = attempts.serve(turn, place_one, keeps, reserve=reserve)
+        goal = attempts.serve(turn, place_one, keeps)
         is_kept = goal is not None and goal.is_kept
         if again is not None and not (is_kept and self._is_settled(session, turn.job)):
             part = goal.placed if goal is not None and is_kept else ()

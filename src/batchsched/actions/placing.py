@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit
 from batchsched.plugin.candidates import NodeSet
-from batchsched.session.attempts import tasks_needed, try_in_order
+from batchsched.session.attempts import tasks_needed
 from batchsched.session.candidates import (
     may_go_anywhere,
     refusal_beside_its_job,
+    try_in_order,
     try_in_turn,
 )
 from batchsched.session.limits import may_take_task

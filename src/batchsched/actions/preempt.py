@@ -125,11 +125,5 @@ class PreemptAction:
         may_use_idle: bool,
     ) -> bool:
         return make_room(
-            session,
-            statement,
-            task,
-            scope=scope,
-            may_use_idle=may_use_idle,
-            recent=self.rules.recent(session),
-            curable=self.rules.curable,
+            session, statement, task, scope=scope, may_use_idle=may_use_idle, rules=self.rules
         )

@@ -11,6 +11,7 @@ from batchsched.actions.eviction.make_room import (
     DEFAULT_RULES,
     EvictionRules,
     make_room,
+    record_search,
 )
 from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
@@ -19,12 +20,11 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Claim
 from batchsched.session.attempts import Attempts, Goal
 from batchsched.session.limits import record_claim_refusal
-from batchsched.session.outlook import refusals_beside_promises
 from batchsched.session.session import Session, Statement
 from batchsched.session.turns import Turn, Turns, has_task_to_place
-from batchsched.session.victims import EvictionScope, EvictionSearch
+from batchsched.session.victims import EvictionScope
 from batchsched.state.needs import Stage
-from batchsched.state.records import TaskState
+from batchsched.state.records import JobState, TaskState
 
 
 @frozen(kw_only=True)
@@ -66,7 +66,7 @@ class ReclaimAction:
             turns = Turns(session, waiting, by_need=False, closed=closed, alike=True)
         attempts = Attempts(
             session=session,
-            is_enough=session.plugins.job_pipelined,
+            is_enough=partial(_is_enough, session),
             asks_ahead=True,
             substitutes=False,
             stages=(Stage.LATER, Stage.EVICTING),
@@ -90,8 +90,6 @@ class ReclaimAction:
                 record_claim_refusal(session, turn.need, answer)
                 return False
             claim = answer
-        # A job with groups places all that it needs together, or nothing.
-        may_stop = claim is None and job.groups is None
         claims: list[ClaimTurn] = []
 
         def claim_of(statement: Statement) -> ClaimTurn | None:
@@ -105,7 +103,7 @@ class ReclaimAction:
             return self._place(session, statement, task, claim_of(statement))
 
         def keeps(statement: Statement, goal: Goal) -> bool:
-            if may_stop and turn.left:
+            if claim is None and job.groups is None and turn.left:
                 session.passes_over(turn.queue)
             if not (goal.is_complete and session.plugins.job_pipelined(job)):
                 return False
@@ -114,10 +112,7 @@ class ReclaimAction:
                 by_claim.spare_units(goal.placed)
             return self.rules.allow(session, statement)
 
-        def ends() -> bool:
-            return may_stop and session.plugins.overused(turn.queue)
-
-        goal = attempts.serve(turn, place_one, keeps, ends=ends)
+        goal = attempts.serve(turn, place_one, keeps)
         return goal is not None and goal.is_kept and bool(goal.placed)
 
     def _place(
@@ -125,30 +120,23 @@ class ReclaimAction:
     ) -> bool:
         if place(session, statement, task, NOW_OR_LATER, looks_ahead=True):
             return True
-        recent, curable = self.rules.recent(session), self.rules.curable
-        scope = EvictionScope.OTHER_QUEUES
+        rules, scope = self.rules, EvictionScope.OTHER_QUEUES
         if by_claim is None:
-            return make_room(
-                session,
-                statement,
-                task,
-                scope=scope,
-                may_use_idle=True,
-                recent=recent,
-                curable=curable,
-            )
+            return make_room(session, statement, task, scope=scope, may_use_idle=True, rules=rules)
         if by_claim.make_room(task):
             return True
-        session.record_eviction_search(
-            EvictionSearch(
-                task=task,
-                action=session.action_name or scope.point,
-                scope=scope,
-                may_use_idle=True,
-                recent=recent,
-                curable=curable,
-                beside_promises=refusals_beside_promises(session, task),
-                why_not=partial(why_not_victims, session, task, by_claim.claim, curable=curable),
-            )
-        )
+        why_not = partial(why_not_victims, session, task, by_claim.claim, curable=rules.curable)
+        record_search(session, task, scope, rules, may_use_idle=True, why_not=why_not)
         return False
+
+
+def _is_enough(session: Session, job: JobState) -> bool:
+    """Return whether a job needs no more, or its queue gets no more turns for it.
+
+    A job with groups places all that it needs together, or nothing.
+    """
+    plugins = session.plugins
+    if plugins.job_pipelined(job):
+        return True
+    assert job.queue is not None
+    return not plugins.has_claims and job.groups is None and plugins.overused(job.queue)

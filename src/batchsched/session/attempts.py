@@ -1,7 +1,7 @@
 """Attempts: what a job needs next is tried as a whole, in a statement, and kept or rolled back.
 
-`Attempts.goals` hands out the goals of a turn, one after the other; the action tries the tasks of
-each in a statement of its own. What is tried differs with what the job is:
+`Attempts.serve` tries the goals of a turn, one after the other, each in a statement of its own.
+What is tried differs with what the job is:
 
 =============== =================================== ======================================
 ..              a job without groups                a job with groups
@@ -93,21 +93,6 @@ def waits_for_company(session: Session, task: TaskState, *, ahead: bool) -> bool
         return False
     nodes = accepting_nodes(session, task) if ahead else None
     return not any(session.placement.feasible(task) if nodes is None else nodes)
-
-
-def try_in_order(tasks: Iterable[TaskState], place: Callable[[TaskState], bool]) -> None:
-    """Place tasks one after the other; those that must be near others again after each placement.
-
-    Each may have a place of its own, which may refuse it until another task has started.
-    """
-    waiting, aside = deque(tasks), list[TaskState]()
-    while waiting:
-        task = waiting.popleft()
-        if place(task):
-            waiting.extendleft(reversed(aside))
-            aside.clear()
-        elif task.info.pod_affinity is not None and task.info.pod_affinity.required:
-            aside.append(task)
 
 
 class Goal:
@@ -309,6 +294,8 @@ class Attempts:
     """Whether part of what a job with groups needs may be kept if it cannot start; None: never."""
     holds_part: bool = False
     """Whether what was placed is held although it is not enough."""
+    reserve: Callable[[Statement, TaskState], bool] | None = None
+    """Reserves a node for a task that found none; returns whether there was one. None: never."""
     stages: Sequence[Stage] = (Stage.NOW, Stage.LATER, Stage.CONDITIONALLY)
     """In which stages it is tried in sets of nodes, where plugins offer any."""
     undoes: bool = False
@@ -325,15 +312,7 @@ class Attempts:
         session = self.session
         self._failed_turns = session.state.failed_turns if self.depends_on_nodes_alone else None
 
-    def serve(
-        self,
-        turn: Turn,
-        place: Place,
-        keeps: Keeps,
-        *,
-        reserve: Callable[[Statement, TaskState], bool] | None = None,
-        ends: Callable[[], bool] | None = None,
-    ) -> Goal | None:
+    def serve(self, turn: Turn, place: Place, keeps: Keeps) -> Goal | None:
         """Try what a turn is to try, each goal in a statement; return the last, None: nothing.
 
         Where plugins offer sets of nodes for what the job needs, it is tried in these.
@@ -342,8 +321,6 @@ class Attempts:
             turn: the turn.
             place: places a task.
             keeps: returns whether what was placed for a goal is committed, or rolled back.
-            reserve: reserves a node for a task that found none, where nodes may be reserved.
-            ends: returns whether the turn ends, after a task was placed.
 
         """
         if self.session.plugins.candidate_nodes:
@@ -351,31 +328,18 @@ class Attempts:
                 return None
             need = need_in_sets(self.session, turn.job, turn.left, self.stages[0])
             if need is not None:
-                return self._serve_in_sets(turn, need, place, keeps, reserve=reserve, ends=ends)
-        return self._serve(turn, place, keeps, reserve=reserve, ends=ends)
+                return self._serve_in_sets(turn, need, place, keeps)
+        return self._serve(turn, place, keeps)
 
-    def _serve(
-        self,
-        turn: Turn,
-        place: Place,
-        keeps: Keeps,
-        *,
-        reserve: Callable[[Statement, TaskState], bool] | None,
-        ends: Callable[[], bool] | None,
-    ) -> Goal | None:
+    def _serve(self, turn: Turn, place: Place, keeps: Keeps) -> Goal | None:
         goal: Goal | None = None
-        for goal in self.goals(turn):
+        for goal in self._goals(turn):
             with self.session.statement() as statement:
-                reserves = (
-                    partial(reserve, statement)
-                    if reserve is not None and goal.may_be_partial
-                    else None
-                )
+                reserve = self.reserve if goal.may_be_partial else None
+                reserves = None if reserve is None else partial(reserve, statement)
                 for task in goal:
                     if place(statement, task, None):
                         goal.found_place(task)
-                        if ends is not None and ends():
-                            break
                     elif not goal.found_none(task, reserves):
                         break
                 if keeps(statement, goal):
@@ -383,16 +347,7 @@ class Attempts:
                     goal.is_kept = True
         return goal
 
-    def _serve_in_sets(
-        self,
-        turn: Turn,
-        need: Need,
-        place: Place,
-        keeps: Keeps,
-        *,
-        reserve: Callable[[Statement, TaskState], bool] | None,
-        ends: Callable[[], bool] | None,
-    ) -> Goal | None:
+    def _serve_in_sets(self, turn: Turn, need: Need, place: Place, keeps: Keeps) -> Goal | None:
         """Try a need in one set of nodes after the other; the first where all of it fits counts.
 
         Nothing is remembered of failures: a set that fails says nothing of the next one.
@@ -409,7 +364,7 @@ class Attempts:
             if trial.nodes is everywhere:
                 found = None
                 if not was_tried:
-                    found = self._serve(turn, place, keeps, reserve=reserve, ends=ends)
+                    found = self._serve(turn, place, keeps)
                     was_tried = True
                 if found is not None and found.is_kept:
                     return found
@@ -425,8 +380,8 @@ class Attempts:
                         goal.is_kept = True
                         left.take_out(trial.need.tasks)
                         return goal
-        if (self.holds_part or reserve is not None) and not session.plugins.job_ready(job):
-            goal = self._serve_in_part(turn, need, place, keeps, reserve) or goal
+        if (self.holds_part or self.reserve is not None) and not session.plugins.job_ready(job):
+            goal = self._serve_in_part(turn, need, place, keeps) or goal
         if goal is None or not goal.is_kept:
             record_no_set(session, need)
         if goal is None and not was_tried:
@@ -441,14 +396,7 @@ class Attempts:
         fits = [fit for fit in stage.ladder if fit is not Fit.CONDITIONALLY]
         return found is not None and place_with_undoing(self.session, statement, *found, fits)
 
-    def _serve_in_part(
-        self,
-        turn: Turn,
-        need: Need,
-        place: Place,
-        keeps: Keeps,
-        reserve: Callable[[Statement, TaskState], bool] | None,
-    ) -> Goal | None:
+    def _serve_in_part(self, turn: Turn, need: Need, place: Place, keeps: Keeps) -> Goal | None:
         """Place of a need what can be in the set where nodes would be reserved, and reserve nodes.
 
         Without reservations, what finds no place is left out if what was placed may be held.
@@ -457,7 +405,7 @@ class Attempts:
         trial = first_set(session, need, Stage.EMPTY)
         if trial is None:
             return None
-        goal = Goal(self, turn.job, TasksInOrder())
+        goal, reserve = Goal(self, turn.job, TasksInOrder()), self.reserve
 
         def place_or_reserve(on: Statement, task: TaskState, _stage: Stage | None) -> bool:
             if place(on, task, None):
@@ -487,7 +435,7 @@ class Attempts:
         record_failed_again(self.session, job, failed)
         return True
 
-    def goals(self, turn: Turn) -> Iterable[Goal]:
+    def _goals(self, turn: Turn) -> Iterable[Goal]:
         """Yield what a turn is to try, until something was kept or nothing is left to try."""
         session, job = self.session, turn.job
         if self._fails_again(job):

@@ -6,7 +6,7 @@ tried for each stage in turn; stages in which no node differs from the one befor
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol, TypeVar, cast
@@ -381,6 +381,29 @@ def _within_each(
 # Trials
 
 
+def try_in_order(
+    tasks: Iterable[TaskState], place: Callable[[TaskState], bool], *, all_of_them: bool = False
+) -> bool:
+    """Place tasks one after the other; those that must be near others again after each placement.
+
+    Each may have a place of its own, which may refuse it until another task has started. It ends
+    with the first that has none if `all_of_them` must; returns whether they have.
+    """
+    waiting, aside, failed = deque(tasks), list[TaskState](), False
+    while waiting:
+        task = waiting.popleft()
+        if place(task):
+            waiting.extendleft(reversed(aside))
+            aside.clear()
+        elif task.info.pod_affinity is not None and task.info.pod_affinity.required:
+            aside.append(task)
+        elif all_of_them:
+            return False
+        else:
+            failed = True
+    return not (aside or failed)
+
+
 def try_in(
     session: Session,
     statement: S,
@@ -398,7 +421,8 @@ def try_in(
 
     def place_all(tasks: Sequence[TaskState], nodes: NodeSet) -> bool:
         begin = len(statement)
-        if _place_all(statement, tasks, nodes, stage, place):
+        statement.within = nodes
+        if try_in_order(tasks, lambda task: place(statement, task, stage), all_of_them=True):
             return True
         if again is None:
             return False
@@ -465,26 +489,3 @@ def _parts_by_group(session: Session, need: Need, stage: Stage) -> Sequence[Need
         for group in sorted(tasks, key=lambda group: group.place)
     ]
     return sorted(needs, key=session.plugins.group_order_key)
-
-
-def _place_all(
-    statement: S,
-    tasks: Sequence[TaskState],
-    within: NodeSet,
-    stage: Stage,
-    place: PlaceIn[S],
-) -> bool:
-    """Place tasks on nodes of a set; those that must be near others again after each placement."""
-    statement.within = within
-    left = list(tasks)
-    while left:
-        for task in left:
-            if place(statement, task, stage):
-                left.remove(task)
-                break
-            near = task.info.pod_affinity
-            if not (near and near.required):
-                return False
-        else:
-            return False
-    return True

@@ -14,10 +14,10 @@ from batchsched.model.reasons import (
 )
 from batchsched.model.rules import out_of_service
 from batchsched.placement import Fit
-from batchsched.session.attempts import try_in_order
 from batchsched.session.candidates import (
     may_go_anywhere,
     refusal_beside_its_job,
+    try_in_order,
     try_in_turn,
 )
 from batchsched.session.limits import limit_on

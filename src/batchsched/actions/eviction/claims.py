@@ -18,23 +18,20 @@ from itertools import chain
 
 from attrs import define, evolve, field, frozen
 
-from batchsched.actions.eviction.make_room import Room, lost_nodes
+from batchsched.actions.eviction.make_room import NodeSearch, Room, lost_nodes
 from batchsched.actions.placing import NOW_OR_LATER, place, take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.resources import EPSILON
 from batchsched.placement import Fit
-from batchsched.plugin.candidates import NodeSet
 from batchsched.plugin.extension_points import Claim, ClaimStage, Lack
 from batchsched.session.outlook import (
-    accepting_nodes,
     accepts_without,
     curable_nodes,
-    looks_ahead,
 )
 from batchsched.session.session import Session, Statement
 from batchsched.session.victims import WhyNot
 from batchsched.state.memory import DependsOn, forget, reopening
-from batchsched.state.needs import need_of_task
+from batchsched.state.needs import Need, need_of_task
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.shortcuts import Shortcut
 from batchsched.state.units import EvictionUnit
@@ -75,7 +72,9 @@ class ClaimTurn:
             Whether room was made. If not, nothing was changed.
 
         """
-        search = ClaimSearch(self.session, task, self.claim, within=self.statement.within)
+        search = ClaimSearch(
+            session=self.session, task=task, claim=self.claim, within=self.statement.within
+        )
         found = _find_room(search, curable=self.curable)
         if found is None:
             return False
@@ -204,7 +203,7 @@ def why_not_victims(
 
     None: they would be evicted, but are not enough. It describes the present state.
     """
-    search = ClaimSearch(session, task, claim)
+    search = ClaimSearch(session=session, task=task, claim=claim)
     refused = {node.slot for node in curable_nodes(session, task)} if curable else set[int]()
     claim.begin()
 
@@ -218,74 +217,36 @@ def why_not_victims(
 # What is short
 
 
-class ClaimSearch:
+@define(kw_only=True, eq=False)
+class ClaimSearch(NodeSearch):
     """The part of a search for a task that is the same on all nodes."""
 
-    __slots__ = (
-        "_ahead",
-        "_alone",
-        "_limits",
-        "_lost",
-        "_within",
-        "asked",
-        "cheaper",
-        "claim",
-        "is_plain",
-        "looks_ahead",
-        "may_choose",
-        "session",
-        "task",
-    )
+    claim: Claim
+    is_plain: bool = field(init=False)
+    """Whether nothing is foreseen: each node is tried to the end."""
+    asked: list[int] = field(init=False)
+    """The dimensions that the task requests."""
+    cheaper: AbstractSet[int] | None = field(init=False, default=None)
+    """The slots of the nodes where room may cost less than what was found; None: of all."""
+    _alone: Need = field(init=False)
+    _limits: Collection[Lack] = field(init=False)
+    """The limits that it exceeds now."""
+    _lost: AbstractSet[int] = field(init=False)
+    """The slots of nodes; once tasks there have left, limits may forbid more."""
 
-    def __init__(
-        self, session: Session, task: TaskState, claim: Claim, *, within: NodeSet | None = None
-    ) -> None:
-        """Compute the request of the task and the limits that it exceeds now.
-
-        `within`: the only nodes on which it may be placed; None: any.
-        """
-        self.session = session
-        self._within = within
-        self.task = task
-        self.claim = claim
-        self.is_plain = Shortcut.ROOM in session.plain
-        """Whether nothing is foreseen: each node is tried to the end."""
-        self.asked = [d for d, wanted in enumerate(task.init_resreq) if wanted >= EPSILON]
-        """The dimensions that the task requests."""
-        self.may_choose = session.may_choose(task)
-        """Whether plugins may choose something for it, of which others may hold too much."""
-        self.looks_ahead = looks_ahead(session, task)
-        """Whether nodes may accept it otherwise once others have left or come."""
-        self._ahead: Sequence[NodeState] | None = None
-        if self.looks_ahead:
-            ahead = accepting_nodes(session, task)
-            self._ahead = list(session.placement.feasible(task)) if ahead is None else ahead
-        self.cheaper: AbstractSet[int] | None = None
-        """The slots of the nodes where room may cost less than what was found; None: of all."""
-        self._alone = need_of_task(task)
-        self._limits = claim.short_of_limits(self._alone)
-        self._lost = lost_nodes(session)
-        """The slots of nodes; once tasks there have left, limits may forbid more."""
-
-    def feasible(self, among: Collection[int] | None = None) -> Iterable[NodeState]:
-        """Return the nodes that accept the task, in node order; `among` these, if given."""
-        if self._within is not None:
-            slots = self._within.slots
-            among = slots if among is None else slots.intersection(among)
-        if self._ahead is None:
-            return self.session.placement.feasible(self.task, among)
-        return [node for node in self._ahead if among is None or node.slot in among]
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self.is_plain = Shortcut.ROOM in self.session.plain
+        self.asked = [d for d, wanted in enumerate(self.task.init_resreq) if wanted >= EPSILON]
+        self._alone = need_of_task(self.task)
+        self._limits = self.claim.short_of_limits(self._alone)
+        self._lost = lost_nodes(self.session)
 
     def has_room(self) -> bool:
         """Return whether the task fits on a node although nobody is evicted."""
-        if self._ahead is None and self._within is None:
+        if self.ahead is None and self.within is None:
             return self.session.best_node(self.task, Fit.LATER) is not None
         return any(self.session.fits(self.task, node, Fit.LATER) for node in self.feasible())
-
-    def of_set(self, nodes: Iterable[NodeState]) -> list[NodeState]:
-        """Return those of some nodes on which the task may be placed."""
-        slots = None if self._within is None else self._within.slots
-        return [node for node in nodes if slots is None or node.slot in slots]
 
     @property
     def is_limited(self) -> bool:

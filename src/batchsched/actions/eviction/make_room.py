@@ -59,6 +59,7 @@ from batchsched.session.victims import (
     RecentStarts,
     Victims,
     WholeJobs,
+    WhyNot,
     giving_way,
 )
 from batchsched.state.memory import DependsOn, Remembered, forget, reopening, running_slots
@@ -142,11 +143,56 @@ class Room:
 
 
 @define(kw_only=True, eq=False)
-class Claimant:
-    """A task for which room is to be made, and whom that may cost."""
+class NodeSearch:
+    """A search for a node where others are evicted for a task."""
 
     session: Session
     task: TaskState
+    within: NodeSet | None = None
+    """The only nodes on which it may be placed, and others evicted; None: any."""
+    may_choose: bool = field(init=False)
+    """Whether plugins may choose something for it, of which others may hold too much."""
+    ahead: Sequence[NodeState] | None = field(init=False, default=None)
+    """The nodes that accept it as they will be, in the order in which they are searched.
+
+    None: it makes no difference to it who leaves or comes.
+    """
+
+    def __attrs_post_init__(self) -> None:
+        session, task = self.session, self.task
+        self.may_choose = session.may_choose(task)
+        if looks_ahead(session, task):
+            ahead = accepting_nodes(session, task)
+            self.ahead = list(session.placement.feasible(task)) if ahead is None else ahead
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether nodes may accept it otherwise once others have left or come."""
+        return self.ahead is not None
+
+    def of_set(self, nodes: Iterable[NodeState]) -> list[NodeState]:
+        """Return those of some nodes on which it may be placed."""
+        slots = None if self.within is None else self.within.slots
+        return [node for node in nodes if slots is None or node.slot in slots]
+
+    def slots_of_set(self, among: Collection[int] | None) -> Collection[int] | None:
+        """Return those of some slots on which it may be placed; None: all are meant."""
+        if self.within is None:
+            return among
+        return self.within.slots if among is None else self.within.slots.intersection(among)
+
+    def feasible(self, among: Collection[int] | None = None) -> Iterable[NodeState]:
+        """Return the nodes that accept it, in the order of the search; `among` these, if given."""
+        among = self.slots_of_set(among)
+        if self.ahead is None:
+            return self.session.placement.feasible(self.task, among)
+        return [node for node in self.ahead if among is None or node.slot in among]
+
+
+@define(kw_only=True, eq=False)
+class Claimant(NodeSearch):
+    """A task for which room is to be made, and whom that may cost."""
+
     scope: EvictionScope
     judges: Judges
     """The plugins whose verdicts count."""
@@ -159,35 +205,13 @@ class Claimant:
     """What was found out about whole jobs in this search; None: each is asked about anew."""
     limit: Unfit | None
     """Why the limits of queues forbid it as long as nobody is evicted, if they do."""
-    within: NodeSet | None = None
-    """The only nodes on which it may be placed, and others evicted; None: any."""
     ways: Sequence[Unit] = ()
     """What others give up for it before anybody is evicted; see `giving_way`."""
-    may_choose: bool = field(init=False)
-    """Whether plugins may choose something for it, of which others may hold too much."""
-    _ahead: Sequence[NodeState] | None = field(init=False, default=None)
-    """The nodes that accept it as they will be, in the order in which they are searched.
-
-    None: it makes no difference to it who leaves or comes.
-    """
 
     def __attrs_post_init__(self) -> None:
-        self.may_choose = self.session.may_choose(self.task)
-        if looks_ahead(self.session, self.task):
-            nodes = accepting_nodes(self.session, self.task)
-            if nodes is None:
-                nodes = list(self.session.placement.feasible(self.task))
-            self._ahead = self._in_order(self._of_set(nodes))
-
-    def _of_set(self, nodes: Iterable[NodeState]) -> list[NodeState]:
-        """Return those of some nodes on which it may be placed."""
-        slots = None if self.within is None else self.within.slots
-        return [node for node in nodes if slots is None or node.slot in slots]
-
-    @property
-    def looks_ahead(self) -> bool:
-        """Whether nodes may accept it otherwise once others have left or come."""
-        return self._ahead is not None
+        super().__attrs_post_init__()
+        if self.ahead is not None:
+            self.ahead = self._in_order(self.of_set(self.ahead))
 
     def is_within_limits(self, gone: Sequence[TaskState]) -> bool:
         """Return whether the limits of queues allow it once some tasks have left."""
@@ -219,19 +243,13 @@ class Claimant:
 
     def feasible(self, among: Collection[int] | None = None) -> Iterable[NodeState]:
         """Return the nodes that accept it: best first, or in node order for other queues."""
-        placement = self.session.placement
-        if self.within is not None:
-            slots = self.within.slots
-            among = slots if among is None else slots.intersection(among)
-        if self._ahead is not None:
-            return [node for node in self._ahead if among is None or node.slot in among]
-        if self.scope is EvictionScope.OTHER_QUEUES:
-            return placement.feasible(self.task, among)
-        return placement.ranked(self.task, among)
+        if self.ahead is None and self.scope is not EvictionScope.OTHER_QUEUES:
+            return self.session.placement.ranked(self.task, self.slots_of_set(among))
+        return super().feasible(among)
 
     def refusing(self) -> list[NodeState]:
         """Return the nodes that may accept it once others are evicted, in the same order."""
-        return self._in_order(self._of_set(curable_nodes(self.session, self.task)))
+        return self._in_order(self.of_set(curable_nodes(self.session, self.task)))
 
     def _in_order(self, nodes: list[NodeState]) -> list[NodeState]:
         """Return nodes, given in node order, in the order in which they are searched."""
@@ -289,7 +307,7 @@ class Claimant:
         """Return the Running tasks on all nodes that are within its scope."""
         session, job = self.session, self.task.job
         assert job is not None
-        nodes: Iterable[NodeState] = self._of_set(session.nodes)
+        nodes: Iterable[NodeState] = self.of_set(session.nodes)
         if self.scope in {EvictionScope.OTHER_JOBS, EvictionScope.SAME_JOB}:
             nodes = [node for node in nodes if session.running_on(node).has_any_of(job.queue)]
         return [task for node in nodes for task in self.candidates_on(node)]
@@ -346,8 +364,7 @@ def make_room(
     *,
     scope: EvictionScope,
     may_use_idle: bool,
-    recent: RecentStarts | None = None,
-    curable: bool = False,
+    rules: EvictionRules = DEFAULT_RULES,
 ) -> bool:
     """Evict the tasks that are in the way of a task, and pipeline it to the node.
 
@@ -362,10 +379,9 @@ def make_room(
         scope: which Running tasks may be evicted, if plugins agree.
         may_use_idle: whether the task may take idle resources too; if not, it must fit in what
             its victims hold.
-        recent: the rule that spares recently started tasks, whatever plugins say.
-        curable: whether to search also nodes that refuse the task only for reasons that evicting
-            can cure (`batchsched.plugin.Predicate.curable`). If one of them will accept it once
-            the tasks that are leaving have left, none is evicted; else feasible nodes go first.
+        rules: what holds whatever plugins say. If nodes that are searched because evicting can
+            cure them (`EvictionRules.curable`) include one that will accept it once the tasks that
+            are leaving have left, none is evicted; else feasible nodes go first.
 
     Returns:
         Whether room was made. If not, nothing was changed.
@@ -382,8 +398,8 @@ def make_room(
         scope=scope,
         judges=session.plugins.judges[scope.point],
         may_use_idle=may_use_idle,
-        recent=recent,
-        curable=curable,
+        recent=rules.recent(session),
+        curable=rules.curable,
         whole_jobs=None if is_plain else {},
         limit=limit_on(session, task),
         within=statement.within,
@@ -407,22 +423,36 @@ def make_room(
     if room is None:
         if claimant.limit is not None:
             record_refusal(session, task, claimant.limit)
-        session.record_eviction_search(
-            EvictionSearch(
-                task=task,
-                action=session.action_name or scope.point,
-                scope=scope,
-                may_use_idle=may_use_idle,
-                recent=recent,
-                curable=curable,
-                beside_promises=refusals_beside_promises(session, task),
-            )
-        )
+        record_search(session, task, scope, rules, may_use_idle=may_use_idle)
         return False
     if not may_take_task(session, task, leaving=room.victims):
         return False
     take_room(session, statement, task, room.node, room.victims)
     return True
+
+
+def record_search(
+    session: Session,
+    task: TaskState,
+    scope: EvictionScope,
+    rules: EvictionRules,
+    *,
+    may_use_idle: bool,
+    why_not: Callable[[], WhyNot] | None = None,
+) -> None:
+    """Record that an action searched for tasks to evict and found too few; see `EvictionSearch`."""
+    session.record_eviction_search(
+        EvictionSearch(
+            task=task,
+            action=session.action_name or scope.point,
+            scope=scope,
+            may_use_idle=may_use_idle,
+            recent=rules.recent(session),
+            curable=rules.curable,
+            beside_promises=refusals_beside_promises(session, task),
+            why_not=why_not,
+        )
+    )
 
 
 def _ways(session: Session, task: TaskState, scope: EvictionScope) -> Sequence[Unit]:

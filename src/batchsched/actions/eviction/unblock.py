@@ -16,7 +16,7 @@ from attrs import define, frozen
 from batchsched.actions.eviction.make_room import Claimant, EvictionRules, RoomOn, find_room
 from batchsched.actions.placing import NOW_OR_LATER, place, take_room
 from batchsched.model.cluster import TaskStatus
-from batchsched.session.attempts import Attempts
+from batchsched.session.attempts import Attempts, Goal
 from batchsched.session.candidates import (
     count_as_gone,
     may_go_anywhere,
@@ -64,14 +64,11 @@ class Blocked:
 def unblock(session: Session, rules: EvictionRules) -> None:
     """Let each that is blocked claim once from those that come later."""
     order = blocked(session)
-    attempts = Attempts(
-        session=session, is_enough=session.plugins.job_pipelined, asks_ahead=True, tries_all=True
-    )
     for position, one in enumerate(order):
         later = [other for other in reversed(order[position + 1 :]) if other.is_still(session)]
         if later and one.is_still(session) and has_task_to_place(one.job):
             serve = _serve_job if one.group is None else _serve_group
-            serve(session, rules, attempts, one, later)
+            serve(session, rules, one, later)
 
 
 def blocked(session: Session) -> list[Blocked]:
@@ -104,11 +101,7 @@ def _blocked_of(job: JobState) -> list[Blocked]:
 
 
 def _serve_job(
-    session: Session,
-    rules: EvictionRules,
-    attempts: Attempts,
-    one: Blocked,
-    later: Sequence[Blocked],
+    session: Session, rules: EvictionRules, one: Blocked, later: Sequence[Blocked]
 ) -> None:
     """Place all that a job lacks, evicting others completely, or nothing."""
     if not may_go_anywhere(session, one.job):
@@ -116,29 +109,23 @@ def _serve_job(
         if need is not None:
             _serve_in_sets(session, rules, need, later)
         return
+
+    def place_one(statement: Statement, task: TaskState, _stage: Stage | None) -> bool:
+        return _place(session, statement, task, rules, later)
+
+    def keeps(statement: Statement, goal: Goal) -> bool:
+        is_enough = goal.is_complete and session.plugins.job_pipelined(one.job)
+        return is_enough and rules.allow(session, statement)
+
+    attempts = Attempts(
+        session=session, is_enough=session.plugins.job_pipelined, asks_ahead=True, tries_all=True
+    )
     for turn in Turns(session, [one.job]):
-        for goal in attempts.goals(turn):
-            with session.statement() as statement:
-                for task in goal:
-                    if _place(session, statement, task, rules, later):
-                        goal.found_place(task)
-                    elif not goal.found_none(task):
-                        break
-                if (
-                    goal.is_complete
-                    and session.plugins.job_pipelined(one.job)
-                    and rules.allow(session, statement)
-                ):
-                    statement.commit()
-                    goal.is_kept = True
+        attempts.serve(turn, place_one, keeps)
 
 
 def _serve_group(
-    session: Session,
-    rules: EvictionRules,
-    _attempts: Attempts,
-    one: Blocked,
-    later: Sequence[Blocked],
+    session: Session, rules: EvictionRules, one: Blocked, later: Sequence[Blocked]
 ) -> None:
     """Place all that an optional group lacks, evicting others completely, or nothing."""
     groups, group = one.job.groups, one.group
