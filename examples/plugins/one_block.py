@@ -42,7 +42,7 @@ class OpenOneBlock:
         self._blocks = [NodeSet(name, of_block) for name, of_block in sorted(nodes.items())]
 
     def domains(self) -> Iterable[NodeSet]:
-        """Return the blocks, so that their rooms are kept as nodes change."""
+        """Return the blocks, so that their counts are kept as nodes change."""
         return self._blocks
 
     def candidate_nodes(self, need: Need, within: NodeSet, /) -> Iterable[NodeSet] | None:
@@ -53,9 +53,9 @@ class OpenOneBlock:
         blocks = [
             block for block in self._blocks if home <= block.slots and block.slots <= within.slots
         ]
-        rooms = self._view.rooms(need, need.stage or Stage.NOW)
-        if rooms is None:  # unlike tasks: every block is tried
+        counts = self._view.counts(need, need.stage or Stage.NOW)
+        if counts is None:  # unlike tasks: every block is tried
             return blocks
         if need.stage is not None:
-            blocks = [block for block in blocks if rooms.of(block) >= len(need.tasks)]
-        return sorted(blocks, key=rooms.of)
+            blocks = [block for block in blocks if counts.of(block) >= len(need.tasks)]
+        return sorted(blocks, key=counts.of)

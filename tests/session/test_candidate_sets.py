@@ -228,9 +228,9 @@ def test_sets_of_one_plugin_are_within_those_of_the_one_before(plain: bool) -> N
 def in_a_row(view: SessionView, need: Need, _within: NodeSet) -> Iterator[NodeSet]:
     """Offer so many nodes in a row of a ring, those of the shortest arc with room first."""
     ring, count = view.nodes, len(need.tasks)
-    rooms = view.rooms(need, need.stage or Stage.NOW)
-    assert rooms is not None
-    is_free = [rooms.on(each) > 0 for each in ring]
+    counts = view.counts(need, need.stage or Stage.NOW)
+    assert counts is not None
+    is_free = [counts.on(each) > 0 for each in ring]
     arcs: list[tuple[int, int]] = []
     for start in range(len(ring)):
         if is_free[start] and not is_free[start - 1]:

@@ -129,11 +129,11 @@ class _Blocks:
         if "one-block" not in need.job.info.labels:
             return None
         home = {task.node.slot for task in need.home if task.node is not None}
-        rooms = self.view.rooms(need, need.stage or Stage.NOW)
+        counts = self.view.counts(need, need.stage or Stage.NOW)
         blocks = [block for block in self.blocks if home <= block.slots <= within.slots]
-        if rooms is not None:
-            blocks = [block for block in blocks if rooms.of(block) >= len(need.tasks)]
-            blocks.sort(key=rooms.of)
+        if counts is not None:
+            blocks = [block for block in blocks if counts.of(block) >= len(need.tasks)]
+            blocks.sort(key=counts.of)
         return blocks
 
 

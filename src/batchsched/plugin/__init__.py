@@ -62,7 +62,7 @@ from batchsched.plugin.hints import (
     ScoreHints,
 )
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
-from batchsched.plugin.session_view import DomainRooms, SessionView
+from batchsched.plugin.session_view import DomainCounts, SessionView
 from batchsched.state.memory import Watch
 from batchsched.state.needs import Need, Stage
 from batchsched.state.records import Fit, JobState, NodeState, QueueState, TaskState
@@ -81,7 +81,7 @@ __all__ = [
     "Claims",
     "DeallocateEvents",
     "Dimensions",
-    "DomainRooms",
+    "DomainCounts",
     "EvictionHints",
     "EvictionUnit",
     "ExtensionPoints",

@@ -23,7 +23,7 @@ def _no_past(_queue: QueueState, _need: Need | None) -> float:
     return 0.0
 
 
-class DomainRooms(Protocol):
+class DomainCounts(Protocol):
     """Counts how many like tasks sets of nodes hold."""
 
     def of(self, domain: NodeSet, /) -> int:
@@ -36,17 +36,17 @@ class DomainRooms(Protocol):
 
     @property
     def changed(self) -> Sequence[NodeSet]:
-        """The log of sets of `domains` whose room has changed, in order."""
+        """The log of sets of `domains` whose count has changed, in order."""
         ...
 
 
-class KnowsRooms(Protocol):
+class TaskCounts(Protocol):
     """Counts what sets of nodes hold, for plugins that offer such sets."""
 
     besides: Callable[[NodeState, Stage], Vector]
     """Returns what a node has in a stage that depends on the action."""
 
-    def of(self, need: Need, stage: Stage, /) -> DomainRooms | None:
+    def of(self, need: Need, stage: Stage, /) -> DomainCounts | None:
         """Return how many tasks like those of a need sets hold; None: they are not alike."""
         ...
 
@@ -63,7 +63,7 @@ def _too_early(*_asked: object) -> Never:
     raise RuntimeError("expected all plugins to be open before they are asked about tasks")
 
 
-def _too_early_for_rooms(*_asked: object) -> Never:
+def _too_early_for_nodes(*_asked: object) -> Never:
     raise RuntimeError("expected all plugins to be open before they ask about nodes")
 
 
@@ -110,9 +110,9 @@ class SessionView:
         self.cluster: Vector = ledger.cluster
         """The sum of the allocatable amounts of all nodes."""
         self._promises_repel = promises_repel
-        self._make_rooms: Callable[[], KnowsRooms] = _too_early_for_rooms
-        self._refusal: Callable[[TaskState, NodeState], Unfit | None] = _too_early_for_rooms
-        self._rooms: KnowsRooms | None = None
+        self._make_counts: Callable[[], TaskCounts] = _too_early_for_nodes
+        self._refusal: Callable[[TaskState, NodeState], Unfit | None] = _too_early_for_nodes
+        self._counts: TaskCounts | None = None
         self._pod_affinity: PodAffinityIndex | None = None
         self._device_books: DeviceBooks | None = None
         self.task_order_key: Callable[[TaskState], SortKey] = _too_early
@@ -140,22 +140,22 @@ class SessionView:
         """The time of the snapshot, in seconds."""
         return self._ledger.now
 
-    def rooms(self, need: Need, stage: Stage, /) -> DomainRooms | None:
+    def counts(self, need: Need, stage: Stage, /) -> DomainCounts | None:
         """Return how many tasks like those of a need sets of nodes hold; None: they are not alike.
 
         Tasks are alike if they request the same, and if no predicate tells them apart or reads, for
         them, the tasks of nodes or other nodes. O(1) for sets that `domains` returned, else
         O(nodes).
         """
-        return self._known_rooms().of(need, stage)
+        return self._known_counts().of(need, stage)
 
     def free(self, domain: NodeSet, /) -> Vector:
         """Return the sum of what is idle on the nodes of a set, where that is not negative."""
-        return self._known_rooms().free(domain)
+        return self._known_counts().free(domain)
 
     def has(self, node: NodeState, stage: Stage, /) -> Vector:
         """Return the most that a request may ask of a node to fit there in a stage."""
-        return self._known_rooms().has(node, stage)
+        return self._known_counts().has(node, stage)
 
     def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:
         """Return why the predicates reject a node for a task, or None."""
@@ -163,29 +163,29 @@ class SessionView:
 
     def nodes_known(
         self,
-        rooms: Callable[[], KnowsRooms],
+        counts: Callable[[], TaskCounts],
         refusal: Callable[[TaskState, NodeState], Unfit | None],
         /,
     ) -> None:
         """Answer what needs the engine that finds nodes, from now on. The session calls this."""
-        self._make_rooms, self._refusal = rooms, refusal
-        self.forget_rooms()
+        self._make_counts, self._refusal = counts, refusal
+        self.forget_counts()
 
     def count_beside(self, has: Callable[[NodeState, Stage], Vector], /) -> None:
         """Say what nodes have in stages that depend on the action, from now on.
 
         The session calls this.
         """
-        self._known_rooms().besides = has
+        self._known_counts().besides = has
 
-    def forget_rooms(self) -> None:
+    def forget_counts(self) -> None:
         """Count anew what sets of nodes hold, as they have changed. The session calls this."""
-        self._rooms = None
+        self._counts = None
 
-    def _known_rooms(self) -> KnowsRooms:
-        if self._rooms is None:
-            self._rooms = self._make_rooms()
-        return self._rooms
+    def _known_counts(self) -> TaskCounts:
+        if self._counts is None:
+            self._counts = self._make_counts()
+        return self._counts
 
     @property
     def device_books(self) -> DeviceBooks:

@@ -201,7 +201,7 @@ def _sets_for(session: Session, need: Need) -> Iterator[Trial]:
 
 
 def count_beside(session: Session, claimant: TaskState, scope: EvictionScope) -> None:
-    """Let rooms count what a claimant may evict, in the stage `EVICTING`, from now on."""
+    """Let counts include what a claimant may evict, in the stage `EVICTING`, from now on."""
     judges = session.plugins.judges[scope.point]
     count_as_gone(
         session, lambda node: scope.candidates(claimant, session.running_on(node), judges)
@@ -209,7 +209,7 @@ def count_beside(session: Session, claimant: TaskState, scope: EvictionScope) ->
 
 
 def count_as_gone(session: Session, others_on: Callable[[NodeState], Iterable[TaskState]]) -> None:
-    """Let rooms count what some tasks on each node hold, in the stage `EVICTING`, from now on."""
+    """Let counts include what some tasks on nodes hold, in the stage `EVICTING`, from now on."""
     zero = session.dimensions.zero
 
     def has(node: NodeState, stage: Stage) -> Vector:
@@ -293,9 +293,9 @@ def why_no_set(session: Session, need: Need) -> Unfit | None:
     if tried:
         count, needed = counted(len(tried), "set"), len(need.tasks)
         detail = f"in none of {count} of plugin {plugin} is room for {needed} together"
-        rooms = session.state.view.rooms(asked, Stage.NOW)
-        if rooms is not None:
-            detail += f" (most: {min(needed - 1, max(map(rooms.of, tried)))})"
+        counts = session.state.view.counts(asked, Stage.NOW)
+        if counts is not None:
+            detail += f" (most: {min(needed - 1, max(map(counts.of, tried)))})"
     return Unfit(UnfitReason.NO_DOMAIN, plugin=plugin, detail=detail)
 
 

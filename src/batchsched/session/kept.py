@@ -27,8 +27,8 @@ from batchsched.model.reasons import (
 )
 from batchsched.model.validation.values import shown
 from batchsched.placement import FollowsNodes, Placement
+from batchsched.placement.counts import Counts
 from batchsched.placement.plain_loop import Evaluator
-from batchsched.placement.rooms import Rooms
 from batchsched.plugin.extension_points import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.known_failures import FailedTurns
@@ -126,11 +126,10 @@ class PolicyState:
             message = f"expected it to return a placement engine, got {shown(engine)}"
             raise ConfigError([Fault("placement", message)])
         self.view.nodes_known(
-            lambda: Rooms(
+            lambda: Counts(
                 ledger,
                 evaluator,
                 [each for _, each in plugins.domains()],
-                kind_of=engine.kind,
                 feasible_for=engine.feasible_for,
                 besides=lambda node, _stage: self.node_room.to_reserve(node),
                 plain=Shortcut.ROOM in self.plain,
@@ -227,7 +226,7 @@ class PolicyState:
                 self.ledger.node_slots.take_changed()
             self.placement = self._make_engine()
         elif anew or nodes_changed:
-            self.view.forget_rooms()
+            self.view.forget_counts()
         if is_new_engine or anew:
             self._forget_turns()
         if anew:

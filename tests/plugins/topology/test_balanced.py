@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from batchsched import NodeInfo, Topology
 from batchsched.plugins.topology.areas import Area, areas_of
 from batchsched.plugins.topology.balanced import balanced
-from batchsched.plugins.topology.splitting import AreaRooms
+from batchsched.plugins.topology.splitting import AreaCounts
 from batchsched.state.records import NodeState
 
 
@@ -23,12 +23,12 @@ def tree_of(levels: tuple[str, ...], labels: list[dict[str, str]]) -> Area:
     return areas_of(Topology("t", levels), nodes)
 
 
-def places(free: tuple[int, ...], levels: int, *segments: tuple[int, int]) -> AreaRooms:
-    return AreaRooms(lambda area: sum(free[slot] for slot in area.slots), segments, levels)
+def places(free: tuple[int, ...], levels: int, *segments: tuple[int, int]) -> AreaCounts:
+    return AreaCounts(lambda area: sum(free[slot] for slot in area.slots), segments, levels)
 
 
 def spread(
-    counted: AreaRooms, root: Area, preferred: int, wanted: int
+    counted: AreaCounts, root: Area, preferred: int, wanted: int
 ) -> Mapping[Area, int] | None:
     return balanced(counted, root, preferred, wanted, lambda a: (counted.units(a), a.place))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from batchsched import Domain, NodeInfo, Topology
 from batchsched.plugins.topology.areas import Area, areas_of
-from batchsched.plugins.topology.splitting import AreaRooms
+from batchsched.plugins.topology.splitting import AreaCounts
 from batchsched.state.records import NodeState
 
 LEVELS = ("block", "rack", "host")
@@ -46,8 +46,8 @@ def clusters(draw: st.DrawFn) -> tuple[Area, dict[int, int]]:
     }
 
 
-def places(free: dict[int, int], *segments: tuple[int, int]) -> AreaRooms:
-    return AreaRooms(lambda area: sum(free[slot] for slot in area.slots), segments, len(LEVELS))
+def places(free: dict[int, int], *segments: tuple[int, int]) -> AreaCounts:
+    return AreaCounts(lambda area: sum(free[slot] for slot in area.slots), segments, len(LEVELS))
 
 
 SEGMENTS = st.sampled_from(
@@ -163,7 +163,7 @@ def test_the_first_scenario() -> None:
     root = areas_of(
         Topology("t", ("zone", "rack")), nodes(*({"zone": "A", "rack": f"r{n}"} for n in range(4)))
     )
-    counted = AreaRooms(lambda area: sum((2, 1, 1, 1)[slot] for slot in area.slots), (), 2)
+    counted = AreaCounts(lambda area: sum((2, 1, 1, 1)[slot] for slot in area.slots), (), 2)
     parts = counted.split(root.at(0)[0], "xyz")
     assert parts is not None
     assert [(area.name, list(tasks)) for area, tasks in parts] == [
@@ -177,7 +177,7 @@ def test_whole_segments_go_to_their_domains_and_the_short_one_where_it_fits_most
     tree = areas_of(Topology("t", ("rack",)), racks)
 
     def split(free: tuple[int, int], count: int, size: int) -> list[list[int]] | None:
-        counted = AreaRooms(lambda area: sum(free[slot] for slot in area.slots), [(size, 0)], 1)
+        counted = AreaCounts(lambda area: sum(free[slot] for slot in area.slots), [(size, 0)], 1)
         parts = counted.split(tree, range(count))
         return None if parts is None else [list(tasks) for _, tasks in parts]
 
@@ -190,7 +190,7 @@ def test_segments_below_segments_fill_whole_ones_alone() -> None:
     hosts = nodes(*({"rack": rack, "host": str(n)} for n, rack in enumerate("aabb")))
     tree = areas_of(Topology("t", ("rack", "host")), hosts)
     free = (1, 4, 3, 4)
-    counted = AreaRooms(lambda area: sum(free[slot] for slot in area.slots), [(4, 0), (2, 1)], 2)
+    counted = AreaCounts(lambda area: sum(free[slot] for slot in area.slots), [(4, 0), (2, 1)], 2)
     parts = counted.split(tree, range(8))
     assert parts is not None
     assert [(area.name, list(tasks)) for area, tasks in parts] == [
@@ -211,7 +211,7 @@ def test_children_that_overlap_are_not_split() -> None:
         ],
     )
     tree = areas_of(rails, made)
-    counted = AreaRooms(lambda area: len(area.slots), (), 2)
+    counted = AreaCounts(lambda area: len(area.slots), (), 2)
     parts = counted.split(tree, range(3))
     assert parts is not None
     assert [(area.name, list(tasks)) for area, tasks in parts] == [("w", [0, 1, 2])]

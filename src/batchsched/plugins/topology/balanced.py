@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import log
 
 from batchsched.plugins.topology.areas import Area
-from batchsched.plugins.topology.splitting import AreaRooms
+from batchsched.plugins.topology.splitting import AreaCounts
 from batchsched.state.records import SortKey
 
 _DIGITS = 12
@@ -17,7 +17,7 @@ _DIGITS = 12
 
 
 def balanced(
-    places: AreaRooms,
+    places: AreaCounts,
     root: Area,
     preferred: int,
     wanted: int,
@@ -59,7 +59,7 @@ def balanced(
     (negated, _, _), chosen_family, chosen_low = best
     if is_wider:
         chosen_low = _low_of_fewest(chosen_family, chosen_low, places, wanted)
-    chosen = _smallest_set(chosen_low, places.units, places.room, wanted)
+    chosen = _smallest_set(chosen_low, places.units, places.tasks, wanted)
     if chosen is None:
         return None
     return _dealt(chosen, places, -negated, wanted)
@@ -85,7 +85,7 @@ def _fewest(units: Sequence[int], wanted: int) -> int:
 
 
 def _units_of(
-    family: Sequence[Area], low: Sequence[Area], places: AreaRooms, *, is_wider: bool
+    family: Sequence[Area], low: Sequence[Area], places: AreaCounts, *, is_wider: bool
 ) -> Callable[[Area], int]:
     """Return what counts the segments of a domain of a family, in those below it that are left."""
     if not is_wider:
@@ -98,34 +98,34 @@ def _units_of(
 
 
 def _low_of_fewest(
-    family: Sequence[Area], low: Sequence[Area], places: AreaRooms, wanted: int
+    family: Sequence[Area], low: Sequence[Area], places: AreaCounts, wanted: int
 ) -> Sequence[Area]:
     """Return the domains below the smallest set of a family that holds all."""
     below = {area: [each for each in low if each.parent is area] for area in family}
     units = {area: sum(map(places.units, each)) for area, each in below.items()}
-    rooms = {area: sum(map(places.room, each)) for area, each in below.items()}
+    tasks = {area: sum(map(places.tasks, each)) for area, each in below.items()}
 
     def listed(area: Area) -> tuple[float, ...]:
-        return -units[area], -_entropy([places.room(each) for each in below[area]]), area.place
+        return -units[area], -_entropy([places.tasks(each) for each in below[area]]), area.place
 
-    chosen = _smallest_set(sorted(family, key=listed), units.__getitem__, rooms.__getitem__, wanted)
+    chosen = _smallest_set(sorted(family, key=listed), units.__getitem__, tasks.__getitem__, wanted)
     kept = set(chosen or ())
     return [area for area in low if area.parent in kept]
 
 
-def _entropy(rooms: Sequence[int]) -> float:
-    total = sum(rooms)
-    parts = [room / total for room in rooms if room]
+def _entropy(counts: Sequence[int]) -> float:
+    total = sum(counts)
+    parts = [count / total for count in counts if count]
     return round(-sum(part * log(part) for part in parts), _DIGITS)
 
 
 def _smallest_set(
     areas: Sequence[Area],
     units: Callable[[Area], int],
-    room: Callable[[Area], int],
+    tasks: Callable[[Area], int],
     wanted: int,
 ) -> Sequence[Area] | None:
-    """Return the set of the fewest areas that holds all, with the least room.
+    """Return the set of the fewest areas that holds all, and holds the fewest tasks in all.
 
     Among equal ones, that whose last member comes first. O(areas x their number x wanted).
     """
@@ -136,14 +136,16 @@ def _smallest_set(
             if number == count:
                 continue
             key = number + 1, min(wanted, held + units(area))
-            more = has + room(area)
+            more = has + tasks(area)
             if key not in found or more < found[key][0]:
                 found[key] = more, (*members, area)
     best = found.get((count, wanted))
     return None if best is None else best[1]
 
 
-def _dealt(chosen: Sequence[Area], places: AreaRooms, each: int, wanted: int) -> Mapping[Area, int]:
+def _dealt(
+    chosen: Sequence[Area], places: AreaCounts, each: int, wanted: int
+) -> Mapping[Area, int]:
     """Give each area its part, and what is left to those with most segments first."""
     given = dict.fromkeys(chosen, each)
     left = wanted - each * len(chosen)

@@ -15,10 +15,10 @@ from batchsched.model.topology import Topology, TopologyRequest
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import NodeSet, Part
 from batchsched.plugin.extension_points import Changes
-from batchsched.plugin.session_view import DomainRooms, SessionView
+from batchsched.plugin.session_view import DomainCounts, SessionView
 from batchsched.plugins.topology.areas import Area, areas_of
 from batchsched.plugins.topology.balanced import balanced
-from batchsched.plugins.topology.splitting import AreaRooms, Ranked
+from batchsched.plugins.topology.splitting import AreaCounts, Ranked
 from batchsched.state.needs import Need, Stage, need_of_tasks
 from batchsched.state.pod_affinity import meaning_of
 from batchsched.state.records import JobState, NodeState, SortKey, TaskState
@@ -77,13 +77,13 @@ class _Domains:
         self._alias: tuple[NodeSet, NodeSet] | None = None
         self._kept: set[NodeSet] = set()
         """The trees of which all domains were returned by `domains`."""
-        self._ranks: dict[tuple[DomainRooms, Area, int], Ranked] = {}
+        self._ranks: dict[tuple[DomainCounts, Area, int], Ranked] = {}
         self._has: dict[Area, Vector] = {}
         """What the nodes of areas have together."""
         self._counted_at = -1
         """The length of the log of nodes for which counts are known."""
-        self._known_counts: dict[tuple[DomainRooms | None, _Wanted, int], Unfit] = {}
-        """By rooms, what is asked, and the number of tasks: how much of these domains hold."""
+        self._known_counts: dict[tuple[DomainCounts | None, _Wanted, int], Unfit] = {}
+        """By counts, what is asked, and the number of tasks: how much of these domains hold."""
         self._shares: dict[Area, tuple[Vector, tuple[int, ...], float]] = {}
         """For areas what is free, and which share of some dimensions is in use then."""
         self._group_info: dict[JobState, Mapping[str, TaskGroup]] = {}
@@ -281,7 +281,7 @@ class _Domains:
         bound: Sequence[Area] | None,
         fixed: Mapping[Area, Sequence[TaskState]],
     ) -> Iterator[NodeSet]:
-        rooms = self._view.rooms(need, stage)
+        counts = self._view.counts(need, stage)
         root, widest = wanted.root.level, max(wanted.required, wanted.root.level)
         levels: Sequence[int] = range(max(wanted.preferred, root), widest - 1, -1)
         as_segments: Sequence[tuple[int, int]] = ()
@@ -291,26 +291,26 @@ class _Domains:
         else:
             as_segments = self._groups_as_segments(need, wanted)
             is_whole = not as_segments and self._asks_in_groups(need)
-            if wanted.balanced and rooms is not None and not (need.home or as_segments):
-                yield from self._balanced(need, wanted, rooms)
+            if wanted.balanced and counts is not None and not (need.home or as_segments):
+                yield from self._balanced(need, wanted, counts)
         segments = as_segments or wanted.segments
         for level in levels:
             domains = _within(wanted.root.at(level), bound)
-            if rooms is None:
+            if counts is None:
                 yield from self._of_unlike(need, stage, wanted, domains, fixed)
                 continue
             ranked = None
             if stage not in _OF_REQUIRED and not (segments or bound is not None or need.home):
-                ranked = self._ranked(rooms, wanted, level)
-            places = AreaRooms(rooms.of, segments, len(wanted.levels))
+                ranked = self._ranked(counts, wanted, level)
+            places = AreaCounts(counts.of, segments, len(wanted.levels))
             yield from self._of_like(
                 need, stage, domains, places, fixed, ranked=ranked, is_whole=is_whole
             )
 
-    def _balanced(self, need: Need, wanted: _Wanted, rooms: DomainRooms) -> Iterator[NodeSet]:
+    def _balanced(self, need: Need, wanted: _Wanted, held: DomainCounts) -> Iterator[NodeSet]:
         """Yield the domains over which tasks are spread evenly, if there are such."""
         tasks = self._numbered(need)
-        places = AreaRooms(rooms.of, wanted.segments, len(wanted.levels))
+        places = AreaCounts(held.of, wanted.segments, len(wanted.levels))
         if len(tasks) % places.size or wanted.preferred <= wanted.root.level:
             return
         counts = balanced(
@@ -338,7 +338,7 @@ class _Domains:
         need: Need,
         stage: Stage,
         domains: Iterable[Area],
-        places: AreaRooms,
+        places: AreaCounts,
         fixed: Mapping[Area, Sequence[TaskState]],
         *,
         ranked: Ranked | None,
@@ -350,7 +350,7 @@ class _Domains:
         must be with others of its segments.
         """
         for area, tasks in fixed.items():
-            if places.room(area) < len(tasks):
+            if places.tasks(area) < len(tasks):
                 return
             places.take(area, len(tasks))
         begun = {task.uid for tasks in fixed.values() for task in tasks}
@@ -369,7 +369,7 @@ class _Domains:
             free = [task for task in self._numbered(need) if task.uid not in begun]
             split: list[tuple[Area, Sequence[TaskState]]] | None = []
             if free and stage is Stage.EVICTING:
-                split = places.split_by_shortage(area, free, self._rooms_later(need).of)
+                split = places.split_by_shortage(area, free, self._counts_later(need).of)
             elif free:
                 split = places.split(area, free)
             if split is None:
@@ -380,7 +380,7 @@ class _Domains:
             else:
                 yield area.with_parts([Part(tuple(some), each) for each, some in parts])
 
-    def _order(self, need: Need, stage: Stage, places: AreaRooms) -> Callable[[Area], SortKey]:
+    def _order(self, need: Need, stage: Stage, places: AreaCounts) -> Callable[[Area], SortKey]:
         """Return what ranks the domains of a level that hold a need.
 
         Those come first where most of it is already, then those that hold it with all that may
@@ -390,20 +390,20 @@ class _Domains:
         if stage is Stage.EMPTY:
             return self._most_room(need)
         if stage is Stage.EVICTING:
-            count, later = len(need.tasks), self._rooms_later(need)
-            return lambda area: (count - later.of(area), places.room(area), area.place)
+            count, later = len(need.tasks), self._counts_later(need)
+            return lambda area: (count - later.of(area), places.tasks(area), area.place)
         home, together = need.home, len(need.tasks) + len(need.more)
 
         def key(area: Area) -> SortKey:
-            room = min(places.room(area), together)
-            return -_on_nodes_of(area, home), -room, self._tight(need, area, places)
+            held = min(places.tasks(area), together)
+            return -_on_nodes_of(area, home), -held, self._tight(need, area, places)
 
         return key
 
-    def _rooms_later(self, need: Need) -> DomainRooms:
-        rooms = self._view.rooms(need, Stage.LATER)
-        assert rooms is not None  # in one stage tasks are alike as in another
-        return rooms
+    def _counts_later(self, need: Need) -> DomainCounts:
+        counts = self._view.counts(need, Stage.LATER)
+        assert counts is not None  # in one stage tasks are alike as in another
+        return counts
 
     def _most_room(self, need: Need) -> Callable[[Area], SortKey]:
         """Return what ranks domains by the scores of the best places for the tasks of a need.
@@ -414,23 +414,23 @@ class _Domains:
         view, plan = self._view, need.job.info.plan
         planned: set[str] = set() if plan is None else set(plan.nodes.values())
         kinds = [
-            (tasks, view.rooms(need_of_tasks(need.job, tasks), Stage.EMPTY))
+            (tasks, view.counts(need_of_tasks(need.job, tasks), Stage.EMPTY))
             for tasks in self._kinds(need)
         ]
 
-        def places_on(task: TaskState, rooms: DomainRooms | None, node: NodeState) -> int:
-            if rooms is not None:
-                return rooms.on(node)
+        def places_on(task: TaskState, counts: DomainCounts | None, node: NodeState) -> int:
+            if counts is not None:
+                return counts.on(node)
             has = view.has(node, Stage.EMPTY)
             return min((h // r for r, h in zip(task.init_resreq, has, strict=True) if r), default=1)
 
         def key(area: Area) -> SortKey:
             score = 0.0
-            for tasks, rooms in kinds:
+            for tasks, counts in kinds:
                 left, task = len(tasks), tasks[0]
                 scored = ((-view.room_score(task, n), n.index, n) for n in area.nodes)
                 for worse, _, node in sorted(scored):
-                    taken = min(left, places_on(task, rooms, node))
+                    taken = min(left, places_on(task, counts, node))
                     left -= taken
                     score -= taken * worse
                     if not left:
@@ -440,22 +440,22 @@ class _Domains:
 
         return key
 
-    def _ranked(self, rooms: DomainRooms, wanted: _Wanted, level: int) -> Ranked | None:
-        """Return the domains of a level in the order of their room, if that is kept."""
+    def _ranked(self, counts: DomainCounts, wanted: _Wanted, level: int) -> Ranked | None:
+        """Return the domains of a level by how many tasks they hold, if that is kept."""
         if Shortcut.ROOM in self._view.plain or self._kept.isdisjoint(wanted.root.path()):
             return None
-        key = (rooms, wanted.root, level)
+        key = (counts, wanted.root, level)
         ranked = self._ranks.get(key)
         if ranked is None:
-            ranked = self._ranks[key] = Ranked(rooms, wanted.root.at(level))
+            ranked = self._ranks[key] = Ranked(counts, wanted.root.at(level))
         return ranked
 
-    def _tight(self, need: Need, area: Area, places: AreaRooms) -> SortKey:
+    def _tight(self, need: Need, area: Area, places: AreaCounts) -> SortKey:
         """Rank areas of a level: the tightest first."""
-        return places.units(area), places.room(area), *self._tie(need, area, places)
+        return places.units(area), places.tasks(area), *self._tie(need, area, places)
 
-    def _tie(self, need: Need, area: Area, places: AreaRooms) -> SortKey:
-        """Rank areas of a level with equal room: by what is around them, use, and order."""
+    def _tie(self, need: Need, area: Area, places: AreaCounts) -> SortKey:
+        """Rank areas of a level that hold as many tasks: by what is around them, use, and order."""
         above: list[int] = []
         around = area.parent
         while around is not None and around.parent is not None:
@@ -638,8 +638,8 @@ class _Domains:
     def _each_fits(self, need: Need, stage: Stage, area: Area) -> bool:
         """Return whether each task fits on some node of an area, as far as that is known."""
         for tasks in self._kinds(need):
-            rooms = self._view.rooms(need_of_tasks(need.job, tasks[:1]), stage)
-            if rooms is not None and not rooms.of(area):
+            counts = self._view.counts(need_of_tasks(need.job, tasks[:1]), stage)
+            if counts is not None and not counts.of(area):
                 return False
         return True
 
@@ -707,26 +707,28 @@ class _Domains:
         if wanted.required < 0:
             return None
         domains = _within(wanted.root.at(wanted.required), bound)
-        rooms = self._view.rooms(need, Stage.NOW)
-        is_known = rooms is not None and bound is None and Shortcut.ROOM not in self._view.plain
+        counts = self._view.counts(need, Stage.NOW)
+        is_known = counts is not None and bound is None and Shortcut.ROOM not in self._view.plain
         if not is_known:
-            return self._counted(need, wanted, domains, rooms)
+            return self._counted(need, wanted, domains, counts)
         now = len(self._view.node_log)
         if self._counted_at != now:
             self._counted_at = now
             self._known_counts.clear()
-        key = rooms, wanted, len(need.tasks)
+        key = counts, wanted, len(need.tasks)
         found = self._known_counts.get(key)
         if found is None:
-            found = self._known_counts[key] = self._counted(need, wanted, domains, rooms)
+            found = self._known_counts[key] = self._counted(need, wanted, domains, counts)
         return found
 
     def _counted(
-        self, need: Need, wanted: _Wanted, domains: Sequence[Area], rooms: DomainRooms | None
+        self, need: Need, wanted: _Wanted, domains: Sequence[Area], counts: DomainCounts | None
     ) -> Unfit:
         """Return how much of a need domains hold, and why none of them holds all. O(nodes)."""
         count, best = len(need.tasks), 0
-        places = None if rooms is None else AreaRooms(rooms.of, wanted.segments, len(wanted.levels))
+        places = (
+            None if counts is None else AreaCounts(counts.of, wanted.segments, len(wanted.levels))
+        )
         causes: dict[str, int] = {}
         for area in domains:
             held = self._most_of_unlike(need, area) if places is None else places.most(area, count)

@@ -7,14 +7,14 @@ from typing import TypeVar, cast
 
 from sortedcontainers import SortedDict
 
-from batchsched.plugin.session_view import DomainRooms
+from batchsched.plugin.session_view import DomainCounts
 from batchsched.plugins.topology.areas import Area
 from batchsched.state.records import SortKey
 
 T = TypeVar("T")
 
 
-class AreaRooms:
+class AreaCounts:
     """How many tasks of one kind areas hold, one after the other, and how many whole segments.
 
     Where tasks must be placed in segments, an area that has a further level of segments below it
@@ -22,56 +22,56 @@ class AreaRooms:
     """
 
     def __init__(
-        self, room: Callable[[Area], int], segments: Sequence[tuple[int, int]], levels: int
+        self, tasks_in: Callable[[Area], int], segments: Sequence[tuple[int, int]], levels: int
     ) -> None:
         """Count them.
 
         Args:
-            room: how many tasks the nodes of an area hold.
+            tasks_in: how many tasks the nodes of an area hold.
             segments: size and level of the segments, from the widest level to the narrowest.
             levels: the number of levels of the topology.
 
         """
         self.size, self.level = segments[0] if segments else (1, levels - 1)
-        self._room = room
+        self._tasks_in = tasks_in
         self.has_segments = bool(segments)
         self._further = segments[1:]
         self._taken: dict[Area, int] = {}
         self._units: dict[Area, int] = {}
-        self._rooms: dict[Area, int] = {}
+        self._counts: dict[Area, int] = {}
 
     def take(self, area: Area, tasks: int) -> None:
         """Count some places of an area, and of all areas around it, as taken."""
         for each in area.path():
             self._taken[each] = self._taken.get(each, 0) + tasks
-        self._rooms.clear()
+        self._counts.clear()
         self._units.clear()
 
-    def room(self, area: Area) -> int:
+    def tasks(self, area: Area) -> int:
         """Return how many tasks an area holds. O(1), or O(parts) with further segments."""
         if not self._further:
-            room = self._room(area)
-            return max(0, room - self._taken.get(area, 0)) if self._taken else room
-        found = self._rooms.get(area)
+            held = self._tasks_in(area)
+            return max(0, held - self._taken.get(area, 0)) if self._taken else held
+        found = self._counts.get(area)
         if found is None:
             if any(level > area.level for _, level in self._further):
-                found = sum(self.room(child) for child in _whole_parts(area))
+                found = sum(self.tasks(child) for child in _whole_parts(area))
             else:
-                found = max(0, self._room(area) - self._taken.get(area, 0))
+                found = max(0, self._tasks_in(area) - self._taken.get(area, 0))
             for size, level in self._further:
                 if level == area.level:
                     found -= found % size
-            self._rooms[area] = found
+            self._counts[area] = found
         return found
 
     def units(self, area: Area) -> int:
         """Return how many whole segments an area holds; without segments, how many tasks."""
         if not self.has_segments:
-            return self.room(area)
+            return self.tasks(area)
         found = self._units.get(area)
         if found is None:
             if area.level >= self.level:
-                found = self.room(area) // self.size
+                found = self.tasks(area) // self.size
             else:
                 found = sum(self.units(child) for child in _whole_parts(area))
             self._units[area] = found
@@ -82,7 +82,7 @@ class AreaRooms:
         units, size = self.units(area), self.size
         if units > tasks // size or size == 1:
             return min(tasks, units * size)
-        left = (self.room(domain) % size for domain in area.at(self.level))
+        left = (self.tasks(domain) % size for domain in area.at(self.level))
         return min(tasks, units * size + max(left, default=0))
 
     def holds(self, area: Area, tasks: int) -> bool:
@@ -127,7 +127,7 @@ class AreaRooms:
         for size in [self.size] * whole + [short] * (short > 0):
             fitting: list[tuple[int, int, int, Area]] = []
             for each in area.at(self.level):
-                left, taken = self.room(each) - counts.get(each, 0), counts.get(each, 0)
+                left, taken = self.tasks(each) - counts.get(each, 0), counts.get(each, 0)
                 if left >= size:
                     lacking = max(0, size - max(0, later(each) - taken))
                     fitting.append((lacking, left, each.place, each))
@@ -173,7 +173,7 @@ class AreaRooms:
     def _for_short(self, area: Area, counts: Mapping[Area, int], short: int) -> Area | None:
         """Return where the short segment fits most tightly, an area with others if possible."""
         for domains in (counts, area.at(self.level)):
-            left = {each: self.room(each) - counts.get(each, 0) for each in domains}
+            left = {each: self.tasks(each) - counts.get(each, 0) for each in domains}
             fitting = [each for each in left if left[each] >= short]
             if fitting:
                 return min(fitting, key=lambda each: (left[each], each.place))
@@ -189,7 +189,7 @@ class AreaRooms:
             return
         sizes = (size for size, level in self._further if level > area.level)
         unit = next(sizes, 1)
-        fewest = self._fewest(parts, len(tasks) // unit, lambda part: self.room(part) // unit)
+        fewest = self._fewest(parts, len(tasks) // unit, lambda part: self.tasks(part) // unit)
         if fewest is None:
             yield None
             return
@@ -208,11 +208,11 @@ class AreaRooms:
         while wanted:
             enough = [area for area, has in left.items() if has >= wanted]
             if enough:
-                first = min(enough, key=lambda area: (left[area], self.room(area), area.place))
+                first = min(enough, key=lambda area: (left[area], self.tasks(area), area.place))
                 chosen[first] = wanted
                 return chosen
             fullest = min(
-                left, key=lambda area: (-left[area], self.room(area), area.place), default=None
+                left, key=lambda area: (-left[area], self.tasks(area), area.place), default=None
             )
             if fullest is None or not left[fullest]:
                 return None
@@ -222,42 +222,42 @@ class AreaRooms:
 
 
 class Ranked:
-    """The domains of a level in the order of their room, kept as that changes."""
+    """The domains of a level in the order of how many tasks they hold, kept as that changes."""
 
-    def __init__(self, rooms: DomainRooms, domains: Sequence[Area]) -> None:
-        """Rank domains whose room is kept. O(n log n) for n domains."""
-        self._rooms = rooms
-        self._read = len(rooms.changed)
-        self._room_of = {area: rooms.of(area) for area in domains}
-        self._with_room: SortedDict[int, dict[Area, None]] = SortedDict()
-        for area, room in self._room_of.items():
-            self._with_room.setdefault(room, {})[area] = None
+    def __init__(self, counts: DomainCounts, domains: Sequence[Area]) -> None:
+        """Rank domains whose counts are kept. O(n log n) for n domains."""
+        self._counts = counts
+        self._read = len(counts.changed)
+        self._count_of = {area: counts.of(area) for area in domains}
+        self._by_count: SortedDict[int, dict[Area, None]] = SortedDict()
+        for area, count in self._count_of.items():
+            self._by_count.setdefault(count, {})[area] = None
 
     def _refresh(self) -> None:
-        log, rooms, with_room = self._rooms.changed, self._room_of, self._with_room
+        log, count_of, by_count = self._counts.changed, self._count_of, self._by_count
         for area in cast("dict[Area, None]", dict.fromkeys(log[self._read :])):
-            before = rooms.get(area)  # None: of another level
+            before = count_of.get(area)  # None: of another level
             if before is None:
                 continue
-            there = with_room[before]
+            there = by_count[before]
             del there[area]
             if not there:
-                del with_room[before]
-            after = rooms[area] = self._rooms.of(area)
-            with_room.setdefault(after, {})[area] = None
+                del by_count[before]
+            after = count_of[area] = self._counts.of(area)
+            by_count.setdefault(after, {})[area] = None
         self._read = len(log)
 
     def first(self, tasks: int, together: int, tie: Callable[[Area], SortKey]) -> Iterator[Area]:
         """Yield the domains that hold some tasks, in the order in which they are tried.
 
-        Those that hold all `together` come first, the tightest first; then those with most room.
-        `tie` ranks domains with equal room. O(log domains), and those with equal room.
+        Those that hold all `together` come first, the tightest first; then those that hold most.
+        `tie` ranks domains that hold as many. O(log domains), and those that do.
         """
         self._refresh()
-        for room in list(self._with_room.irange(minimum=together)):
-            yield from _in_order(list(self._with_room.get(room, ())), tie)
-        for room in list(self._with_room.irange(tasks, together - 1, reverse=True)):
-            yield from _in_order(list(self._with_room.get(room, ())), tie)
+        for count in list(self._by_count.irange(minimum=together)):
+            yield from _in_order(list(self._by_count.get(count, ())), tie)
+        for count in list(self._by_count.irange(tasks, together - 1, reverse=True)):
+            yield from _in_order(list(self._by_count.get(count, ())), tie)
 
 
 def _in_order(areas: Collection[Area], key: Callable[[Area], SortKey]) -> Iterator[Area]:

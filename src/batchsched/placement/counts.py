@@ -23,12 +23,12 @@ _ENOUGH = 1 << 30
 _FITS = {Stage.NOW: Fit.NOW, Stage.LATER: Fit.LATER, Stage.CONDITIONALLY: Fit.CONDITIONALLY}
 
 
-class KeptRooms:
+class KeptCounts:
     """How many tasks of one kind sets of nodes hold in one stage, one after the other."""
 
     def __init__(
         self,
-        room_on: Callable[[NodeState], int],
+        count_on: Callable[[NodeState], int],
         nodes: Sequence[NodeState],
         changes: ChangedNodes | None,
         sets_at: Sequence[Sequence[NodeSet]],
@@ -37,42 +37,40 @@ class KeptRooms:
         """Count them.
 
         Args:
-            room_on: counts the tasks that a node holds.
+            count_on: counts the tasks that a node holds.
             nodes: the nodes by slot.
             changes: reports the nodes that have changed; None: nothing is kept.
             sets_at: the sets that are kept with a node, by slot.
             kept: all of these sets.
 
         """
-        self._room_on = room_on
+        self._count_on = count_on
         self._nodes = nodes
         self._changes = changes
         self._sets_at = sets_at
         self._by_slot: dict[int, int] = {}
-        self._seen: dict[int, tuple[object, ...]] = {}
-        """The accounts of nodes that changed, as their room was counted last."""
         self._sums: dict[NodeSet, int] = {}
         self._log: list[NodeSet] = []
         if changes is not None:
             slots = {slot for each in kept for slot in each.slots}
-            self._by_slot = {slot: room_on(nodes[slot]) for slot in slots}
+            self._by_slot = {slot: count_on(nodes[slot]) for slot in slots}
             self._sums = {s: sum(map(self._by_slot.__getitem__, s.slots)) for s in kept}
 
     def on(self, node: NodeState) -> int:
         """Return how many tasks a node holds. O(1), or as a node is checked."""
         self._refresh()
-        room = self._by_slot.get(node.slot)
-        return self._room_on(node) if room is None else room
+        known = self._by_slot.get(node.slot)
+        return self._count_on(node) if known is None else known
 
     def of(self, domain: NodeSet) -> int:
         """Return how many tasks a set holds. O(1) for sets that are kept, else O(nodes)."""
         self._refresh()
-        room = self._sums.get(domain)
-        return sum(map(self.on, domain.nodes)) if room is None else room
+        known = self._sums.get(domain)
+        return sum(map(self.on, domain.nodes)) if known is None else known
 
     @property
     def changed(self) -> Sequence[NodeSet]:
-        """The log of kept sets whose room has changed, in order."""
+        """The log of kept sets whose count has changed, in order."""
         self._refresh()
         return self._log
 
@@ -82,33 +80,15 @@ class KeptRooms:
             before = self._by_slot.get(slot)
             if before is None:
                 continue
-            node = self._nodes[slot]
-            accounts = _accounts(node)
-            if self._seen.get(slot) == accounts:
-                continue  # as when what is Allocated is bound
-            self._seen[slot] = accounts
-            after = self._by_slot[slot] = self._room_on(node)
+            after = self._by_slot[slot] = self._count_on(self._nodes[slot])
             if after != before:
                 for each in self._sets_at[slot]:
                     self._sums[each] += after - before
                     self._log.append(each)
 
 
-def _accounts(node: NodeState) -> tuple[object, ...]:
-    """Return all of a node that the room of like tasks may depend on, but for its description."""
-    return (
-        node.idle,
-        len(node.tasks),
-        node.scoring_milli_cpu,
-        node.scoring_memory,
-        node.divergence_count and object(),
-        node.reserved_tasks and object(),
-        node.info,
-    )
-
-
-class Rooms:
-    """The rooms of all kinds of tasks, and what is free."""
+class Counts:
+    """The counts of all kinds of tasks, and what is free."""
 
     def __init__(
         self,
@@ -116,18 +96,16 @@ class Rooms:
         evaluator: Evaluator,
         domains: Iterable[NodeSet],
         *,
-        kind_of: Callable[[TaskState], int | None],
         feasible_for: Callable[[TaskState], Callable[[NodeState], bool]],
         besides: Callable[[NodeState, Stage], Vector],
         plain: bool,
     ) -> None:
-        """Keep the rooms of some sets, unless `plain`.
+        """Keep the counts of some sets, unless `plain`.
 
         Args:
             ledger: has the nodes, and the log of their changes.
             evaluator: has the predicates.
             domains: the sets that are kept.
-            kind_of: returns a number shared by tasks that get the same answers; None: unknown.
             feasible_for: returns for a task what says whether a node is feasible for it.
             besides: returns what a node has in the stages `EVICTING` and `EMPTY`, until an action
                 says it.
@@ -143,11 +121,8 @@ class Rooms:
             for slot in each.slots:
                 sets_at[slot].append(each)
         self._sets_at = sets_at
-        self._kind_of = kind_of
         self._feasible_for = feasible_for
-        self._alike: dict[int, Hashable | None] = {}
-        """By the number of a kind, what is the same of its tasks for predicates."""
-        self._of_kind: dict[tuple[Hashable, Stage], KeptRooms] = {}
+        self._of_kind: dict[tuple[Hashable, Stage], KeptCounts] = {}
         self._free_at: dict[int, Vector] = {}
         self._free: dict[NodeSet, Vector] = {}
         self._changes: ChangedNodes | None = None
@@ -155,16 +130,16 @@ class Rooms:
         """Returns what a node has for a need in a stage that depends on the action: `EVICTING`,
         `EMPTY`."""
 
-    def of(self, need: Need, stage: Stage) -> KeptRooms | None:
+    def of(self, need: Need, stage: Stage) -> KeptCounts | None:
         """Return how many tasks like those of a need sets hold; None: they are not alike."""
-        key = self._same_of(need.tasks)
+        key = self._kind(need.tasks)
         if key is None:
             return None
         known = self._of_kind.get((key, stage))
         if known is None:
             is_kept = not self._plain and stage is not Stage.EVICTING  # that depends on who asks
             changes = ChangedNodes(self._ledger.log.nodes, ()) if is_kept else None
-            known = KeptRooms(
+            known = KeptCounts(
                 self._counting(need.tasks[0], stage),
                 self._ledger.slots,
                 changes,
@@ -174,15 +149,6 @@ class Rooms:
             if is_kept:
                 self._of_kind[key, stage] = known
         return known
-
-    def _same_of(self, tasks: Sequence[TaskState]) -> Hashable | None:
-        """Return what is the same of all of some tasks; None: they are not alike."""
-        number = None if self._plain else self._kind_of(tasks[0])
-        if number is None or any(self._kind_of(task) != number for task in tasks[1:]):
-            return self._kind(tasks)
-        if number not in self._alike:
-            self._alike[number] = self._kind(tasks[:1])
-        return self._alike[number]
 
     def _kind(self, tasks: Sequence[TaskState]) -> Hashable | None:
         """Return what is the same of all of some tasks; None: they are not alike."""
@@ -218,7 +184,7 @@ class Rooms:
             if wanted or held
         ]
 
-        def room_on(node: NodeState) -> int:
+        def count_on(node: NodeState) -> int:
             has = node.room(fit) if fit is not None else besides(node, stage)
             least = _ENOUGH
             for dimension, wanted, held in asked:
@@ -232,7 +198,7 @@ class Rooms:
                 least = min(least, most - (0 if is_empty else len(node.tasks)))
             return least if least > 0 and is_feasible(node) else 0
 
-        return room_on
+        return count_on
 
     def _accepting(self, task: TaskState) -> Callable[[NodeState], bool]:
         """Return what says whether predicates accept a node: a reservation closes it not here."""
