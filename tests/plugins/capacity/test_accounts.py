@@ -92,7 +92,7 @@ def test_what_is_too_much_is_found_as_if_it_were_held(
     leaving: list[tuple[int, tuple[int, int], bool]],
     lost: tuple[int, int],
 ) -> None:
-    """Also where room goes with the tasks that leave, as it does on lost devices."""
+    """Also where the ceiling falls with the tasks that leave, as it does on lost devices."""
     queues, held, total = world
     accounts = accounts_of(queues, held, total)
     tree = accounts.tree
@@ -106,9 +106,9 @@ def test_what_is_too_much_is_found_as_if_it_were_held(
         by = (then[name][0] - after[name][0], then[name][1] - after[name][1])
         gone.append((tree.position[name], by))
         then = after
-    room = (total[0] - lost[0], total[1] - lost[1]) if gone else total
+    ceiling = (total[0] - lost[0], total[1] - lost[1]) if gone else total
     then = changed(then, who, request, less=False)
-    departure = Departure(gone, room) if gone else None
+    departure = Departure(gone, ceiling) if gone else None
     found = [*accounts.excesses(tree.position[leaf], request, needed, departure)]
     expected: list[tuple[int, int, int, int]] = []
     for d in needed:
@@ -122,8 +122,8 @@ def test_what_is_too_much_is_found_as_if_it_were_held(
                 expected.append((tree.position[name], d, now, limit))
         tops = [name for name in tree.names if before.queues[name].parent is None]
         now, earlier = sum(map(after_all.hold, tops)), sum(map(before.hold, tops))
-        if now - room[d] > max(0, earlier - total[d]):
-            expected.append((ROOT, d, now, room[d]))
+        if now - ceiling[d] > max(0, earlier - total[d]):
+            expected.append((ROOT, d, now, ceiling[d]))
     assert found == expected
     # Asking changes nothing.
     for d, exact in enumerate(counted(queues, held)):

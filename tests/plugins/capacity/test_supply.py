@@ -1,4 +1,4 @@
-"""What there is for queues: the total, the room, and the units in which devices are shared."""
+"""What there is for queues: the total, the ceiling, and the units in which devices are shared."""
 
 from __future__ import annotations
 
@@ -73,20 +73,20 @@ class TestTotalAndRoom:
     def test_lost_devices_are_no_part_of_what_is_shared_and_keep_no_others_idle(self) -> None:
         supplies = supplies_of(*self.LOST, jobs=[on("n1", 8)])
         assert gpus(supplies.plain.total()) == 8
-        assert gpus(supplies.plain.room()) == 16
+        assert gpus(supplies.plain.ceiling()) == 16
 
     def test_a_node_out_of_service_has_what_runs_there(self) -> None:
         nodes = evolve(node("n1", 99, 8), unschedulable=True), node("n2", 99, 8)
         supplies = supplies_of(*nodes, jobs=[on("n1", 3), on("n1", 2, TaskStatus.RELEASING)])
         assert gpus(supplies.plain.total()) == 13
-        assert gpus(supplies.plain.room()) == 11  # what is leaving it is no room
+        assert gpus(supplies.plain.ceiling()) == 11  # what is leaving it does not count
 
-    def test_room_leaves_lost_devices_with_the_tasks(self) -> None:
+    def test_the_ceiling_leaves_lost_devices_with_the_tasks(self) -> None:
         supplies = supplies_of(*self.LOST, jobs=[on("n1", 8), on("n2", 4)])
         tasks = supplies.view.tasks
         for which in (supplies.plain, supplies.remembered):
-            assert gpus(which.room([tasks["on-n1-Running-00"]])) == 15
-            assert gpus(which.room([tasks["on-n2-Running-00"]])) == 16
+            assert gpus(which.ceiling([tasks["on-n1-Running-00"]])) == 15
+            assert gpus(which.ceiling([tasks["on-n2-Running-00"]])) == 16
 
     def test_others_take_away_from_both(self) -> None:
         other = TaskInfo(
@@ -98,7 +98,7 @@ class TestTotalAndRoom:
         )
         supplies = supplies_of(*self.LOST, jobs=[on("n2", 4)], other_tasks=[other])
         assert gpus(supplies.plain.total()) == 2
-        assert gpus(supplies.plain.room()) == 4  # n2 is overcommitted
+        assert gpus(supplies.plain.ceiling()) == 4  # n2 is overcommitted
 
 
 @settings(max_examples=150)
@@ -119,13 +119,13 @@ def test_what_is_remembered_is_what_the_definition_says(snapshot: Snapshot, seed
     for task in running[: 4 if claimants else 0]:
         leaving = random.sample(running, random.randint(0, len(running)))
         staying = [each for each in leaving if each.status is TaskStatus.RUNNING]
-        assert supplies.remembered.room() == supplies.plain.room()
-        assert supplies.remembered.room(staying) == supplies.plain.room(staying)
+        assert supplies.remembered.ceiling() == supplies.plain.ceiling()
+        assert supplies.remembered.ceiling(staying) == supplies.plain.ceiling(staying)
         with session.statement() as statement:
             statement.evict(task, claimant=claimants[0])
             if random.random() < 0.7:
                 statement.commit()
-    assert supplies.remembered.room() == supplies.plain.room()
+    assert supplies.remembered.ceiling() == supplies.plain.ceiling()
 
 
 WHOLE_WORLD = (
@@ -166,4 +166,4 @@ class TestWholeDevices:
 def test_tasks_of_which_nothing_is_known_stay() -> None:
     nodes = evolve(node("n1", 99, 8), unschedulable=True), node("n2", 99, 8)
     supplies = supplies_of(*nodes, jobs=[on("n1", 2, TaskStatus.UNKNOWN)])
-    assert gpus(supplies.plain.room()) == gpus(supplies.remembered.room()) == 10
+    assert gpus(supplies.plain.ceiling()) == gpus(supplies.remembered.ceiling()) == 10

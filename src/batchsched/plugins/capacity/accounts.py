@@ -311,9 +311,9 @@ ROOT = -1
 """The position of the root, which has no name: all queues together."""
 
 Excess = tuple[int, int, int, int]
-"""A queue (or `ROOT`), a dimension, the amount that would be held, and its limit (or the room)."""
+"""A queue (or `ROOT`), a dimension, the amount that would be held, and its limit or ceiling."""
 
-RoomOfQueues = Callable[[Collection[TaskState]], Vector]
+Ceiling = Callable[[Collection[TaskState]], Vector]
 """Returns the most that all queues may hold together, once some tasks have left."""
 
 
@@ -435,12 +435,12 @@ def use_of(view: SessionView, jobs: Collection[JobState]) -> Use:
 
 
 class Departure(NamedTuple):
-    """What changes once some tasks have left: what leaves hold, and the room of all queues."""
+    """What changes once some tasks have left: what leaves hold, and the ceiling of all queues."""
 
     held: Sequence[tuple[int, Vector]]
     """The amounts that leaves would no longer hold: positions and vectors."""
-    room: Vector
-    """The room of all queues then."""
+    ceiling: Vector
+    """The ceiling of all queues then."""
 
 
 @frozen(eq=False)
@@ -470,7 +470,7 @@ class QueueAccounts:
         total: Vector,
         held: Mapping[int, Vector],
         requests: Mapping[int, Vector],
-        room: RoomOfQueues | None = None,
+        ceiling: Ceiling | None = None,
         units: Sequence[int] | None = None,
         before: QueueAccounts | None = None,
         weights: SurplusWeights | None = None,
@@ -485,7 +485,7 @@ class QueueAccounts:
             total: the resources of all queues together.
             held: what leaves hold, by position.
             requests: what leaves hold and wait for together, by position.
-            room: returns the most that all queues may hold together; None: the total.
+            ceiling: returns the most that all queues may hold together; None: the total.
             units: the unit in which the shares of each dimension are dealt; None: 1.
             before: accounts of the same tree and dimensions whose shares may be reused.
             weights: returns the weights by which siblings share the surplus in a dimension; shares
@@ -496,7 +496,7 @@ class QueueAccounts:
         self.dimensions = tuple(dimensions)
         """Their names."""
         self.total = total
-        self.room: RoomOfQueues = room or (lambda _: total)
+        self.ceiling: Ceiling = ceiling or (lambda _: total)
         self.statuses: list[QueueStatus] = (
             effective_status(tree) if before is None else before.statuses
         )
@@ -679,17 +679,17 @@ class QueueAccounts:
             for task in tasks
             if not task.is_backfill and task.job is not None and task.job.queue is not None
         ]
-        return Departure(held, self.room(tasks))
+        return Departure(held, self.ceiling(tasks))
 
     def most(self, leaf: int) -> Sequence[float]:
-        """Return the most that a leaf may hold, by the limits on its path and the room of all."""
+        """Return the most that a leaf may hold, by limits on its path and the ceiling of all."""
         least = self._least_limits.get(leaf)
         if least is None:
             path = self.tree.path(leaf)
             limits = [[of_all[position] for position in path] for of_all in self.limit]
             least = [min((one for one in of if one is not None), default=inf) for of in limits]
             self._least_limits[leaf] = least
-        return tuple(map(min, least, self.room(())))
+        return tuple(map(min, least, self.ceiling(())))
 
     def excesses(
         self,
@@ -700,7 +700,7 @@ class QueueAccounts:
     ) -> Iterator[Excess]:
         """Yield all limits that would be exceeded if a leaf held a request in addition.
 
-        By dimension: of the queues on its path, upward, and then the room of all together, in
+        By dimension: of the queues on its path, upward, and then the ceiling of all together, for
         which a guarantee counts as held. What is exceeded no more than now is left out, unless the
         request alone exceeds a limit.
 
@@ -713,22 +713,22 @@ class QueueAccounts:
         O(dimensions x depth) for the request and for each leaving amount.
 
         """
-        path, room = self.tree.path(leaf), self.room(())
-        is_less_room = departure is not None and departure.room != room
+        path, ceiling = self.tree.path(leaf), self.ceiling(())
+        is_lower = departure is not None and departure.ceiling != ceiling
         for dimension in dimensions:
-            found = self._excesses_alone(dimension, path, request[dimension], room[dimension])
+            found = self._excesses_alone(dimension, path, request[dimension], ceiling[dimension])
             if departure is None:
                 yield from found
-            # What is not exceeded before tasks leave is not exceeded after, with as much room.
-            elif is_less_room or next(found, None) is not None:
+            # What is not exceeded before tasks leave is not exceeded after, if the ceiling stays.
+            elif is_lower or next(found, None) is not None:
                 change = {leaf: request[dimension]}
                 for other, vector in departure.held:
                     change[other] = change.get(other, 0) - vector[dimension]
-                room_then = departure.room[dimension]
-                yield from self._excesses_in(dimension, path, change, room_then, request[dimension])
+                most = departure.ceiling[dimension]
+                yield from self._excesses_in(dimension, path, change, most, request[dimension])
 
     def told(self, excess: Excess) -> QueueExcess:
-        """Return an excess by names; the room of all queues has none."""
+        """Return an excess by names; the ceiling of all queues has no name."""
         position, dimension, would_hold, most = excess
         name = "" if position == ROOT else self.tree.names[position]
         return QueueExcess(
@@ -736,7 +736,7 @@ class QueueAccounts:
         )
 
     def _excesses_alone(
-        self, dimension: int, path: Sequence[int], amount: int, room: int
+        self, dimension: int, path: Sequence[int], amount: int, ceiling: int
     ) -> Iterator[Excess]:
         """Yield the limits that a leaf would exceed with more, if no tasks leave."""
         kept, limits = self.kept[dimension], self.limit[dimension]
@@ -754,15 +754,15 @@ class QueueAccounts:
                 yield position, dimension, now, limit
             below = self.kept_below[dimension]
         now = self._kept_at_top[dimension] + more
-        if now > room:
-            yield ROOT, dimension, now, room
+        if now > ceiling:
+            yield ROOT, dimension, now, ceiling
 
     def _excesses_in(
         self,
         dimension: int,
         path: Sequence[int],
         change: Mapping[int, int],
-        room: int,
+        ceiling: int,
         alone: int,
     ) -> Iterator[Excess]:
         """Yield the limits that queues on a path would exceed if leaves held more or less.
@@ -776,10 +776,10 @@ class QueueAccounts:
             now = kept[position] + more
             if limit is not None and now > limit and (more > 0 or alone > limit):
                 yield position, dimension, now, limit
-        before = self._kept_at_top[dimension] - self.room(())[dimension]
+        before = self._kept_at_top[dimension] - self.ceiling(())[dimension]
         then = self._kept_at_top[dimension] + changes.get(ROOT, 0)
-        if then - room > max(0, before):
-            yield ROOT, dimension, then, room
+        if then - ceiling > max(0, before):
+            yield ROOT, dimension, then, ceiling
 
     def kept_changes(self, dimension: int, change: Mapping[int, int]) -> Iterator[tuple[int, int]]:
         """Yield how much more is kept for each queue, and for `ROOT`, if leaves hold more."""

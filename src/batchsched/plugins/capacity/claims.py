@@ -135,12 +135,12 @@ class ProjectedAccounts:
         )
 
     def relieves_root(self, leaf: int, unit: EvictionUnit, dimension: int) -> bool:
-        """Return whether, without a unit too, queues would keep less beyond the room of all."""
-        gone, room = list(self._gone.values()), self._accounts.room
-        less_room = room(gone)[dimension] - room([*gone, *self.left_of(unit)])[dimension]
+        """Return whether, without a unit too, queues would keep less beyond the ceiling of all."""
+        gone, ceiling = list(self._gone.values()), self._accounts.ceiling
+        lower = ceiling(gone)[dimension] - ceiling([*gone, *self.left_of(unit)])[dimension]
         change = {leaf: -self.size_of(unit)[dimension]}
         before = self._changes_of_kept(dimension, {}).get(ROOT, 0)
-        return before - self._changes_of_kept(dimension, change).get(ROOT, 0) > less_room
+        return before - self._changes_of_kept(dimension, change).get(ROOT, 0) > lower
 
     def keeps_share(self, leaf: int, size: Sequence[int]) -> bool:
         """Return whether a leaf would hold its share, in what a unit holds, without it too."""
@@ -354,9 +354,9 @@ class QueueClaim:
         while (walk := self._walk(node, stage, short, lacks, left_out)).taken:
             yield walk
             if not left_out and short(everyone):
-                # With less room for all queues, fewer of them may be enough although all are not.
+                # Under a lower ceiling for all queues, fewer may be enough although all are not.
                 victims = {victim.uid: victim for unit in everyone for victim in unit.victims}
-                if self.accounts.room(list(victims.values())) == self.accounts.room(()):
+                if self.accounts.ceiling(list(victims.values())) == self.accounts.ceiling(()):
                     return
             left_out.add(walk.taken[0].tasks[0].uid)
 

@@ -414,7 +414,7 @@ class _Capacity:
             total=self._supply.total(),
             held=self._held,
             requests=self._requests,
-            room=self._supply.room,
+            ceiling=self._supply.ceiling,
             units=self._devices.units(),
             before=self._accounts,
             weights=self._surplus_weights if self._view.knows_past else None,
@@ -448,7 +448,7 @@ class _Capacity:
 
     def _refusal(self, leaf: int, need: Need) -> Unfit | None:
         accounts, refusal = self.accounts, None
-        # There may be less room once tasks have left.
+        # The ceiling may be lower once tasks have left.
         departure = accounts.once_gone(need.leaving) if need.leaving else None
         for excess in accounts.excesses(leaf, need.request, need.dimensions, departure):
             refusal = self._over_limit(excess, need)

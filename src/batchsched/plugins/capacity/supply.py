@@ -1,7 +1,7 @@
-"""What there is for queues: the total that they share, the room that limits them, and its units.
+"""What there is for queues: the total that they share, the ceiling that limits them, and its units.
 
 Both sums are over the nodes. What runs on devices that were lost counts differently: the total is
-what exists, so that nothing is shared out that is not there; the room also has what stays on lost
+what exists, so that nothing is shared out that is not there; the ceiling has what stays on lost
 devices, since it leaves no less for others than before.
 """
 
@@ -24,7 +24,7 @@ WHOLE = 1000
 
 
 class Supply:
-    """The total and the room of all queues together: the definition."""
+    """The total and the ceiling of all queues together: the definition."""
 
     def __init__(self, view: SessionView) -> None:
         self._view = view
@@ -45,17 +45,17 @@ class Supply:
             total = plus(total, self._held(node) if available is None else available)
         return total
 
-    def room(self, leaving: Collection[TaskState] = (), /) -> Vector:
+    def ceiling(self, leaving: Collection[TaskState] = (), /) -> Vector:
         """Return the most that queues may hold together, once some tasks have left.
 
         On a node in service that is at least what tasks of queues hold there and keep holding.
         """
         gone = {task.uid for task in leaving}
-        room = self._zero
+        ceiling = self._zero
         for node in self._view.nodes:
             available, staying = self._available(node), self._staying(node, gone)
-            room = plus(room, staying if available is None else _larger(available, staying))
-        return room
+            ceiling = plus(ceiling, staying if available is None else _larger(available, staying))
+        return ceiling
 
     def _available(self, node: NodeState) -> Vector | None:
         """Return what a node has for queues; None: it is out of service."""
@@ -87,9 +87,9 @@ class Supply:
 
 
 class RememberedSupply(Supply):
-    """The total and the room, kept up to date: only few nodes are looked at again.
+    """The total and the ceiling, kept up to date: only few nodes are looked at again.
 
-    Room and total differ only on nodes that are out of service, and on those that are
+    Ceiling and total differ only on nodes that are out of service, and on those that are
     overcommitted, which they can become only between cycles.
     """
 
@@ -103,8 +103,8 @@ class RememberedSupply(Supply):
         self._odd: dict[str, NodeState] = {}
         """The nodes that are out of service or overcommitted, by name."""
         self._beyond: dict[str, Vector] = {}
-        """What the room on odd nodes is more than the total, as far as it is known."""
-        self._room: Vector | None = None
+        """By how much the ceiling exceeds the total for odd nodes, as far as it is known."""
+        self._ceiling: Vector | None = None
         self._read_up_to = len(view.node_log)
         self._without_queue = {job.uid: job for job in view.jobs.values() if job.queue is None}
         self._others = self._held_by_others()
@@ -139,7 +139,7 @@ class RememberedSupply(Supply):
         held = [self._held(node) for name, node in self._odd.items() if name not in self._of_node]
         return reduce(plus, held, self._sum)
 
-    def room(self, leaving: Collection[TaskState] = (), /) -> Vector:
+    def ceiling(self, leaving: Collection[TaskState] = (), /) -> Vector:
         """Return the most that queues may hold together.
 
         O(changes; tasks leaving, and tasks on odd nodes where tasks are leaving or have moved).
@@ -148,18 +148,18 @@ class RememberedSupply(Supply):
             log = self._view.node_log
             for slot in log[self._read_up_to :]:
                 if self._beyond.pop(self._view.slots[slot].name, None) is not None:
-                    self._room = None
+                    self._ceiling = None
             self._read_up_to = len(log)
-        if self._room is None:
-            self._room = reduce(plus, map(self._more_on, self._odd.values()), self._sum)
+        if self._ceiling is None:
+            self._ceiling = reduce(plus, map(self._more_on, self._odd.values()), self._sum)
         if not (leaving and self._odd):
-            return self._room
-        room, gone = self._room, {task.uid for task in leaving}
+            return self._ceiling
+        ceiling, gone = self._ceiling, {task.uid for task in leaving}
         there = {task.node for task in leaving if task.node is not None}
         for node in there:
             if node.name in self._odd:
-                room = plus(minus(room, self._more_on(node)), self._beyond_on(node, gone))
-        return room
+                ceiling = plus(minus(ceiling, self._more_on(node)), self._beyond_on(node, gone))
+        return ceiling
 
     def _more_on(self, node: NodeState) -> Vector:
         known = self._beyond.get(node.name)
@@ -193,7 +193,7 @@ class RememberedSupply(Supply):
         return held
 
     def _enter(self, node: NodeState) -> None:
-        self._room = None
+        self._ceiling = None
         is_odd = min(node.idle) < 0
         if out_of_service(node.info) is not None:
             is_odd = True
@@ -208,7 +208,7 @@ class RememberedSupply(Supply):
             self._odd[node.name] = node
 
     def _leave(self, name: str) -> None:
-        self._room = None
+        self._ceiling = None
         self._odd.pop(name, None)
         self._beyond.pop(name, None)
         known = self._of_node.pop(name, None)
