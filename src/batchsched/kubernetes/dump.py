@@ -313,35 +313,31 @@ class ObjectsReader:
 
     def _read_queues(self) -> list[Queue]:
         """Return the queues, and keep the object of each, and their new names."""
-        given, of_kueue = self._queue_objects, self._objects.of(api.KUEUE, "ClusterQueue")
+        given = self._queue_objects
         for group in (api.VOLCANO, api.KUBE_BATCH):
             for queue in self._objects.of(group, "Queue"):
                 given.setdefault(queue.name, queue)
-        of_kai = self._objects.of(api.KAI, "Queue")
-        self._kai_names.update(
-            {queue.name: f"Queue.{api.KAI}/{queue.name}" for queue in of_kai if queue.name in given}
-        )
-        for queue in of_kai:
-            name = self._kai_names.get(queue.name, queue.name)
-            given[name] = evolve(queue, name=name)
-        self._renamed.update(
-            {queue.name: f"ClusterQueue/{queue.name}" for queue in of_kueue if queue.name in given}
-        )
-        for queue in of_kueue:
-            name = self._renamed.get(queue.name, queue.name)
-            given[name] = evolve(queue, name=name)
+        for group, kind, names in (
+            (api.KAI, f"Queue.{api.KAI}", self._kai_names),
+            (api.KUEUE, "ClusterQueue", self._renamed),
+        ):
+            queues = self._objects.of(group, kind.partition(".")[0])
+            names.update((q.name, f"{kind}/{q.name}") for q in queues if q.name in given)
+            for queue in queues:
+                name = names.get(queue.name, queue.name)
+                given[name] = evolve(queue, name=name)
         cohorts = self._objects.of(api.KUEUE, "Cohort")
-        queues = read_queues([*given.values(), *cohorts], self._kai_names)
+        read = read_queues([*given.values(), *cohorts], self._kai_names)
         for cohort in cohorts:
             given.setdefault(f"cohort/{cohort.name}", cohort)
             given.setdefault(cohort.name, cohort)
         in_cycles = {
-            name for c in cycles_of_parents({q.name: q.parent for q in queues}) for name in c
+            name for c in cycles_of_parents({q.name: q.parent for q in read}) for name in c
         }
         for name in sorted(in_cycles & given.keys()):
             message = "its parents form a cycle: the queue has no parent"
             given[name].note(NoticeCode.QUEUE_MISSING, "spec", message)
-        return [evolve(q, parent=None) if q.name in in_cycles else q for q in queues]
+        return [evolve(q, parent=None) if q.name in in_cycles else q for q in read]
 
     def _make_room_for_admitted(self, jobs: Sequence[JobInfo]) -> None:
         """Let quotas refuse nothing that Kueue has reserved quota for."""

@@ -406,12 +406,12 @@ class _Flavor:
 
     name: str
     quota: Mapping[str, int]
-    """The most that one job may have of it, if nobody lends anything."""
+    """The most that one job may have of it; a resource that is not named: others may lend any."""
     labels: Mapping[str, str]
     taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
 
-    def refusal(self, task: TaskInfo, count: int, *, may_borrow: bool) -> str:
+    def refusal(self, task: TaskInfo, count: int) -> str:
         """Return why it can never take so many tasks; empty: it may."""
         taint = untolerated(self.taints, (*task.tolerations, *self.tolerations))
         if taint is not None:
@@ -427,7 +427,7 @@ class _Flavor:
             return f"{self.name} is for other nodes than it requires"
         for name, most in self.quota.items():
             asked = int(task.resreq.get(name)) * count
-            if asked > most and not may_borrow:
+            if asked > most:
                 needs = amount_text(name, asked)
                 return f"{self.name} has {amount_text(name, most)}, and it needs {needs}"
         return ""
@@ -441,19 +441,16 @@ class Flavors:
         known = {given.name: given for given in objects.of(api.KUEUE, "ResourceFlavor")}
         self._groups: dict[str, list[tuple[frozenset[str], list[_Flavor]]]] = {}
         """The resources that each group of resources of a queue covers, with its flavors."""
-        self._in_cohorts: set[str] = set()
-        """The queues that may borrow."""
         for given in objects.of(api.KUEUE, "ClusterQueue"):
-            spec, name = given.spec, renamed.get(given.name, given.name)
-            self._groups[name] = [
+            spec = given.spec
+            may_borrow = bool(spec.text("cohortName") or spec.text("cohort"))
+            self._groups[renamed.get(given.name, given.name)] = [
                 (
                     frozenset(group.texts("coveredResources")),
-                    [_flavor(each, known) for each in group.children("flavors")],
+                    [_flavor(each, known, may_borrow) for each in group.children("flavors")],
                 )
                 for group in spec.children("resourceGroups")
             ]
-            if spec.text("cohortName") or spec.text("cohort"):
-                self._in_cohorts.add(name)
 
     def let_in(self, draft: JobDraft, queue: str) -> None:
         """Hold a job that Kueue could never admit as it is; else let it start where it would be.
@@ -464,7 +461,6 @@ class Flavors:
         groups = self._groups.get(queue)
         if groups is None or draft.has_quota:
             return
-        may_borrow = queue in self._in_cohorts
         is_told = any(given.message_of("QuotaReserved") for given in draft.objects)
         alike: dict[str | None, list[Pod]] = {}
         for pod in (*draft.pods, *draft.made):
@@ -482,7 +478,7 @@ class Flavors:
             for of_group, flavors in groups:
                 if asked.isdisjoint(of_group):
                     continue
-                why = [f.refusal(first, count, may_borrow=may_borrow) for f in flavors]
+                why = [flavor.refusal(first, count) for flavor in flavors]
                 fitting = [f for f, refusal in zip(flavors, why, strict=True) if not refusal]
                 chosen += fitting if len(fitting) == 1 else []
                 if not fitting:
@@ -508,9 +504,9 @@ def _give(pods: Sequence[Pod], flavors: Sequence[_Flavor]) -> None:
         )
 
 
-def _flavor(given: Reader, known: Mapping[str, KubernetesObject]) -> _Flavor:
+def _flavor(given: Reader, known: Mapping[str, KubernetesObject], may_borrow: bool) -> _Flavor:
     name, quota = given.text("name"), dict[str, int]()
-    for resource in given.children("resources"):
+    for resource in () if may_borrow else given.children("resources"):
         of, unit = resource.text("name"), amount_unit(resource.text("name"))
         if unit is not None:
             quota[of] = resource.quantity("nominalQuota", milli=unit) or 0

@@ -66,6 +66,11 @@ class _PodSet:
         )
 
     @property
+    def key(self) -> str:
+        """The name of what is placed together with it."""
+        return self.together or self.name or _UNNAMED
+
+    @property
     def asks(self) -> bool:
         return bool(self.required or self.preferred or self.level)
 
@@ -127,12 +132,11 @@ class Topologies:
     def asked_by(self, job: JobInfo, draft: JobDraft) -> JobInfo:
         """Return a job with what its group and its pods ask of topologies. O(tasks)."""
         for given in draft.objects:
-            spec = given.spec
             if given.kind == "PodGroup" and draft.api_group == api.KAI:
-                job = self._asked_of_kai(job, given, spec)
+                job = self._asked_of_kai(job, given)
             elif given.kind == "PodGroup" and draft.api_group in (api.VOLCANO, api.KUBE_BATCH):
-                job = evolve(job, topology=self._asked_of_volcano(given, spec))
-                job = self._with_subgroups(job, given, spec)
+                job = evolve(job, topology=self._asked_of_volcano(given, given.spec))
+                job = self._with_subgroups(job, given)
         if draft.topology is not None:
             job = evolve(job, topology=draft.topology)
         if draft.kind == "LeaderWorkerSet" and job.groups:
@@ -141,7 +145,8 @@ class Topologies:
             job = self._asked_by_pods(job, draft)
         return _with_numbers(job, draft)
 
-    def _asked_of_kai(self, job: JobInfo, given: KubernetesObject, spec: Reader) -> JobInfo:
+    def _asked_of_kai(self, job: JobInfo, given: KubernetesObject) -> JobInfo:
+        spec = given.spec
         own = self._of_constraint(given, spec, "spec.topologyConstraint")
         of_group = {
             each.text("name"): self._of_constraint(given, each, "spec.subGroups.topologyConstraint")
@@ -186,9 +191,9 @@ class Topologies:
             return None
         return TopologyRequest(name, required=self._tiers[max(allowed)], preferred=narrowest)
 
-    def _with_subgroups(self, job: JobInfo, given: KubernetesObject, spec: Reader) -> JobInfo:
+    def _with_subgroups(self, job: JobInfo, given: KubernetesObject) -> JobInfo:
         """Return a job of Volcano with its subgroups: pods that agree in the values of labels."""
-        policies = [*spec.children("subGroupPolicy")]
+        policies = [*given.spec.children("subGroupPolicy")]
         if not policies:
             return job
         if job.groups:
@@ -270,19 +275,13 @@ class Topologies:
         of_task |= {pod.task.uid: of_template[pod.role or ""] for pod in draft.made}
         if not any(each.asks for each in sets):
             return job
-        together = dict.fromkeys(each.together or each.name for each in sets)
-        source = next(given for each, given in sets.items() if each.asks)
-        requests = {
-            name: self._of_pod_sets(
-                {one: given for one, given in sets.items() if (one.together or one.name) == name}
-            )
-            for name in together
-        }
-        if len(together) == 1:
-            return evolve(job, topology=requests[next(iter(together))])
-        parts = {task.uid: of_task[task.uid] for task in job.tasks if task.uid in of_task}
-        of_group = {uid: one.together or one.name or _UNNAMED for uid, one in parts.items()}
-        requests = {name or _UNNAMED: request_ for name, request_ in requests.items()}
+        together: dict[str, dict[_PodSet, KubernetesObject]] = {}
+        for each, given in sets.items():
+            together.setdefault(each.key, {})[each] = given
+        requests = {name: self._of_pod_sets(alike) for name, alike in together.items()}
+        if len(requests) == 1:
+            return evolve(job, topology=next(iter(requests.values())))
+        of_group = {t.uid: of_task[t.uid].key for t in job.tasks if t.uid in of_task}
         if job.groups:
             known = {task.uid: task.group for task in job.tasks}
             pairs = {(known[uid], name) for uid, name in of_group.items()}
@@ -301,7 +300,7 @@ class Topologies:
             ]
             return with_tasks(evolve(job, groups=groups), _in_groups(job.tasks, of_group))
         message = "pod sets ask for other domains than the roles of the job, or not all start"
-        source.ignore(_PATH, message)
+        next(given for each, given in sets.items() if each.asks).ignore(_PATH, message)
         return job
 
     def _of_pod_sets(self, sets: Mapping[_PodSet, KubernetesObject]) -> TopologyRequest | None:
