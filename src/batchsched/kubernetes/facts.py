@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cached_property
 
 from attrs import evolve, field, frozen
 
@@ -131,9 +133,6 @@ class Dump:
     """What the dump does not say and was assumed, in sentences."""
     submitted: tuple[str, ...] = field(default=(), converter=AsTuple[str])
     """The UIDs of the jobs that are only submitted, sorted."""
-    _index: list[dict[str, tuple[str, ...]]] = field(
-        factory=list[dict[str, tuple[str, ...]]], init=False, eq=False
-    )
 
     def __repr__(self) -> str:
         return f"Dump({self.snapshot!r}, {len(self.notices)} notices)"
@@ -152,23 +151,16 @@ class Dump:
         """
         if not is_text(text):
             raise UnknownNameError(f"expected the name of a job, got {shown(text)}")
-        if not self._index:
-            self._index.extend(self._aliases())
-        in_namespace, anywhere = self._index
+        in_namespace, anywhere = self._aliases
         if text in self.facts:
             return text
-        found = (
-            in_namespace.get(_namespaced(text))
-            or anywhere.get(_normal(text))
-            or anywhere.get(text)
-            or ()
-        )
+        of_alias = anywhere.get(_normal(text)) or anywhere.get(text)
+        found = list(in_namespace.get(_namespaced(text)) or of_alias or ())
         if not found and len(text) >= _SHORTEST_BEGINNING:
-            found = tuple(
-                job.uid
-                for job in self.snapshot.jobs
-                if job.name.startswith(text) or job.uid.startswith(text)
-            )
+            jobs = self.snapshot.jobs
+            found = [
+                job.uid for job in jobs if job.name.startswith(text) or job.uid.startswith(text)
+            ]
         if len(found) == 1:
             return found[0]
         if found:
@@ -182,24 +174,21 @@ class Dump:
         hint = f"; did you mean {', '.join(meant)}?" if meant else ""
         raise UnknownNameError(f"no job is called {text}{hint}")
 
-    def _aliases(self) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+    @cached_property
+    def _aliases(self) -> tuple[dict[str, dict[str, None]], dict[str, dict[str, None]]]:
         """Return the UIDs of jobs by namespace and alias, and by alias alone. O(size)."""
-        in_namespace: dict[str, dict[str, None]] = {}
-        anywhere: dict[str, dict[str, None]] = {}
+        in_namespace: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        anywhere: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for job in self.snapshot.jobs:  # in order of UID
             facts = self.facts.get(job.uid)
             for name in (job.name, *(() if facts is None else facts.names)):
                 normal = _normal(name)
-                in_namespace.setdefault(f"{job.namespace}/{normal}", {})[job.uid] = None
-                anywhere.setdefault(normal, {})[job.uid] = None
+                in_namespace[f"{job.namespace}/{normal}"][job.uid] = None
+                anywhere[normal][job.uid] = None
             for task in job.tasks:
-                in_namespace.setdefault(f"{task.namespace}/{task.name}", {})[job.uid] = None
-                for name in (task.uid, task.name):
-                    anywhere.setdefault(name, {})[job.uid] = None
-        return (
-            {name: tuple(jobs) for name, jobs in in_namespace.items()},
-            {name: tuple(jobs) for name, jobs in anywhere.items()},
-        )
+                in_namespace[f"{task.namespace}/{task.name}"][job.uid] = None
+                anywhere[task.uid][job.uid] = anywhere[task.name][job.uid] = None
+        return dict(in_namespace), dict(anywhere)
 
 
 def _normal(alias: str) -> str:
