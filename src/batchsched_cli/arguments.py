@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import NamedTuple, NoReturn, cast
 
 MOST_SUGGESTIONS = 3
@@ -238,8 +239,6 @@ def command_help(command: Command) -> str:
     lines += ["", "options of all commands:", *_listed(map(_option_line, OPTIONS)), ""]
     statuses = [f"{code} {text}" for code, text in enumerate(command.statuses) if text]
     told = f"exit status: {'; '.join(statuses)}; 2 what was given cannot be used"
-    from textwrap import wrap  # noqa: PLC0415 - only for help
-
     lines += wrap(told, _HELP_WIDTH, subsequent_indent="  ")
     return "\n".join(lines)
 
@@ -253,8 +252,6 @@ def _listed(
     rows: Iterable[tuple[str, str]], width: int = 26, line: int = _HELP_WIDTH
 ) -> Iterator[str]:
     """Yield names with what they mean beside them, in lines of at most 80 columns."""
-    from textwrap import wrap  # noqa: PLC0415 - only for help
-
     for name, text in rows:
         told = wrap(text, line - width - 4)
         if len(name) > width:

@@ -80,14 +80,11 @@ class Shapes:
 
 
 def read_shapes(path: Path = SHAPES) -> Shapes:
-    """Return the shapes in a file."""
+    """Return the shapes in a file, whose columns are the fields of the classes above."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    columns = content["node_columns"], content["task_columns"]
-    nodes, tasks = (
-        [dict(zip(names, row, strict=True)) for row in rows]
-        for names, rows in zip(columns, (content["nodes"], content["tasks"]), strict=True)
+    return Shapes(
+        [NodeShape(*row) for row in content["nodes"]], [TaskShape(*row) for row in content["tasks"]]
     )
-    return Shapes([NodeShape(**each) for each in nodes], [TaskShape(**each) for each in tasks])
 
 
 def scaled_counts(counts: Sequence[int], scale: float) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
@@ -209,13 +209,17 @@ def _tell_faults(lines: Sequence[str], *, as_json: bool) -> None:
     from batchsched_cli.text import printable  # noqa: PLC0415 - only after a mistake
 
     if as_json:
-        import json  # noqa: PLC0415 - only after a mistake
-
-        print(json.dumps({"error": list(lines)}, indent=1))
+        _print_json({"error": list(lines)})
         return
     sys.stdout.flush()
     for line in lines:
         print(f"batchsched: {printable(line)}", file=sys.stderr)
+
+
+def _print_json(data: Mapping[str, object]) -> None:
+    import json  # noqa: PLC0415 - not for --help
+
+    print(json.dumps(data, indent=1))
 
 
 def _answered(arguments: Arguments) -> int:
@@ -226,30 +230,21 @@ def _answered(arguments: Arguments) -> int:
     style = style_of(arguments, sys.stdout, os.environ)
     question = Question(arguments)
     answer = question.asked(_function(COMMANDS[arguments.command]))
-    if arguments.has("--html"):
+    page = arguments.text("--html")
+    if page is not None:
         from batchsched_cli.pages import page_of  # noqa: PLC0415 - only for pages
 
-        path = arguments.text("--html") or ""
-        question.write(path, page_of(answer, title=f"batchsched {arguments.command}"))
+        question.write(page, page_of(answer, title=f"batchsched {arguments.command}"))
     if arguments.has("--json"):
-        import json  # noqa: PLC0415 - not for --help
-
-        print(json.dumps(_with_format(answer, arguments.command), indent=1))
-    elif not arguments.has("--html"):
+        head = {"format": f"batchsched.{arguments.command}", "version": 1}
+        head |= {key: answer.data[key] for key in head if key in answer.data}
+        _print_json({**head, **answer.data})
+    elif page is None:
         print(text_of(answer, style), end="")
     sys.stdout.flush()
     for note in question.notes:
         print(f"note: {printable(note)}", file=sys.stderr)
     return answer.status
-
-
-def _with_format(answer: Answer, command: str) -> dict[str, object]:
-    data = dict(answer.data)
-    head = {
-        "format": data.pop("format", f"batchsched.{command}"),
-        "version": data.pop("version", 1),
-    }
-    return {**head, **data}
 
 
 def _function(command: Command) -> Callable[[Question], Answer]:

@@ -205,9 +205,12 @@ class Question:
 
     def _read_dump(self) -> Dump:
         objects, snapshot = self._given()
-        if snapshot is not None:
-            return Dump(snapshot=self._at_its_time(snapshot))
-        return self._read_objects(objects, self._submitted)
+        if snapshot is None:
+            return self._read_objects(objects, self._submitted)
+        now = self.arguments.text("--now")
+        if now is not None:
+            snapshot = replaced(snapshot, now=read_dump([], now=now).snapshot.now)
+        return Dump(snapshot=snapshot)
 
     def _read_objects(self, objects: Sequence[Object], submitted: Sequence[Object]) -> Dump:
         return read_dump(
@@ -249,7 +252,11 @@ class Question:
 
     def objects(self) -> Iterator[Object]:
         """Yield the objects of the dump, those in Lists too; none of a kept snapshot."""
-        return _each_object(self._given()[0])
+        return _each_object(self._given()[0] if self.has_cluster() else ())
+
+    def _snapshot(self) -> Snapshot:
+        """Return the cluster; without anything, if none is given."""
+        return self.dump().snapshot if self.has_cluster() else Snapshot()
 
     def scheduler_names(self) -> list[str]:
         """Return the schedulers that pods of the dump name, sorted."""
@@ -268,13 +275,10 @@ class Question:
             except UnknownNameError:
                 pass
         if ELLIPSIS in name:
-            uids = [job.uid for job in dump.snapshot.jobs if is_cut(job.uid, name)]
-            owners = [
-                uid
-                for uid, facts in dump.facts.items()
-                if any(is_cut(each, name) for each in names_of(dump, uid, facts.owner))
-            ]
-            found = sorted({*uids, *owners})
+            names = {job.uid: {job.uid} for job in dump.snapshot.jobs}
+            for uid, facts in dump.facts.items():
+                names[uid] |= {f"{dump.snapshot.job(uid).namespace}/{facts.owner}", facts.owner}
+            found = sorted(uid for uid in names if any(is_cut(each, name) for each in names[uid]))
             if len(found) == 1:
                 return found[0]
             if found:
@@ -285,13 +289,6 @@ class Question:
             if name not in self._left_out:
                 raise
         raise UsageError(f"pod {name} is no job here: {_TAKES.format(self._left_out[name])}")
-
-    def _at_its_time(self, snapshot: Snapshot) -> Snapshot:
-        """Return a kept snapshot at the present time that is asked for."""
-        now = self.arguments.text("--now")
-        if now is None:
-            return snapshot
-        return replaced(snapshot, now=read_dump([], now=now).snapshot.now)
 
     def _given(self) -> tuple[list[Object], Snapshot | None]:
         """Return the objects that are given, or the snapshot that was kept."""
@@ -394,7 +391,7 @@ class Question:
         return configuration_content(*found[0])
 
     def _usual_configuration(self) -> Configuration:
-        for each in _each_object(self._given()[0] if self.has_cluster() else ()):
+        for each in self.objects():
             if _is_config_map(each) and _name_of(each) == VOLCANO_CONFIG:
                 where = f"ConfigMap {VOLCANO_CONFIG}"
                 if find_spec("yaml") is None:
@@ -406,9 +403,9 @@ class Question:
 
     def _preset(self, name: str) -> Configuration:
         content = PRESETS[name]
-        if name == "volcano" and self.has_cluster() and self._has_tree():
+        if name == "volcano" and self._has_tree():
             content = _WITH_TREE
-        if content is not None and name == "kueue" and self.has_cluster():
+        if content is not None and name == "kueue":
             content = self._with_strict_queues(content)
         config = SchedulerConfig() if content is None else SchedulerConfig.from_mapping(content)
         asked = self._plugins_asked_for()
@@ -434,12 +431,10 @@ class Question:
 
     def _plugins_asked_for(self) -> list[str]:
         """Return the plugins that decide what jobs ask of topologies and devices, and who stays."""
-        jobs = self.dump().snapshot.jobs if self.has_cluster() else ()
+        jobs, queues = self._snapshot().jobs, self._snapshot().queues
         asks_of_topologies = any(
-            job.topology is not None or any(group.topology is not None for group in job.groups)
-            for job in jobs
+            job.topology or any(group.topology for group in job.groups) for job in jobs
         )
-        queues = self.dump().snapshot.queues if self.has_cluster() else ()
         protects = not all(job.preemptible for job in jobs) or any(
             queue.preempt_min_runtime or queue.reclaim_min_runtime for queue in queues
         )
@@ -451,7 +446,7 @@ class Question:
         """Return whether queues form a tree below ``root``, or deserve amounts of their own."""
         return any(
             queue.deserved not in (None, Resource()) or queue.parent not in (None, "root")
-            for queue in self.dump().snapshot.queues
+            for queue in self._snapshot().queues
         )
 
     def write(self, path: str, text: str, *, after: bool = False) -> None:
@@ -481,11 +476,6 @@ def lines_of(error: BatchschedError) -> Iterator[str]:
     """Yield a line for each fault that an error tells."""
     faults = error.faults if isinstance(error, FaultsError) else [error]
     return (" ".join(str(fault).split("\n")) for fault in faults)
-
-
-def names_of(dump: Dump, uid: str, owner: str) -> tuple[str, str]:
-    """Return the names by which a job is shown: of its owner with its namespace, and alone."""
-    return f"{dump.snapshot.job(uid).namespace}/{owner}", owner
 
 
 def _told(error: OSError) -> str:

@@ -5,6 +5,7 @@ An answer is a few blocks. The same blocks become a page (`pages.py`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TextIO
 from unicodedata import east_asian_width
@@ -160,8 +161,6 @@ def style_of(arguments: Arguments, stream: TextIO, environment: Mapping[str, str
 
 
 def _terminal_width(stream: TextIO) -> int:
-    import os  # noqa: PLC0415 - only for terminals
-
     try:
         return max(os.get_terminal_size(stream.fileno()).columns, _NARROWEST)
     except OSError:
@@ -230,17 +229,16 @@ def cut_names(names: Iterable[str], width: int) -> dict[str, str]:
     >>> sorted(cut_names(["train-a-0001", "train-b-0001"], 9).values())
     ['train-a…1', 'train-b…1']
     """
-    different = set(names)
-    long = sorted(name for name in different if width_of(name) > width)
-    others = different.difference(long)
+    shown = {name: name for name in names}
+    long = sorted(name for name in shown if width_of(name) > width)
     if not long:
-        return {name: name for name in different}
+        return shown
     middle = (width - 1) * 2 // 5
     for tail in sorted(range(width), key=lambda tail: abs(tail - middle)):
         head = width - 1 - tail
         found = [f"{_head(name, head)}{ELLIPSIS}{_tail(name, tail)}" for name in long]
-        if len({*found, *others}) == len(different):
-            return dict(zip(long, found, strict=True)) | {name: name for name in others}
+        if _tells_apart(shown | dict(zip(long, found, strict=True))):
+            return shown | dict(zip(long, found, strict=True))
     start = _common(long)
     end = _common([name[:start:-1] for name in long])
     parts = [name[start : len(name) - end] for name in long]
@@ -249,9 +247,12 @@ def cut_names(names: Iterable[str], width: int) -> dict[str, str]:
         f"{_head(name, room - room // 3)}{ELLIPSIS}{part}{ELLIPSIS}{_tail(name, room // 3)}"
         for name, part in zip(long, parts, strict=True)
     ]
-    if room < 0 or len({*found, *others}) < len(different):
-        found = long
-    return dict(zip(long, found, strict=True)) | {name: name for name in others}
+    cut_twice = shown | dict(zip(long, found, strict=True))
+    return cut_twice if room >= 0 and _tells_apart(cut_twice) else shown
+
+
+def _tells_apart(shown: Mapping[str, str]) -> bool:
+    return len(set(shown.values())) == len(shown)
 
 
 def _common(names: Sequence[str]) -> int:
@@ -311,17 +312,14 @@ def text_of(answer: Answer, style: Style) -> str:
     spare = MOST_LINES - sum(len(part.fixed) for part in parts)
     lines: list[str] = []
     for position, part in enumerate(parts):
-        rest = len([each for each in parts[position + 1 :] if each.cuttable])
-        room = len(part.cuttable)
-        if not style.shows_all and part.cuttable:
-            # What later parts do not need, this one may have.
-            wanted = sum(len(each.cuttable) for each in parts[position + 1 :])
-            room = max(spare - wanted, spare // (rest + 1), _LEAST_ROWS)
-        shown = list(part.cuttable)
-        if len(shown) > room:
-            left = len(shown) - room + 1
+        shown = part.cuttable
+        # What later parts do not need, this one may have.
+        later = [len(each.cuttable) for each in parts[position + 1 :] if each.cuttable]
+        most = max(spare - sum(later), spare // (len(later) + 1), _LEAST_ROWS)
+        if len(shown) > most and not style.shows_all:
+            left = len(shown) - most + 1
             more = wrapped(f"and {left:,} more: --all shows them", style.width, part.indent)
-            shown = [*shown[: room - 1], *more]
+            shown = [*shown[: most - 1], *more]
         spare -= len(shown)
         lines += [*part.fixed[: part.before], *shown, *part.fixed[part.before :]]
     return "".join(f"{line}\n" for line in lines)
@@ -339,8 +337,8 @@ def _as_fit(parts: Sequence[_Part], style: Style) -> list[_Part]:
     kept = [part for position, part in enumerate(parts) if position not in left_out]
     if left_out:
         more = counted(len(left_out), "more part")
-        lines = [*wrapped(f"and {more}: --all shows the rest", style.width)]
-        kept.insert(left_out[-1], _Part(lines, len(lines)))
+        told = [*wrapped(f"and {more}: --all shows the rest", style.width)]
+        kept.insert(left_out[-1], _fixed(told))
     return kept
 
 
@@ -354,21 +352,22 @@ class _Part(NamedTuple):
     indent: str = ""
 
 
+def _fixed(lines: Sequence[str]) -> _Part:
+    return _Part(lines, len(lines))
+
+
 def _part(block: Block, style: Style) -> _Part:
     if isinstance(block, Line):
         lines = (_sentence if block.has_head else wrapped)(block.text, style.width)
-        told = [_toned(line, block.tone, style) for line in lines]
-        return _Part(told, len(told))
-    if isinstance(block, Section):
-        indent = "  " if block.title else ""
-        told = [line for text in block.lines for line in wrapped(text, style.width, indent)]
-        head = _title(block.title, style)
-        if block.in_full:
-            return _Part([*head, *told], len(head) + len(told))
-        return _Part(head, len(head), told, indent)
+        return _fixed([_toned(line, block.tone, style) for line in lines])
     if isinstance(block, Picture):
         return _picture(block, style)
-    return _table(block, style)
+    if isinstance(block, Table):
+        return _table(block, style)
+    indent = "  " if block.title else ""
+    told = [line for text in block.lines for line in wrapped(text, style.width, indent)]
+    head = _title(block.title, style)
+    return _fixed([*head, *told]) if block.in_full else _Part(head, len(head), told, indent)
 
 
 def _sentence(text: str, width: int) -> Iterator[str]:

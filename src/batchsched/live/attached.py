@@ -81,13 +81,8 @@ class ContentAt:
             return None if job is None else unchanged_outcome(job)
 
         def others() -> Mapping[str, JobOutcome]:
-            found: dict[str, JobOutcome] = {}
-            for uid in self._jobs():
-                if uid not in left_out and uid not in changed:
-                    job = self._job(uid)
-                    assert job is not None
-                    found[uid] = unchanged_outcome(job)
-            return found
+            uids = (uid for uid in self._jobs() if uid not in changed)
+            return {uid: outcome for uid in uids if (outcome := one(uid)) is not None}
 
         return LazyMap(changed, one, others)
 
