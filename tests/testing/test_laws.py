@@ -128,7 +128,7 @@ class VerdictsAreTooFew(Opened):
     def preemptable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
-        return [Verdict.VICTIM for task in candidates if task.info.priority < 3]
+        return [Verdict.VICTIM for task in candidates if task.info.priority < 2]
 
 
 class VerdictsAreTruths(Opened):

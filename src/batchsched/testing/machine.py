@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, TypeVar, cast
 
 from attrs import evolve
@@ -147,15 +148,14 @@ class ClusterMachine(RuleBasedStateMachine):
         job = data.draw(self.arrivals(self._free_name(), queues), label="job")
         now = self.snapshot.now
         tasks = [evolve(task, creation_time=now) for task in job.tasks]
-        arrived = evolve(job, creation_time=now, tasks=tasks)
-        self.change(next_snapshot(self.snapshot, None, now=now, new_jobs=[arrived]))
+        self.change(self._with(new_jobs=[evolve(job, creation_time=now, tasks=tasks)]))
 
     @_when(lambda self: self.tasks(TaskStatus.RUNNING))
     @_step(which=_WHICH)
     def finish(self, which: int) -> None:
         """Complete a running task."""
         uid = _one_of(self.tasks(TaskStatus.RUNNING), which).uid
-        self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, succeeded=[uid]))
+        self.change(self._with(succeeded=[uid]))
 
     @_when(lambda self: self.tasks(TaskStatus.RUNNING))
     @_step(which=_WHICH)
@@ -171,7 +171,7 @@ class ClusterMachine(RuleBasedStateMachine):
         chosen = _one_of(self.snapshot.nodes, which)
         changed = evolve(chosen, unschedulable=not chosen.unschedulable)
         nodes_now = [changed if node is chosen else node for node in self.snapshot.nodes]
-        self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, nodes=nodes_now))
+        self.change(self._with(nodes=nodes_now))
 
     @_when(lambda self: self.snapshot.nodes)
     @_step(which=_WHICH)
@@ -195,8 +195,7 @@ class ClusterMachine(RuleBasedStateMachine):
         name = self._free_name()
         labels = {**node.labels, "host": name} if "host" in node.labels else node.labels
         added = evolve(node, name=name, labels=labels)
-        nodes_now = [*self.snapshot.nodes, added]
-        self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, nodes=nodes_now))
+        self.change(self._with(nodes=[*self.snapshot.nodes, added]))
 
     def _clear(self, cleared: NodeInfo, nodes_now: Sequence[NodeInfo]) -> None:
         """Replace the nodes, and remove all tasks on one of them."""
@@ -210,8 +209,12 @@ class ClusterMachine(RuleBasedStateMachine):
 
     def _remove_tasks(self, gone: Sequence[str], nodes_now: Sequence[NodeInfo]) -> None:
         """Remove tasks from their nodes."""
-        now = self.snapshot.now
-        self.change(next_snapshot(self.snapshot, None, now=now, nodes=nodes_now, gone=gone))
+        self.change(self._with(nodes=nodes_now, gone=gone))
+
+    @property
+    def _with(self) -> Callable[..., Snapshot]:
+        """The function that returns the cluster as it is now, but for what has happened."""
+        return partial(next_snapshot, self.snapshot, None, now=self.snapshot.now)
 
     def _free_name(self) -> str:
         """Return a name for a job or a node that is unused, also as a prefix of task UIDs."""

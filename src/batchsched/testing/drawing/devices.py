@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 from attrs import evolve
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -17,7 +19,7 @@ from batchsched.devices import (
     Milli,
     allocate,
 )
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.cluster import NodeInfo, TaskInfo
 from batchsched.model.constraints import Taint, TaintEffect, Toleration
 from batchsched.model.snapshot import Snapshot
 
@@ -109,12 +111,10 @@ def _added(
             )
         )
     held: dict[str, list[DevicePick]] = {}
-    count = 0
+    in_turn = cycle(claims)
 
     def claiming(task: TaskInfo) -> TaskInfo:
-        nonlocal count
-        claim, is_known = claims[count % len(claims)]
-        count += 1
+        claim, is_known = next(in_turn)
         if claim is None:
             return task
         there = next((each for each in nodes if each.name == task.node_name), None)
@@ -130,10 +130,6 @@ def _added(
             held.setdefault(there.name, []).extend(picks or ())
         return evolve(task, claims=[claim], devices=picks)
 
-    jobs = [_with_tasks(job, [claiming(task) for task in job.tasks]) for job in snapshot.jobs]
+    jobs = [evolve(job, tasks=list(map(claiming, job.tasks))) for job in snapshot.jobs]
     reached = [Device(name=f"common-{n}", attributes={"m": n % 2}) for n in range(common)]
     return evolve(snapshot, nodes=nodes, jobs=jobs, devices=reached)
-
-
-def _with_tasks(job: JobInfo, tasks: list[TaskInfo]) -> JobInfo:
-    return evolve(job, tasks=tasks)

@@ -25,7 +25,8 @@ _WEIGHTS = (1, 1, 1, 2, 3, 5, 0, 1)
 _UNITS: Mapping[str, int] = {"cpu": 1000, "memory": GIB}
 
 
-def build_queue_tree(
+def as_tree(
+    flat: Sequence[Queue],
     drafts: QueueTreeDraft,
     *,
     max_depth: int,
@@ -33,8 +34,7 @@ def build_queue_tree(
     states: bool,
     in_whole_units: bool,
 ) -> tuple[Queue, ...]:
-    """Build queues from drawn numbers; amounts that would be invalid are reduced."""
-    names = [f"q{position}" for position in range(1, len(drafts) + 1)]
+    """Make a tree of queues from drawn numbers; amounts that would be invalid are reduced."""
     parents: list[int | None] = []
     depths: list[int] = []
     for position, draft in enumerate(drafts):
@@ -57,9 +57,9 @@ def build_queue_tree(
         kept[position] = least
         above = parents[position]
         queues.append(
-            Queue(
-                name=names[position],
-                parent=None if above is None else names[above],
+            evolve(
+                flat[position],
+                parent=None if above is None else flat[above].name,
                 weight=_WEIGHTS[kind % 8],
                 priority=_PRIORITIES[kind // 8],
                 guarantee=_resource(own),
@@ -144,7 +144,8 @@ def build_queues(drafts: Sequence[bytes], features: Features) -> list[Queue]:
     ]
     if not features.trees:
         return queues
-    tree = build_queue_tree(
+    tree = as_tree(
+        queues,
         [
             (place // 16, kind % 64, guarantee // 16, deserved % 32, place % 16, guarantee % 16)
             for _, place, kind, guarantee, deserved in drafts
@@ -154,16 +155,7 @@ def build_queues(drafts: Sequence[bytes], features: Features) -> list[Queue]:
         states=True,
         in_whole_units=True,
     )
-    return [
-        evolve(
-            queue,
-            creation_time=plain.creation_time,
-            usage=plain.usage,
-            usage_by_user=plain.usage_by_user,
-            usage_half_life=plain.usage_half_life,
-        )
-        for queue, plain in zip(tree, queues, strict=True)
-    ]
+    return list(tree)
 
 
 def at_limits(
@@ -228,7 +220,8 @@ def queue_trees(
     small = st.integers(0, HIGHEST)
     draft = st.tuples(small, st.integers(0, 63), small, st.integers(0, 31), small, small)
     return st.lists(draft, min_size=1, max_size=max_queues).map(
-        lambda drafts: build_queue_tree(
+        lambda drafts: as_tree(
+            [Queue(name=name) for name, _ in zip(numbered("q"), drafts, strict=False)],
             drafts,
             max_depth=max_depth,
             dimensions=("cpu", "memory", "nvidia.com/gpu") if scalars else ("cpu", "memory"),

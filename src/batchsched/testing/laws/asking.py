@@ -248,7 +248,8 @@ def _of_nodes(trial: LawTrial) -> Iterator[_Asked]:
     for task in trial.pending:
         functions = [
             (
-                *(point, number),
+                point,
+                number,
                 each.reads_for(task) if isinstance(each, Predicate) else each.reads,
                 function,
             )
