@@ -9,7 +9,16 @@ import pytest
 from tests.support.opening import Opened, OpensA, violation_of
 
 from batchsched import TaskStatus
-from batchsched.plugin import JobState, NodeScore, QueueState, TaskState, Verdict
+from batchsched.plugin import (
+    JobState,
+    Need,
+    NodeScore,
+    NodeSet,
+    Part,
+    QueueState,
+    TaskState,
+    Verdict,
+)
 from batchsched.testing import check_plugin
 
 pytestmark = pytest.mark.slow
@@ -76,6 +85,17 @@ class ClaimantKeyHoldsAList(Opened):
         return [Verdict.PASS for _ in candidates]
 
 
+class OffersTexts(Opened):
+    def candidate_nodes(self, need: Need, within: NodeSet, /) -> Iterable[NodeSet]:
+        return ["rack"]  # type: ignore[list-item]
+
+
+class OffersPartsTwice(Opened):
+    def candidate_nodes(self, need: Need, within: NodeSet, /) -> Iterable[NodeSet]:
+        part = Part(tuple(need.tasks), within)
+        yield within.with_parts([part, part])
+
+
 class ConditionalIsNotCounted(Opened):
     """Counts what it was not told of when it came, but not once it goes."""
 
@@ -121,6 +141,8 @@ class ReservationsAreKeptAsPlacements(Opened):
         (ScoresAreTooLarge, "node_scores", "requires", "too large for a float"),
         (OverusedIsNothing, "overused", "requires", "expected a bool, got None"),
         (ClaimantKeyHoldsAList, "claimant_key", "requires", "cannot be hashed"),
+        (OffersTexts, "candidate_nodes", "requires", "wrong set: 'rack' is not a NodeSet"),
+        (OffersPartsTwice, "candidate_nodes", "requires", "not each is needed, and once"),
         (ConditionalIsNotCounted, "job_order_key", "is discarded", "was undone"),
         (ReservationsAreKeptAsPlacements, "overused", "is discarded", "was undone"),
     ],

@@ -83,13 +83,10 @@ def answers_of(name: str, snapshots: Sequence[Snapshot]) -> list[Asked]:
         if isinstance(made, Scheduler):
             return [{RESULT: _as_text(made, snapshot)} for snapshot in snapshots]
     subject = Subject(cast("PluginFactory", target), _NAME, {}, None)
-    return [_of_plugin(subject, snapshot) for snapshot in snapshots]
-
-
-def _of_plugin(subject: Subject, snapshot: Snapshot) -> Asked:
-    told = _texts(ask_all(subject.open(snapshot)))
-    told[RESULT] = _as_text(subject.scheduler(), snapshot)
-    return told
+    return [
+        {**_texts(ask_all(subject.open(each))), RESULT: _as_text(subject.scheduler(), each)}
+        for each in snapshots
+    ]
 
 
 def _as_text(scheduler: Scheduler, snapshot: Snapshot) -> str:

@@ -163,6 +163,8 @@ def build_task(
     trait, where = divmod(draft[1], 16)
     shape = shapes[(job_shape + which // 4) % len(shapes)]
     status, node_name = _place(shape["resreq"], state, where, features, rooms)
+    runs = features.durations and status.holds
+    runs_for = _RUNS_FOR[trait % len(_RUNS_FOR)] if runs else None
     return TaskInfo(
         uid=uid,
         name=uid,
@@ -175,18 +177,13 @@ def build_task(
         ),
         creation_time=AGES[(trait // 3) % 3] if features.ages else 0.0,
         is_backfill=features.backfill and (is_backfill or trait % 5 == 2),
-        start_time=_start_time(trait, features) if status.holds else None,
+        start_time=None if runs_for is None else now_of(features) - runs_for,
         estimate=ESTIMATES[trait % 3 + which % 2]
         if features.durations and trait % 4 == 3
         else None,
         attained_service=5.0 * (which % 4) if features.durations else 0.0,
         **shape,
     )
-
-
-def _start_time(trait: int, features: Features) -> float | None:
-    runs_for = _RUNS_FOR[trait % len(_RUNS_FOR)] if features.durations else None
-    return None if runs_for is None else now_of(features) - runs_for
 
 
 def _place(
@@ -238,7 +235,8 @@ def grouped(job: JobInfo, draft: int, *, may_be_invalid: bool) -> JobInfo:
         if not may_be_invalid:
             least = min(least, there[name])
         most = least + choice % 2 if choice % 5 == number + 1 else None
-        groups.append(TaskGroup(name, parent=_parent(kind, name), min=least, max=most))
+        parent = f"replica-{name[-1]}" if kind in _HAVE_TREES else None
+        groups.append(TaskGroup(name, parent=parent, min=least, max=most))
     tops = list(dict.fromkeys(group.parent for group in groups if group.parent is not None))
     groups += [_replica(name, choice) for name in tops]
     count = len(tops) or len(leaves)
@@ -261,10 +259,6 @@ def _leaves(kind: int) -> Sequence[str]:
     if kind in _HAVE_REPLICAS:
         return tuple(f"replica-{number}" for number in range(2 + kind % 2))
     return tuple(f"{role}-{number}" for number in range(2) for role in ("leader", "worker"))
-
-
-def _parent(kind: int, name: str) -> str | None:
-    return f"replica-{name[-1]}" if kind in _HAVE_TREES else None
 
 
 def _least(kind: int, choice: int, number: int) -> int:
@@ -328,6 +322,7 @@ def build_job(
         shapes = [max(shapes, key=_cpu)]
     elif state in _SMALL_JOBS:
         shapes = [min(shapes, key=_cpu)]
+    due_in = _DEADLINES_IN[wait % len(_DEADLINES_IN)] if features.durations else None
     queue_name = queues[queue % len(queues)]
     if features.unknown_queues and queue == HIGHEST:
         queue_name = "unknown"
@@ -354,7 +349,7 @@ def build_job(
         user=USERS[wait % len(USERS)] if features.durations else "",
         estimate=ESTIMATES[estimate % len(ESTIMATES)] if features.durations else None,
         max_wait=_WAITS_FOR[wait % len(_WAITS_FOR)] if features.durations else None,
-        deadline=_deadline(wait, features),
+        deadline=None if due_in is None else now_of(features) + due_in,
         depends_on=_depends_on(wait, estimate, earlier) if features.dependencies else (),
     )
     return grouped(job, own[4], may_be_invalid=features.invalid_jobs) if features.groups else job
@@ -385,11 +380,6 @@ def held(job: JobInfo, draft: JobDraft) -> JobInfo:
             for position, (task, drafted) in enumerate(zip(job.tasks, tasks, strict=True))
         ],
     )
-
-
-def _deadline(wait: int, features: Features) -> float | None:
-    left = _DEADLINES_IN[wait % len(_DEADLINES_IN)] if features.durations else None
-    return None if left is None else now_of(features) + left
 
 
 def _depends_on(wait: int, estimate: int, earlier: Sequence[JobInfo]) -> tuple[Dependency, ...]:

@@ -22,14 +22,14 @@ from batchsched.plugin.arguments import ArgumentValue
 from batchsched.plugin.extension_points import Plugin
 from batchsched.testing.drawing.pools import Switches
 from batchsched.testing.drawing.snapshots import given_or_default, same_each_time, snapshots
-from batchsched.testing.laws.asking import ANSWERS, Answers
+from batchsched.testing.laws.asking import ANSWERS
 from batchsched.testing.laws.cycles import (
     AnswersSeen,
     VacuityWarning,
     check_isolation,
 )
 from batchsched.testing.laws.rules import CHECKS, check_stability
-from batchsched.testing.laws.trial import KINDS, LawTrial, LawViolation, Move, Subject
+from batchsched.testing.laws.trial import KINDS, LawViolation, Move, Subject
 
 __all__ = ["LawViolation", "VacuityWarning", "check_plugin", "default_examples"]
 
@@ -106,7 +106,10 @@ def check_plugin(
     ) -> None:
         try:
             trial = subject.open(snapshot)
-            seen.note(trial, _check_answers(trial, moves))
+            answers = check_stability(trial)
+            for check in CHECKS:
+                check(trial, moves)
+            seen.note(trial, answers)
             # This runs several cycles, which takes much longer than everything else.
             if is_repeated:
                 check_isolation(subject, trial, snapshot, other)
@@ -136,11 +139,3 @@ def default_examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrate
     """Draw small snapshots with all features, half of them without constraints."""
     simple = snapshots(max_nodes=3, max_jobs=4, max_tasks=3, labels=labels, **SIMPLE)
     return st.one_of(snapshots(max_nodes=3, max_jobs=4, max_tasks=3, labels=labels), simple)
-
-
-def _check_answers(trial: LawTrial, moves: list[Move]) -> Answers:
-    """Check everything that needs no cycle; return the first answers."""
-    answers = check_stability(trial)
-    for check in CHECKS:
-        check(trial, moves)
-    return answers
