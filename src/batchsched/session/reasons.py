@@ -358,7 +358,7 @@ class PendingReasons:
         if tally.available:
             return self._unplaced_beside_room(job, task, tally)
         # Tasks of one kind get the same tally, and so the same reason.
-        key = (kind, job.uid if job.is_broken or self._held.is_held_by(job) else "")
+        key = (kind, job.uid if job.is_broken or job.uid in self._held.of(job.queue) else "")
         known = self._of_kind.get(key)
         if known is None:
             if not self._session.state.node_room.large_enough(task.init_resreq):
@@ -434,7 +434,7 @@ class PendingReasons:
         return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
 
     def _overused(self, job: JobState, queue: QueueState, tally: NodeTally | None) -> PendingReason:
-        is_shared = tally is None and not self._held.has_any_of(queue)
+        is_shared = tally is None and not self._held.of(queue)
         known = self._overused_reasons.get(queue) if is_shared else None
         if known is not None:
             return known
@@ -558,9 +558,8 @@ class _HeldResources:
         """By node and job, the tasks that hold or were promised resources."""
         self._broken: list[JobState] | None = None
         """Jobs that have lost tasks that they need; None: not looked for yet."""
-        self._jobs: set[str] = set()
-        self._jobs_of: dict[QueueState, list[JobState]] = {}
-        """These jobs by queue, in order of UID."""
+        self._jobs_of: dict[QueueState | None, dict[str, JobState]] = {}
+        """These jobs by queue and UID, in this order."""
         holding = {
             uid: job
             for status in _HOLDING
@@ -568,21 +567,15 @@ class _HeldResources:
         }
         for uid, job in sorted(holding.items()):
             if job.in_session and not session.plugins.job_ready(job):
-                self._jobs.add(uid)
-                assert job.queue is not None
-                self._jobs_of.setdefault(job.queue, []).append(job)
+                self._jobs_of.setdefault(job.queue, {})[uid] = job
                 for task in job.tasks:
                     if task.status in _HOLDING and task.node is not None:
                         _, of_node = self._on_node.setdefault(task.node.name, (task.node, {}))
                         of_node.setdefault(uid, []).append(task)
 
-    def is_held_by(self, job: JobState) -> bool:
-        """Return whether the job is one of those that hold resources."""
-        return job.uid in self._jobs
-
-    def has_any_of(self, queue: QueueState) -> bool:
-        """Return whether a job of the queue is one of those that hold resources."""
-        return queue in self._jobs_of
+    def of(self, queue: QueueState | None) -> Mapping[str, JobState]:
+        """Return the jobs of a queue that hold resources without being ready, by UID in order."""
+        return self._jobs_of.get(queue, {})
 
     def holders(self, task: TaskState) -> tuple[str, ...]:
         """Return the UIDs of jobs whose resources keep the task from starting on some node.
@@ -645,7 +638,7 @@ class _HeldResources:
 
         These are all other jobs of the queue that hold resources, or none.
         """
-        jobs = [other for other in self._jobs_of.get(queue, ()) if other is not job]
+        jobs = [other for other in self.of(queue).values() if other is not job]
         if share is None or not jobs:
             return ()
         charged = [task for other in jobs for task in other.tasks if task.status in _HOLDING]

@@ -148,9 +148,9 @@ def _more_nodes(waiting: ExplainedJob) -> Iterator[TriedChange]:
 
     def rank(fit: NodeFit) -> tuple[bool, int, float, int]:
         node = fit.node
-        room = _room(task.init_resreq, node.allocatable, needed)
+        slots = _slots(task.init_resreq, node.allocatable, needed)
         size = dominant_share(node.allocatable, session.ledger.cluster)
-        return not fits(largest, node.allocatable), -(-needed // room), size, node.index
+        return not fits(largest, node.allocatable), -(-needed // slots), size, node.index
 
     like = min((fit for fit in waiting.fits if fit.is_near), key=rank, default=None)
     if like is None:
@@ -165,7 +165,7 @@ def _more_nodes(waiting: ExplainedJob) -> Iterator[TriedChange]:
         yield TriedChange(changes=tuple(changes))
 
 
-def _room(request: Vector, idle: Vector, most: int) -> int:
+def _slots(request: Vector, idle: Vector, most: int) -> int:
     """Return how many such requests fit, at most `most`."""
     for wanted, there in zip(request, idle, strict=True):
         if wanted >= EPSILON:
@@ -217,7 +217,7 @@ def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
     """
     request, needed = waiting.task.init_resreq, waiting.needed
     taken = taken_by(waiting.session, waiting.result)
-    room, more = 0, dict[JobState | TaskState, int]()
+    slots, more = 0, dict[JobState | TaskState, int]()
     for fit in waiting.fits:
         if not fit.is_near:
             continue
@@ -226,8 +226,8 @@ def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
         for other in taken.get(node.name, ()):
             if other.job is not waiting.state:
                 idle = minus(idle, other.resreq)
-        now = 0 if fit.refusals else _room(request, idle, needed)
-        room += now
+        now = 0 if fit.refusals else _slots(request, idle, needed)
+        slots += now
         held: dict[JobState | TaskState, Vector] = {}
         for task in node.tasks.values():
             holder = task if task.job is None else task.job
@@ -236,11 +236,11 @@ def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
                 there = held.get(holder)
                 held[holder] = task.resreq if there is None else plus(there, task.resreq)
         for holder, amount in held.items():
-            then = _room(request, plus(idle, amount), needed)
+            then = _slots(request, plus(idle, amount), needed)
             if then > now:
                 more[holder] = more.get(holder, 0) + then - now
     for holder, then in more.items():
-        if room + then >= needed:
+        if slots + then >= needed:
             yield holder
 
 
