@@ -57,26 +57,24 @@ def parse_duration(text: str, /) -> float:
 def with_annotated_properties(job: JobInfo, found: KubernetesObject, /) -> JobInfo:
     """Return a job with what the labels and annotations of its pod group, or single pod, define."""
     annotations = _Annotations(found)
-    described = evolve(
+    depends_on = annotations.read(
+        lambda text: tuple(_dependencies(text, found.namespace)), api.DEPENDS_ON
+    )
+    eligible_time = annotations.read(seconds_of, ELIGIBLE_TIME)
+    # It might not be its turn yet.
+    unclear = [key for key in (api.DEPENDS_ON, ELIGIBLE_TIME) if key in annotations.not_read]
+    holds = [Hold(HoldKind.DEPENDENCIES, key, _NOT_READ.format(key)) for key in unclear]
+    return evolve(
         job,
         labels=found.labels,
         user=annotations.texts.get(USER, ""),
         estimate=annotations.read(parse_duration, ESTIMATE),
         deadline=annotations.read(seconds_of, DEADLINE),
         max_wait=annotations.read(parse_duration, *MAX_WAITS),
-        eligible_time=annotations.read(seconds_of, ELIGIBLE_TIME),
-        depends_on=annotations.read(
-            lambda text: tuple(_dependencies(text, found.namespace)), api.DEPENDS_ON
-        )
-        or (),
+        eligible_time=eligible_time,
+        depends_on=depends_on or (),
+        holds=(*job.holds, *holds),
     )
-    # It might not be its turn yet.
-    unclear = [key for key in (api.DEPENDS_ON, ELIGIBLE_TIME) if key in annotations.not_read]
-    holds = (
-        *job.holds,
-        *(Hold(HoldKind.DEPENDENCIES, key, _NOT_READ.format(key)) for key in unclear),
-    )
-    return evolve(described, holds=holds)
 
 
 def read_durations(pod: KubernetesObject, /) -> tuple[float | None, float]:

@@ -542,14 +542,14 @@ def _slice(given: KubernetesObject, rules: Sequence[_Rule]) -> _Slice:
         place = (each.text("nodeName"), _terms(each)) if by_device else own
         owner, nodes = place
         places += [place] if by_device else []
-        device = _device(each, given, driver, name, None if owner else nodes)
+        device = evolve(_device(each, given), driver=driver, pool=name)
         taints = [
             taint
             for selected, taint in rules
             if all(not want or want == is_ for want, is_ in zip(selected, device.key, strict=True))
         ]
-        device = evolve(device, taints=[*device.taints, *taints]) if taints else device
-        devices.append((device, owner))
+        its = evolve(device, nodes=None if owner else nodes, taints=[*device.taints, *taints])
+        devices.append((its, owner))
     sets = tuple(
         CounterSet(
             name=each.text("name"),
@@ -579,13 +579,8 @@ def _names(reader: Reader) -> list[str]:
     return [name for name in reader.content if type(name) is str]
 
 
-def _device(
-    reader: Reader,
-    given: KubernetesObject,
-    driver: str,
-    pool: str,
-    nodes: tuple[NodeSelectorTerm, ...] | None,
-) -> Device:
+def _device(reader: Reader, given: KubernetesObject) -> Device:
+    """Return a device without its driver, its pool and the nodes that reach it."""
     capacity = reader.child("capacity")
     policies = {
         name: policy
@@ -604,8 +599,6 @@ def _device(
     attributes = reader.child("attributes")
     return Device(
         name=reader.text("name", required=True),
-        driver=driver,
-        pool=pool,
         attributes={
             name: value
             for name in _names(attributes)
@@ -617,7 +610,6 @@ def _device(
         counters=counters,
         taints=tuple(taint for each in reader.children("taints") if (taint := _taint(each))),
         conditions=reader.texts("bindingConditions"),
-        nodes=nodes,
     )
 
 

@@ -57,7 +57,7 @@ from batchsched.kubernetes.pods import (
     read_priority_classes,
     without_unused_scalars,
 )
-from batchsched.kubernetes.queues import ROOT, read_queues, with_room_for
+from batchsched.kubernetes.queues import ROOT, read_queues, with_quotas_for
 from batchsched.kubernetes.topologies import Topologies
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, JobInfo, Queue, QueueStatus, TaskInfo, TaskStatus
@@ -265,7 +265,7 @@ class ObjectsReader:
         topologies = Topologies(objects, nodes)
         jobs = self._jobs(topologies)
         if reading.theirs:
-            self._make_room_for_admitted(jobs)
+            self._let_quotas_hold_admitted(jobs)
         tasks = [task for job in jobs for task in job.tasks] + self._others
         nodes = without_unused_scalars(nodes, tasks)
         note_overcommitted(objects.of("", "Node"), nodes, tasks)
@@ -339,7 +339,7 @@ class ObjectsReader:
             given[name].note(NoticeCode.QUEUE_MISSING, "spec", message)
         return [evolve(q, parent=None) if q.name in in_cycles else q for q in read]
 
-    def _make_room_for_admitted(self, jobs: Sequence[JobInfo]) -> None:
+    def _let_quotas_hold_admitted(self, jobs: Sequence[JobInfo]) -> None:
         """Let quotas refuse nothing that Kueue has reserved quota for."""
         has_quota = {draft.uid for draft in self._drafts if draft.has_quota}
         if not has_quota:
@@ -356,8 +356,8 @@ class ObjectsReader:
         in_service = (node for node in self._devices.nodes if out_of_service(node) is None)
         there = sum_resources(node.allocatable for node in in_service)
         taken = sum_resources(task.resreq for task in self._others)
-        room = {name: int(most - taken.get(name)) for name, most in there.dimensions()}
-        self._queues = with_room_for(self._queues, used, room, self._queue_objects)
+        free = {name: int(most - taken.get(name)) for name, most in there.dimensions()}
+        self._queues = with_quotas_for(self._queues, used, free, self._queue_objects)
 
     # Priorities
 

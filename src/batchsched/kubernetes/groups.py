@@ -75,18 +75,18 @@ class NativeGroups:
         groups = objects.of(api.KUBERNETES, "PodGroup")
         tops = _tops(composites)
         trees: dict[str, JobDraft] = {}
-        for name, given in composites.items():
-            if tops[name] == name:
-                trees[name] = self._new(given)
-                trees[name].min_groups = _least(given)
         taken = {(tops.get(_above(given)), given.name) for given in groups}
         role_of: dict[str, str] = {}
         for name, given in composites.items():
-            if tops[name] != name and tops[name] in trees:
+            top = tops[name]
+            if top == name:
+                trees[name] = self._new(given)
+                trees[name].min_groups = _least(given)
+            elif isinstance(top, str):
                 role = given.name
-                while (tops[name], role) in taken:
+                while (top, role) in taken:
                     role = f"{given.kind}/{role}"
-                taken.add((tops[name], role))
+                taken.add((top, role))
                 role_of[name] = role
         for given in (*composites.values(), *groups):
             note_unsupported(given, f"{given.kind} (Kubernetes)")

@@ -32,6 +32,7 @@ from batchsched.model.constraints import Taint, Toleration, untolerated
 from batchsched.model.notice import NoticeCode
 from batchsched.model.texts import amount_text, listed
 
+_OwnerKey = str | tuple[str, str, str, str]
 _REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 _WORKLOAD = "kueue.x-k8s.io/workload"
 _DEFAULT = "default"
@@ -79,17 +80,16 @@ class Kueue:
         """A job for every Workload that has not finished, in order of name."""
         self._tell_who_is_before()
         joined = self._join_slices()
-        self._by_uid: dict[str, JobDraft] = {}
-        self._by_owner: dict[tuple[str, str, str, str], JobDraft] = {}
+        self._by_owner: dict[_OwnerKey, JobDraft] = {}
+        """The jobs of Workloads, by the UIDs and the names of their owners."""
         drafts.sort(key=lambda one: (one.has_finished, -one.objects[0].creation_time(), one.name))
         for draft in drafts:
             given, job = draft.objects[0], joined.get(draft, draft)
             # Owners further above may have other jobs too, as a CronJob does.
             for owner in owners_of(given):
-                if owner.uid:
-                    self._by_uid.setdefault(owner.uid, job)
-                key = given.namespace, owner.group, owner.kind, owner.name
-                self._by_owner.setdefault(key, job)
+                name = given.namespace, owner.group, owner.kind, owner.name
+                for key in (owner.uid or name, name):
+                    self._by_owner.setdefault(key, job)
 
     def _tell_who_is_before(self) -> None:
         """Say who is before what Kueue has not tried: of some queues it tries only the first."""
@@ -182,13 +182,11 @@ class Kueue:
     def owned_by(self, given: KubernetesObject, api_group: str) -> JobDraft | None:
         """Return the job of the Workload whose owner is an object or one of its owners."""
         owners = self._objects.owners(given)
-        for uid in (text_at(given.metadata.content, "uid"), *(owner.uid for owner in owners)):
-            if uid in self._by_uid:
-                return self._by_uid[uid]
-        names = [(api_group, given.kind, given.name)]
-        names += [(owner.group, owner.kind, owner.name) for owner in owners]
-        found = (self._by_owner.get((given.namespace, *name)) for name in names)
-        return next((job for job in found if job is not None), None)
+        keys: list[_OwnerKey] = [text_at(given.metadata.content, "uid")]
+        keys += [owner.uid for owner in owners]
+        keys.append((given.namespace, api_group, given.kind, given.name))
+        keys += [(given.namespace, owner.group, owner.kind, owner.name) for owner in owners]
+        return next((self._by_owner[key] for key in keys if key in self._by_owner), None)
 
     def pod_group(self, pod: Pod, name: str) -> JobDraft:
         """Return the job of a pod group that has no Workload."""

@@ -138,10 +138,10 @@ def _note_cut(draft: _QueueDraft, dimension: str, own: int, left: int, bound: _Q
     draft.object.note(NoticeCode.GUARANTEE_CUT, field, message)
 
 
-def with_room_for(
+def with_quotas_for(
     queues: Sequence[Queue],
     used: Mapping[str, Resource],
-    room: Mapping[str, int],
+    free: Mapping[str, int],
     given: Mapping[str, KubernetesObject],
     /,
 ) -> list[Queue]:
@@ -154,7 +154,7 @@ def with_room_for(
     Args:
         queues: the queues; their parents form no cycle.
         used: what pods of each queue request that run, or for which Kueue has reserved quota.
-        room: what nodes in service have for queues, by dimension.
+        free: what nodes in service have for queues, by dimension.
         given: the objects of queues, by name.
 
     """
@@ -179,7 +179,7 @@ def with_room_for(
     for dimension in sorted({name for each in used.values() for name, _ in each.dimensions()}):
         amounts = kept(dimension)
         of_tops = sum(amounts[name] for name, queue in found.items() if queue.parent is None)
-        if of_tops > room.get(dimension, 0):
+        if of_tops > free.get(dimension, 0):
             for name in of_kueue:
                 found[name] = _without_guarantee(found[name], dimension, given.get(name))
             amounts = kept(dimension)
