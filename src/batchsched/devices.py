@@ -30,20 +30,20 @@ from batchsched.model.devices import (
     Version,
     named_under,
 )
-from batchsched.model.immutable import kept_tuple
 from batchsched.model.reasons import DevicesRefused
 from batchsched.model.selectors import read_selector
+from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.devices import (
     MOST_DEVICES,
-    check_claims,
     check_closed_pools,
     check_counter_sets,
     check_devices,
     check_picks,
+    devices_of_task_problems,
     least_devices,
     offer_problems,
 )
-from batchsched.model.validation.values import is_integer, shown
+from batchsched.model.validation.values import integer_problems
 
 __all__ = [
     "CapacityPolicy",
@@ -595,6 +595,7 @@ def _has_counters(view: Holdings, device: Device, limits: Mapping[CounterKey, in
     return True
 
 
+@checks_arguments(but_items_of="closed_pools")
 def allocate(
     claims: Iterable[DeviceClaim],
     devices: Iterable[Device],
@@ -637,30 +638,20 @@ def allocate(
     (('', '', 'gpu-1'), {'milli': 500})
 
     """
-    asked, of_node = kept_tuple(claims, "claims"), kept_tuple(devices, "devices")
-    counters, picks = kept_tuple(counter_sets), kept_tuple(held, "held")
-    closed, elsewhere = kept_tuple(closed_pools), kept_tuple(everywhere, "everywhere")
-    problems = (
-        *check_claims("claims", asked),
+    asked, of_node, elsewhere = tuple(claims), tuple(devices), tuple(everywhere)
+    counters, picks, closed = tuple(counter_sets), tuple(held), tuple(closed_pools)
+    problems = [
+        *devices_of_task_problems(asked, None),
         *check_devices("devices", of_node),
         *check_counter_sets("counter_sets", counters),
         *check_picks("held", picks),
         *check_closed_pools("closed_pools", closed),
         *check_devices("everywhere", elsewhere),
-    )
-    faults = [Fault(*problem) for problem in problems]
-    if not is_integer(tries) or tries < 1:
-        faults.append(Fault("tries", f"expected an integer, 1 or more, got {shown(tries)}"))
-    if type(order) is not str or order not in ("listed", "tight", "spread"):
-        message = f"expected 'listed', 'tight' or 'spread', got {shown(order)}"
-        faults.append(Fault("order", message))
-    if not faults:
-        faults += (Fault(*each) for each in offer_problems((*of_node, *elsewhere), counters))
-        names = [claim.name for claim in asked]
-        for name in sorted({each for each in names if names.count(each) > 1}):
-            faults.append(Fault("claims", f"several are called {name!r}; expected one of each"))
-    if faults:
-        raise ArgumentError(faults)
+        *integer_problems("tries", tries, "an integer, 1 or more", least=1),
+    ]
+    problems += () if problems else offer_problems((*of_node, *elsewhere), counters)
+    if problems:
+        raise ArgumentError(Fault(*problem) for problem in problems)
     view = Holdings({device.key: device for device in (*of_node, *elsewhere)})
     for pick in picks:
         view.hold(pick)

@@ -309,16 +309,18 @@ def test_all_faults_are_told_at_once():
         constraints=(DeviceConstraint(),),
     )
     with pytest.raises(ArgumentError) as told:
-        allocate([bad], [wrong], tries=0, order="best")  # type: ignore[arg-type]
+        allocate([bad], [wrong], tries=0)
     paths = [fault.path for fault in told.value.faults]
     for path in (
-        *("claims[0].requests[0].count", "claims[0].requests[1].capacity", "tries", "order"),
+        *("claims[0].requests[0].count", "claims[0].requests[1].capacity", "tries"),
         *("claims[0].requests[0].select[0]", "claims[0].constraints[0]"),
         *("devices[0].attributes['d/x']", "devices[0].capacity['m']"),
         *("devices[0].policies['m'].step", "devices[0].policies['n'].min"),
         *("devices[0].policies['n'].values", "devices[0].policies['n'].default"),
     ):
         assert path in paths
+    with pytest.raises(ArgumentError, match=r"^order: expected 'listed' or 'tight' or 'spread'"):
+        allocate([bad], [], order="best")  # type: ignore[arg-type]
     sets = [CounterSet(name="s", counters={"k": 1})]
     with pytest.raises(ArgumentError, match=r"\['n'\]: its counter set has no such"):
         allocate([ask()], [Device(name="g", counters={"s": {"n": 1}})], sets)

@@ -273,17 +273,11 @@ class Content:
         if table == "tasks":
             task, owner = self.tasks.get(key), self.owner.get(key)
             after: TaskInfo | None = value  # type: ignore[assignment]  # the table says so
-            if task is not None and after is not None and owner is not None:
-                self.tasks[key] = after
-                self._count_again(task, after, owner)
-                return task
             if task is not None:
                 self._count(task, owner, -1)
-                del self.tasks[key]
             if after is not None:
-                self.tasks[key] = after
                 self._count(after, owner, 1)
-            return task
+            return self._write(self.tasks, key, after)
         if table == "owner":
             task, owner = self.tasks.get(key), self.owner.get(key)
             if task is None:
@@ -358,25 +352,6 @@ class Content:
         self._forget_made(owner)
         if not task.status.ended:
             self._count_unended(owner, sign)
-
-    def _count_again(self, before: TaskInfo, after: TaskInfo, owner: str) -> None:
-        """Update the indices for a changed task of a job, as two calls of `_count` would."""
-        uid, node_name = after.uid, after.node_name
-        if before.node_name != node_name:
-            if before.node_name is not None:
-                self._leave_node(uid, before.node_name)
-            if node_name is not None:
-                self.on_node.setdefault(node_name, {})[uid] = None
-        status = after.status
-        if before.status is not status:
-            if status not in _SETTLED:
-                self.unsettled[uid] = None
-            elif before.status not in _SETTLED:
-                del self.unsettled[uid]
-            more = before.status.ended - status.ended
-            if more:
-                self._count_unended(owner, more)
-        self._forget_made(owner)
 
     def _count_unended(self, owner: str, sign: int) -> None:
         count = self.unended.get(owner, 0) + sign
@@ -479,7 +454,7 @@ class Content:
     def ended_jobs(self) -> Iterator[str]:
         """Yield the UIDs of the jobs with tasks, all of which have ended.
 
-        O(jobs that were added or ended since the last call + jobs that have ended).
+        O(jobs that were added or changed since the last call + jobs that have ended).
         """
         for uid in list(self._may_have_ended):
             if uid not in self.unended and self.members.get(uid):
