@@ -108,7 +108,7 @@ class Arrivals:
         self._depends = frozenset(self._left)
 
     def push_next(self) -> None:
-        """Push all arrivals of the next instant. Call this again once the last is processed."""
+        """Push all arrivals of the next instant; `arrived` does once the last is processed."""
         submit, depends = self._submit, self._depends
         place = self._next
         count = len(submit)
@@ -121,9 +121,10 @@ class Arrivals:
             place += 1
         self._next = place
 
-    def is_last_known(self, job: int) -> bool:
-        """Return whether this job is the last of the log whose arrival was pushed."""
-        return job == self._last
+    def arrived(self, job: int) -> None:
+        """Push the next instant, if this job is the last of the log whose arrival was pushed."""
+        if job == self._last:
+            self.push_next()
 
     def happened(self, job: int, now: float, *what: On) -> None:
         """Push the arrivals of the jobs that wait for what has happened to this one."""
@@ -184,8 +185,7 @@ class Courses:
         while self._coming and self._coming[0][0] <= now:
             _, job = heappop(self._coming)
             yield job
-            if self._arrivals.is_last_known(job):
-                self._arrivals.push_next()
+            self._arrivals.arrived(job)
 
     def start(self, job: int, now: float) -> None:
         """Start a job, or start it again."""

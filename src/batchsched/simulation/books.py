@@ -255,17 +255,10 @@ def books_of_machine(machine: Machine, *, as_pool: bool) -> Books:
     """Return the books of a machine; one of processors is one node, or nodes by number."""
     if machine.infos:
         return Books(machine.infos)
-    if as_pool:
-        everything = Resource(milli_cpu=CPU * machine.processors)
-        return Books([NodeInfo(name="pool", allocatable=everything)])
-    width = len(str(machine.nodes))
-    allocatable = Resource(milli_cpu=CPU * machine.per_node)
-    return Books(
-        [
-            NodeInfo(name=f"node-{number:0{width}}", allocatable=allocatable)
-            for number in range(machine.nodes)
-        ]
-    )
+    width, each = len(str(machine.nodes)), machine.processors if as_pool else machine.per_node
+    names = ["pool"] if as_pool else [f"node-{n:0{width}}" for n in range(machine.nodes)]
+    allocatable = Resource(milli_cpu=CPU * each)
+    return Books([NodeInfo(name=name, allocatable=allocatable) for name in names])
 
 
 class Nodes(Protocol):

@@ -353,8 +353,7 @@ class _Simulation:
             now, _, _, kind, which, version = heappop(events)
             state.now = now
             if kind == ARRIVAL:
-                if arrivals.is_last_known(which):
-                    arrivals.push_next()
+                arrivals.arrived(which)
                 pending |= self._arrive(which)
             elif kind == END:
                 pending |= self._end(which, version)

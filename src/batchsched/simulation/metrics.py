@@ -348,9 +348,9 @@ def _counted(
         if end is not None and job not in run.outcome.endings
     )
     first = run.workload.submits[0] if len(run.workload) else 0
+    last = max((end for end in run.outcome.ends if end is not None), default=first)
     if not by_end:
-        return [], (first, max((end for end in run.outcome.ends if end is not None), default=first))
-    last = max(end for end in run.outcome.ends if end is not None)
+        return [], (first, last)
     begin = _length(warm_up, by_end, lambda end: end < first + _time(warm_up))
     finish = _length(cool_down, by_end, lambda end: end > last - _time(cool_down))
     counted = by_end[begin : max(begin, len(by_end) - finish)]

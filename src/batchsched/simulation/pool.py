@@ -196,8 +196,7 @@ def run_on_pool(
         now, _, _, kind, job, _ = heappop(events)
         pool.now = now
         if kind == ARRIVAL:
-            if arrivals.is_last_known(job):
-                arrivals.push_next()
+            arrivals.arrived(job)
             if prediction is not None:
                 estimate[job] = predicted(prediction, job, workload)
             decide |= scheduler.arrived(job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NoReturn, cast
+from typing import Final, NoReturn, cast
 
 from attrs import evolve, field, fields_dict, frozen
 
@@ -30,7 +30,6 @@ from batchsched.simulation.metrics import Figures
 from batchsched.simulation.record import (
     Columns,
     Comparison,
-    Record,
     compared,
     of_one_type,
 )
@@ -125,7 +124,15 @@ class Run(Figures):
         Raises:
             SerialisationError: The `restart` of checkpoints is a class of your own.
         """
-        return run_to_dict(self)
+        return _RUN.to_dict(
+            WrittenRun(
+                workload=written_workload(self.workload),
+                policy=str(self.policy),
+                settings=evolve(self.settings, progress=None),
+                runs=tuple(self.runs),
+                outcome=self.outcome,
+            )
+        )
 
     @classmethod
     def from_dict(cls, given: Mapping[str, object], /) -> Run:
@@ -145,7 +152,20 @@ class Run(Figures):
         >>> again.jobs == run.jobs, str(again) == str(run)
         (True, True)
         """
-        return run_from_dict(given)
+        written = _RUN.from_dict(given)
+        try:
+            workload = read_workload(written.workload)
+        except WorkloadError as error:
+            faults = [Fault(f"workload.{one.path}", one.message) for one in error.faults]
+            raise SimulationError(faults) from error
+        refuse(SimulationError, _faults_of(written, workload))
+        return Run(
+            workload=workload,
+            policy=ReadPolicy(written.policy),
+            settings=written.settings,
+            runs=written.runs,
+            outcome=written.outcome,
+        )
 
     def __repr__(self) -> str:
         return f"<Run: {self.policy} on {self.workload!r}>"
@@ -306,8 +326,8 @@ class WrittenRun:
     outcome: Outcome
 
 
-_WORKLOAD = Format(WrittenWorkload, name="Workload", version=1, error=WorkloadError)
-_RUN = Format(WrittenRun, name="Run", version=1, error=SimulationError)
+WORKLOAD: Final = Format(WrittenWorkload, name="Workload", version=1, error=WorkloadError)
+_RUN: Final = Format(WrittenRun, name="Run", version=1, error=SimulationError)
 
 
 @frozen
@@ -338,7 +358,8 @@ class ReadPolicy(Policy):
         return self.name
 
 
-def _written(workload: Workload) -> WrittenWorkload:
+def written_workload(workload: Workload) -> WrittenWorkload:
+    """Return the columns of a workload as they are written."""
     columns: dict[str, object] = {
         name: tuple(column) for name, column in workload.columns().items()
     }
@@ -350,7 +371,8 @@ def _written(workload: Workload) -> WrittenWorkload:
     return WrittenWorkload(**columns)  # type: ignore[arg-type]
 
 
-def _read(written: WrittenWorkload) -> Workload:
+def read_workload(written: WrittenWorkload) -> Workload:
+    """Return the workload of columns as they are written."""
     columns: dict[str, Sequence[object]] = {}
     for name in fields_dict(WrittenWorkload):
         column = getattr(written, name)
@@ -363,47 +385,6 @@ def _read(written: WrittenWorkload) -> Workload:
             for one in written.info
         ]
     return Workload.from_columns(columns, machine=written.machine, header=written.header)
-
-
-def workload_to_dict(workload: Workload) -> dict[str, JsonValue]:
-    """Return a workload as plain data."""
-    return _WORKLOAD.to_dict(_written(workload))
-
-
-def workload_from_dict(given: Mapping[str, object]) -> Workload:
-    """Return the workload that plain data means."""
-    return _read(_WORKLOAD.from_dict(given))
-
-
-def run_to_dict(run: Record) -> dict[str, JsonValue]:
-    """Return a run as plain data; of the policy only the name."""
-    return _RUN.to_dict(
-        WrittenRun(
-            workload=_written(run.workload),
-            policy=str(run.policy),
-            settings=evolve(run.settings, progress=None),
-            runs=tuple(run.runs),
-            outcome=run.outcome,
-        )
-    )
-
-
-def run_from_dict(given: Mapping[str, object]) -> Run:
-    """Return the run that plain data means."""
-    written = _RUN.from_dict(given)
-    try:
-        workload = _read(written.workload)
-    except WorkloadError as error:
-        faults = [Fault(f"workload.{one.path}", one.message) for one in error.faults]
-        raise SimulationError(faults) from error
-    refuse(SimulationError, _faults_of(written, workload))
-    return Run(
-        workload=workload,
-        policy=ReadPolicy(written.policy),
-        settings=written.settings,
-        runs=written.runs,
-        outcome=written.outcome,
-    )
 
 
 def _faults_of(written: WrittenRun, workload: Workload) -> Iterator[Fault]:

@@ -299,13 +299,11 @@ class SimulationState:
             if tasks is not None and info is not None:
                 shape = self.books.shape(tasks.infos, info.tasks, tasks.need, tasks.most)
             elif self.is_scheduler and not self.machine.infos:
-                given = _task_sizes(size, self.machine.per_node)
-                width = len(str(len(given)))
+                whole, rest = divmod(size, self.machine.per_node)
+                sizes = [self.machine.per_node] * whole + [rest] * bool(rest)
                 infos = [
-                    TaskInfo(
-                        uid=f"{number:0{width}}", name="", resreq=Resource(milli_cpu=CPU * each)
-                    )
-                    for number, each in enumerate(given)
+                    TaskInfo(uid=f"{number:09}", name="", resreq=Resource(milli_cpu=CPU * each))
+                    for number, each in enumerate(sizes)
                 ]
                 shape = self.books.shape(infos, infos, len(infos), len(infos))
             else:
@@ -795,8 +793,3 @@ class SimulationState:
     def wrong(self, what: str) -> PolicyError:
         """Return the error of a policy that now does something wrong."""
         return PolicyError(f"{self.who}, at {self.now:,} s: {what}")
-
-
-def _task_sizes(processors: int, per_node: int) -> list[int]:
-    whole, rest = divmod(processors, per_node)
-    return [per_node] * whole + ([rest] if rest else [])

@@ -423,8 +423,7 @@ def nodes_needed(
         )
         for nodes, row in enumerate(table.rows, begin):
             failed = row.error is not None or row.metrics["unfinished"]
-            waits[nodes] = None if failed else row.metrics["wait_max"]
-            wait = waits[nodes]
+            waits[nodes] = wait = None if failed else row.metrics["wait_max"]
             if wait is not None and wait <= longest_wait:
                 return NodesNeeded(longest_wait, nodes, waits)
     return NodesNeeded(longest_wait, None, waits)

@@ -449,15 +449,15 @@ class View:
 
     def job(self, each: JobId) -> WaitingJob:
         """Return what is known of a job that has arrived, by its id."""
-        return self._state.seen(self._job(each))
+        return self._state.seen(self._state.job_of(each))
 
     def info(self, job: AnyJob) -> JobInfo:
         """Return a job as the scheduler sees it, with the simulator's names and UIDs."""
-        return self._state.info_of(self._job(job))
+        return self._state.info_of(self._state.job_of(job))
 
     def is_enough(self, job: AnyJob, uids: Collection[str]) -> bool:
         """Return whether these tasks are all that a job needs to run, by their UIDs."""
-        return self._state.is_enough(self._job(job), uids)
+        return self._state.is_enough(self._state.job_of(job), uids)
 
     def place(self, job: AnyJob, tasks: int | None = None) -> Pairs | None:
         """Take free places for a job, the first that fit in order of the nodes' names.
@@ -472,7 +472,7 @@ class View:
         Returns:
             Pairs of a node and a number of tasks; None if not all of them fit.
         """
-        state, record = self._state, self._job(job)
+        state, record = self._state, self._state.job_of(job)
         end = self.now + record.duration
         count = record.shape.need if tasks is None else tasks
         is_open = state.is_open_until(record, end)
@@ -481,7 +481,7 @@ class View:
 
     def give(self, job: AnyJob, places: Pairs) -> None:
         """Offer places to the next calls of `place`: undo one, or offer what a job holds."""
-        state, record = self._state, self._job(job)
+        state, record = self._state, self._state.job_of(job)
         holding = record.holding
         if holding is not None and holding.mapping is not None and places == holding.places:
             counted = [(node, kind, count) for (node, kind), count in holding.counts.items()]
@@ -491,7 +491,7 @@ class View:
 
     def take(self, job: AnyJob, places: Pairs) -> bool:
         """Take these places, if all of them are free for the job; return whether they were."""
-        state, record = self._state, self._job(job)
+        state, record = self._state, self._state.job_of(job)
         counted = state.counted(record, places)
         end = self.now + record.duration
         is_open, before = state.is_open_until(record, end), dict(self._scratch)
@@ -506,7 +506,7 @@ class View:
 
     def open_nodes(self, job: AnyJob) -> tuple[bool, ...]:
         """Return whether each node takes the job from now until its expected end."""
-        record = self._job(job)
+        record = self._state.job_of(job)
         is_open = self._state.is_open_until(record, self.now + record.duration)
         return tuple([is_open(node) for node in self._state.books.nodes])
 
@@ -518,13 +518,10 @@ class View:
         """Return what is free over time, if jobs end when expected. O(running jobs)."""
         return Profile(self._state)
 
-    def _job(self, job: AnyJob) -> Job:
-        return self._state.job_of(job)
-
 
 def usual_places(view: View, job: WaitingJob) -> Pairs | None:
     """Take places for a job with the placement of the policy; None: there are none."""
-    state = view._state
+    state = view._state  # pyright: ignore[reportPrivateUsage]
     if state.nodes is None:
         return view.place(job)
     if job.processors > view.free:

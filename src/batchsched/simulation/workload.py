@@ -641,9 +641,9 @@ class Workload:
         >>> Workload.from_dict(workload.to_dict()) == workload
         True
         """
-        from batchsched.simulation.run import workload_to_dict  # noqa: PLC0415 - a writer
+        from batchsched.simulation.run import WORKLOAD, written_workload  # noqa: PLC0415 - a writer
 
-        return workload_to_dict(self)
+        return WORKLOAD.to_dict(written_workload(self))
 
     @classmethod
     def from_dict(cls, given: Mapping[str, object], /) -> Workload:
@@ -653,9 +653,9 @@ class Workload:
             WorkloadError: It cannot be read, was written by a newer version, or is invalid; all
                 faults at once.
         """
-        from batchsched.simulation.run import workload_from_dict  # noqa: PLC0415 - a reader
+        from batchsched.simulation.run import WORKLOAD, read_workload  # noqa: PLC0415 - a reader
 
-        return workload_from_dict(given)
+        return read_workload(WORKLOAD.from_dict(given))
 
     # Workloads derived from this one
 
