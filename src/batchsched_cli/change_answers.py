@@ -245,7 +245,7 @@ def _tested(
         return snapshot, _function(kind)
     else:
         kinds = [test.partition(" ")[0] for test in _TESTS[:3]]
-        hint = did_you_mean(kind, kinds)
+        hint = "" if kind in kinds else did_you_mean(kind, kinds)
         raise UsageError(
             f"--while: expected one of {', '.join(_TESTS)}, got {' '.join(words)!r}{hint}"
         )

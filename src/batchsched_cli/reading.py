@@ -497,6 +497,8 @@ def documents(source: str, faults: list[str], notes: list[str]) -> Iterator[tupl
         return
     path = Path(source)
     try:
+        if not source:  # as a path it would be the present folder
+            raise ValueError("expected the name of a file or folder")
         files = {source: path}
         if path.is_dir():
             below = (each for each in path.rglob("*") if each.name.endswith(SUFFIXES))

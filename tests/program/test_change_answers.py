@@ -304,6 +304,7 @@ def test_a_function_may_be_the_test(tmp_path, monkeypatch):
         ("state bert gatd", "no state is called gatd; did you mean gated?"),
         ("waits brt", "no job is called brt; did you mean team/bert?"),
         ("waits", "expected one of waits JOB"),
+        ("waits", "got 'waits'\n"),  # what is written right needs no suggestion
     ],
 )
 def test_a_test_that_is_not_known_is_told(test, said):

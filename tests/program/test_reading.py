@@ -120,6 +120,7 @@ def test_the_present_time_is_the_one_that_is_given(tmp_path):
 
 FAULTS = {
     "no file": (["-f", "missing.json"], None, "missing.json: No such file"),
+    "no name": (["-f", ""], None, "'': expected the name of a file or folder"),
     "broken JSON": ([], b'{"kind": "Pod"', "standard input: Expecting"),
     "not an object": ([], b"[1, 2]", "standard input: expected an object, got '[1, 2]'"),
     "empty": ([], b"", "standard input: there are no objects"),

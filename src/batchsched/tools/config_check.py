@@ -13,7 +13,6 @@ from typing import cast
 
 from attrs import evolve, frozen
 
-from batchsched.config.options import ActionOption, PluginOption
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ArgumentError, BatchschedError, ConfigError
@@ -21,7 +20,7 @@ from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import is_mapping, is_of, is_tuple, items_of, shown
+from batchsched.model.validation.values import is_mapping, is_of, shown
 from batchsched.scheduler import Scheduler
 from batchsched.tools.causes import decisions
 from batchsched.tools.config_rules import RULES, Parts, Rule, Shows, Suspected
@@ -230,8 +229,8 @@ def _what_cannot_be_built(
             codes = {at: notice.code.value for notice in found.notices for at in notice.objects}
             instead = evolve(found, notices=())
             working = Scheduler(instead, registry)
-        except ConfigError:
-            pass
+        except (ConfigError, AttributeError, TypeError):
+            pass  # parts have the wrong type, or there is more than unknown names
     for fault in error.faults:
         code = codes.get(fault.path)
         yield Finding(
@@ -302,23 +301,16 @@ held back
 
 def _given(config: SchedulerConfig) -> Mapping[str, object]:
     """Return what the file of a configuration would say."""
-    tiers = (getattr(tier, "plugins", None) for tier in _items(config.tiers))
     return {
-        "actions": [_of_option(action, ActionOption) for action in _items(config.actions)],
+        "actions": [{"name": each.name, "arguments": each.arguments} for each in config.actions],
         "tiers": [
-            {"plugins": [_of_option(plugin, PluginOption) for plugin in _items(plugins)]}
-            for plugins in tiers
+            {
+                "plugins": [
+                    {"name": each.name, "arguments": each.arguments, **flags}
+                    for each in tier.plugins
+                    for flags in (each.flags if is_mapping(each.flags) else {"": each.flags},)
+                ]
+            }
+            for tier in config.tiers
         ],
     }
-
-
-def _items(given: object) -> tuple[object, ...]:
-    return given if is_tuple(given) else (None,)
-
-
-def _of_option(option: object, kind: type[ActionOption | PluginOption]) -> object:
-    if not isinstance(option, kind):
-        return None
-    flags: object = getattr(option, "flags", {})
-    given: dict[object, object] = {"name": option.name, "arguments": option.arguments}
-    return given | dict(items_of(flags)) if is_mapping(flags) else given | {"": flags}
