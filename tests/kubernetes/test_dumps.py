@@ -798,6 +798,13 @@ def test_a_suspended_job_without_pods_waits_and_is_found():
     assert "Job later is suspended" in standing.text
 
 
+def test_a_suspended_job_without_pods_needs_no_more_than_is_missing():
+    spec = SUSPENDED | {"parallelism": 4, "completions": 5}
+    given = dumps.thing("batch/v1", "Job", "later", spec=spec, status={"succeeded": 3})
+    dump = read_dump([dumps.node("n1"), given])
+    assert len(dump.snapshot.jobs[0].tasks) == 2
+
+
 def test_a_suspended_job_is_no_second_job_beside_what_tells_of_it():
     job = dumps.thing("batch/v1", "Job", "later", spec=SUSPENDED)
     done = job | {"status": {"conditions": [dumps.condition("Complete", "True")]}}

@@ -26,6 +26,7 @@ from batchsched.kubernetes.groups import (
     coscheduling_key,
     group_field,
     keep_to_pools,
+    most_pods,
     note_dependents,
     phase_of,
     volcano_job_alone,
@@ -602,10 +603,7 @@ class ObjectsReader:
         return {owner.reader.path for one in objects for owner in self._objects.owner_objects(one)}
 
     def _suspended_alone(self, job: KubernetesObject) -> JobDraft:
-        spec, local_queue = job.spec, _local_queue(job)
-        count = spec.integer("parallelism", default=1, least=0)
-        if spec.get("completions") is not None:
-            count = min(count, spec.integer("completions", least=0))
+        count, local_queue = most_pods(job), _local_queue(job)
         draft = JobDraft.of(job, "kueue" if local_queue else "kubernetes")
         # Kueue admits all of it or nothing; else its pods start one by one.
         draft.min_available = count if local_queue else min(count, 1)
@@ -613,7 +611,7 @@ class ObjectsReader:
         if local_queue:
             draft.queue = self._kueue.queue_of(job.namespace, local_queue)[0]
         draft.holds += self._holds_of_suspended(job, has_workload=False)
-        draft.templates.append(Template("main", count, spec, job))
+        draft.templates.append(Template("main", count, job.spec, job))
         return draft
 
     def _hold_if_suspended(self, draft: JobDraft) -> None:

@@ -501,22 +501,23 @@ class ControlledPods:
                 for pod in draft.pods:
                     pod.role = None
             elif draft.kind == "Job":
-                _bound(draft)
+                most = most_pods(draft.objects[0], draft.pods)
+                draft.min_available, draft.max_available = min(1, most), most
             else:
                 _group(draft)
         return list(self._drafts.values())
 
 
-def _bound(draft: JobDraft) -> None:
-    """Let a Job have at most its parallelism of pods, and no more than it has to complete."""
-    spec, status = draft.objects[0].spec, draft.objects[0].status
+def most_pods(job: KubernetesObject, pods: Iterable[Pod] = ()) -> int:
+    """Return how many pods a Job has at once: its parallelism, or what it has yet to complete."""
+    spec, status = job.spec, job.status
     most = spec.integer("parallelism", default=1, least=0)
     if spec.get("completions") is not None:
-        ended = sum(pod.task.status is TaskStatus.SUCCEEDED for pod in draft.pods)
+        ended = sum(pod.task.status is TaskStatus.SUCCEEDED for pod in pods)
         # Pods that ended may have been deleted; the Job's status still counts them.
         ended = max(ended, status.integer("succeeded", default=0))
-        most = min(most, max(0, spec.integer("completions") - ended))
-    draft.min_available, draft.max_available = min(1, most), most
+        most = min(most, max(0, spec.integer("completions", least=0) - ended))
+    return most
 
 
 def _group(draft: JobDraft) -> None:
