@@ -25,22 +25,19 @@ def session() -> Session:
     )
 
 
-def test_running_tasks_are_listed_by_queue_with_what_they_hold_together() -> None:
+def test_running_tasks_are_listed_by_queue() -> None:
     of = session()
     running = of.ledger.running_on(of.nodes[0])
-    gib = 1 << 30
-    held = {}
+    listed = {}
     for name, queue in of.queues.items():
         mine, others = running.of_queue(queue), running.of_other_queues(queue)
-        held[name] = (
+        listed[name] = (
             sorted(task.uid for task in mine),
             sorted(task.uid for task in others),
-            running.held_by_queue(queue),
         )
-    amount = (3000, 2 * gib)
     a, b = ["a-1", "a-2"], ["b-1"]
     assert [name for name, queue in of.queues.items() if running.has_any_of(queue)] == ["q", "r"]
-    assert held == {"q": (a, b, amount), "r": (b, a, amount), "s": ([], [*a, *b], (0, 0))}
+    assert listed == {"q": (a, b), "r": (b, a), "s": ([], [*a, *b])}
 
 
 def test_running_tasks_are_listed_once_until_the_node_changes() -> None:
@@ -53,7 +50,6 @@ def test_running_tasks_are_listed_once_until_the_node_changes() -> None:
     anew = of.ledger.running_on(on)
     assert anew is not running
     assert [task.uid for task in anew.of_queue(queue)] == ["a-2"]
-    assert anew.held_by_queue(queue) == anew.of_queue(queue)[0].resreq
 
 
 @pytest.mark.parametrize(

@@ -353,7 +353,7 @@ class Ledger:
             and task.job.in_session
         ]
         kept = [task for task in tasks if task.fulfils and task.status is _BINDING]
-        running = node.running = RunningTasks(tasks, self.dimensions.zero, has_kept=bool(kept))
+        running = node.running = RunningTasks(tasks, has_kept=bool(kept))
         return running
 
     def admit(self, job: JobState, *, is_admitted: bool) -> None:

@@ -393,16 +393,15 @@ class RunningTasks:
     They run, or this cycle has bound them; see `TaskState.may_leave`.
     """
 
-    __slots__ = ("_held", "_zero", "all", "has_kept")
+    __slots__ = ("_queues", "all", "has_kept")
 
-    def __init__(self, tasks: Sequence[TaskState], zero: Vector, *, has_kept: bool) -> None:
+    def __init__(self, tasks: Sequence[TaskState], *, has_kept: bool) -> None:
         self.all = tasks
         """All tasks, in no meaningful order."""
         self.has_kept = has_kept
         """Whether some may leave only for jobs of higher priority; see `may_be_reclaimed`."""
-        self._zero = zero
-        self._held: dict[QueueState | None, Vector] | None = None
-        """For each queue, what its tasks hold together; None: not computed yet."""
+        self._queues: set[QueueState | None] | None = None
+        """Their queues; None: not computed yet."""
 
     def of_queue(self, queue: QueueState | None) -> list[TaskState]:
         """Return the tasks of a queue. O(tasks)."""
@@ -412,24 +411,11 @@ class RunningTasks:
         """Return the tasks of all other queues. O(tasks)."""
         return [t for t in self.all if t.job is not None and t.job.queue is not queue]
 
-    def held_by_queue(self, queue: QueueState | None) -> Vector:
-        """Return what the tasks of a queue hold together. O(tasks on first use), then O(1)."""
-        return self._held_by_queue().get(queue, self._zero)
-
     def has_any_of(self, queue: QueueState | None) -> bool:
         """Return whether there are tasks of a queue. O(tasks on first use), then O(1)."""
-        return queue in self._held_by_queue()
-
-    def _held_by_queue(self) -> dict[QueueState | None, Vector]:
-        held = self._held
-        if held is None:
-            held = self._held = {}
-            for task in self.all:
-                if task.job is not None:
-                    known = held.get(task.job.queue)
-                    more = task.resreq
-                    held[task.job.queue] = more if known is None else plus(known, more)
-        return held
+        if self._queues is None:
+            self._queues = {task.job.queue for task in self.all if task.job is not None}
+        return queue in self._queues
 
 
 def accounts_of(status: TaskStatus, /, *, is_backfill: bool) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from attrs import define, frozen
 
-from batchsched.actions.eviction.make_room import Claimant, EvictionRules, RoomOn, find_room
+from batchsched.actions.eviction.make_room import Claimant, EvictionRules, SearchOn, find_opening
 from batchsched.actions.placing import NOW_OR_LATER, place, take_room
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.attempts import Attempts, Goal
@@ -194,7 +194,7 @@ def _place(
             if (tasks := each.tasks()) and _may_go(session, rules, task, tasks)
         ],
     )
-    room = find_room(claimant, RoomOn(claimant, claimant.feasible()))
+    room = find_opening(claimant, SearchOn(claimant, claimant.feasible()))
     if room is None or not may_take_task(session, task, leaving=room.victims):
         return False
     take_room(session, statement, task, room.node, room.victims)
