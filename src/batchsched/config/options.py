@@ -55,7 +55,8 @@ ENABLE_FLAGS: Mapping[str, str] = FrozenMap(
 
 def _arguments(given: Mapping[str, ArgumentValue]) -> Mapping[str, ArgumentValue]:
     kept = kept_map(given)
-    if not is_frozen_map(kept) or not any(type(value) is dict for value in kept.values()):
+    content: object = kept
+    if not is_frozen_map(content) or not any(type(v) is dict for v in content.values()):
         return kept
     return kept_map({key: kept_map(v) if isinstance(v, Mapping) else v for key, v in given.items()})
 

@@ -114,8 +114,8 @@ did you mean 'unready'? known: evictBackfill, retry, starvationThreshold, unread
         placed, placed_by_tier = reader.read(mapping)
         actions = tuple(action for _, action in placed)
         tiers = tuple(Tier(plugins=[plugin for _, plugin in each]) for each in placed_by_tier)
-        parts: list[Placed] = [("action", *each) for each in placed]
-        parts += [("plugin", *each) for tier in placed_by_tier for each in tier]
+        parts: list[Placed] = [("action", path, action) for path, action in placed]
+        parts.extend(("plugin", path, plugin) for tier in placed_by_tier for path, plugin in tier)
 
         def faults_of(*, names_too: bool) -> list[Fault]:
             is_default = tiers == DEFAULT_TIERS

@@ -13,6 +13,7 @@ from typing import cast
 
 from attrs import evolve, frozen
 
+from batchsched.config.options import PluginOption
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ArgumentError, BatchschedError, ConfigError
@@ -20,7 +21,7 @@ from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import is_mapping, is_of, shown
+from batchsched.model.validation.values import is_mapping, is_of, items_of, shown
 from batchsched.scheduler import Scheduler
 from batchsched.tools.causes import decisions
 from batchsched.tools.config_rules import RULES, Parts, Rule, Shows, Suspected
@@ -303,14 +304,11 @@ def _given(config: SchedulerConfig) -> Mapping[str, object]:
     """Return what the file of a configuration would say."""
     return {
         "actions": [{"name": each.name, "arguments": each.arguments} for each in config.actions],
-        "tiers": [
-            {
-                "plugins": [
-                    {"name": each.name, "arguments": each.arguments, **flags}
-                    for each in tier.plugins
-                    for flags in (each.flags if is_mapping(each.flags) else {"": each.flags},)
-                ]
-            }
-            for tier in config.tiers
-        ],
+        "tiers": [{"plugins": list(map(_given_plugin, tier.plugins))} for tier in config.tiers],
     }
+
+
+def _given_plugin(plugin: PluginOption) -> Mapping[object, object]:
+    flags: object = plugin.flags
+    told: dict[object, object] = {"name": plugin.name, "arguments": plugin.arguments}
+    return told | dict(items_of(flags)) if is_mapping(flags) else told | {"": flags}
