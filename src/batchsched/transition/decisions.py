@@ -5,7 +5,9 @@ Results are checked here, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import cast
 
@@ -145,23 +147,19 @@ def outcome_faults(result: CycleResult, snapshot: Snapshot) -> list[Fault]:
     for job in snapshot.jobs:
         for task in job.tasks:
             outcome = outcomes.get(task.uid)
-            if outcome is not None:
-                met += 1
-                if outcome.status is not task.status or outcome.node_name != task.node_name:
-                    problem = _problem(task, outcome)
-                    if problem:
-                        faults.append(_fault(task.uid, problem))
+            if outcome is None:
+                continue
+            met += 1
+            status, were = outcome.status, task.status
+            if (status is not were or outcome.node_name != task.node_name) and (
+                status in _UNTOUCHED or (status is TaskStatus.PENDING and not were.to_place)
+            ):
+                by_it, before = _how(status, outcome.node_name), _how(were, task.node_name)
+                faults.append(_fault(task.uid, f"{by_it} by it, and {before}"))
     if met != len(outcomes):
         known = {task.uid for job in snapshot.jobs for task in job.tasks}
         faults += [_fault(uid, "no job has such a task") for uid in outcomes if uid not in known]
     return faults
-
-
-def _problem(task: TaskInfo, outcome: TaskOutcome) -> str:
-    status = outcome.status
-    if status in _UNTOUCHED or (status is TaskStatus.PENDING and not task.status.to_place):
-        return f"{_how(status, outcome.node_name)} by it, and {_how(task.status, task.node_name)}"
-    return ""
 
 
 def _how(status: TaskStatus, node_name: str | None) -> str:
@@ -215,60 +213,39 @@ def places_to_keep(
     reserved = {promise.task_uid: promise.node_name for promise in result.reserved}
     if not reserved:
         return {}
-    kept = _Kept(snapshot, snapshot.nodes if nodes is None else nodes)
+    named = {node.name: node for node in (snapshot.nodes if nodes is None else nodes)}
     concerned = [job for job in snapshot.jobs if any(t.uid in reserved for t in job.tasks)]
-    promised = {promise.task_uid for promise in result.kept_promises}
-    for job in concerned:
-        for task in job.tasks:
-            node_name = reserved.pop(task.uid, None)
-            if node_name is not None:
-                kept.keep_reserved(task, node_name)
+    places: dict[str, str] = {}
+    # What is reserved on each node, and what tasks without a job hold there.
+    taken: defaultdict[str, Resource] = defaultdict(Resource)
+    for task in snapshot.other_tasks:
+        if task.status.holds and task.status is not TaskStatus.RELEASING:
+            taken[task.node_name or ""] += task.resreq
+    for task in chain.from_iterable(job.tasks for job in concerned):
+        node_name = reserved.pop(task.uid, None)
+        node = named.get(node_name or "")
+        # The next cycle drops a reservation on a node that is gone.
+        if node_name is not None and (node is None or accepts_by_description(node, task)):
+            places[task.uid] = node_name
+            taken[node_name] += task.start_request
     # Tasks that are not in the snapshot are returned too; the caller reports them.
-    kept.places.update(reserved)
+    places.update(reserved)
+    settled = {promise.task_uid for promise in result.kept_promises} | places.keys()
     for job in concerned:
         # Without any reservation left, a job's other nodes are not kept either.
-        if any(task.uid in kept.places for task in job.tasks):
-            kept.keep_held(job, result, promised)
-    return dict(sorted(kept.places.items()))
-
-
-class _Kept:
-    """The reservations to keep, and what they take on the nodes."""
-
-    def __init__(self, snapshot: Snapshot, nodes: Iterable[NodeInfo]) -> None:
-        self.places: dict[str, str] = {}
-        self._node_named = {node.name: node for node in nodes}
-        self._taken: dict[str, Resource] = {}
-        """What is reserved on each node, and what tasks without a job hold there."""
-        for task in snapshot.other_tasks:
-            if task.status.holds and task.status is not TaskStatus.RELEASING:
-                self._take(task.node_name or "", task.resreq)
-
-    def keep_reserved(self, task: TaskInfo, node_name: str) -> None:
-        """Keep the reservation of a task; the next cycle drops one on a node that is gone."""
-        node = self._node_named.get(node_name)
-        if node is None or accepts_by_description(node, task):
-            self.places[task.uid] = node_name
-            self._take(node_name, task.start_request)
-
-    def keep_held(self, job: JobInfo, result: CycleResult, promised: Collection[str]) -> None:
-        """Keep the nodes of the job's Allocated tasks, except for promised ones."""
+        if all(task.uid not in places for task in job.tasks):
+            continue
         for task in job.tasks:
             outcome = result.tasks.get(task.uid)
             if outcome is None or outcome.status is not TaskStatus.ALLOCATED:
                 continue
-            if task.uid in self.places or task.uid in promised:
+            node = named.get(outcome.node_name or "")
+            if node is None or task.uid in settled:
                 continue
-            node = self._node_named.get(outcome.node_name or "")
-            if node is None:
-                continue
-            wanted = self._taken.get(node.name, Resource()) + task.start_request
-            if wanted.fits(node.allocatable):
-                self.places[task.uid] = node.name
-                self._taken[node.name] = wanted
-
-    def _take(self, node_name: str, amount: Resource) -> None:
-        self._taken[node_name] = self._taken.get(node_name, Resource()) + amount
+            if (taken[node.name] + task.start_request).fits(node.allocatable):
+                places[task.uid] = node.name
+                taken[node.name] += task.start_request
+    return dict(sorted(places.items()))
 
 
 _WAITING = (TaskStatus.RESERVED, TaskStatus.PIPELINED)
