@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from attrs import evolve, field, frozen
 
 from batchsched.causes import ConditionReason, UnfitReason, WhyPending, agreeing
-from batchsched.model.cluster import Hold
+from batchsched.model.cluster import Hold, TaskInfo
 from batchsched.model.immutable import EMPTY, AsMap, AsTuple, FrozenMap
 from batchsched.model.resources import Resource
 from batchsched.model.texts import (
@@ -543,10 +543,10 @@ class PendingReason:
         return self.text
 
 
-def not_reached(task: str, uid: str) -> PendingReason:
-    """Return the reason of tasks behind one of their job, given its name, that found no node."""
-    detail = f"task {task!r} of its job could not be placed before it"
-    return PendingReason(WhyPending.NOT_REACHED, detail=detail, behind_task=uid)
+def not_reached(before: TaskInfo) -> PendingReason:
+    """Return the reason of tasks behind one of their job that found no node."""
+    detail = f"task {before.display_name!r} of its job could not be placed before it"
+    return PendingReason(WhyPending.NOT_REACHED, detail=detail, behind_task=before.uid)
 
 
 def not_reclaimable(queue: str) -> str:

@@ -334,8 +334,6 @@ class TasksOfWaiting:
             before = self.uids.index(blocked_by.uid) + 1
             self._behind = {
                 **dict.fromkeys(self.uids[:before], NOT_CONSIDERED),
-                **dict.fromkeys(
-                    self.uids[before:], not_reached(blocked_by.info.display_name, blocked_by.uid)
-                ),
+                **dict.fromkeys(self.uids[before:], not_reached(blocked_by.info)),
             }
         return self._behind

@@ -40,12 +40,6 @@ from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, fits, plus, total_of
 
-
-def _not_reached(blocked_by: TaskState) -> PendingReason:
-    """Return the reason that an earlier task could not be placed."""
-    return not_reached(blocked_by.info.display_name, blocked_by.uid)
-
-
 _Part = Mapping[str, PendingReason] | tuple[Sequence[str], PendingReason]
 """Reasons by task UID, or the UIDs of tasks that share one."""
 
@@ -303,7 +297,7 @@ class PendingReasons:
         blocked_by = blocked[0] if blocked else None
         behind: PendingReason | None = None
         if blocked_by is not None:
-            behind = _not_reached(blocked_by)
+            behind = not_reached(blocked_by.info)
         elif queue.name in session.reports.queues_overused:
             behind = self._overused(job, queue, None)
         # A job with groups does not try its tasks in task order.
@@ -522,7 +516,7 @@ def _not_asked_for(
     entered = groups.incomplete_with(task)
     if blocked:
         near = (other for other in blocked if groups.incomplete_with(other) is entered)
-        return _not_reached(next(near, blocked[0]))
+        return not_reached(next(near, blocked[0]).info)
     if not is_ready and groups.is_satisfied(Counting.RESERVED):
         return WAITS_FOR_PROMISES
     if not is_ready and any(other.is_best_effort for other in pending):

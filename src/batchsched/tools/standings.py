@@ -448,7 +448,8 @@ class Standings:
         if not telling and (is_told or is_given):
             return
         # Of what no action tried, nothing is known of room.
-        if telling and not is_given and _is_not_tried(of_room[telling[0]]):
+        first = of_room[telling[0]] if telling and not is_given else None
+        if first and first.why.status is JobStatus.NOT_TRIED and first.tally is None:
             yield _blocker(JobStatus.NOT_TRIED, "", text)
             return
         never = ""
@@ -627,10 +628,6 @@ def _with_label(text: str, tasks: Sequence[TaskInfo]) -> str:
     if len(asked) != 1 or not is_sure:
         return text
     return text.replace(_LABELS, f"the label {asked.pop()}")
-
-
-def _is_not_tried(reason: PendingReason) -> bool:
-    return reason.why.status is JobStatus.NOT_TRIED and reason.tally is None
 
 
 def _cause(tally: NodeTally | None) -> str:
