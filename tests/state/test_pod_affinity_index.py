@@ -10,7 +10,7 @@ from attrs import evolve
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.support.books import opened
+from tests.support.books import affinity_refusal, opened
 from tests.support.clusters import cluster, job, node
 
 from batchsched import (
@@ -115,7 +115,7 @@ def expect_a_recounts_answers(session: Session, index: PodAffinityIndex) -> None
         profile = index.profile(task)
         for of in session.nodes:
             reasons = violated(session, task.info, of)
-            refusal = profile.refusal(of.info.labels)
+            refusal = affinity_refusal(profile, of.info.labels)
             assert (refusal is None) is (not reasons), (task, of)
             assert refusal is None or refusal in reasons, (task, of)
             assert profile.raw_score(of.info.labels) == attraction(session, task.info, of)
@@ -144,12 +144,17 @@ class TasksComeAndGo(RuleBasedStateMachine):
         self.changes = len(self.session.ledger.log.nodes)
 
     def watches(self, task: TaskState) -> list:
-        return [*self.index.watch_refusals(task), *self.index.watch_attractions(task)]
+        profile = self.index.profile(task)
+        counts = [*profile.repelling, *profile.required, *profile.repelled]
+        return [
+            *self.index.watch_refusals(task, counts),
+            *self.index.watch_attractions(task),
+        ]
 
     def answers(self, task: TaskState) -> list[tuple[UnfitReason | None, int]]:
         profile = self.index.profile(task)
         return [
-            (profile.refusal(of.info.labels), profile.raw_score(of.info.labels))
+            (affinity_refusal(profile, of.info.labels), profile.raw_score(of.info.labels))
             for of in self.session.nodes
         ]
 

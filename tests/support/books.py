@@ -19,12 +19,14 @@ from batchsched import (
     Tier,
     default_registry,
 )
+from batchsched.causes import UnfitReason
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin import JobState, NodeState, Plugin, TaskState
 from batchsched.session.cycle import open_session
 from batchsched.session.kept import PlacementFactory, PolicyState
 from batchsched.session.points import ConfiguredPlugin
 from batchsched.state.ledger import Ledger
+from batchsched.state.pod_affinity import AffinityProfile
 from tests.support.hints import HINTS, hints_of
 
 NODE_ACCOUNTS = (
@@ -169,6 +171,13 @@ def job_dump(job: JobState) -> dict[str, object]:
     }
 
 
+def affinity_refusal(profile: AffinityProfile, labels: Mapping[str, str]) -> UnfitReason | None:
+    """Return why a node with these labels cannot accept tasks of a profile now, or None."""
+    return (
+        profile.repelling_there(labels) or profile.too_far(labels) or profile.repelled_there(labels)
+    )
+
+
 def _copied(value: object) -> object:
     return list(value) if isinstance(value, list) else value
 
@@ -198,7 +207,7 @@ def dump(session: Session) -> dict[str, object]:
         },
         "shares": shares,
         "affinity": {
-            (uid, node.name): (profile.refusal(labels), profile.raw_score(labels))
+            (uid, node.name): (affinity_refusal(profile, labels), profile.raw_score(labels))
             for uid, task in ledger.tasks.items()
             for profile in (affinity.profile(task),)
             for node in ledger.nodes

@@ -35,8 +35,8 @@ def need_of(
     What alone exceeds what its queue may have at most is passed over, if enough others are left.
     """
     need = need_of_job(job, tasks, counting)
-    if need is None or job.equal_requests or not session.plugins.limits_queues:
-        return need  # of tasks with equal requests its queue may have all or none
+    if need is None or not session.plugins.limits_queues:
+        return need
     if job.groups is None and len(need.tasks) == len(tasks):
         return need  # no others are left
     assert job.queue is not None

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import Enum
-from itertools import groupby, islice
+from itertools import islice
 
 from attrs import frozen
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.state.groups import Counting, EmptiestFirst, GroupState, JobGroups, emptiness
 from batchsched.state.records import Fit, JobState, TaskState
-from batchsched.state.vectors import Vector, plus
+from batchsched.state.vectors import Vector, total_of
 
 
 class TasksInOrder(deque["TaskState"]):
@@ -402,10 +402,7 @@ def need_of_job(
     request = job.info.topology
     if request is not None and request.segments:
         return need_of_tasks(job, _whole_segments(job, tasks, request.segments[0].size, lacks))
-    needed = tuple(islice(tasks, lacks))
-    if job.equal_requests is None:
-        job.compare_requests()
-    return _need_of_equal(job, needed) if job.equal_requests else need_of_tasks(job, needed)
+    return need_of_tasks(job, tuple(islice(tasks, lacks)))
 
 
 def _whole_segments(
@@ -443,14 +440,6 @@ def need_of_task(task: TaskState, /, *, leaving: Iterable[TaskState] = ()) -> Ne
 _PROMISED, _RESERVED = Counting.PROMISED, Counting.RESERVED
 
 
-def _need_of_equal(job: JobState, tasks: tuple[TaskState, ...]) -> Need:
-    """Return the need of tasks with equal requests, none of them backfill."""
-    count, request = len(tasks), tasks[0].resreq
-    if count > 1:
-        request = tuple([amount * count for amount in request])
-    return Need(job, tasks, request, tuple([d for d, amount in enumerate(request) if amount > 0]))
-
-
 def need_of_tasks(
     job: JobState, tasks: tuple[TaskState, ...], /, *, leaving: tuple[TaskState, ...] = ()
 ) -> Need:
@@ -459,18 +448,7 @@ def need_of_tasks(
     if all([t.resreq == first.resreq and not t.is_backfill for t in tasks]):  # noqa: C419 - fast
         request = first.resreq if count == 1 else tuple([a * count for a in first.resreq])
     else:
-        request = (0,) * len(first.resreq)
-        # Most tasks of a job have equal requests.
-        for vector, alike in groupby(tasks, key=_charge):
-            if vector is not None:
-                count = len(list(alike))
-                request = plus(
-                    request, vector if count == 1 else tuple([a * count for a in vector])
-                )
+        charged = [task.resreq for task in tasks if not task.is_backfill]
+        request = total_of(charged, (0,) * len(first.resreq))
     dimensions = tuple([d for d, amount in enumerate(request) if amount > 0])
     return Need(job, tasks, request, dimensions, leaving)
-
-
-def _charge(task: TaskState) -> Vector | None:
-    """Return what the task's queue would be charged for; None: nothing."""
-    return None if task.is_backfill else task.resreq

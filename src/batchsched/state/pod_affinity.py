@@ -424,13 +424,6 @@ class AffinityProfile:
     promised: list[DomainCount] = field(factory=list[DomainCount])
     """The counts of required anti-affinity that a promise to such a task increases by one."""
 
-    def refusal(self, labels: Mapping[str, str]) -> UnfitReason | None:
-        """Return why a node with these labels cannot accept such a task now, or None.
-
-        O(own terms + topology keys).
-        """
-        return self.repelling_there(labels) or self.too_far(labels) or self.repelled_there(labels)
-
     def repelling_there(self, labels: Mapping[str, str]) -> UnfitReason | None:
         """Return why: tasks in a domain of the node exclude it."""
         for there in self.repelling:
@@ -534,17 +527,14 @@ class PodAffinityIndex:
         return self._profiles[self.signature(task)]
 
     def watch_refusals(
-        self, task: TaskState, counts: Sequence[DomainCount | NetCount] | None = None
+        self, task: TaskState, counts: Sequence[DomainCount | NetCount]
     ) -> Sequence[Watch]:
         """Return watches that report changes of the nodes that reject such tasks.
 
-        `counts`: those of its profile that matter; None: all.
+        `counts`: those of its profile that matter.
         """
-        profile = self.profile(task)
-        if counts is None:
-            counts = [*profile.repelling, *profile.required, *profile.repelled]
-        watched = dict.fromkeys(counts)
-        required = [there for there in watched if there in profile.required]
+        watched, own = dict.fromkeys(counts), self.profile(task).required
+        required = [there for there in watched if there in own]
         return [
             *(there.any_appearance for there in required),
             *(watch for there in watched for watch in there.appearances),

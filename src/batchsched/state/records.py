@@ -104,7 +104,6 @@ class JobState:
         "best_effort_count",
         "counted",
         "counts",
-        "equal_requests",
         "groups",
         "has_bind",
         "held",
@@ -148,9 +147,6 @@ class JobState:
         self.held: list[TaskState] = []
         """The Pending tasks that something holds, in order of UID. They are in no other count than
         `Counting.VALID`, so that nothing that places tasks or adds up requests meets them."""
-        self.equal_requests: bool | None = None
-        """Whether all its tasks request the same, and none is described as backfill; None: nobody
-        has asked yet. Written by `compare_requests`."""
         self.best_effort_count = 0
         """The number of its tasks without requests, whatever their status."""
         self.backfilling = 0
@@ -208,13 +204,6 @@ class JobState:
             for task in tasks:
                 groups.recount(task, None, task.status)
         self.ready_count = self.counted[0]
-
-    def compare_requests(self) -> None:
-        """Set `equal_requests`. O(tasks)."""
-        first = self.tasks[0].resreq if self.tasks else None
-        self.equal_requests = all(
-            [task.resreq == first and not task.info.is_backfill for task in self.tasks]  # noqa: C419
-        )
 
     def recount(self, task: TaskState, before: TaskStatus, after: TaskStatus) -> None:
         """Count a task that changes from one status to another. O(depth)."""
