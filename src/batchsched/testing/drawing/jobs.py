@@ -86,14 +86,14 @@ def shape_of(draft: bytes, features: Features) -> TaskShape:
             init_resreq = resreq.max_with(more)
         if extra % 6 == 2:
             scoring = ScoringRequest(milli_cpu=100 * (extra % 3), memory=extra % 3 * GIB)
-    return TaskShape(
+    return {
         **CONSTRAINTS[constraints if features.constraints else 0],
         **AFFINITIES[affinity % len(AFFINITIES) if features.affinity else 0],
-        resreq=resreq,
-        init_resreq=init_resreq,
-        scoring_request=scoring,
-        labels=TASK_LABELS[draft[2] % len(TASK_LABELS) if features.affinity else 0],
-    )
+        "resreq": resreq,
+        "init_resreq": init_resreq,
+        "scoring_request": scoring,
+        "labels": TASK_LABELS[draft[2] % len(TASK_LABELS) if features.affinity else 0],
+    }
 
 
 SIMPLE = shape_of(bytes(3), Features())

@@ -77,7 +77,7 @@ is_condition = _unless(
 is_unfit = _unless(
     lambda answer: answer is None or isinstance(answer, Unfit), "is neither None nor an Unfit"
 )
-is_hashable = _unless(lambda answer: hash(answer) is not None, "cannot be hashed")
+is_hashable = _unless(lambda answer: bool({answer}), "cannot be hashed")
 is_tuple_of_integers = _unless(_are_integers, "is not a tuple of integers")
 
 
