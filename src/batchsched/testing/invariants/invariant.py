@@ -60,6 +60,11 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
             f"  The cycle ({names}): {indent(str(self.result), '  ').strip()}"
         )
 
+    def __reduce__(self) -> tuple[type[InvariantViolation], tuple[object, ...]]:
+        # By all fields, whatever else an exception carries, such as notes.
+        values = (self.invariant, self.problem, self.snapshot, self.result, self.config)
+        return type(self), (*values, self.registry, self.module)
+
     def as_code(self) -> str:
         """Return code that runs the cycle again and checks it for this invariant.
 

@@ -52,6 +52,10 @@ class LawViolation(AssertionError):  # noqa: N818 - it is what was found, not wh
     def __str__(self) -> str:
         return f"plugin {self.plugin!r}, {self.extension_point}: {self.law}\n  but {self.seen}"
 
+    def __reduce__(self) -> tuple[type[LawViolation], tuple[object, ...]]:
+        fields = self.plugin, self.extension_point, self.law, self.seen
+        return type(self), (*fields, self.snapshot, self.other, self.check)
+
     def as_code(self) -> str:
         """Return code that checks the plugin again, on this snapshot only.
 
