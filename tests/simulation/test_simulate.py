@@ -456,3 +456,15 @@ def test_costs_of_ones_own_cannot_be_written() -> None:
     job = Job(id=1, submit=0, run=5, processors=1, checkpoint=Checkpoint(restart=Own()))
     with pytest.raises(SerialisationError, match=r"checkpoint\[0\].restart: .*Own.* cannot"):
         Workload([job]).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "per_node", "told"),
+    [(1, 1, "1 processor"), (3, 1, "3 processors"), (1, 2000, "1 node of 2,000 processors")],
+)
+def test_a_machine_is_told_in_numbers_of_nodes_or_processors(
+    nodes: int, per_node: int, told: str
+) -> None:
+    job = Job(id=1, submit=0, run=5, processors=1, requested=5)
+    run = simulate(Workload([job]).on(nodes=nodes, per_node=per_node), Easy())
+    assert f": 1 job on {told}\n" in str(run)

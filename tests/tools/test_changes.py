@@ -21,6 +21,7 @@ from batchsched import (
     Snapshot,
     TaskInfo,
     TaskStatus,
+    TopologyRequest,
     what_if,
 )
 from batchsched.live import (
@@ -106,6 +107,16 @@ Q = CLUSTER.queues[0]
         (
             [JobChanged("team/train", min_available=2)],
             ["job team/train: minimum 2 instead of 1"],
+        ),
+        (
+            [
+                JobChanged("team/wait", topology=TopologyRequest(preferred="rack")),
+                JobChanged("team/wait", topology=TopologyRequest(preferred="rack", balanced=True)),
+            ],
+            [
+                "job team/wait: topology rack preferred instead of none",
+                "job team/wait: topology rack preferred and balanced instead of rack preferred",
+            ],
         ),
         (
             [QueueChanged(evolve(Q, limit=ResourceLimit(scalars={"nvidia.com/gpu": 80_000})))],

@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 
 from batchsched.errors import Fault, UnknownNameError
 from batchsched.model.devices import DevicePick
+from batchsched.model.texts import counted
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_of, is_text, shown
 from batchsched.simulation.checks import (
@@ -353,13 +354,13 @@ def _counted(
         return [], (first, last)
     begin = _length(warm_up, by_end, lambda end: end < first + _time(warm_up))
     finish = _length(cool_down, by_end, lambda end: end > last - _time(cool_down))
-    counted = by_end[begin : max(begin, len(by_end) - finish)]
+    measured = by_end[begin : max(begin, len(by_end) - finish)]
     start, stop = first + _time(warm_up), last - _time(cool_down)
     if begin and not isinstance(warm_up, Seconds):
         start = by_end[min(begin, len(by_end)) - 1][0]
     if finish and not isinstance(cool_down, Seconds):
-        stop = counted[-1][0] if counted else start
-    return sorted(job for _, job in counted), (start, stop)
+        stop = measured[-1][0] if measured else start
+    return sorted(job for _, job in measured), (start, stop)
 
 
 def _time(part: Margin | None) -> float:
@@ -504,8 +505,8 @@ class Figures(Record):
             faults += faults_unless(is_right, name, what, part)
         refuse(SimulationError, faults)
         jobs = self.jobs_below(queue)
-        counted, window = _counted(self, warm_up, cool_down)
-        ended = [job for job in counted if job in jobs]
+        measured, window = _counted(self, warm_up, cool_down)
+        ended = [job for job in measured if job in jobs]
         workload, outcome = self.workload, self.outcome
         submitted, starts, ends, held = self.submitted, outcome.starts, outcome.ends, self.held
         waits, responses, pending = list[float](), list[float](), list[float]()
@@ -733,7 +734,7 @@ class Figures(Record):
     def __str__(self) -> str:
         metrics = self.metrics()
         lines = [
-            f"{self.policy}: {len(self.workload):,} jobs on {self.machine}",
+            f"{self.policy}: {counted(len(self.workload), 'job')} on {self.machine}",
             f"{'':<18} {'mean':>12} {'median':>12} {'99 %':>12} {'longest':>12}",
             *(
                 f"{f'{name} (s)':<18} "

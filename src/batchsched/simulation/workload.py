@@ -15,6 +15,7 @@ from batchsched.model.devices import CounterSet, Device
 from batchsched.model.immutable import AsTuple, ByName, gone_through, kept_in_order
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.texts import counted
 from batchsched.model.topology import Topology
 from batchsched.model.validation.arguments import asked, checks_arguments
 from batchsched.model.validation.topology import without_requests
@@ -283,10 +284,10 @@ class Machine:
 
     def __str__(self) -> str:
         if self.infos and not self.is_equal:
-            return f"{self.nodes:,} nodes with {self.processors:,} processors"
+            return f"{self.nodes:,} nodes with {counted(self.processors, 'processor')}"
         if self.per_node == 1:
-            return f"{self.nodes:,} processors"
-        return f"{self.nodes:,} nodes of {self.per_node:,} processors"
+            return counted(self.nodes, "processor")
+        return f"{counted(self.nodes, 'node')} of {counted(self.per_node, 'processor')}"
 
 
 @frozen(kw_only=True)

@@ -421,6 +421,7 @@ def _topology(request: object) -> str:
     levels = [f"{request.required} required"] if request.required else []
     levels += [f"{request.preferred} preferred"] if request.preferred else []
     levels += [f"{each.size} in one {each.level}" for each in request.segments]
+    levels += ["balanced"] if request.balanced else []
     return " and ".join(levels) or "none"
 
 
