@@ -37,10 +37,10 @@ from batchsched.testing.drawing.jobs import (
     shape_of,
 )
 from batchsched.testing.drawing.labels import (
+    LABEL_DRAFTS,
     Labels,
     labelled_snapshot,
     not_labels,
-    with_labels,
 )
 from batchsched.testing.drawing.nodes import (
     NODE_DRAFTS,
@@ -245,7 +245,7 @@ def snapshots(
     def snapshot(draw: DrawFn) -> Snapshot:
         drawn = zip(used.items(), draw(bytes_of_features), strict=True)
         off = {name: False for (name, least), height in drawn if height < least}
-        return build_snapshot(
+        built = build_snapshot(
             evolve(features, **off),
             several(draw, NODE_DRAFTS, node_counts),
             several(draw, QUEUE_DRAFTS, st.integers(1, max_queues if features.queues else 1)),
@@ -253,8 +253,9 @@ def snapshots(
             several(draw, job_drafts, job_counts),
             several(draw, TASK_DRAFTS, st.integers(0, 2 if features.other_tasks else 0)),
         )
+        return labelled_snapshot(built, draw(LABEL_DRAFTS), labels) if labels else built
 
-    return with_labels(snapshot(), labels, labelled_snapshot)
+    return snapshot()
 
 
 def given_or_default(
