@@ -78,9 +78,9 @@ class ClaimTurn:
         found = _find_opening(search, curable=self.curable)
         if found is None:
             return False
-        units, room = found
+        units, opening = found
         self.taken += [TakenUnit(unit, task) for unit in units]
-        take_room(self.session, self.statement, task, room.node, room.victims)
+        take_room(self.session, self.statement, task, opening.node, opening.victims)
         return True
 
     def spare_units(self, placed: Sequence[TaskState]) -> None:
@@ -160,10 +160,10 @@ def _find_opening(search: ClaimSearch, *, curable: bool) -> _Found | None:
             if not taken:
                 continue
             units = _spared(search, taken, short)
-            room = Opening(node, _members(search, units))
-            if fewest is None or room.cost < fewest[1].cost:
-                fewest = units, room
-                search.cheaper = room.cheaper_on(session)
+            opening = Opening(node, _members(search, units))
+            if fewest is None or opening.cost < fewest[1].cost:
+                fewest = units, opening
+                search.cheaper = opening.cheaper_on(session)
                 if stage is ClaimStage.SURPLUS_BEYOND_SHARE or search.cheaper == set():
                     break
         if fewest is not None:

@@ -407,27 +407,27 @@ def make_room(
     )
     # What is remembered of a search holds for all nodes, not for those of a set.
     if is_plain or claimant.within is not None or (ways and claimant.limit is not None):
-        room = find_opening(claimant, SearchOn(claimant, claimant.feasible()))
+        opening = find_opening(claimant, SearchOn(claimant, claimant.feasible()))
     else:
         known = RememberedSearch(claimant)
-        room = None
+        opening = None
         if not known.fails_again():
             found: SearchOn | RememberedSearch | SearchBesideWays = known
             if claimant.limit is not None:
                 found = SearchWithinLimits(claimant)
             elif ways:
                 found = SearchBesideWays(claimant, known)
-            room = find_opening(claimant, found)
-        if room is None:
+            opening = find_opening(claimant, found)
+        if opening is None:
             known.remember_failure()
-    if room is None:
+    if opening is None:
         if claimant.limit is not None:
             record_refusal(session, task, claimant.limit)
         record_search(session, task, scope, rules, may_use_idle=may_use_idle)
         return False
-    if not may_take_task(session, task, leaving=room.victims):
+    if not may_take_task(session, task, leaving=opening.victims):
         return False
-    take_room(session, statement, task, room.node, room.victims)
+    take_room(session, statement, task, opening.node, opening.victims)
     return True
 
 
@@ -484,13 +484,13 @@ def find_opening(
                 return Opening(node, ())  # enough is leaving already
         searched.append(SearchOn(claimant, refusing, cures=True))
     for among in searched if claimant.ways else ():
-        room = None if isinstance(among, RememberedSearch) else among.by_ways()
-        if room is not None:
-            return room
+        opening = None if isinstance(among, RememberedSearch) else among.by_ways()
+        if opening is not None:
+            return opening
     for among in searched:
-        room = among.alone()
-        if room is not None:
-            return room
+        opening = among.alone()
+        if opening is not None:
+            return opening
     return _cheapest(among.with_jobs() for among in searched)
 
 
@@ -508,8 +508,8 @@ class SearchOn:
 
     def by_ways(self) -> Opening | None:
         """Return the first node where it is enough that others give way."""
-        rooms = (self.fewest(node, self._way_on(node)) for node in self._nodes)
-        return next((room for room in rooms if room is not None), None)
+        openings = (self.fewest(node, self._way_on(node)) for node in self._nodes)
+        return next((opening for opening in openings if opening is not None), None)
 
     def _way_on(self, node: NodeState) -> list[Unit]:
         claimant = self._claimant
@@ -523,9 +523,9 @@ class SearchOn:
         for node in self._nodes:
             alone = self._victims_on(node).alone
             way = self._way_on(node) if alone else []
-            room = self.fewest(node, [*way, *([victim] for victim in alone)])
-            if room is not None:
-                return room
+            opening = self.fewest(node, [*way, *([victim] for victim in alone)])
+            if opening is not None:
+                return opening
         return None
 
     def with_jobs(self) -> Opening | None:
@@ -568,9 +568,13 @@ class SearchOn:
         return fewest_units(units, is_enough)
 
 
-def _cheapest(rooms: Iterable[Opening | None]) -> Opening | None:
-    """Return the first of the rooms for which the fewest tasks are evicted, if there is any."""
-    return min((room for room in rooms if room is not None), key=lambda r: r.cost, default=None)
+def _cheapest(openings: Iterable[Opening | None]) -> Opening | None:
+    """Return the first of the openings for which the fewest tasks are evicted, if there is any."""
+    return min(
+        (opening for opening in openings if opening is not None),
+        key=lambda opening: opening.cost,
+        default=None,
+    )
 
 
 def _is_enough_on(
@@ -715,14 +719,14 @@ class RememberedSearch:
         self._recall()
         among = self._open - (self._closed - self._own_nodes) if self._closed else self._open
         among = among - self._claimant.on_the_way if self._claimant.ways else among
-        room: Opening | None = None
+        opening: Opening | None = None
         for node, unshielded in self._promising(among):
             tasks = unshielded
             if node.slot in self._own_nodes:
                 tasks = [other for other in tasks if other.job is not self._job]
             victims = self._claimant.victims_among(tasks, node)
-            room = self._single_tasks(node, victims)
-            if room is not None:
+            opening = self._single_tasks(node, victims)
+            if opening is not None:
                 break
             if not victims.is_all_alone:
                 self._with_jobs.append((node, victims))
@@ -732,7 +736,7 @@ class RememberedSearch:
             # Infeasible nodes are left out too, until they change.
             self._close(among - {node.slot for node, _ in self._with_jobs})
         self._open.difference_update(self._too_small)
-        return room
+        return opening
 
     def with_jobs(self) -> Opening | None:
         """Return the first of the nodes where, with whole jobs, the fewest tasks are evicted.
@@ -745,12 +749,12 @@ class RememberedSearch:
         for node, victims in self._with_jobs:
             if cheaper is not None and node.slot not in cheaper:
                 continue
-            room = self._fewest(node, units_in_order(session, victims))
-            if room is None:
+            opening = self._fewest(node, units_in_order(session, victims))
+            if opening is None:
                 self._close({node.slot})
-            elif fewest is None or room.cost < fewest.cost:
-                fewest = room
-                cheaper = room.cheaper_on(session)
+            elif fewest is None or opening.cost < fewest.cost:
+                fewest = opening
+                cheaper = opening.cheaper_on(session)
         return fewest
 
     def _close(self, slots: AbstractSet[int]) -> None:
@@ -838,19 +842,19 @@ class SearchBesideWays:
 
     def alone(self) -> Opening | None:
         """Return the first node where evicting single tasks is enough."""
-        rooms = [self._on_the_way.alone(), self._others.alone()]
-        return self._first(room for room in rooms if room is not None)
+        openings = [self._on_the_way.alone(), self._others.alone()]
+        return self._first(opening for opening in openings if opening is not None)
 
     def with_jobs(self) -> Opening | None:
         """Return the first of the nodes where, with whole jobs, the fewest tasks are evicted."""
         found = [self._on_the_way.with_jobs(), self._others.with_jobs()]
-        rooms = [room for room in found if room is not None]
-        least = min((room.cost for room in rooms), default=0)
-        return self._first(room for room in rooms if room.cost == least)
+        openings = [opening for opening in found if opening is not None]
+        least = min((opening.cost for opening in openings), default=0)
+        return self._first(opening for opening in openings if opening.cost == least)
 
-    def _first(self, rooms: Iterable[Opening]) -> Opening | None:
-        """Return the room on the node that is tried first."""
-        by_slot = {room.node.slot: room for room in rooms}
+    def _first(self, openings: Iterable[Opening]) -> Opening | None:
+        """Return the opening on the node that is tried first."""
+        by_slot = {opening.node.slot: opening for opening in openings}
         if len(by_slot) < 2:  # noqa: PLR2004
             return next(iter(by_slot.values()), None)
         return by_slot[next(iter(self._claimant.feasible(by_slot.keys()))).slot]

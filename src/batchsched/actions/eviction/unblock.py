@@ -194,10 +194,10 @@ def _place(
             if (tasks := each.tasks()) and _may_go(session, rules, task, tasks)
         ],
     )
-    room = find_opening(claimant, SearchOn(claimant, claimant.feasible()))
-    if room is None or not may_take_task(session, task, leaving=room.victims):
+    opening = find_opening(claimant, SearchOn(claimant, claimant.feasible()))
+    if opening is None or not may_take_task(session, task, leaving=opening.victims):
         return False
-    take_room(session, statement, task, room.node, room.victims)
+    take_room(session, statement, task, opening.node, opening.victims)
     return True
 
 
