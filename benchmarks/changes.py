@@ -6,9 +6,12 @@
 The rows `borrow-N` have one node of 16 GPUs, three queues that borrow from one another, the
 actions reclaim, allocate and preempt, and no reasons, while N jobs of three shapes wait. Nothing
 changes in `borrow-N-still`; in `borrow-N` one job arrives or one ends; in `borrow-N-mixed` the
-shapes come in any order. In `fifty` nine jobs arrive on 50 nodes, eight end, and one gives up. The
-rows `kth-N` replay the first 2,000 jobs of the log KTH-SP2 on N nodes with the action `plan`, if
-the folder in BATCHSCHED_TRACES has it, else as many made-up jobs; their seconds are those of a job.
+shapes come in any order. In `gangs-N-ACTIONS`, N nodes of 8 GPUs each run a gang of 7,
+five gangs of 2 N wait in two queues, and a gang of 2 comes; nothing is evicted. That is a whole
+cycle, from scratch, of `allocate`, or with `preempt`, `reclaim` or both besides. In `fifty` nine
+jobs arrive on 50 nodes, eight end, and one gives up. The rows `kth-N` replay the first 2,000 jobs
+of the log KTH-SP2 on N nodes with the action `plan`, if the folder in BATCHSCHED_TRACES has it,
+else as many made-up jobs; their seconds are those of a job.
 It imports the library alone, in names that earlier commits have, too, so that `beside` can run it
 on both sides.
 """
@@ -35,7 +38,9 @@ from batchsched import (
     Resource,
     Scheduler,
     SchedulerConfig,
+    Snapshot,
     TaskInfo,
+    TaskStatus,
 )
 from batchsched.live import Cluster, Event, JobArrived, JobRemoved, TimePassed
 from batchsched.simulation import Scheduled, generate, read_swf, simulate
@@ -161,6 +166,58 @@ def borrow(
     return _found(spent, living.digest)
 
 
+GANGS = {
+    "allocate": "allocate",
+    "preempt": "allocate, preempt",
+    "reclaim": "allocate, reclaim",
+    "both": "allocate, reclaim, preempt",
+}
+"""The actions of the rows `gangs-N-ACTIONS`, by the end of the row's name."""
+
+
+def gangs(nodes: int, actions: str) -> dict[str, object]:
+    """Measure cycles where gangs wait that no eviction can start."""
+
+    def gang(name: str, queue: str, size: int, node: str | None = None, at: int = 0) -> JobInfo:
+        status = TaskStatus.PENDING if node is None else TaskStatus.RUNNING
+        names = [f"{name}-{number:04}" for number in range(size)]
+        return JobInfo(
+            name=name,
+            queue=queue,
+            min_available=size,
+            creation_time=at,
+            tasks=[
+                TaskInfo(uid=each, name=each, resreq=resource(1), status=status, node_name=node)
+                for each in names
+            ],
+        )
+
+    half = Resource(scalars={"nvidia.com/gpu": 4000 * nodes})
+    names = [f"n{number:04}" for number in range(nodes)]
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name=name, allocatable=resource(8)) for name in names],
+        queues=[Queue(name=name, deserved=half) for name in "ab"],
+        jobs=[
+            *(gang(f"on-{name}", "ab"[at % 2], 7, name) for at, name in enumerate(names)),
+            *(gang(f"waits-{at}", "ab"[at % 2], 2 * nodes, at=at) for at in range(5)),
+            gang("comes", "a", 2, at=5),
+        ],
+    )
+    config = SchedulerConfig.from_mapping({"actions": actions})
+    spent: list[float] = []
+    digest = hashlib.sha256()
+    Scheduler(config).schedule(Snapshot(nodes=[], queues=[], jobs=[]))  # what is imported on use
+    for _ in range(3):
+        scheduler = Scheduler(config)
+        gc.collect()
+        begin = process_time()
+        result = scheduler.schedule(snapshot)
+        spent.append(process_time() - begin)
+    digest.update(repr([(bind.task_uid, bind.node_name) for bind in result.binds]).encode())
+    digest.update(repr([eviction.task_uid for eviction in result.evictions]).encode())
+    return _found(spent, digest.hexdigest())
+
+
 def fifty() -> dict[str, object]:
     """Measure fifty nodes where nine jobs arrive, eight end and one gives up in each cycle."""
     queues = [Queue(name=f"team-{i}", weight=i + 1) for i in range(3)]
@@ -210,6 +267,11 @@ ROWS: dict[str, Callable[[], dict[str, object]]] = {
     **{f"borrow-{n}-still": partial(borrow, n, is_still=True) for n in (50, 200, 800)},
     **{f"borrow-{n}": partial(borrow, n) for n in (50, 200, 800)},
     "borrow-800-mixed": partial(borrow, 800, is_mixed=True),
+    **{
+        f"gangs-{nodes}-{end}": partial(gangs, nodes, actions)
+        for nodes in (20, 100, 300)
+        for end, actions in GANGS.items()
+    },
     "fifty": fifty,
     "kth-1": partial(kth, 1),
     "kth-100": partial(kth, 100),
@@ -224,6 +286,7 @@ DIGESTS = {
     "borrow-50": "0a1cb0050156f2aa",
     **dict.fromkeys(("borrow-200", "borrow-800"), "74186cd33e090d4c"),
     "borrow-800-mixed": "94f3e9115746badf",
+    **{f"gangs-{nodes}-{end}": "c53343e89c159f06" for nodes in (20, 100, 300) for end in GANGS},
     "fifty": "9bcc4bf60e25729e",
     **dict.fromkeys(("kth-1", "kth-100"), "00174402c34c7774"),
 }

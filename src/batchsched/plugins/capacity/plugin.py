@@ -356,10 +356,11 @@ class _Capacity:
         self._outcomes = OutcomesOfQueues(view.dimensions.resource)
         self._refusals: dict[tuple[int, Vector], Unfit | None] = {}
         """What was said of leaves and requests in addition, as long as nothing is charged."""
-        self._needs: dict[tuple[str, int], _Need] = {}
+        self._needs: dict[tuple[str, bool, int], _Need] = {}
         """The need of a claimant, as long as nothing is placed or evicted and shares are the same.
 
-        By its UID and the number of Pending tasks of its job.
+        By its UID, or by that of its job if that lacks all of its Pending tasks, and by how many
+        these are.
         """
 
     @property
@@ -591,7 +592,16 @@ class _Capacity:
         """Return the need of a task's job, with what would cover it if it were placed now."""
         job = claimant.job
         assert job is not None
-        asked = claimant.uid, job.count(TaskStatus.PENDING)
+        waiting = job.count(TaskStatus.PENDING)
+        # A job that lacks all that waits needs the same, whichever of it claims: where gangs wait,
+        # a cycle with preempt costs a third (`gangs-100-preempt`).
+        lacks_all = (
+            job.groups is None
+            and not claimant.is_best_effort
+            and not job.has_minimum()
+            and job.lacks(Counting.PROMISED) >= waiting
+        )
+        asked = job.uid if lacks_all else claimant.uid, lacks_all, waiting
         known = self._needs.get(asked)
         if known is None:
             leaf, coverage = self._leaf_of(job), self.coverage
