@@ -78,6 +78,36 @@ def test_nothing_is_decided_again_while_only_time_passes(reasons: bool) -> None:
     assert [bind.task_uid for bind in last.binds] == ["more-0"]
 
 
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_what_was_decided_before_a_trial_holds_after_it(is_nested: bool) -> None:
+    cluster, scheduler = living({"actions": EVICTING}, LOW, job("wide", count=3))
+    live = scheduler.attach(cluster)
+    cluster.carry_out(live.schedule())
+    first, without = live.schedule(), live.schedule(reasons=False)
+    for name in ("one", "another"):
+        with cluster.trial():
+            cluster.apply(JobArrived(job(name)))
+            in_trial = live.schedule()
+            assert [bind.task_uid for bind in in_trial.binds] == [f"{name}-0"]
+            if is_nested:
+                with cluster.trial():
+                    cluster.apply(JobRemoved("default/low"), TimePassed(5))
+                    assert live.schedule() == scheduler.schedule(cluster.snapshot())
+                assert live.schedule() is in_trial
+            cluster.apply(TimePassed(10))
+        assert live.schedule() is first
+        assert live.schedule(reasons=False) is without
+        assert first.tasks["wide-2"] == scheduler.schedule(cluster.snapshot()).tasks["wide-2"]
+    cluster.apply(JobRemoved("default/wide"))
+    assert live.schedule() == scheduler.schedule(cluster.snapshot())
+    with cluster.trial():
+        cluster.apply(JobRemoved("default/low"))
+        live.schedule()
+        cluster.apply(JobArrived(job("more")))
+    cluster.apply(JobArrived(job("last")))
+    assert live.schedule() == scheduler.schedule(cluster.snapshot())
+
+
 def test_a_plain_cycle_is_decided_again() -> None:
     cluster, scheduler = living({"actions": EVICTING}, job("wide", count=3))
     plain = Scheduler(scheduler.config, plain={"cycles"}).attach(cluster)
@@ -162,6 +192,11 @@ def pass_time(seed: int, snapshot: Snapshot, config: SchedulerConfig, steps: int
                 if waiting:
                     cluster.apply(JobRemoved(random.choice(waiting)), TimePassed(cluster.now + 5))
                 if random.random() < 0.5:
+                    compare()
+                if random.random() < 0.3:
+                    with cluster.trial():
+                        cluster.apply(TimePassed(cluster.now + random.choice((0, 400))))
+                        compare()
                     compare()
         if random.random() < 0.2:
             with random.choice(lives).open() as session:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from operator import attrgetter, eq, is_, is_not, ne
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from attrs import evolve, fields_dict
+from attrs import evolve, fields_dict, frozen
 
 from batchsched.errors import ArgumentError, Fault
 from batchsched.model.cluster import JobInfo, Queue, TaskInfo, choice_fields, choices_of
@@ -131,8 +131,23 @@ def _outcome(task: TaskInfo) -> TaskOutcome:
     return TaskOutcome(status=task.status, node_name=where, is_backfill=task.is_backfill, **chosen)
 
 
+@frozen
+class _Known:
+    """The results of one content of a cluster."""
+
+    trials: int
+    """In how many trials it was left for another content."""
+    version: ContentVersion
+    results: Mapping[bool, CycleResult]
+    unchanged: ContentAt
+
+
 class KeptState:
-    """Keeps a `PolicyState` up to date with a cluster, or rebuilds it where it cannot."""
+    """Keeps a `PolicyState` up to date with a cluster, or rebuilds it where it cannot.
+
+    What was decided before a trial of the cluster holds again after it, so it is set aside while
+    the trial is open: who asks what would happen pays for the cycles in trials alone.
+    """
 
     def __init__(self, content: Content, open_on: Callable[[Ledger], PolicyState]) -> None:
         """Open the plugins on the present content; `open_on` opens them on a ledger."""
@@ -142,6 +157,9 @@ class KeptState:
         """The results since the content last changed, with reasons and without."""
         self._unchanged = ContentAt(content)
         """The content since it last changed."""
+        self._set_aside: list[_Known] = []
+        """What was known before trials that are open, or were in the last cycle: outermost first.
+        """
         self._rebuild()
 
     def _rebuild(self) -> None:
@@ -157,6 +175,11 @@ class KeptState:
         A result is a function of the content. O(changes), if only time has passed since and
         nothing has read the time.
         """
+        known = self._known_before_trials()
+        if known is not None and reasons in known.results and self._is_as_in(known.version):
+            self.session()
+            self.end()
+            self._results, self._unchanged = dict(known.results), known.unchanged
         if reasons in self._results and self._is_still():
             return self._results[reasons]
         session = self.session()
@@ -169,17 +192,40 @@ class KeptState:
         """Return whether nothing that anything could read has changed since the last session."""
         content = self._content
         if self._version is not content.version:
-            before = content.changed_since(self._version)
-            time_passed = before.pop(("now", ""), content.now) != content.now
-            if time_passed and self._ledger.reads_time:
-                return False
-            if any(content.find(*key) is not value for key, value in before.items()):
+            if not self._is_as_in(self._version):
                 return False
             # So that neither the versions nor their differences pile up while time passes.
             self._version = content.version
             self._ledger.now = content.now
             self._unchanged.catch_up()
         return True
+
+    def _is_as_in(self, version: ContentVersion) -> bool:
+        """Return whether all that anything could read is as in an earlier version."""
+        content = self._content
+        before = content.changed_since(version)
+        time_passed = before.pop(("now", ""), content.now) != content.now
+        if time_passed and self._ledger.reads_time:
+            return False
+        return all(content.find(*key) is value for key, value in before.items())
+
+    def _known_before_trials(self) -> _Known | None:
+        """Return what was known before the outermost of the trials that have ended, and forget it.
+
+        None: none has ended since the last cycle, or nothing was known.
+        """
+        known: _Known | None = None
+        while self._set_aside and self._set_aside[-1].trials > self._content.trials:
+            known = self._set_aside.pop()
+        return known
+
+    def _set_results_aside(self) -> None:
+        """Begin with another content; keep the results where a trial will give the present back."""
+        trials = self._content.trials
+        if self._results and trials > max((known.trials for known in self._set_aside), default=0):
+            known = _Known(trials, self._version, self._results, self._unchanged)
+            self._set_aside.append(known)
+        self._results = {}
 
     def session(self) -> Session:
         """Open a session on the present state of the cluster. O(changes since the last one)."""
@@ -191,8 +237,8 @@ class KeptState:
             self._ledger.topologies = self._content.in_order("topologies")
             before = self._content.changed_since(self._version)
             if self._version is not self._content.version:
+                self._set_results_aside()
                 self._version = self._content.version
-                self._results.clear()
                 self._unchanged = ContentAt(self._content)
             if not _Following(self._content, self._ledger, self._policy_state).follow(
                 before, undone

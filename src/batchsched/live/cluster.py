@@ -327,11 +327,8 @@ class Cluster:
         >>> len(cluster.snapshot().nodes)
         0
         """
-        version = self._content.version
-        try:
+        with self._content.trial():
             yield self
-        finally:
-            self._content.restore(version)
 
     def copy(self) -> Cluster:
         """Return an independent cluster with the same state and no schedulers. O(size)."""

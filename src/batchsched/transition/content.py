@@ -8,7 +8,8 @@ an invalid change can be undone as a whole. The changes of a batch of writes bec
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, Literal, cast
 
@@ -164,6 +165,8 @@ class Content:
         """The UIDs of the jobs that have a plan."""
         self.version = ContentVersion()
         """The newest version."""
+        self.trials = 0
+        """How many trials are open."""
         self._made: dict[str, JobInfo] = {}
         """Cached jobs with their present tasks."""
         self._whole: Snapshot | None = None
@@ -261,6 +264,17 @@ class Content:
                 before.setdefault(key, value)
             at = at.next
         return before
+
+    @contextmanager
+    def trial(self) -> Generator[None]:
+        """Restore the present state at the end of a ``with`` block. O(changes in between)."""
+        version = self.version
+        self.trials += 1
+        try:
+            yield
+        finally:
+            self.trials -= 1
+            self.restore(version)
 
     def restore(self, version: ContentVersion) -> None:
         """Restore the state of an earlier version. O(changes since)."""
