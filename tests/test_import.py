@@ -27,6 +27,31 @@ def test_a_scheduler_loads_neither_tools_nor_transitions_nor_what_comes_with_an_
     assert in_a_fresh_process(program) == "[]"
 
 
+def test_a_plugin_or_an_action_is_loaded_by_the_configuration_that_names_it() -> None:
+    program = (
+        "import sys, batchsched\n"
+        "def loaded():\n"
+        "    names = [name.split('.') for name in sys.modules if name.startswith('batchsched.')]\n"
+        "    return {name[2] for name in names if name[1:2] in (['plugins'], ['actions'])"
+        " and name[2:]}\n"
+        "assert loaded() == {'action'}, loaded()\n"
+        "config = {'actions': 'plan', 'tiers': [{'plugins': ['gang']}]}\n"
+        "batchsched.Scheduler(batchsched.SchedulerConfig.from_mapping(config))\n"
+        "print(*sorted(loaded()))"
+    )
+    loaded = in_a_fresh_process(program).split()
+    assert {"plan", "gang"} <= set(loaded)
+    assert not {"capacity", "topology", "allocate", "reclaim"} & set(loaded)
+
+
+def test_importing_the_library_loads_few_modules() -> None:
+    program = (
+        "import sys, batchsched\n"
+        "print(sum(name.partition('.')[0] == 'batchsched' for name in sys.modules))"
+    )
+    assert int(in_a_fresh_process(program)) <= 110
+
+
 @pytest.mark.slow
 def test_every_public_name_is_found_and_listed() -> None:
     program = (

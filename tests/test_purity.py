@@ -59,6 +59,7 @@ IMPORTABLE_IN = {
     "arrays.py": {"numpy"},
     "generation.py": {"hashlib"},  # draws that depend on names and seeds alone
     "described.py": {"importlib"},  # the package whose classes `help` shows
+    "registry.py": {"importlib"},  # built-in plugins and actions, by where they stand
     "sweeps.py": {"hashlib"},
 }
 """What a module, or the modules of a folder, may import besides."""

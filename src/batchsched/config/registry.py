@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from inspect import signature
-from typing import Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
+
+from attrs import frozen
 
 from batchsched.actions.action import Action
-from batchsched.actions.allocate import AllocateAction
-from batchsched.actions.backfill import BackfillAction
-from batchsched.actions.plan import PlanAction
-from batchsched.actions.preempt import PreemptAction
-from batchsched.actions.reclaim import ReclaimAction
-from batchsched.actions.reserve import ReserveAction
 from batchsched.errors import RegistryError
 from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_text, shown
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin
-from batchsched.plugins.by_time import FcfsPlugin, LasPlugin, SjfPlugin, SlaPlugin
-from batchsched.plugins.capacity import CapacityPlugin
-from batchsched.plugins.conformance import ConformancePlugin
-from batchsched.plugins.devices import DevicesPlugin
-from batchsched.plugins.drf import DrfPlugin
-from batchsched.plugins.gang import GangPlugin
-from batchsched.plugins.nodeorder import NodeOrderPlugin
-from batchsched.plugins.placement import PlacementPlugin
-from batchsched.plugins.predicates import PredicatesPlugin
-from batchsched.plugins.priority import PriorityPlugin
-from batchsched.plugins.proportion import ProportionPlugin
-from batchsched.plugins.protection import ProtectionPlugin
-from batchsched.plugins.topology import TopologyPlugin
-from batchsched.plugins.usage import UsagePlugin
 
 PluginFactory = Callable[[Arguments], Plugin]
 """Creates a configured plugin from its arguments."""
@@ -167,30 +150,57 @@ def unknown_name(what: What, name: str, registry: Registry) -> str:
     return f"{what} {shown(name)} is not registered; {hint and hint + ' '}known: {', '.join(names)}"
 
 
+_PLUGINS = {
+    "capacity": "batchsched.plugins.capacity.plugin:CapacityPlugin",
+    "conformance": "batchsched.plugins.conformance:ConformancePlugin",
+    "devices": "batchsched.plugins.devices:DevicesPlugin",
+    "drf": "batchsched.plugins.drf:DrfPlugin",
+    "fcfs": "batchsched.plugins.by_time:FcfsPlugin",
+    "gang": "batchsched.plugins.gang:GangPlugin",
+    "las": "batchsched.plugins.by_time:LasPlugin",
+    "nodeorder": "batchsched.plugins.nodeorder:NodeOrderPlugin",
+    "placement": "batchsched.plugins.placement:PlacementPlugin",
+    "predicates": "batchsched.plugins.predicates:PredicatesPlugin",
+    "priority": "batchsched.plugins.priority:PriorityPlugin",
+    "proportion": "batchsched.plugins.proportion:ProportionPlugin",
+    "protection": "batchsched.plugins.protection:ProtectionPlugin",
+    "sjf": "batchsched.plugins.by_time:SjfPlugin",
+    "sla": "batchsched.plugins.by_time:SlaPlugin",
+    "topology": "batchsched.plugins.topology.plugin:TopologyPlugin",
+    "usage": "batchsched.plugins.usage:UsagePlugin",
+}
+"""Where the classes of the built-in plugins stand, by name."""
+
+_ACTIONS = {
+    "allocate": "batchsched.actions.allocate:AllocateAction",
+    "backfill": "batchsched.actions.backfill:BackfillAction",
+    "plan": "batchsched.actions.plan:PlanAction",
+    "preempt": "batchsched.actions.preempt:PreemptAction",
+    "reclaim": "batchsched.actions.reclaim:ReclaimAction",
+    "reserve": "batchsched.actions.reserve:ReserveAction",
+}
+"""The same for actions."""
+
+
+@frozen
+class _BuiltIn:
+    """Makes a built-in plugin or action, whose module only a configuration that names it imports.
+
+    Equal in all registries.
+    """
+
+    place: str
+
+    def __call__(self, arguments: Arguments, /) -> Any:
+        module, name = self.place.split(":")
+        return getattr(import_module(module), name).from_arguments(arguments)
+
+
 def default_registry() -> Registry:
     """Return a new registry with all built-in plugins and actions, to which you can add yours."""
     registry = Registry()
-    registry.register_plugin("capacity", CapacityPlugin.from_arguments)
-    registry.register_plugin("conformance", ConformancePlugin.from_arguments)
-    registry.register_plugin("devices", DevicesPlugin.from_arguments)
-    registry.register_plugin("drf", DrfPlugin.from_arguments)
-    registry.register_plugin("gang", GangPlugin.from_arguments)
-    registry.register_plugin("nodeorder", NodeOrderPlugin.from_arguments)
-    registry.register_plugin("placement", PlacementPlugin.from_arguments)
-    registry.register_plugin("predicates", PredicatesPlugin.from_arguments)
-    registry.register_plugin("priority", PriorityPlugin.from_arguments)
-    registry.register_plugin("protection", ProtectionPlugin.from_arguments)
-    registry.register_plugin("proportion", ProportionPlugin.from_arguments)
-    registry.register_plugin("fcfs", FcfsPlugin.from_arguments)
-    registry.register_plugin("las", LasPlugin.from_arguments)
-    registry.register_plugin("sjf", SjfPlugin.from_arguments)
-    registry.register_plugin("sla", SlaPlugin.from_arguments)
-    registry.register_plugin("topology", TopologyPlugin.from_arguments)
-    registry.register_plugin("usage", UsagePlugin.from_arguments)
-    registry.register_action("allocate", AllocateAction.from_arguments)
-    registry.register_action("backfill", BackfillAction.from_arguments)
-    registry.register_action("plan", PlanAction.from_arguments)
-    registry.register_action("preempt", PreemptAction.from_arguments)
-    registry.register_action("reclaim", ReclaimAction.from_arguments)
-    registry.register_action("reserve", ReserveAction.from_arguments)
+    for name, place in _PLUGINS.items():
+        registry.register_plugin(name, _BuiltIn(place))
+    for name, place in _ACTIONS.items():
+        registry.register_action(name, _BuiltIn(place))
     return registry
