@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from attrs import frozen
 
-from batchsched.actions.eviction.choosing import Shortfall, choose_units_for
+from batchsched.actions.eviction.choosing import Shortfall, choose_units_for, members_of
 from batchsched.actions.placing import NOW, best_for, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
@@ -315,7 +315,7 @@ class _Displacing:
         session = self._session
         if node.is_closed and not task.is_best_effort:
             return _Trial(releasable, [], None)
-        victims = choose_units_for(
+        chosen = choose_units_for(
             session,
             task,
             node,
@@ -323,8 +323,9 @@ class _Displacing:
             Shortfall(task, node, Fit.NOW),
             Fit.NOW,
         )
-        if victims is None:
+        if chosen is None:
             return _Trial(releasable, [], None)
+        victims = members_of(chosen)
         before = len(statement)
         for victim in victims:
             statement.unallocate(victim)

@@ -19,7 +19,7 @@ from batchsched.session.candidates import (
 )
 from batchsched.session.limits import may_take_task
 from batchsched.session.outlook import accepting_nodes
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session, Statement, TakenUnit
 from batchsched.session.tracing import tell_best
 from batchsched.state.needs import need_of_job
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -81,20 +81,22 @@ def take_room(
     statement: Statement,
     task: TaskState,
     node: NodeState,
-    victims: Sequence[TaskState],
+    units: Iterable[TakenUnit],
 ) -> None:
-    """Evict tasks for another one, and promise it a node.
+    """Evict units for a task, and promise it a node.
 
     If nothing was evicted, for the binds of all of them were taken back, it is Allocated where it
     fits now and no plan closes the node.
     """
-    for victim in victims:
-        statement.evict(victim, claimant=task)
+    victims: list[TaskState] = []
+    for unit in units:
+        statement.take(unit)
+        victims += unit.victims
     guard = session.plans.guard
     if (
         victims
         and all(victim.status is TaskStatus.PENDING for victim in victims)
-        and session.fits(task, node, Fit.NOW)
+        and session.fits(task, node, Fit.NOW, kept=statement.kept_for(task))
         and session.placement.refusal(task, node) is None
         and (guard is None or guard.allows(task, node))
     ):

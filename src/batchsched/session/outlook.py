@@ -56,7 +56,8 @@ def _any_reads(
     return False
 
 
-_Move = tuple[TaskState, TaskStatus, NodeState | None]
+_Move = tuple[TaskState, TaskStatus, NodeState | None, Mapping[str, Hashable] | None]
+"""A task, its status, node and choices then; None: the same choices if it stays, else none."""
 _Before = tuple[TaskState, TaskStatus, NodeState | None, bool, Mapping[str, Hashable]]
 
 
@@ -65,9 +66,10 @@ def _moved(session: Session, moves: Iterable[_Move]) -> Generator[None]:
     """Move tasks, and move them back at the end. O(moves)."""
     ledger, back = session.ledger, list[_Before]()
     try:
-        for task, status, node in moves:
+        for task, status, node, choices in moves:
             back.append((task, task.status, task.node, task.is_backfill, task.choices))
-            ledger.move(task, status, node, is_backfill=task.is_backfill, is_undo=True)
+            mark = task.is_backfill
+            ledger.move(task, status, node, is_backfill=mark, choices=choices, is_undo=True)
         yield
     finally:
         for task, status, node, is_backfill, choices in reversed(back):
@@ -75,14 +77,14 @@ def _moved(session: Session, moves: Iterable[_Move]) -> Generator[None]:
 
 
 def _gone(tasks: Iterable[TaskState]) -> list[_Move]:
-    return [(task, TaskStatus.PENDING, None) for task in {t.uid: t for t in tasks}.values()]
+    return [(task, TaskStatus.PENDING, None, None) for task in {t.uid: t for t in tasks}.values()]
 
 
 def _coming(session: Session, but: TaskState) -> list[_Move]:
     """Return the moves by which all that is promised comes."""
     jobs = session.ledger.jobs_having[TaskStatus.PIPELINED.index].values()
     promised = [task for job in jobs for task in job.having(TaskStatus.PIPELINED)]
-    return [(task, TaskStatus.ALLOCATED, task.node) for task in promised if task is not but]
+    return [(task, TaskStatus.ALLOCATED, task.node, None) for task in promised if task is not but]
 
 
 def _leaving(session: Session) -> list[TaskState]:
@@ -201,7 +203,7 @@ def refusals_beside_promises(session: Session, task: TaskState) -> dict[Unfit, i
     ):
         return {}
     coming = _coming(session, task)
-    with _moved(session, _gone(promised for promised, _, _ in coming)):
+    with _moved(session, _gone(promised for promised, *_ in coming)):
         accepting = list(session.placement.feasible(task))
     with _moved(session, coming):
         refusals = [session.placement.refusal(task, node) for node in accepting]

@@ -15,7 +15,7 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from batchsched.errors import StatementError, UnknownNameError
 from batchsched.model.cluster import TaskStatus, choice_fields
@@ -40,6 +40,7 @@ from batchsched.state.records import (
     TaskState,
 )
 from batchsched.state.shortcuts import Shortcut
+from batchsched.state.units import EvictionUnit
 from batchsched.trace import (
     Placed,
     QueuePassedOver,
@@ -453,6 +454,17 @@ _BEFORE_EVICTION = (TaskStatus.RUNNING, TaskStatus.BINDING, TaskStatus.PIPELINED
 """Statuses of tasks that can leave for others."""
 
 
+@frozen(eq=False)
+class TakenUnit:
+    """Tasks that leave together for another one."""
+
+    victims: Sequence[TaskState]
+    claimant: TaskState
+    """The task for which they were found."""
+    unit: EvictionUnit | None = None
+    """What they are to a claim, if one takes them."""
+
+
 class Statement:
     """A journal of operations in a session: `commit` makes them decisions, `discard` undoes them.
 
@@ -465,7 +477,9 @@ class Statement:
         "_is_trial",
         "_journal",
         "_session",
+        "_units",
         "kept",
+        "kept_of",
         "within",
         "within_of",
     )
@@ -480,11 +494,15 @@ class Statement:
         """The set of nodes in which each task was last placed."""
         self.kept: Mapping[str, Mapping[str, Hashable]] = EMPTY
         """What plugins must choose for tasks, by UID; see `batchsched.plugin.Part`."""
+        self.kept_of: dict[str, Mapping[str, Hashable]] = {}
+        """What plugins had to choose for each task when it was last placed, by UID, if anything."""
         self._is_trial = is_trial
         self._journal: list[_Entry] = []
         self._begun = len(session.log.jobs)
         self._claims: list[tuple[TaskState, NodeState, TaskState, TaskStatus]] = []
         """Each task that leaves, its node, for which task, and its status before."""
+        self._units: list[tuple[int, TakenUnit]] = []
+        """The units that it makes leave, and the number of operations before each."""
 
     def __len__(self) -> int:
         return len(self._journal)
@@ -551,6 +569,18 @@ class Statement:
             session.withdrawn.add(task)
         session.ledger.note_binds(job)
 
+    def take(self, unit: TakenUnit) -> None:
+        """Evict the tasks of a unit that are still there, and record that they left together."""
+        self._units.append((len(self._journal), unit))
+        for victim in unit.victims:
+            if victim.status in _BEFORE_EVICTION:
+                self.evict(victim, claimant=unit.claimant)
+
+    @property
+    def units(self) -> list[TakenUnit]:
+        """The units that it makes leave, in the order in which they were taken."""
+        return [unit for _, unit in self._units]
+
     def unallocate(self, task: TaskState) -> None:
         """Make a task Pending again that is placed, promised or reserved, and not bound."""
         _expect(
@@ -575,6 +605,8 @@ class Statement:
         session = self._session
         if not session.plugins.choosers:
             return EMPTY
+        if self.kept:
+            self.kept_of[task.uid] = self.kept_for(task)
         kept = kept or self.kept_for(task)
         found = session.state.evaluator.choices(task, node, fit, kept=kept)
         if isinstance(found, Unfit):
@@ -594,10 +626,12 @@ class Statement:
         """The number of tasks that it evicts, without binds that it takes back. O(these)."""
         return sum(task.status is TaskStatus.RELEASING for task, *_ in self._claims)
 
-    def moves_back(self) -> Iterator[tuple[TaskState, TaskStatus, NodeState | None]]:
-        """Yield what puts all tasks back where they were, with the statuses that they had."""
-        for task, status, node, *_ in reversed(self._journal):
-            yield task, status, node
+    def moves_back(
+        self,
+    ) -> Iterator[tuple[TaskState, TaskStatus, NodeState | None, Mapping[str, Hashable]]]:
+        """Yield what puts all tasks back as they were: with their statuses, nodes and choices."""
+        for task, status, node, _, choices in reversed(self._journal):
+            yield task, status, node, choices
 
     def placed(self) -> list[TaskState]:
         """Return the tasks that this statement has placed, promised or reserved."""
@@ -663,6 +697,8 @@ class Statement:
             if self._claims and self._claims[-1][0] is task and self._claims[-1][3] is status:
                 self._claims.pop()
             self._undo(entry)
+        while self._units and self._units[-1][0] >= length:
+            self._units.pop()
 
     def _undo(self, entry: _Entry) -> None:
         task, status, node, is_backfill, choices = entry

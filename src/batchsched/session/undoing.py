@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from batchsched.errors import plugin_error
-from batchsched.model.immutable import EMPTY, FrozenMap
+from batchsched.model.immutable import FrozenMap
 from batchsched.plugin.candidates import SecondTry
 from batchsched.session.session import Session, Statement
 from batchsched.state.needs import Need
@@ -15,7 +15,7 @@ from batchsched.state.records import Fit, NodeState, TaskState
 MOST_CHOICES = 8
 """How many choices of a plugin are tried for one task on one node."""
 
-_Option = tuple[Fit, NodeState, Mapping[str, object]]
+_Option = tuple[Fit, NodeState, Mapping[str, Hashable]]
 
 
 def second_try(session: Session, need: Need) -> tuple[str, SecondTry] | None:
@@ -47,7 +47,7 @@ def place_with_undoing(
     among = None if within is None else within.slots
 
     def options_of(task: TaskState) -> Iterator[_Option]:
-        return _options(session, task, name, plan, fits, among)
+        return _options(session, task, statement.kept_for(task), name, plan, fits, among)
 
     options = [options_of(tasks[0])]
     marks: list[int] = []
@@ -79,15 +79,19 @@ def place_with_undoing(
 def _options(
     session: Session,
     task: TaskState,
+    kept: Mapping[str, Hashable],
     name: str,
     plan: SecondTry,
     fits: Sequence[Fit],
     among: Collection[int] | None,
 ) -> Iterator[_Option]:
-    """Yield where a task may go, and with which choice: now, then later, the best node first."""
+    """Yield where a task may go, and with which choice: now, then later, the best node first.
+
+    `kept`: what plugins must choose for it.
+    """
     for fit in fits:
         feasible = session.placement.feasible(task, among)
-        nodes = [node for node in feasible if session.fits(task, node, fit)]
+        nodes = [node for node in feasible if session.fits(task, node, fit, kept=kept)]
         while nodes:
             node = session.state.evaluator.best(task, nodes)
             nodes.remove(node)
@@ -95,5 +99,7 @@ def _options(
                 choices = list(islice(plan.choices(task, node, fit), MOST_CHOICES))
             except Exception as error:
                 raise plugin_error(name, "second_try", error) from error
+            if name in kept:
+                choices = [kept[name]]
             for choice in choices or [None]:
-                yield fit, node, EMPTY if choice is None else FrozenMap({name: choice})
+                yield fit, node, kept if choice is None else FrozenMap({**kept, name: choice})

@@ -16,7 +16,7 @@ from tests.support.eviction import (
 
 from batchsched import Scheduler, SchedulerConfig, Session
 from batchsched.action import EvictionScope, make_room
-from batchsched.actions.eviction.choosing import choose_units
+from batchsched.actions.eviction.choosing import choose_units, members_of
 from batchsched.plugin import TaskState, Verdict
 
 # By example
@@ -181,7 +181,7 @@ def test_units_are_taken_in_order_and_spared_from_the_last() -> None:
 
     def chosen(cpu: int, *units: list[TaskState]) -> list[str] | None:
         found = choose_units(units, on, lambda freed: freed.covers((cpu * 1000, 0)))
-        return None if found is None else [task.uid for task in found]
+        return None if found is None else [task.uid for task in members_of(found)]
 
     assert chosen(2, [a1], [a2], [a3]) == ["a-1", "a-2"]
     assert chosen(3, [a1], [a2], [a3]) == ["a-1", "a-3"]  # a-2 is spared before a-1

@@ -26,6 +26,7 @@ from batchsched.actions.eviction.choosing import (
     Shortfall,
     choose_units,
     fewest_units,
+    members_of,
     room_with,
 )
 from batchsched.plugin import NodeState, TaskState, Verdict
@@ -57,8 +58,8 @@ def taken(victims: Sequence[TaskState], wanted: Amount) -> list[TaskState] | Non
     units = [[victim] for victim in victims]
     chosen = choose_units(units, cast("NodeState", None), lambda freed: freed.covers(wanted))
     fewest = fewest_units(units, lambda some: is_enough([one for (one,) in some], wanted))
-    assert chosen == (None if fewest is None else [one for (one,) in fewest])
-    return chosen
+    assert chosen == fewest
+    return None if chosen is None else members_of(chosen)
 
 
 # Sparing

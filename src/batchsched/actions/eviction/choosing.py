@@ -108,11 +108,11 @@ def room_with(node: NodeState, freed: Vector, *, may_use_idle: bool) -> Vector:
 
 def choose_units(
     units: Sequence[Unit], node: NodeState, is_enough: Callable[[FreedResources], bool]
-) -> list[TaskState] | None:
+) -> list[Unit] | None:
     """Take units in order until they are enough, then drop those that are not needed.
 
-    Returns the tasks of the units that are left; None if all units are not enough. A task may be
-    in several units. Only what tasks on the node hold counts. O(tasks of the units x dimensions).
+    Returns the units that are left; None if all units are not enough. A task may be in several.
+    Only what tasks on the node hold counts. O(tasks of the units x dimensions).
     """
     on_node = [[task for task in unit if task.node is node] for unit in units]
     freed = FreedResources()
@@ -142,7 +142,7 @@ def choose_units(
         if not is_enough(freed):
             take(on_node[position])
             kept.append(units[position])
-    return list({task.uid: task for unit in reversed(kept) for task in unit}.values())
+    return kept[::-1]
 
 
 def choose_units_for(
@@ -152,7 +152,7 @@ def choose_units_for(
     units: Sequence[Unit],
     shortfall: Shortfall,
     fit: Fit,
-) -> list[TaskState] | None:
+) -> list[Unit] | None:
     """Return what `choose_units` does, of units that leave enough to choose from, too."""
     if not session.may_choose(task):
         return choose_units(units, node, shortfall.is_enough_with)
@@ -163,8 +163,7 @@ def choose_units_for(
             session.no_choice(task, node, fit, gone=gone) is None
         )
 
-    found = fewest_units(units, is_enough)
-    return None if found is None else members_of(found)
+    return fewest_units(units, is_enough)
 
 
 def fewest_ahead(
@@ -297,7 +296,8 @@ def _backfill_to_evict(
     units = units_in_order(session, session.plugins.revocable(task, candidates))
     room = Shortfall(task, node, Fit.LATER)
     if not ahead:
-        return choose_units_for(session, task, node, units, room, Fit.LATER)
+        chosen = choose_units_for(session, task, node, units, room, Fit.LATER)
+        return None if chosen is None else members_of(chosen)
 
     def has_room(taken: Sequence[Unit]) -> bool:
         gone = [each for each in members_of(taken) if each.node is node]

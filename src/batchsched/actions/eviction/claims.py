@@ -12,15 +12,15 @@ At the end of a turn, units that the turn can do without are spared (`spare_unit
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from batchsched.actions.eviction.make_room import NodeSearch, Opening, lost_nodes
-from batchsched.actions.placing import NOW_OR_LATER, place, take_room
-from batchsched.model.cluster import TaskStatus
+from batchsched.actions.eviction.sparing import spare_units
+from batchsched.actions.placing import take_room
 from batchsched.model.resources import EPSILON
 from batchsched.placement import Fit
 from batchsched.plugin.extension_points import Claim, ClaimStage, Lack
@@ -28,23 +28,14 @@ from batchsched.session.outlook import (
     accepts_without,
     curable_nodes,
 )
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session, Statement, TakenUnit
 from batchsched.session.victims import WhyNot
 from batchsched.state.memory import DependsOn, forget, reopening
 from batchsched.state.needs import Need, need_of_task
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.shortcuts import Shortcut
 from batchsched.state.units import EvictionUnit
-from batchsched.state.vectors import Vector, minus, plus, total_of
-
-
-@frozen
-class TakenUnit:
-    """A unit that a claim evicts."""
-
-    unit: EvictionUnit
-    claimant: TaskState
-    """The task for which it was found."""
+from batchsched.state.vectors import Vector, total_of
 
 
 @define
@@ -59,8 +50,6 @@ class ClaimTurn:
     curable: bool = False
     """Whether to search also, after the others, nodes that refuse a task only for reasons that
     evicting can cure."""
-    taken: list[TakenUnit] = field(init=False, factory=list[TakenUnit])
-    """The units that were taken, in order."""
 
     def make_room(self, task: TaskState) -> bool:
         """Evict the tasks that are in the way of a task, and pipeline it to the node.
@@ -73,70 +62,32 @@ class ClaimTurn:
 
         """
         search = ClaimSearch(
-            session=self.session, task=task, claim=self.claim, within=self.statement.within
+            session=self.session,
+            task=task,
+            claim=self.claim,
+            within=self.statement.within,
+            kept=self.statement.kept_for(task),
         )
         found = _find_opening(search, curable=self.curable)
         if found is None:
             return False
         units, opening = found
-        self.taken += [TakenUnit(unit, task) for unit in units]
-        take_room(self.session, self.statement, task, opening.node, opening.victims)
+        of_claim = zip(opening.taken_for(task), units, strict=True)
+        taken = [evolve(each, unit=unit) for each, unit in of_claim]
+        take_room(self.session, self.statement, task, opening.node, taken)
         return True
 
     def spare_units(self, placed: Sequence[TaskState]) -> None:
-        """Drop units without which all tasks of the turn find a place, the last taken first.
+        """Drop units that the turn can do without; one that another takes along is not dropped."""
 
-        A unit that another one takes along is not dropped. The tasks are placed again, where they
-        can start now or later, in task order.
+        def may_be_dropped(one: TakenUnit, without: Sequence[TakenUnit]) -> bool:
+            mine, others = one.unit, [other.unit for other in without if other.unit is not None]
+            return mine is not None and not any(other.takes_along(mine) for other in others)
 
-        O(units x tasks) searches for nodes that evict nobody.
-        """
-        if len(placed) < 2 or len({each.claimant.uid for each in self.taken}) < 2:  # noqa: PLR2004
-            return
-        in_order = self.session.in_task_order(placed)
-        places = _places(in_order)
-        kept = self.taken
-        room = RoomForAll(self.session, in_order, self.statement.left_by())
-        for one in reversed(self.taken):
-            without = [other for other in kept if other is not one]
-            if any(other.unit.takes_along(one.unit) for other in without):
-                continue
-            gone = {victim.uid for other in without for victim in other.unit.victims}
-            staying = [victim for victim in one.unit.victims if victim.uid not in gone]
-            if not room.may_be_enough_with(staying):
-                continue
-            self.statement.rollback(0)
-            if self.claim.allows([other.unit for other in without]):
-                self._evict(without)
-                if all(self._place_again(task) for task in in_order):
-                    kept, places = without, _places(in_order)
-                    room.keep(staying)
-        self.statement.rollback(0)
-        self._evict(kept)
-        for task, status, node in places:
-            put = Statement.allocate if status is TaskStatus.ALLOCATED else Statement.pipeline
-            self.statement.within = self.statement.within_of.get(task)
-            put(self.statement, task, node)
-        self.taken = kept
+        def is_allowed(without: Sequence[TakenUnit]) -> bool:
+            return self.claim.allows([other.unit for other in without if other.unit is not None])
 
-    def _place_again(self, task: TaskState) -> bool:
-        """Place a task again in the set of nodes that it was placed in."""
-        self.statement.within = self.statement.within_of.get(task)
-        return place(self.session, self.statement, task, NOW_OR_LATER, looks_ahead=True)
-
-    def _evict(self, units: Iterable[TakenUnit]) -> None:
-        for each in units:
-            for victim in self.session.in_victim_order(each.unit.victims):
-                if victim.may_leave:
-                    self.statement.evict(victim, claimant=each.claimant)
-
-
-def _places(tasks: Iterable[TaskState]) -> list[tuple[TaskState, TaskStatus, NodeState]]:
-    found: list[tuple[TaskState, TaskStatus, NodeState]] = []
-    for task in tasks:
-        assert task.node is not None
-        found.append((task, task.status, task.node))
-    return found
+        spare_units(self.session, self.statement, placed, may_be_dropped, is_allowed)
 
 
 _Found = tuple[Sequence[EvictionUnit], Opening]
@@ -160,7 +111,7 @@ def _find_opening(search: ClaimSearch, *, curable: bool) -> _Found | None:
             if not taken:
                 continue
             units = _spared(search, taken, short)
-            opening = Opening(node, _members(search, units))
+            opening = Opening(node, [session.in_victim_order(unit.victims) for unit in units])
             if fewest is None or opening.cost < fewest[1].cost:
                 fewest = units, opening
                 search.cheaper = opening.cheaper_on(session)
@@ -185,15 +136,6 @@ def _spared(
         ):
             taken = without
     return taken
-
-
-def _members(search: ClaimSearch, units: Sequence[EvictionUnit]) -> list[TaskState]:
-    """Return the tasks that are evicted with some units, each once."""
-    victims: dict[str, TaskState] = {}
-    for unit in units:
-        for victim in search.session.in_victim_order(unit.victims):
-            victims.setdefault(victim.uid, victim)
-    return list(victims.values())
 
 
 def why_not_victims(
@@ -246,7 +188,8 @@ class ClaimSearch(NodeSearch):
         """Return whether the task fits on a node although nobody is evicted."""
         if self.ahead is None and self.within is None:
             return self.session.best_node(self.task, Fit.LATER) is not None
-        return any(self.session.fits(self.task, node, Fit.LATER) for node in self.feasible())
+        fits, task, kept = self.session.fits, self.task, self.kept
+        return any(fits(task, node, Fit.LATER, kept=kept) for node in self.feasible())
 
     @property
     def is_limited(self) -> bool:
@@ -295,7 +238,9 @@ class NodeShortage:
         limits = search.limits_once_gone(taken)
         if not here and search.may_choose:
             gone = [each for each in victims_of(taken) if each.node is self._node]
-            no_choice = search.session.no_choice(search.task, self._node, Fit.LATER, gone=gone)
+            no_choice = search.session.no_choice(
+                search.task, self._node, Fit.LATER, gone=gone, kept=search.kept
+            )
             here = here if no_choice is None else search.asked
         if (
             not here
@@ -421,67 +366,6 @@ def _missing(search: ClaimSearch, node: NodeState) -> Sequence[tuple[int, int]]:
     """Return how much room a task lacks on a node, by dimension."""
     wanted, free = search.task.init_resreq, node.room(Fit.LATER)
     return [(d, wanted[d] - free[d]) for d in search.asked if wanted[d] - free[d] >= EPSILON]
-
-
-class RoomForAll:
-    """At most how many of the tasks of a turn have room, whatever else keeps them from nodes.
-
-    A unit without which too few would have is not worth trying to spare. Where four gangs of 20
-    reclaim from 60 nodes, a cycle costs 3 times less.
-    """
-
-    __slots__ = ("_count", "_free", "_is_plain", "_least", "_left_by")
-
-    def __init__(
-        self,
-        session: Session,
-        placed: Sequence[TaskState],
-        left_by: Mapping[TaskState, NodeState],
-    ) -> None:
-        """Begin with tasks that are placed, and the nodes that others leave for them. O(nodes)."""
-        self._left_by = left_by
-        self._is_plain = Shortcut.ROOM in session.plain
-        self._count = len(placed)
-        requests = [amounts for task in placed for amounts in (task.resreq, task.init_resreq)]
-        self._least = tuple(map(min, zip(*requests, strict=True)))
-        """By dimension, what each of the tasks asks for at least."""
-        held: dict[int, Vector] = {}
-        for task in placed:
-            assert task.node is not None
-            slot = task.node.slot
-            held[slot] = plus(held[slot], task.resreq) if slot in held else task.resreq
-        self._free: dict[int, Vector] = {}
-        """What nodes would have free for the tasks, by slot, as far as it is enough for any."""
-        for node in () if self._is_plain else session.nodes:
-            room = node.future_idle
-            if node.slot in held:
-                room = plus(room, held[node.slot])
-            if self._most_in(room):
-                self._free[node.slot] = room
-
-    def may_be_enough_with(self, staying: Iterable[TaskState]) -> bool:
-        """Return False if too few of the tasks would have room if some others stayed."""
-        free = {**self._free, **self._less_by(staying)}
-        return self._is_plain or sum(map(self._most_in, free.values())) >= self._count
-
-    def keep(self, staying: Iterable[TaskState]) -> None:
-        """Record that some tasks stay that would have left."""
-        self._free.update(self._less_by(staying))
-
-    def _less_by(self, staying: Iterable[TaskState]) -> dict[int, Vector]:
-        less: dict[int, Vector] = {}
-        for task in staying:
-            slot = self._left_by[task].slot
-            if slot in self._free:
-                less[slot] = minus(less.get(slot, self._free[slot]), task.resreq)
-        return less
-
-    def _most_in(self, room: Vector) -> int:
-        """Return the most of the tasks that fit in some room together, or more."""
-        amounts = zip(self._least, room, strict=True)
-        return min(
-            (max(0, there) // asked for asked, there in amounts if asked), default=self._count
-        )
 
 
 def _may_be_enough(missing: Iterable[tuple[int, int]], freed: Vector) -> bool:

@@ -16,7 +16,7 @@ that would take it as it is, anybody may be evicted for that who is within its s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property, partial
 from itertools import islice
@@ -38,6 +38,7 @@ from batchsched.actions.eviction.choosing import (
 )
 from batchsched.actions.placing import take_room
 from batchsched.model.cluster import TaskStatus
+from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import Unfit
 from batchsched.model.rules import out_of_service
 from batchsched.plugin.arguments import Arguments
@@ -51,7 +52,7 @@ from batchsched.session.outlook import (
     promises_stand,
     refusals_beside_promises,
 )
-from batchsched.session.session import Session, Statement
+from batchsched.session.session import Session, Statement, TakenUnit
 from batchsched.session.victims import (
     EvictionScope,
     EvictionSearch,
@@ -122,17 +123,26 @@ DEFAULT_RULES = EvictionRules()
 """No limits: any number of tasks, whenever started, but only on nodes that accept the claimant."""
 
 
-@frozen
+@frozen(slots=False)
 class Opening:
-    """A node, and the tasks to evict to make room there."""
+    """A node, and the units to evict to make room there."""
 
     node: NodeState
-    victims: Sequence[TaskState]
+    units: Sequence[Unit]
+
+    @cached_property
+    def victims(self) -> Sequence[TaskState]:
+        """The tasks of the units, each once."""
+        return members_of(self.units)
 
     @property
     def cost(self) -> int:
         """How many tasks are evicted; what is taken back costs nothing, for no one has seen it."""
         return len([victim for victim in self.victims if victim.status is TaskStatus.RUNNING])
+
+    def taken_for(self, task: TaskState) -> list[TakenUnit]:
+        """Return the units as they are taken for a task."""
+        return [TakenUnit(unit, task) for unit in self.units]
 
     def cheaper_on(self, session: Session) -> AbstractSet[int] | None:
         """Return the slots of the nodes where room may cost less; None: of all nodes.
@@ -150,6 +160,8 @@ class NodeSearch:
     task: TaskState
     within: NodeSet | None = None
     """The only nodes on which it may be placed, and others evicted; None: any."""
+    kept: Mapping[str, Hashable] = EMPTY
+    """What plugins must choose for it."""
     may_choose: bool = field(init=False)
     """Whether plugins may choose something for it, of which others may hold too much."""
     ahead: Sequence[NodeState] | None = field(init=False, default=None)
@@ -300,7 +312,7 @@ class Claimant(NodeSearch):
         """
         return shortfall.is_enough_with(gone) and (
             not self.may_choose
-            or self.session.no_choice(self.task, node, Fit.LATER, gone=gone) is None
+            or self.session.no_choice(self.task, node, Fit.LATER, gone=gone, kept=self.kept) is None
         )
 
     def candidates_everywhere(self) -> list[TaskState]:
@@ -403,6 +415,7 @@ def make_room(
         whole_jobs=None if is_plain else {},
         limit=limit_on(session, task),
         within=statement.within,
+        kept=statement.kept_for(task),
         ways=ways,
     )
     # What is remembered of a search holds for all nodes, not for those of a set.
@@ -427,7 +440,7 @@ def make_room(
         return False
     if not may_take_task(session, task, leaving=opening.victims):
         return False
-    take_room(session, statement, task, opening.node, opening.victims)
+    take_room(session, statement, task, opening.node, opening.taken_for(task))
     return True
 
 
@@ -560,7 +573,7 @@ class SearchOn:
             chosen = fewest_ahead(claimant.session, claimant.task, node, units, is_enough)
         else:
             chosen = self._choose(units, is_enough)
-        return None if chosen is None else Opening(node, members_of(chosen))
+        return None if chosen is None else Opening(node, chosen)
 
     def _choose(
         self, units: Sequence[Unit], is_enough: Callable[[Sequence[Unit]], bool]

@@ -197,7 +197,7 @@ def _place(
     opening = find_opening(claimant, SearchOn(claimant, claimant.feasible()))
     if opening is None or not may_take_task(session, task, leaving=opening.victims):
         return False
-    take_room(session, statement, task, opening.node, opening.victims)
+    take_room(session, statement, task, opening.node, opening.taken_for(task))
     return True
 
 
