@@ -60,6 +60,7 @@ class PreemptAction:
             tries_all=True,
             stages=(Stage.LATER, Stage.EVICTING),
             evicts=EvictionScope.OTHER_JOBS,
+            cures=self.rules.curable,
         )
         for queue, of_queue in turns.by_queue():
             for turn in of_queue:
@@ -102,7 +103,9 @@ class PreemptAction:
         for task in tasks:
             if not any(
                 self._swaps(session, task, within)
-                for within in sets_to_evict_in(session, task, EvictionScope.SAME_JOB)
+                for within in sets_to_evict_in(
+                    session, task, EvictionScope.SAME_JOB, cures=self.rules.curable
+                )
             ):
                 session.record_failure(task)
                 return

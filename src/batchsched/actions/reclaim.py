@@ -71,6 +71,7 @@ class ReclaimAction:
             substitutes=False,
             stages=(Stage.LATER, Stage.EVICTING),
             evicts=EvictionScope.OTHER_QUEUES,
+            cures=self.rules.curable,
         )
         for turn in turns:
             if self._serve(session, attempts, turn):

@@ -13,6 +13,7 @@ from batchsched.placement.plain_loop import Evaluator
 from batchsched.placement.table import ChangedNodes
 from batchsched.plugin.candidates import NodeSet
 from batchsched.plugin.node_functions import Reads
+from batchsched.plugin.session_view import Besides
 from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need, Stage
 from batchsched.state.records import Fit, NodeState, TaskState
@@ -97,7 +98,7 @@ class Counts:
         domains: Iterable[NodeSet],
         *,
         feasible_for: Callable[[TaskState], Callable[[NodeState], bool]],
-        besides: Callable[[NodeState, Stage], Vector],
+        besides: Besides,
         plain: bool,
     ) -> None:
         """Keep the counts of some sets, unless `plain`.
@@ -107,8 +108,7 @@ class Counts:
             evaluator: has the predicates.
             domains: the sets that are kept.
             feasible_for: returns for a task what says whether a node is feasible for it.
-            besides: returns what a node has in the stages `EVICTING` and `EMPTY`, until an action
-                says it.
+            besides: says what holds in the stages `EVICTING` and `EMPTY`, until an action does.
             plain: whether nothing is kept.
 
         """
@@ -127,8 +127,7 @@ class Counts:
         self._free: dict[NodeSet, Vector] = {}
         self._changes: ChangedNodes | None = None
         self.besides = besides
-        """Returns what a node has for a need in a stage that depends on the action: `EVICTING`,
-        `EMPTY`."""
+        """Says what nodes have and accept in the stages that depend on the action."""
 
     def of(self, need: Need, stage: Stage) -> KeptCounts | None:
         """Return how many tasks like those of a need sets hold; None: they are not alike."""
@@ -174,7 +173,9 @@ class Counts:
 
     def _counting(self, task: TaskState, stage: Stage) -> Callable[[NodeState], int]:
         besides, fit = self.besides, _FITS.get(stage)
-        is_empty = stage is Stage.EMPTY
+        is_empty, evicts = stage is Stage.EMPTY, stage is Stage.EVICTING
+        leaving = besides.leaving if evicts else None
+        cures = besides.accepts if evicts else None
         is_feasible = self._accepting(task) if is_empty else self._feasible_for(task)
         asked = [
             (dimension, wanted, held)
@@ -185,7 +186,7 @@ class Counts:
         ]
 
         def count_on(node: NodeState) -> int:
-            has = node.room(fit) if fit is not None else besides(node, stage)
+            has = node.room(fit) if fit is not None else besides.has(node, stage)
             least = _ENOUGH
             for dimension, wanted, held in asked:
                 left = has[dimension] - wanted
@@ -195,8 +196,11 @@ class Counts:
                     least = left // held + 1
             most = node.info.max_tasks
             if most is not None:
-                least = min(least, most - (0 if is_empty else len(node.tasks)))
-            return least if least > 0 and is_feasible(node) else 0
+                stay = 0 if is_empty else len(node.tasks)
+                least = min(least, most - stay + (leaving(node) if leaving is not None else 0))
+            if least <= 0:
+                return 0
+            return least if is_feasible(node) or (cures and cures(task, node)) else 0
 
         return count_on
 
@@ -207,7 +211,7 @@ class Counts:
     def has(self, node: NodeState, stage: Stage) -> Vector:
         """Return the most that a request may ask of a node to fit there in a stage."""
         fit = _FITS.get(stage)
-        return self.besides(node, stage) if fit is None else node.room(fit)
+        return self.besides.has(node, stage) if fit is None else node.room(fit)
 
     def free(self, domain: NodeSet) -> Vector:
         """Return the sum of what is idle in a set, where it is not negative."""

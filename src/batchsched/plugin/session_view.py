@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Never, Protocol
 
+from attrs import frozen
+
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.model.topology import Topology
@@ -40,11 +42,23 @@ class DomainCounts(Protocol):
         ...
 
 
+@frozen
+class Besides:
+    """What an action counts nodes without: in the stage `EVICTING` whom it may evict."""
+
+    has: Callable[[NodeState, Stage], Vector]
+    """Returns what a node has then, in the stages `EVICTING` and `EMPTY`."""
+    leaving: Callable[[NodeState], int] | None = None
+    """Returns how many tasks of a node leave in the stage `EVICTING`; None: they do not count."""
+    accepts: Callable[[TaskState, NodeState], bool] | None = None
+    """Returns whether a node that refuses a task accepts it in the stage `EVICTING`; None: none."""
+
+
 class TaskCounts(Protocol):
     """Counts what sets of nodes hold, for plugins that offer such sets."""
 
-    besides: Callable[[NodeState, Stage], Vector]
-    """Returns what a node has in a stage that depends on the action."""
+    besides: Besides
+    """Says what holds of nodes in the stages that depend on the action."""
 
     def of(self, need: Need, stage: Stage, /) -> DomainCounts | None:
         """Return how many tasks like those of a need sets hold; None: they are not alike."""
@@ -171,12 +185,12 @@ class SessionView:
         self._make_counts, self._refusal = counts, refusal
         self.forget_counts()
 
-    def count_beside(self, has: Callable[[NodeState, Stage], Vector], /) -> None:
-        """Say what nodes have in stages that depend on the action, from now on.
+    def count_beside(self, besides: Besides, /) -> None:
+        """Say what holds of nodes in stages that depend on the action, from now on.
 
         The session calls this.
         """
-        self._known_counts().besides = has
+        self._known_counts().besides = besides
 
     def forget_counts(self) -> None:
         """Count anew what sets of nodes hold, as they have changed. The session calls this."""

@@ -302,6 +302,8 @@ class Attempts:
     """Whether what finds no place in a set is tried once more there, as plugins say."""
     evicts: EvictionScope | None = None
     """Whom the action may evict for what is tried; None: nobody."""
+    cures: bool = False
+    """Whether it evicts also on nodes that accept what is tried only once others have left."""
     depends_on_nodes_alone: bool = False
     """Whether an attempt of a job comes out the same as long as the job and the nodes are."""
 
@@ -357,7 +359,7 @@ class Attempts:
         if self.asks_queue and not may_take(session, job, turn.left, need=turn.offered):
             return None
         if self.evicts is not None:
-            count_beside(session, need.tasks[0], self.evicts)
+            count_beside(session, need.tasks[0], self.evicts, cures=self.cures)
         again = partial(self._place_again, job) if self.undoes else None
         was_tried = False
         for trial in sets_in_turn(session, need, tuple(turn.left), self.stages):

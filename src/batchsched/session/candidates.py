@@ -21,7 +21,9 @@ from batchsched.model.reasons import Unfit
 from batchsched.model.texts import counted
 from batchsched.model.validation.values import shown
 from batchsched.plugin.candidates import NodeSet
+from batchsched.plugin.session_view import Besides
 from batchsched.session.limits import need_of
+from batchsched.session.outlook import accepts_without
 from batchsched.session.session import Session, Statement
 from batchsched.session.victims import EvictionScope
 from batchsched.state.groups import GroupState
@@ -195,21 +197,38 @@ def _sets_for(session: Session, need: Need) -> Iterator[Trial]:
         sets: Iterable[NodeSet] | Unfit | None = asked[1]
     else:
         sets = _sets_of(session, need, whole_cluster(session))
-    if sets is not None and not isinstance(sets, Unfit):
+    if sets is None:
+        sets = (whole_cluster(session),)  # such as for a wish, which takes no right away
+    if not isinstance(sets, Unfit):
         for each in islice(sets, MOST_SETS):
             yield Trial(need, each, need.stage)
 
 
-def count_beside(session: Session, claimant: TaskState, scope: EvictionScope) -> None:
-    """Let counts include what a claimant may evict, in the stage `EVICTING`, from now on."""
+def count_beside(
+    session: Session, claimant: TaskState, scope: EvictionScope, *, cures: bool = False
+) -> None:
+    """Let counts leave aside what a claimant may evict, in the stage `EVICTING`, from now on.
+
+    `cures`: whether nodes that refuse it count if they will accept it once others have left.
+    """
     judges = session.plugins.judges[scope.point]
     count_as_gone(
-        session, lambda node: scope.candidates(claimant, session.running_on(node), judges)
+        session,
+        lambda node: scope.candidates(claimant, session.running_on(node), judges),
+        cures=cures,
     )
 
 
-def count_as_gone(session: Session, others_on: Callable[[NodeState], Iterable[TaskState]]) -> None:
-    """Let counts include what some tasks on nodes hold, in the stage `EVICTING`, from now on."""
+def count_as_gone(
+    session: Session,
+    others_on: Callable[[NodeState], Collection[TaskState]],
+    *,
+    cures: bool = False,
+) -> None:
+    """Let counts leave some tasks on nodes aside, in the stage `EVICTING`, from now on.
+
+    `cures`: whether nodes that refuse a task count if they will accept it once these have left.
+    """
     zero = session.dimensions.zero
 
     def has(node: NodeState, stage: Stage) -> Vector:
@@ -218,15 +237,23 @@ def count_as_gone(session: Session, others_on: Callable[[NodeState], Iterable[Ta
         held = total_of([other.resreq for other in others_on(node)], zero)
         return plus(node.room(Fit.LATER), held)
 
-    session.state.view.count_beside(has)
+    def leaving(node: NodeState) -> int:
+        releasing = [t for t in node.tasks.values() if t.status is TaskStatus.RELEASING]
+        return len(others_on(node)) + len(releasing)
+
+    def accepts(task: TaskState, node: NodeState) -> bool:
+        return not node.is_closed and accepts_without(session, task, node, others_on(node))
+
+    besides = Besides(has, leaving, accepts) if cures else Besides(has)
+    session.state.view.count_beside(besides)
 
 
 def sets_to_evict_in(
-    session: Session, task: TaskState, scope: EvictionScope
+    session: Session, task: TaskState, scope: EvictionScope, *, cures: bool
 ) -> Iterator[NodeSet | None]:
     """Yield the sets in which others are to be evicted for a single task; None: anywhere."""
     if task.job is not None and _may_offer(session, task.job):
-        count_beside(session, task, scope)
+        count_beside(session, task, scope, cures=cures)
         need = evolve(need_of_task(task), stage=Stage.EVICTING)
         sets = _sets_of(session, need, whole_cluster(session))
         if sets is not None:

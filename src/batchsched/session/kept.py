@@ -30,7 +30,7 @@ from batchsched.placement import FollowsNodes, Placement
 from batchsched.placement.counts import Counts
 from batchsched.placement.plain_loop import Evaluator
 from batchsched.plugin.extension_points import Changes
-from batchsched.plugin.session_view import SessionView
+from batchsched.plugin.session_view import Besides, SessionView
 from batchsched.session.known_failures import FailedTurns
 from batchsched.session.plugins import PluginSet
 from batchsched.session.points import ConfiguredPlugin
@@ -131,7 +131,7 @@ class PolicyState:
                 evaluator,
                 [each for _, each in plugins.domains()],
                 feasible_for=engine.feasible_for,
-                besides=lambda node, _stage: self.node_room.to_reserve(node),
+                besides=Besides(lambda node, _stage: self.node_room.to_reserve(node)),
                 plain=Shortcut.ROOM in self.plain,
             ),
             evaluator.refusal,

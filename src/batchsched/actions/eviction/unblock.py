@@ -152,7 +152,7 @@ def _serve_in_sets(
     leaving: dict[NodeState | None, list[TaskState]] = {}
     for task in (task for each in later for task in each.tasks()):
         leaving.setdefault(task.node, []).append(task)
-    count_as_gone(session, lambda node: leaving.get(node, ()))
+    count_as_gone(session, lambda node: leaving.get(node, ()), cures=rules.curable)
     with session.statement() as statement:
         placed = try_in_turn(
             session,
