@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support import dumps
 
-from batchsched import Domain, Segment, Topology, TopologyRequest
+from batchsched import Domain, Scheduler, SchedulerConfig, Segment, Topology, TopologyRequest
 from batchsched.kubernetes import Dump, read_dump, read_objects
 
 LEVELS = {"levels": [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]}
@@ -135,6 +135,35 @@ def test_pods_ask_by_kueues_annotations_and_have_numbers() -> None:
     assert [task.index for task in dump.snapshot.jobs[0].tasks] == [2, 0, 1]
     twice = read_dump([topology("kueue.x-k8s.io"), *kueue_pods(3, [2, 0, 0], **asked)])
     assert [task.index for task in twice.snapshot.jobs[0].tasks] == [None] * 3
+
+
+@pytest.mark.parametrize("is_leaving", [False, True])
+def test_only_pods_that_stay_take_numbers(is_leaving: bool) -> None:
+    """The replacement of a pod that failed, or leaves, goes where its number belongs."""
+    asked = {"required_topology": "block", "slice_required_topology": "rack", "slice_size": "2"}
+    *pods, gone = kueue_pods(5, [0, 2, 3, 1, 1], **asked)
+    for place, on in enumerate(["n4", "n0", "n1"]):
+        pods[place]["spec"]["nodeName"] = on
+        pods[place]["status"]["phase"] = "Running"
+    gone["status"]["phase"] = "Running" if is_leaving else "Failed"
+    gone["spec"]["nodeName"] = "n5"
+    if is_leaving:
+        gone["metadata"]["deletionTimestamp"] = dumps.NOW
+    for pod in (*pods, gone):
+        pod["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] = "4"
+    racks = [dumps.node(f"n{n}", labels={"block": "b", "rack": f"r{n // 2}"}) for n in range(6)]
+    queues = [dumps.local_queue("lq"), dumps.cluster_queue()]
+    dump = read_dump([topology("kueue.x-k8s.io"), *queues, *racks, *pods, gone])
+    (job,) = dump.snapshot.jobs
+    assert [task.index for task in job.tasks] == [0, 2, 3, 1, None]
+    config = SchedulerConfig.from_mapping(
+        {
+            "actions": "allocate",
+            "tiers": [{"plugins": [{"name": n} for n in ("gang", "predicates", "topology")]}],
+        }
+    )
+    (bound,) = Scheduler(config).schedule(dump.snapshot).binds
+    assert bound.node_name in ("n4", "n5")
 
 
 def test_what_cannot_be_met_is_a_notice() -> None:

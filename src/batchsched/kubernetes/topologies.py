@@ -12,8 +12,8 @@ from batchsched.kubernetes import api
 from batchsched.kubernetes.dump_objects import DumpObjects
 from batchsched.kubernetes.job_drafts import WITHOUT_ROLE, JobDraft, with_tasks
 from batchsched.kubernetes.objects import KubernetesObject, Reader, annotation, whole_number
-from batchsched.kubernetes.pods import label_selector
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskGroup, TaskInfo
+from batchsched.kubernetes.pods import ENDED, label_selector
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskGroup, TaskInfo, TaskStatus
 from batchsched.model.topology import Domain, Segment, Topology, TopologyRequest
 from batchsched.model.validation.topology import has_requests
 
@@ -388,6 +388,8 @@ def _with_numbers(job: JobInfo, draft: JobDraft) -> JobInfo:
     asked = {group.name: group.topology for group in job.groups}
     numbers: dict[str, int] = {}
     of_group: dict[str | None, list[str]] = {}
+    # The pod that replaces one that ended or leaves has the same number.
+    gone = {task.uid for task in job.tasks if task.status in (*ENDED, TaskStatus.RELEASING)}
     for task in job.tasks:
         request_ = asked.get(task.group or "") or job.topology
         if request_ is not None and request_.segments:
@@ -404,8 +406,14 @@ def _with_numbers(job: JobInfo, draft: JobDraft) -> JobInfo:
                 break
     numbered: dict[str, int] = {}
     for uids in of_group.values():
-        found = {uid: numbers[uid] for uid in uids if uid in numbers}
-        if len(set(found.values())) == len(uids):  # each has one of its own
+        staying = [uid for uid in uids if uid not in gone]
+        found = {uid: numbers[uid] for uid in staying if uid in numbers}
+        if len(set(found.values())) == len(staying):  # each has one of its own
             numbered |= found
+            taken = set(found.values())
+            for uid in sorted(gone.intersection(uids)):
+                if uid in numbers and numbers[uid] not in taken:
+                    numbered[uid] = numbers[uid]
+                    taken.add(numbers[uid])
     tasks = [evolve(task, index=numbered.get(task.uid)) for task in job.tasks]
     return evolve(job, tasks=tasks)
