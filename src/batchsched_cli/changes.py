@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partialmethod
 from math import ceil
 from re import fullmatch, sub
@@ -244,6 +244,7 @@ class ReadChanges:
         """Return what a job asks of a topology with other levels; None: nothing is said of it."""
         if "required" not in values and "preferred" not in values:
             return None
+        self._question.ask_of_topologies()
         before = self.snapshot.job(uid).topology or TopologyRequest()
         known = [
             level
@@ -281,20 +282,12 @@ class ReadChanges:
         yield Released(job.uid)
 
     def _submit(self, path: str) -> Iterator[Change]:
-        before, dump = self._question.dump(), self._question.with_submitted(path)
-        nodes = {node.name for node in before.snapshot.nodes}
-        yield from (live.NodeAdded(node) for node in dump.snapshot.nodes if node.name not in nodes)
-        queues = {queue.name: queue for queue in before.snapshot.queues}
-        for queue in dump.snapshot.queues:
-            if queue.name not in queues:
-                yield live.QueueAdded(queue)
-            elif queue != queues[queue.name]:
-                yield live.QueueChanged(queue)
-        for uid in dump.submitted:
-            if uid not in before.submitted:
-                self.submitted.append(uid)
-                yield live.JobArrived(dump.snapshot.job(uid))
-        self.facts |= dump.facts
+        before, after = self._question.submit(path)
+        yield from _differences(
+            before.snapshot, after.snapshot, {j.uid for j in self.snapshot.jobs}
+        )
+        self.submitted += (uid for uid in after.submitted if uid not in before.submitted)
+        self.facts |= after.facts
 
     # Nodes
 
@@ -357,6 +350,58 @@ class ReadChanges:
 
     def _cycle(self) -> Iterator[Change]:
         yield CycleRun()
+
+
+def _differences(before: Snapshot, after: Snapshot, there: Container[str]) -> Iterator[live.Event]:
+    """Yield what makes one cluster another, in which no node, queue or pod has gone.
+
+    Args:
+        before: the cluster.
+        after: what it is to become.
+        there: the UIDs of the jobs that are still there.
+
+    """
+    if after.now > before.now:
+        yield live.TimePassed(after.now)
+    nodes = {node.name: node for node in before.nodes}
+    for node in after.nodes:
+        if node.name not in nodes:
+            yield live.NodeAdded(node)
+        elif node != nodes[node.name]:
+            yield live.NodeChanged(node)
+    queues = {queue.name: queue for queue in before.queues}
+    for queue in _from_the_top(after.queues):
+        if queue.name not in queues:
+            yield live.QueueAdded(queue)
+        elif queue != queues[queue.name]:
+            yield live.QueueChanged(queue)
+    if after.topologies != before.topologies:
+        yield live.TopologiesChanged(after.topologies)
+    devices = live.DevicesChanged(
+        devices=after.devices, counter_sets=after.counter_sets, held=after.held
+    )
+    if devices != live.DevicesChanged(
+        devices=before.devices, counter_sets=before.counter_sets, held=before.held
+    ):
+        yield devices
+    others = {task.uid for task in before.other_tasks}
+    yield from (live.OtherTaskArrived(t) for t in after.other_tasks if t.uid not in others)
+    jobs, kept = {job.uid: job for job in before.jobs}, {job.uid: job for job in after.jobs}
+    changed = [uid for uid, job in jobs.items() if uid in there and kept.get(uid) != job]
+    yield from (live.JobRemoved(uid) for uid in changed)
+    new = (job for job in after.jobs if job.uid not in jobs or job.uid in changed)
+    yield from (live.JobArrived(job) for job in new)
+
+
+def _from_the_top(queues: Sequence[Queue]) -> Iterator[Queue]:
+    """Yield queues, each after the one above it."""
+    waiting, names = list(queues), {queue.name for queue in queues}
+    done: set[str | None] = {None}
+    while waiting:
+        ready = [q for q in waiting if q.parent in done or q.parent not in names]
+        done |= {queue.name for queue in ready}
+        yield from ready
+        waiting = [queue for queue in waiting if queue.name not in done]
 
 
 def _task_named(job: JobInfo, text: str) -> TaskInfo | None:

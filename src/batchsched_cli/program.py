@@ -242,7 +242,7 @@ def _answered(arguments: Arguments) -> int:
     elif page is None:
         print(text_of(answer, style), end="")
     sys.stdout.flush()
-    for note in question.notes:
+    for note in dict.fromkeys(question.notes):
         print(f"note: {printable(note)}", file=sys.stderr)
     return answer.status
 

@@ -129,6 +129,12 @@ class Question:
         self._submitted: list[Object] = []
         """The manifests among what is given: they are read as submitted now."""
         self._dump: Dump | None = None
+        self._manifests: dict[str, list[Object]] = {}
+        """The manifests of each file that a change submits, in that order."""
+        self._with_all: Dump | None = None
+        """The cluster once all of these are submitted, by which its configuration is chosen."""
+        self._asks_of_topologies = False
+        """Whether a change lets a job ask for a domain of a topology."""
         self._configuration: Configuration | None = None
         self._result: CycleResult | None = None
         self._left_out: dict[str, str] = {}
@@ -228,8 +234,10 @@ class Question:
             return given
         return {**given, "metadata": {**metadata, "namespace": self.namespace}}
 
-    def with_submitted(self, path: str) -> Dump:
-        """Return the cluster once the manifests of a file are submitted to it.
+    def submit(self, path: str) -> tuple[Dump, Dump]:
+        """Return the cluster before and after the manifests of a file are submitted to it.
+
+        What was submitted before is there, too.
 
         Raises:
             UsageError: they cannot be read, or are no jobs that wait.
@@ -238,11 +246,24 @@ class Question:
         objects, snapshot = self._given()
         if snapshot is not None:
             raise UsageError(f"submit {path}: a kept snapshot takes no manifests: give a dump")
-        manifests = [each for _, each in all_documents(path, self.notes)]
-        found = self._read_objects(objects, [*self._submitted, *manifests])
-        if not set(found.submitted) - set(self.dump().submitted):
-            raise UsageError(f"submit {path}: no job in it waits that is not in the dump already")
-        return found
+        before = self.dump() if self._with_all is None else self._with_all
+        given = [each for _, each in all_documents(path, self.notes)]
+        self._manifests.setdefault(path, []).extend(given)
+        found = self._read_objects(
+            objects, [*self._submitted, *(one for file in self._manifests.values() for one in file)]
+        )
+        if not set(found.submitted) - set(before.submitted):
+            kinds = sorted({str(each.get("kind")) for each in _each_object(given)})
+            raise UsageError(
+                f"submit {path}: no job in it waits that is not in the dump already; its kinds: "
+                f"{', '.join(kinds[:_MOST_NAMES]) or 'none'}"
+            )
+        self._with_all, self._configuration = found, None
+        return before, found
+
+    def ask_of_topologies(self) -> None:
+        """Let the configuration be one that decides what a change asks of topologies."""
+        self._asks_of_topologies, self._configuration = True, None
 
     def result(self) -> CycleResult:
         """Return what one cycle decides on the cluster. Computed once."""
@@ -254,9 +275,17 @@ class Question:
         """Yield the objects of the dump, those in Lists too; none of a kept snapshot."""
         return _each_object(self._given()[0] if self.has_cluster() else ())
 
-    def _snapshot(self) -> Snapshot:
-        """Return the cluster; without anything, if none is given."""
-        return self.dump().snapshot if self.has_cluster() else Snapshot()
+    def _asked_about(self) -> Dump:
+        """Return the cluster with all that is submitted; without anything, if none is given."""
+        if self._with_all is not None:
+            return self._with_all
+        return self.dump() if self.has_cluster() else Dump(snapshot=Snapshot())
+
+    def _all_objects(self) -> Iterator[Object]:
+        """Yield the objects of the dump, and those that are submitted."""
+        yield from self.objects()
+        for given in (self._submitted, *self._manifests.values()):
+            yield from _each_object(given)
 
     def scheduler_names(self) -> list[str]:
         """Return the schedulers that pods of the dump name, sorted."""
@@ -391,14 +420,14 @@ class Question:
         return configuration_content(*found[0])
 
     def _usual_configuration(self) -> Configuration:
-        for each in self.objects():
+        for each in self._all_objects():
             if _is_config_map(each) and _name_of(each) == VOLCANO_CONFIG:
                 where = f"ConfigMap {VOLCANO_CONFIG}"
                 if find_spec("yaml") is None:
                     self.notes.append(f"{where} is not read: {_WITHOUT_YAML}")
                     break
                 return _configuration(where, configuration_content(where, each))
-        systems = self.dump().systems if self.has_cluster() else frozenset[str]()
+        systems = self._asked_about().systems
         return self._preset(next((name for name in PRESETS if name in systems), "default"))
 
     def _preset(self, name: str) -> Configuration:
@@ -419,7 +448,7 @@ class Question:
         """Return Kueue's configuration, in which the first of a StrictFIFO queue is waited for."""
         strict = sorted(
             str(_name_of(each))
-            for each in self.objects()
+            for each in self._all_objects()
             if each.get("kind") == "ClusterQueue"
             and _part(each, "spec").get("queueingStrategy") == "StrictFIFO"
         )
@@ -431,8 +460,9 @@ class Question:
 
     def _plugins_asked_for(self) -> list[str]:
         """Return the plugins that decide what jobs ask of topologies and devices, and who stays."""
-        jobs, queues = self._snapshot().jobs, self._snapshot().queues
-        asks_of_topologies = any(
+        snapshot = self._asked_about().snapshot
+        jobs, queues = snapshot.jobs, snapshot.queues
+        asks_of_topologies = self._asks_of_topologies or any(
             job.topology or any(group.topology for group in job.groups) for job in jobs
         )
         protects = not all(job.preemptible for job in jobs) or any(
@@ -446,7 +476,7 @@ class Question:
         """Return whether queues form a tree below ``root``, or deserve amounts of their own."""
         return any(
             queue.deserved not in (None, Resource()) or queue.parent not in (None, "root")
-            for queue in self._snapshot().queues
+            for queue in self._asked_about().snapshot.queues
         )
 
     def write(self, path: str, text: str, *, after: bool = False) -> None:

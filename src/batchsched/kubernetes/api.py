@@ -75,6 +75,10 @@ REPLICA_SET = "leaderworkerset.sigs.k8s.io/"
 COSCHEDULING_NAMES = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
 """The labels of coscheduling for the pod's PodGroup, the newer first."""
 VOLCANO_JOB_NAME = "volcano.sh/job-name"
+TASK_SPEC = "volcano.sh/task-spec"
+"""The label and the annotation that name the task of its Volcano Job that a pod is of."""
+PARTITION = "volcano.sh/partition-id"
+"""The label that numbers the part of its task that a pod is of."""
 
 # KAI Scheduler
 

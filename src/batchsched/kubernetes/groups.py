@@ -397,7 +397,10 @@ def _templates_of(job: KubernetesObject) -> list[Template]:
     found: list[Template] = []
     for position, task in enumerate(job.spec.children("tasks")):
         name = task.text("name") or f"default{position}"
-        found.append(Template(name, task.integer("replicas", default=1), task, job))
+        labels = {api.VOLCANO_JOB_NAME: job.name, api.TASK_SPEC: name}
+        size = task.child("partitionPolicy").integer("partitionSize", default=0)
+        count = task.integer("replicas", default=1)
+        found.append(Template(name, count, task, job, labels=labels, part_size=max(0, size)))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, evolve, field, frozen
 
@@ -12,6 +12,7 @@ from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up
 from batchsched.kubernetes.pods import WAITING, Namespaces, Pod, PriorityClasses, read_pod
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Hold, JobInfo, TaskGroup, TaskInfo, TaskStatus
+from batchsched.model.immutable import EMPTY
 from batchsched.model.topology import TopologyRequest
 
 FAILED_CHECKS = ("Retry", "Rejected")
@@ -34,6 +35,10 @@ class Template:
     """The object that has it."""
     least: int = 0
     """How many of them must be able to start together."""
+    labels: Mapping[str, str] = EMPTY
+    """What else the pods are labelled with."""
+    part_size: int = 0
+    """How many of them, in order, are one part of a Volcano Job's task; 0: it has no parts."""
 
     @property
     def pod_object(self) -> KubernetesObject:
@@ -161,10 +166,14 @@ class JobDraft:
                 node_name=None,
                 start_time=None,
             )
+            labels = {**first.labels, **template.labels}
             for index in range(template.count):
                 uid = f"{self.uid}/{template.set_name}/{index}"
                 name = f"{self.job_name}-{template.set_name}-{index}"
-                self.made.append(evolve(pod, task=evolve(first, uid=uid, name=name)))
+                if template.part_size:
+                    labels = {**labels, api.PARTITION: str(index // template.part_size)}
+                task = evolve(first, uid=uid, name=name, labels=labels)
+                self.made.append(evolve(pod, task=task))
 
     def job(self, queue: str) -> JobInfo:
         """Return the job with its tasks. O(tasks)."""

@@ -24,6 +24,8 @@ MOST_PODS = 100_000
 """The most pods that one set of a manifest may become."""
 _RAY = "ray.io"
 _JOB_SET = "jobset.x-k8s.io"
+_OF_KAI = "kai.scheduler/"
+"""What labels and annotations of KAI Scheduler begin with."""
 _SCHEDULER = {"schedulerName": "default-scheduler"}
 """What a pod says that names no scheduler."""
 
@@ -53,9 +55,9 @@ def submitted_objects(objects: Objects, /) -> list[Content]:
     """Return manifests with the objects that controllers make of them.
 
     Jobs, JobSets, LeaderWorkerSets, RayClusters and RayJobs, Volcano's Jobs, the training jobs of
-    Kubeflow, Deployments, ReplicaSets and StatefulSets become pods, which wait; for Volcano and KAI
-    Scheduler with their PodGroups, for Kueue with a Workload that it has not tried. All other
-    objects stay as they are. O(objects + pods).
+    Kubeflow, Deployments, ReplicaSets and StatefulSets become pods, which wait, and a CronJob the
+    Job that it makes next; for Volcano and KAI Scheduler with their PodGroups, for Kueue with a
+    Workload that it has not tried. All other objects stay as they are. O(objects + pods).
 
     Raises:
         KubernetesObjectError: `objects` are no mappings, or Lists of them; or a manifest asks for
@@ -82,6 +84,10 @@ def _made(given: Content) -> Iterator[Content]:
     if kind == ("", "Pod"):
         yield from _pod(given)
         return
+    if kind == (api.BATCH, "CronJob"):
+        yield given
+        yield from _made(_next_of(given))
+        return
     sets = list(_PODS_OF[kind](given)) if kind in _PODS_OF else []
     is_queued = bool(_local_queue(given)) and kind in _PODS_OF and kind not in _OF_PODS
     if is_queued and kind == (api.BATCH, "Job"):
@@ -94,6 +100,14 @@ def _made(given: Content) -> Iterator[Content]:
     else:
         yield from _owners(given, sets)
         yield from _pods(given, sets)
+
+
+def _next_of(given: Content) -> Content:
+    """Return the Job that a CronJob makes next."""
+    template = _at(given, "spec", "jobTemplate")
+    content = {"apiVersion": f"{api.BATCH}/v1", "kind": "Job", "spec": _at(template, "spec")}
+    labels, annotations = _labels(template), _annotations(template)
+    return _owned(given, f"{_name(given)}-1", content, labels=labels, annotations=annotations)
 
 
 def _owners(given: Content, sets: Iterable[_PodSet]) -> Iterator[Content]:
@@ -114,7 +128,7 @@ def _pods(given: Content, sets: Iterable[_PodSet]) -> Iterator[Content]:
         yield from group
         for each in members:
             for pod in each.pods:
-                yield from _pod(_of_template(given, each, pod, added))
+                yield from _pod(_of_template(given, each, pod, added), given)
 
 
 def _group_of(
@@ -132,16 +146,8 @@ def _group_of(
         spec = {"schedulingPolicy": policy, **_class_of(members)}
         group = _group(given, f"{api.KUBERNETES}/v1beta1", name, spec)
         return [group], {"spec": {"schedulingGroup": {"podGroupName": name}}}
-    if text_at(_at(template, "spec"), "schedulerName") == api.KAI_SCHEDULER and kind not in _SINGLE:
-        own = text_at(labels, "priorityClassName")
-        if kind == (api.BATCH, "Job"):
-            annotated = text_at(_annotations(given), _KAI_LEAST)
-            least = int(annotated) if annotated.isdecimal() else 1
-        queue = text_at(labels, api.KAI_QUEUE) or text_at(_labels(template), api.KAI_QUEUE)
-        its_class = {"priorityClassName": own} if own else _class_of(members)
-        spec = {"minMember": least, "queue": queue, **its_class}
-        group = _group(given, f"{api.KAI}/v2alpha2", f"pg-{name}", spec)
-        return [group], {"annotations": {api.KAI_GROUP: f"pg-{name}"}}
+    if _is_kais(template):
+        return ([], {}) if kind == _DEPLOYMENT else _kai_group(given, name, members)
     if text_at(labels, "ray.io/scheduler-name") == "volcano":
         queue = text_at(labels, "volcano.sh/queue-name") or "default"
         spec = {"minMember": least, "queue": queue}
@@ -154,6 +160,50 @@ def _group_of(
         of_group = {api.QUEUE_LABEL: local_queue, api.GROUP_LABEL: name}
         return [], {"labels": of_group, "annotations": {api.TOTAL_COUNT: str(count)}}
     return [], {"labels": {api.QUEUE_LABEL: local_queue}} if local_queue else {}
+
+
+def _kai_group(
+    given: Content, name: str, members: Sequence[_PodSet]
+) -> tuple[Sequence[Content], Mapping[str, Content]]:
+    """Return the same for KAI Scheduler: its pod grouper makes a group of what owns the pods."""
+    least = sum(len(each.pods) if each.least is None else each.least for each in members)
+    annotation = _KAI_LEAST.get(_kind(given))
+    if annotation is not None:
+        annotated = text_at(_annotations(given), f"{_OF_KAI}{annotation}")
+        least = int(annotated) if annotated.isdecimal() else 1
+    group = _group_of_kai(given, f"pg-{name}", least, members[0].template, _class_of(members))
+    return [group], {"annotations": {api.KAI_GROUP: f"pg-{name}"}}
+
+
+def _group_of_kai(
+    owner: Content, name: str, least: int, pod: Content, its_class: Content
+) -> Content:
+    """Return a group of KAI Scheduler, with what its owner and its pods say of it."""
+
+    def said(kind: str, key: str) -> str:
+        found = (text_at(_at(each, "metadata", kind), key) for each in (owner, pod))
+        return next(filter(None, found), "")
+
+    own = said("labels", "priorityClassName")
+    of_owner = _annotations(owner)
+    levels = {
+        key: text
+        for key, of in _KAI_LEVELS.items()
+        if (text := text_at(of_owner, f"{_OF_KAI}{of}"))
+    }
+    spec: dict[str, object] = {
+        "minMember": least,
+        "queue": said("labels", api.KAI_QUEUE),
+        **({"priorityClassName": own} if own else its_class),
+        "preemptibility": said("labels", f"{_OF_KAI}preemptibility"),
+        "topologyConstraint": levels,
+        **{key: said("annotations", f"{_OF_KAI}{of}") for key, of in _KAI_DELAYS.items()},
+    }
+    return _group(owner, f"{api.KAI}/v2alpha2", name, spec, labels=_labels(owner))
+
+
+def _is_kais(template: Content) -> bool:
+    return text_at(_at(template, "spec"), "schedulerName") == api.KAI_SCHEDULER
 
 
 def _of_template(given: Content, one: _PodSet, name: str, added: Mapping[str, Content]) -> Content:
@@ -171,13 +221,23 @@ def _of_template(given: Content, one: _PodSet, name: str, added: Mapping[str, Co
     )
 
 
-def _pod(given: Content) -> Iterator[Content]:
-    """Yield a pod that waits; for Kueue, with its gate, and with its Workload if it is alone."""
+def _pod(given: Content, owner: Content | None = None) -> Iterator[Content]:
+    """Yield a pod that waits; for Kueue, with its gate, and with its Workload if it is alone.
+
+    For a pod for KAI Scheduler that is in no group, its pod grouper makes one.
+    """
     spec = {**_SCHEDULER, **_at(given, "spec")}
     if _local_queue(given):
         gates = mappings_in(look_up(spec, "schedulingGates"))
         spec["schedulingGates"] = [*gates, {"name": api.ADMISSION_GATE}]
-    pod = {**given, "spec": spec, "status": {"phase": "Pending"}}
+    metadata = _at(given, "metadata")
+    if _is_kais(given) and not text_at(_annotations(given), api.KAI_GROUP):
+        group = f"pg-{_name(given)}"
+        metadata = {**metadata, "annotations": {**_annotations(given), api.KAI_GROUP: group}}
+        of_pod = text_at(spec, "priorityClassName") or ("" if owner is None else "inference")
+        its_class = {"priorityClassName": of_pod} if of_pod else EMPTY
+        yield _group_of_kai(given if owner is None else owner, group, 1, given, its_class)
+    pod = {**given, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
     yield pod
     if _local_queue(given) and not look_up(_labels(given), api.GROUP_LABEL):
         yield _workload(pod, [_PodSet("main", given, (_name(pod),))])
@@ -223,23 +283,42 @@ def _workload(given: Content, sets: Sequence[_PodSet]) -> Content:
 def _volcano_group(given: Content) -> Content:
     """Return the PodGroup of a Volcano Job, which action enqueue has not admitted yet."""
     spec, least = _at(given, "spec"), dict[str, int]()
+    policies: list[Content] = []
     for position, task in enumerate(mappings_in(look_up(spec, "tasks"))):
         name = text_at(task, "name") or f"default{position}"
-        least[name] = _whole(task, "minAvailable", _whole(task, "replicas", 1))
+        parts = _at(task, "partitionPolicy")
+        size, count = _whole(parts, "partitionSize", 0), _whole(parts, "minPartitions", 0)
+        usual = size * count or _whole(task, "replicas", 1)
+        least[name] = _whole(task, "minAvailable", usual)
+        if parts:
+            policies.append(
+                {
+                    "name": name,
+                    "subGroupSize": size,
+                    "minSubGroups": count,
+                    "labelSelector": {"matchLabels": {api.TASK_SPEC: name}},
+                    "matchLabelKeys": [api.PARTITION],
+                    "networkTopology": look_up(parts, "networkTopology"),
+                }
+            )
     its_class = text_at(spec, "priorityClassName")
     content: dict[str, object] = {
         "minMember": _whole(spec, "minAvailable", sum(least.values())),
         "minTaskMember": least,
         "queue": text_at(spec, "queue") or "default",
+        "networkTopology": look_up(spec, "networkTopology"),
+        "subGroupPolicy": policies,
     }
     content |= {"priorityClassName": its_class} if its_class else {}
-    return _group(given, f"{api.VOLCANO}/v1beta1", _name(given), content)
+    labels, annotations = _labels(given), _annotations(given)
+    version = f"{api.VOLCANO}/v1beta1"
+    return _group(given, version, _name(given), content, labels=labels, annotations=annotations)
 
 
-def _group(given: Content, version: str, name: str, spec: Content) -> Content:
+def _group(given: Content, version: str, name: str, spec: Content, **metadata: Content) -> Content:
     status = {"phase": "Pending"} if version.startswith(api.VOLCANO) else {}
     content = {"apiVersion": version, "kind": "PodGroup", "spec": spec, "status": status}
-    return _owned(given, name, content)
+    return _owned(given, name, content, **metadata)
 
 
 # The pods of each kind
@@ -345,11 +424,27 @@ _PODS_OF: Mapping[tuple[str, str], Callable[[Content], Iterator[_PodSet]]] = {
     **{("apps", kind): _replicas for kind in ("Deployment", "ReplicaSet", "StatefulSet")},
 }
 """Kinds that become pods, by API group and kind."""
-_SINGLE = (("apps", "Deployment"), ("apps", "ReplicaSet"))
+_DEPLOYMENT = "apps", "Deployment"
+_SINGLE = (_DEPLOYMENT, ("apps", "ReplicaSet"))
 """Those whose pods start one by one, whoever places them."""
 _OF_PODS = (*_SINGLE, ("apps", "StatefulSet"), (api.LEADER_WORKER_SET, "LeaderWorkerSet"))
 """Those whose pods Kueue admits, and not themselves."""
-_KAI_LEAST = "kai.scheduler/batch-min-member"
+_KAI_LEAST = {
+    (api.BATCH, "Job"): "batch-min-member",
+    ("apps", "StatefulSet"): "min-member",
+    ("apps", "ReplicaSet"): "",
+}
+"""The kinds of which KAI Scheduler starts one pod alone, with the annotation that says more."""
+_KAI_LEVELS = {
+    "topology": "topology",
+    "requiredTopologyLevel": "topology-required-placement",
+    "preferredTopologyLevel": "topology-preferred-placement",
+}
+"""The annotations of owners that become the topology constraint of their groups of KAI."""
+_KAI_DELAYS = {
+    "preemptionDelay": "preemption-delay",
+    "stalenessGracePeriod": "staleness-grace-period",
+}
 
 
 # Contents

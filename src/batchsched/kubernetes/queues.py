@@ -363,6 +363,7 @@ _ALL_OF_PARENT = (
     "-1 is read as: it deserves all that its parent has, or the cluster if it has no parent, and "
     "has no limit"
 )
+_NOT_NAMED = "not given: read as -1, as no limit is given of what is; KAI Scheduler may read 0"
 
 
 def is_kai_queue(given: KubernetesObject, /) -> bool:
@@ -380,7 +381,9 @@ def _read_kai_queue(
     """Return a queue with quota, limit and weight.
 
     A missing quota or limit is 0; -1 means unlimited. With a limit below the quota the queue may
-    use its quota and no more, as KAI Scheduler's documentation says of a limit of 0.
+    use its quota and no more, as KAI Scheduler's documentation says of a limit of 0. A queue that
+    limits none of the resources that it names limits no other: that is the documentation's
+    unlimited queue.
     """
     spec = given.spec
     resources = spec.child("resources")
@@ -389,14 +392,24 @@ def _read_kai_queue(
     guarantees: dict[str, int] = {}
     weights: dict[str, Fraction] = {}
     unlimited: list[str] = []
+    named = [resources.child(key) for key in _KAI_UNITS if resources.get(key) is not None]
+    has_no_limit, has_all = (
+        bool(named) and all(each.get(key) == _UNLIMITED for each in named)
+        for key in ("limit", "quota")
+    )
     for key, (name, unit) in _KAI_UNITS.items():
         resource = resources.child(key)
         quota = _kai_number(resource, "quota")
         limit = _kai_number(resource, "limit")
+        is_named = resources.get(key) is not None
+        if has_no_limit and not is_named:
+            quota, limit = (Fraction(_UNLIMITED) if has_all else quota), Fraction(_UNLIMITED)
+            given.note(NoticeCode.READ_AS, f"spec.resources.{key}", _NOT_NAMED)
         if quota == _UNLIMITED:
             unlimited.append(name)
+        if quota == _UNLIMITED and is_named:
             given.note(NoticeCode.READ_AS, f"spec.resources.{key}.quota", _ALL_OF_PARENT)
-        else:
+        if quota != _UNLIMITED:
             quotas[name] = ceil(quota * unit)
             if limit != _UNLIMITED:
                 most: Fraction = max(limit, quota)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
@@ -196,10 +196,7 @@ class Topologies:
         policies = [*given.spec.children("subGroupPolicy")]
         if not policies:
             return job
-        if job.groups:
-            message = "the group has roles with minimums of their own"
-            given.ignore("spec.subGroupPolicy", message)
-            return job
+        roles = {group.name: group for group in job.groups}
         groups: dict[str, TaskGroup] = {}
         of_task: dict[str, str] = {}
         for number, each in enumerate(policies):
@@ -207,18 +204,35 @@ class Topologies:
             selector = each.optional_child("labelSelector")
             labels = None if selector is None else label_selector(selector)
             keys, size = each.texts("matchLabelKeys"), each.integer("subGroupSize", default=0)
+            least = each.integer("minSubGroups", default=0, least=0)
             asked = self._asked_of_volcano(given, each, "spec.subGroupPolicy.networkTopology")
+            of_leaf: dict[str, str] = {}
+            """The values by which each task that is selected belongs to a subgroup."""
             for task in job.tasks:
                 values = [task.labels.get(key) for key in keys]
                 matches = labels is None or labels.matches(task.labels)
-                if None in values or not matches or task.uid in of_task:
-                    continue
-                leaf = "/".join([name, *(value or "" for value in values)])
-                least = each.integer("minSubGroups", default=0, least=0)
+                if None not in values and matches and task.uid not in of_task:
+                    of_leaf[task.uid] = "/".join(value or "" for value in values)
+            if roles and of_leaf:
+                role = _only_role(job, of_leaf)
+                if role is None:
+                    message = "it does not divide one role of those with minimums of their own"
+                    given.ignore("spec.subGroupPolicy", message)
+                    return job
+                name = role
+                if size:  # as many subgroups as have the minimum of the role
+                    least = max(least, -(-(roles.pop(role).min or 0) // size))
+            for uid, values_text in of_leaf.items():
+                leaf = f"{name}/{values_text}"
                 groups.setdefault(name, TaskGroup(name, min=least))
                 groups.setdefault(leaf, TaskGroup(leaf, parent=name, min=size, topology=asked))
-                of_task[task.uid] = leaf
-        return with_tasks(evolve(job, groups=groups.values()), _in_groups(job.tasks, of_task))
+                of_task[uid] = leaf
+        if not job.groups:
+            tasks = _in_groups(job.tasks, of_task)
+            return with_tasks(evolve(job, groups=groups.values()), tasks)
+        kept = [group for group in job.groups if group.name not in groups]
+        tasks = [evolve(task, group=of_task.get(task.uid, task.group)) for task in job.tasks]
+        return evolve(job, groups=(*kept, *groups.values()), tasks=tasks)
 
     def _asked_of_replicas(self, job: JobInfo, draft: JobDraft) -> JobInfo:
         """Return a LeaderWorkerSet with what its replicas and their subgroups ask of domains."""
@@ -377,6 +391,15 @@ def _members(
         else:
             names = []
         yield from ((kind, name) for name in names)
+
+
+def _only_role(job: JobInfo, uids: Collection[str]) -> str | None:
+    """Return the role of which tasks are all that there are; None: they are of none, or several."""
+    roles = {task.group for task in job.tasks if task.uid in uids}
+    others = {task.group for task in job.tasks if task.uid not in uids}
+    role = next(iter(roles)) if len(roles) == 1 else None
+    known = {group.name for group in job.groups if group.parent is None}
+    return role if role in known - others else None
 
 
 def _in_groups(tasks: Iterable[TaskInfo], of_task: Mapping[str, str]) -> list[TaskInfo]:
