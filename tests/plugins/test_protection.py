@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.books import opened, task_of
 from tests.support.clusters import cluster, job, node
 from tests.support.invariants import check_decisions
 
@@ -21,7 +22,10 @@ from batchsched import (
     Snapshot,
     UnfitReason,
 )
+from batchsched.errors import PluginError
 from batchsched.live import Cluster
+from batchsched.plugin import ExtensionPoints, Verdict
+from batchsched.session.victims import Point, RecentStarts
 from batchsched.testing import snapshots
 from batchsched.tools import check_config
 
@@ -180,3 +184,103 @@ def test_the_kit_finds_that_a_job_was_evicted_that_is_not_preemptible() -> None:
     check_decisions(snapshot, evicting, without)
     with pytest.raises(AssertionError, match="not preemptible"):
         check_decisions(snapshot, evicting, checked)
+
+
+def test_a_loan_that_has_just_started_does_not_expose_what_is_covered() -> None:
+    queues = [
+        Queue(name="a", deserved=CPUS[2], reclaim_min_runtime=60),
+        Queue(name="b", deserved=CPUS[2]),
+    ]
+
+    def left(now: float, queues: list[Queue]) -> set[str | None]:
+        jobs = [
+            running("old", 2, queue="a", since=-1000),
+            running("young", 2, queue="a"),
+            job("claims", "1C1G", "1C1G", queue="b"),
+        ]
+        snapshot = evolve(cluster([node("n1", "4C4G")], *jobs), queues=queues, now=now)
+        result = cycle(snapshot, config("allocate, reclaim"))
+        return {eviction.task_uid[:-2] for eviction in result.evictions}
+
+    assert left(10, [evolve(q, reclaim_min_runtime=None) for q in queues]) == {"young"}
+    assert left(10, queues) == set()
+    assert left(60, queues) == {"young"}
+
+
+def test_what_is_protected_for_ever_still_comes_first_of_what_a_share_covers() -> None:
+    queues = [Queue(name="a", deserved=CPUS[2]), Queue(name="b", deserved=CPUS[2])]
+    jobs = [
+        running("old", 2, queue="a"),
+        evolve(running("never", 2, queue="a"), preemptible=False),
+        job("claims", "1C1G", "1C1G", queue="b"),
+    ]
+    snapshot = evolve(cluster([node("n1", "4C4G")], *jobs), queues=queues)
+    result = cycle(snapshot, config("allocate, reclaim"))
+    assert {eviction.task_uid for eviction in result.evictions} == {"old-1", "old-2"}
+
+
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+@pytest.mark.parametrize("plugin", ["protection", "minRuntime"])
+def test_it_is_known_until_when_a_search_is_refused_only_for_now(action: str, plugin: str) -> None:
+    claimant = job("high", "2C2G", priority=9, queue="q" if action == "preempt" else "other")
+    low = [running("older", 1, queue="q", since=3), running("newer", 1, queue="q", since=5)]
+    least = 60 if plugin == "protection" else None
+    queues = [
+        Queue(name="q", preempt_min_runtime=least, reclaim_min_runtime=least),
+        Queue(name="other", deserved=CPUS[2]),
+    ]
+    snapshot = evolve(cluster([node("n1", "2C2G")], *low, claimant), queues=queues, now=10)
+    session = opened(snapshot, ["priority", "protection"])
+    point: Point = "preemptable" if action == "preempt" else "reclaimable"
+    (waiting,) = session.jobs["default/high"].tasks
+    others = [task_of(session, f"{name}-1") for name in ("older", "newer")]
+    if plugin == "minRuntime":
+        assert RecentStarts(10, 60).refused_until(others) == 63
+        assert RecentStarts(10, 5.5).refused_until(others) == 10.5
+        assert RecentStarts(10, 5).refused_until(others) is None
+    else:
+        judges = session.plugins.judges[point]
+        assert judges.refused_until(waiting, others) == 63
+        assert judges.refused_until(waiting, others[1:]) == 65
+        assert judges.refused_until(waiting, []) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [([], "expected one answer for each of 1 candidates, got 0"), (["soon"], "expected times")],
+)
+def test_wrong_answers_about_when_a_refusal_ends_are_errors(said: list[Any], problem: str) -> None:
+    points = ExtensionPoints(
+        preemptable=lambda _claimant, candidates: [Verdict.NOT_NOW for _ in candidates],
+        refused_until=lambda _claimant, _candidates: said,
+    )
+    snapshot = cluster([node("n1", "1C1G")], running("low", 1), job("high", "1C1G", priority=9))
+    session = opened(snapshot, [("wrong", points)])
+    judges = session.plugins.judges["preemptable"]
+    with pytest.raises(PluginError, match=problem):
+        judges.refused_until(task_of(session, "high-1"), [task_of(session, "low-1")])
+
+
+@pytest.mark.parametrize("sharing", ["proportion", "capacity"])
+def test_a_queue_that_does_not_say_what_it_deserves_limits_no_such_jobs(sharing: str) -> None:
+    def binds(deserved: Any) -> int:
+        snapshot = evolve(
+            cluster([node("n1", "2C2G")], evolve(job("j", "1C1G"), preemptible=False)),
+            queues=[Queue(name="q", deserved=deserved)],
+        )
+        tiers = [{"plugins": ["gang", "predicates", sharing, "protection"]}]
+        policy = SchedulerConfig.from_mapping({"actions": "allocate", "tiers": tiers})
+        return len(cycle(snapshot, policy).binds)
+
+    assert binds(Resource()) == 1
+    assert binds(ResourceLimit(milli_cpu=0)) == 0
+    assert binds(CPUS[1]) == 1
+
+
+def test_what_jobs_hold_is_counted_as_it_changes_within_a_cycle() -> None:
+    jobs = [evolve(job(f"j{each}", "1C1G"), preemptible=False) for each in range(5)]
+    snapshot = evolve(
+        cluster([node("n1", "8C8G")], evolve(running("r", 1), preemptible=False), *jobs),
+        queues=[Queue(name="q", deserved=CPUS[4])],
+    )
+    assert len(cycle(snapshot, config("allocate")).binds) == 3

@@ -38,6 +38,12 @@ class Verdict(Enum):
     """The plugin neither makes it a victim nor protects it."""
     PROTECTED = "protected"
     """It must not be evicted, whatever other plugins say."""
+    NOT_NOW = "not now"
+    """The same for a time only: it may be evicted later, though nothing else changes.
+
+    So it does not use up the share of its queue before what is more valuable, as tasks do that
+    nobody may ever evict. When that ends, `refused_until` says.
+    """
     NO_SAY = "no say"
     """The plugin leaves it to the others: the verdicts count as if it had given none."""
     ALONE = "alone"
@@ -629,6 +635,21 @@ class VerdictReasons(Protocol):
 
 
 @runtime_checkable
+class RefusedUntil(Protocol):
+    """Says when verdicts end that protect for a time only (`Verdict.NOT_NOW`)."""
+
+    def refused_until(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[float | None]:
+        """Return, for each candidate, when it is not protected any more, in seconds.
+
+        It is a time of the same clock as `SessionView.now`, exactly: the verdict is another one
+        from then on. None: no time is known. Called for candidates with the verdict NOT_NOW.
+        """
+        ...
+
+
+@runtime_checkable
 class JobValid(Protocol):
     """Determines which jobs can be scheduled at all."""
 
@@ -761,6 +782,8 @@ class ExtensionPoints:
         None
     )
     """Explain verdicts; see `batchsched.plugin.VerdictReasons`."""
+    refused_until: Callable[[TaskState, Sequence[TaskState]], Sequence[float | None]] | None = None
+    """Say when verdicts end; see `batchsched.plugin.RefusedUntil`."""
     job_valid: Callable[[JobState], JobCondition | None] | None = None
     """Return why a job cannot be scheduled, or None; see `batchsched.plugin.JobValid`."""
     job_ready: _Votes | None = None

@@ -2,19 +2,20 @@
 
 The rules are those of KAI Scheduler. A job that is not preemptible is never evicted, and all such
 jobs of a queue together stay within what the queue, and each queue above it, deserves: what can
-never be taken back is not lent. A job that has run for less than the minimum runtime of its queue
-keeps what it needs; what it has beyond that may go.
+never be taken back is not lent. A queue that does not say what it deserves sets them no such limit.
+A job that has run for less than the minimum runtime of its queue keeps what it needs, for now; what
+it has beyond that may go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from attrs import frozen
 
 from batchsched.model.cluster import Queue
 from batchsched.model.reasons import QueueExcess, Unfit, over_unpreemptible
-from batchsched.model.resources import Resource
+from batchsched.model.resources import Resource, exact
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Changes, Verdict
 from batchsched.plugin.hints import EvictionHints
@@ -22,8 +23,9 @@ from batchsched.plugin.queues import QueueTree
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, QueueState, TaskState
-from batchsched.state.vectors import Vector, total_of
+from batchsched.state.vectors import Vector, minus, plus, total_of
 
+_NOTHING = Resource()
 _NOT_PREEMPTIBLE = "not preemptible"
 _YOUNG = "of a job younger than the minimum runtime of its queue"
 
@@ -43,21 +45,38 @@ class ProtectionPlugin:
 
 
 class _Protection:
+    votes_on_jobs_alone = True
+    refuses_alike = True
+
     def __init__(self, view: SessionView) -> None:
         self._view = view
         self._tree = QueueTree(queue.info for queue in view.queues.values())
+        self._held: dict[str, Vector] = {}
+        """What the jobs of leaves hold that are not preemptible, as far as it was asked for."""
+        queues = self._tree.queues
+        keeps_any = not all(job.info.preemptible for job in view.jobs.values())
+        self._keeps_any = keeps_any
+        # An extension point that is None is none: most clusters have nothing to protect.
+        has_times = any(queue.preempt_min_runtime for queue in queues)
+        self.preemptable = self._preemptable if keeps_any or has_times else None
+        has_times = any(queue.reclaim_min_runtime for queue in queues)
+        self.reclaimable = self._reclaimable if keeps_any or has_times else None
+        self.allocatable = self._allocatable if keeps_any else None
+        self.on_allocate = self._on_allocate if keeps_any else None
+        self.on_deallocate = self._on_deallocate if keeps_any else None
 
-    def resume(self, _changes: Changes, /) -> bool:
-        return False  # queues may have changed, and nothing is kept that costs much
+    def resume(self, changes: Changes, /) -> bool:
+        self._held.clear()
+        return self._keeps_any or all(job.info.preemptible for job in changes.jobs)
 
     # Who may be evicted
 
-    def preemptable(
+    def _preemptable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
         return self._verdicts(claimant, candidates, reclaims=False)
 
-    def reclaimable(
+    def _reclaimable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
         return self._verdicts(claimant, candidates, reclaims=True)
@@ -78,16 +97,34 @@ class _Protection:
                 may_spare = job.groups is None and spared[job.uid] <= (
                     job.ready_count - job.min_available
                 )
-                verdicts.append(Verdict.ALONE if may_spare else Verdict.PROTECTED)
+                verdicts.append(Verdict.ALONE if may_spare else Verdict.NOT_NOW)
             else:
                 verdicts.append(Verdict.NO_SAY)
         return verdicts
 
     def _is_young(self, job: JobState, claimant: TaskState, *, reclaims: bool) -> bool:
+        end = self._end(job, claimant, reclaims=reclaims)
+        return end is not None and self._view.now < end
+
+    def _end(self, job: JobState, claimant: TaskState, *, reclaims: bool) -> float | None:
+        """Return until when a job keeps what it needs; None: no queue says, or it is not known."""
         least = self._least_runtime(job, claimant, reclaims=reclaims)
+        if not least > 0:
+            return None
         started = [task.info.start_time for task in job.tasks if task.status.occupies]
-        times = [time for time in started if time is not None]
-        return least > 0 and bool(times) and self._view.now < min(times) + least
+        return min((time + least for time in started if time is not None), default=None)
+
+    def refused_until(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[float | None]:
+        """Return when the minimum runtime of each candidate's job ends."""
+        mine = None if claimant.job is None else claimant.job.queue
+        return [
+            None
+            if each.job is None
+            else self._end(each.job, claimant, reclaims=each.job.queue is not mine)
+            for each in candidates
+        ]
 
     def _least_runtime(self, job: JobState, claimant: TaskState, *, reclaims: bool) -> float:
         """Return for how long a job keeps what it needs.
@@ -120,25 +157,23 @@ class _Protection:
         return None if queue is None else queue.name
 
     def verdict_reasons(
-        self, _claimant: TaskState, candidates: Sequence[TaskState], _verdict: Verdict, /
+        self, _claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict, /
     ) -> Sequence[str]:
-        return [
-            _YOUNG if each.job is None or each.job.info.preemptible else _NOT_PREEMPTIBLE
-            for each in candidates
-        ]
+        text = _NOT_PREEMPTIBLE if verdict is Verdict.PROTECTED else _YOUNG
+        return [text] * len(candidates)
 
     # What a queue may have
 
-    def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
+    def _allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
         if need.job.info.preemptible:
             return None
         for position in self._tree.path(self._tree.position[queue.name]):
-            held = self._held(position)
+            held = self._held_below(position)
             for dimension in need.dimensions:
-                most = self._deserved(self._tree.queues[position], dimension)
+                name = self._view.dimensions.names[dimension]
+                most = _deserved(self._tree.queues[position], name)
                 would = held[dimension] + need.request[dimension]
                 if most is not None and would > most:
-                    name = self._view.dimensions.names[dimension]
                     over = QueueExcess(
                         dimension=name,
                         would_hold=would,
@@ -149,21 +184,49 @@ class _Protection:
                     return over_unpreemptible(over, "protection")
         return None
 
-    def _deserved(self, queue: Queue, dimension: int) -> int | None:
-        """Return how much a queue deserves of a dimension; None: all that its parent has."""
-        if queue.deserved is None:
-            return None
-        if isinstance(queue.deserved, Resource):
-            return self._view.dimensions.vector(queue.deserved)[dimension]
-        most = queue.deserved.get(self._view.dimensions.names[dimension])
-        return None if most is None else int(most)
+    def _held_below(self, position: int) -> Vector:
+        """Return what the jobs of a queue, and of those below it, hold that are not preemptible.
 
-    def _held(self, position: int) -> Vector:
-        """Return what the jobs of a queue, and of those below it, hold that are not preemptible."""
+        O(jobs) when first asked, then O(queues below it).
+        """
         below = [position]
         for each in below:  # which grows
             below.extend(self._tree.children[each])
-        queues = (self._view.queues[self._tree.names[each]] for each in below)
-        jobs = (job for queue in queues for job in queue.jobs if not job.info.preemptible)
-        charged = [task.resreq for job in jobs for task in job.tasks if task.status.charged]
-        return total_of(charged, self._view.dimensions.zero)
+        zero = self._view.dimensions.zero
+        return total_of([self._held_by(self._tree.names[each]) for each in below], zero)
+
+    def _held_by(self, name: str) -> Vector:
+        known = self._held.get(name)
+        if known is None:
+            jobs = (job for job in self._view.queues[name].jobs if not job.info.preemptible)
+            held = [
+                task.resreq
+                for job in jobs
+                for task in job.tasks
+                if task.status.charged and not task.is_backfill
+            ]
+            known = self._held[name] = total_of(held, self._view.dimensions.zero)
+        return known
+
+    def _on_allocate(self, task: TaskState, /) -> None:
+        self._charge(task, plus)
+
+    def _on_deallocate(self, task: TaskState, /) -> None:
+        self._charge(task, minus)
+
+    def _charge(self, task: TaskState, change: Callable[[Vector, Vector], Vector]) -> None:
+        job = task.job
+        if job is None or job.queue is None or job.info.preemptible or task.is_backfill:
+            return
+        name = job.queue.name
+        if name in self._held:  # what was not asked for yet is counted when it is
+            self._held[name] = change(self._held[name], task.resreq)
+
+
+def _deserved(queue: Queue, dimension: str) -> int | None:
+    """Return how much a queue deserves of a dimension; None: it does not say, or everything."""
+    deserved = queue.deserved
+    if deserved is None or deserved == _NOTHING:
+        return None
+    most = deserved.get(dimension)
+    return None if most is None else exact(most)

@@ -23,6 +23,7 @@ MOST_ASKED = 1_000
 
 _REASONS = {
     Verdict.PROTECTED: "protected by {plugin}",
+    Verdict.NOT_NOW: "protected for now by {plugin}",
     Verdict.PASS: "not a victim of {plugin}",
     Verdict.WITH_JOB: "only with its job, which may not be evicted as a whole",
     Verdict.VICTIM: "victims of an earlier tier come first",

@@ -378,11 +378,13 @@ class PluginSet:
         return task.order_key
 
     def protects_any(self, tasks: Sequence[TaskState]) -> bool:
-        """Return whether a plugin other than gang protects any of some tasks from every claim.
+        """Return whether a plugin other than gang protects any of some tasks for ever.
 
-        The first one stands for the claimant, of which such protection must not depend.
+        That is from every claim. The first one stands for the claimant, of which such protection
+        must not depend.
         """
-        return self.judges["reclaimable"].protects_any(tasks, tasks[0], but=(GANG,))
+        judges = self.judges["reclaimable"]
+        return judges.protects_any(tasks, tasks[0], but=(GANG,), for_ever=True)
 
     def claim(self, need: Need, recent: RecentStarts | None = None) -> Claim | Unfit:
         """Return what may be reclaimed for a need, without `recent`, or why nothing may."""

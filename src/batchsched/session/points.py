@@ -438,7 +438,10 @@ RULES: Mapping[str, PointRule] = {
 }
 """How answers are combined and checked; of verdicts, `batchsched.session.victims` says it."""
 
-POINTS = (*RULES, "preemptable", "reclaimable", "revocable", "verdict_reasons", "hints")
+POINTS = (
+    *RULES,
+    *("preemptable", "reclaimable", "revocable", "verdict_reasons", "refused_until", "hints"),
+)
 """The names of the extension points, which are the names of their methods."""
 
 

@@ -22,6 +22,7 @@ from collections.abc import (
     Sequence,
 )
 from enum import Enum
+from math import isfinite
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
@@ -32,6 +33,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import FrozenMap
 from batchsched.model.reasons import Unfit
 from batchsched.model.result import Eviction
+from batchsched.model.validation.values import shown
 from batchsched.plugin.extension_points import Verdict
 from batchsched.session.points import OpenedPlugin
 from batchsched.state.records import JobState, NodeState, RunningTasks, TaskState
@@ -45,16 +47,20 @@ WholeJobs = dict[tuple[JobState | EvictionUnit, int], bool]
 """Whether a job or replica, with the number of a tier, may be evicted as a whole."""
 
 _PASS, _PROTECTED, _WITH_JOB = Verdict.PASS, Verdict.PROTECTED, Verdict.WITH_JOB
+_NOT_NOW = Verdict.NOT_NOW
+_REFUSALS = frozenset({_PROTECTED, _NOT_NOW})
+"""A candidate to which any plugin gives such a verdict stays."""
 _ALONE = Verdict.ALONE
 _GRANTS = frozenset({Verdict.VICTIM, _WITH_JOB})
 """A tier chooses a candidate to which any of its plugins gives such a verdict, and none passes."""
 _SEVERITY = {
     _PROTECTED: 0,
-    _PASS: 1,
-    _WITH_JOB: 2,
-    Verdict.VICTIM: 3,
-    Verdict.ALONE: 4,
-    Verdict.NO_SAY: 5,
+    _NOT_NOW: 1,
+    _PASS: 2,
+    _WITH_JOB: 3,
+    Verdict.VICTIM: 4,
+    Verdict.ALONE: 5,
+    Verdict.NO_SAY: 6,
 }
 """The order in which verdicts explain why a candidate is not a victim."""
 
@@ -102,7 +108,12 @@ class RecentStarts:
         start = task.info.start_time
         if task.status is not TaskStatus.RUNNING:
             return False  # this cycle has bound it, and it has not started
-        return start is not None and self.now - start < self.min_runtime
+        return start is not None and self.now < start + self.min_runtime
+
+    def refused_until(self, tasks: Iterable[TaskState]) -> float | None:
+        """Return when the first of some tasks that started recently ceases to count as that."""
+        starts = [task.info.start_time for task in tasks if task in self]
+        return min((s + self.min_runtime for s in starts if s is not None), default=None)
 
 
 def may_leave(task: TaskState, claimant: TaskState, *, by_priority: bool) -> bool:
@@ -255,6 +266,7 @@ class _Judge(NamedTuple):
     verdicts: GivesVerdicts
     claimant_key: Callable[[TaskState], Hashable] | None
     shielded: Callable[[TaskState, Sequence[TaskState]], Sequence[bool]] | None
+    refused_until: Callable[[TaskState, Sequence[TaskState]], Sequence[float | None]] | None
 
 
 _Answers = list[list[Sequence[Verdict]]]
@@ -301,7 +313,8 @@ class Judges:
             if teller is not None:
                 verdicts = _telling(teller, plugin.name, point, verdicts)
             hints = plugin.hints
-            judge = _Judge(plugin.name, verdicts, hints.claimant_key, hints.shielded)
+            until = getattr(plugin.object, "refused_until", None)
+            judge = _Judge(plugin.name, verdicts, hints.claimant_key, hints.shielded, until)
             tiers.setdefault(plugin.tier, []).append(judge)
         self._tiers = [tiers[tier] for tier in sorted(tiers)]
         self._judges = [judge for tier in self._tiers for judge in tier]
@@ -336,11 +349,11 @@ class Judges:
         for judge in self._judges:
             verdicts = self._of_each(judge, claimant, left)
             said.append(verdicts)
-            if _PROTECTED in verdicts:
+            if not _REFUSALS.isdisjoint(verdicts):
                 left = [
                     candidate
                     for candidate, verdict in zip(left, verdicts, strict=True)
-                    if verdict is not _PROTECTED
+                    if verdict not in _REFUSALS
                 ]
         if not left:
             return _NOBODY
@@ -360,7 +373,7 @@ class Judges:
         recent: RecentStarts | None,
     ) -> Victims:
         """Return the victims among candidates, from the verdicts on them together."""
-        protected = [_PROTECTED in verdicts for verdicts in _by_candidate(answers)]
+        protected = [not _REFUSALS.isdisjoint(verdicts) for verdicts in _by_candidate(answers)]
         for number, tier in enumerate(answers):
             chosen = [
                 position
@@ -435,7 +448,7 @@ class Judges:
             for judge in judges:
                 verdicts = self._of_each(judge, claimant, tasks)
                 if (
-                    _PROTECTED in verdicts
+                    not _REFUSALS.isdisjoint(verdicts)
                     or _ALONE in verdicts
                     or (number == tier and _PASS in verdicts)
                 ):
@@ -465,7 +478,7 @@ class Judges:
         """
         if recent is not None and any(task in recent for task in tasks):
             return "minRuntime"
-        kept = (_PROTECTED,) if is_whole_job else (_PROTECTED, _WITH_JOB)
+        kept = _REFUSALS if is_whole_job else {*_REFUSALS, _WITH_JOB}
         for judge in self._judges:
             if self._asks_shield(judge) and any(_shielded(judge, claimant, tasks)):
                 return judge.name
@@ -475,14 +488,40 @@ class Judges:
         return None
 
     def protects_any(
-        self, tasks: Sequence[TaskState], claimant: TaskState, *, but: Collection[str]
+        self,
+        tasks: Sequence[TaskState],
+        claimant: TaskState,
+        *,
+        but: Collection[str],
+        for_ever: bool = False,
     ) -> bool:
-        """Return whether any plugin but some protects any of some tasks, asked about it alone."""
+        """Return whether any plugin but some protects any of some tasks, asked about it alone.
+
+        `for_ever`: protection for a time only does not count.
+        """
+        refusals = {_PROTECTED} if for_ever else _REFUSALS
         return any(
-            _PROTECTED in self._of_each(judge, claimant, tasks)
+            not refusals.isdisjoint(self._of_each(judge, claimant, tasks))
             for judge in self._judges
             if judge.name not in but
         )
+
+    def refused_until(self, claimant: TaskState, tasks: Sequence[TaskState]) -> float | None:
+        """Return when the first of some tasks ceases to be protected by a plugin for a time only.
+
+        Each is asked about alone. None: none of them is, or no plugin says when. O(tasks x
+        plugins that say it).
+        """
+        ends: list[float] = []
+        for judge in self._judges:
+            if judge.refused_until is None:
+                continue
+            verdicts = self._of_each(judge, claimant, tasks)
+            if _NOT_NOW in verdicts:
+                said = zip(tasks, verdicts, strict=True)
+                for_now = [task for task, verdict in said if verdict is _NOT_NOW]
+                ends.extend(_ends(judge, claimant, for_now))
+        return min(ends, default=None)
 
     def kept_and_free(
         self,
@@ -502,12 +541,12 @@ class Judges:
             return {("", _PASS): left}, [[] for _ in groups]
         for judge in self._judges:
             verdicts = self._of_many(judge, claimant, left)
-            if _PROTECTED in verdicts:
+            if not _REFUSALS.isdisjoint(verdicts):
                 said = list(zip(left, verdicts, strict=True))
-                kept.setdefault((judge.name, _PROTECTED), []).extend(
-                    task for task, verdict in said if verdict is _PROTECTED
-                )
-                left = [task for task, verdict in said if verdict is not _PROTECTED]
+                for task, verdict in said:
+                    if verdict in _REFUSALS:
+                        kept.setdefault((judge.name, verdict), []).append(task)
+                left = [task for task, verdict in said if verdict not in _REFUSALS]
         on_their_own = {task.uid for task in left}
         free: list[list[TaskState]] = []
         for group in groups:
@@ -645,6 +684,26 @@ def _shielded(
         problem = f"expected one answer for each of {len(candidates)} candidates, got {count}"
         raise PluginError(judge.name, "shielded", problem)
     return shielded
+
+
+def _ends(judge: _Judge, claimant: TaskState, tasks: Sequence[TaskState]) -> list[float]:
+    """Return when tasks cease to be protected, as far as a plugin knows."""
+    assert judge.refused_until is not None
+    try:
+        said: Sequence[object] = judge.refused_until(claimant, tasks)
+        ends = [end for end in said if end is not None]
+        count = len(said)
+    except Exception as error:
+        raise plugin_error(judge.name, "refused_until", error) from error
+    times = [end for end in ends if isinstance(end, (int, float)) and isfinite(end)]
+    problem = ""
+    if count != len(tasks):
+        problem = f"expected one answer for each of {len(tasks)} candidates, got {count}"
+    elif len(times) != len(ends):
+        problem = f"expected times in seconds, or None, got {shown(ends)}"
+    if problem:
+        raise PluginError(judge.name, "refused_until", problem)
+    return times
 
 
 def _severity(said: tuple[str, Verdict]) -> int:
