@@ -20,13 +20,15 @@ from batchsched.errors import (
     problem_of,
 )
 from batchsched.live.attached import AttachedScheduler, KeptState, WarmCycles
+from batchsched.model.notice import Notice
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_of, is_text, items_in, shown, truth_problems
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.session.cycle import Unchanged, close, open_session
-from batchsched.session.kept import PlacementFactory, PolicyState
+from batchsched.session.kept import PlacementFactory, PolicyState, ignored_by
 from batchsched.session.points import ConfiguredPlugin
 from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
@@ -190,6 +192,24 @@ placement, predicates, priority, proportion, protection, sjf, sla, topology, usa
 
         """
         return self.run(self._open(snapshot, Teller(trace, rivals_at)))
+
+    @checks_arguments()
+    def ignores(self, snapshot: Snapshot, /) -> tuple[Notice, ...]:
+        """Return what a snapshot asks for that no configured plugin does. O(snapshot).
+
+        The notices of a cycle (`CycleResult.notices`) are the same. A plugin of your own that obeys
+        such fields names them in its attribute ``obeys``: ``("TaskInfo.claims",)``.
+
+        >>> from batchsched import JobInfo, SchedulerConfig
+        >>> stays = Snapshot(jobs=[JobInfo(name="j", queue="q", preemptible=False)])
+        >>> gang_alone = SchedulerConfig.from_mapping({"tiers": [{"plugins": ["gang"]}]})
+        >>> print(*Scheduler(gang_alone).ignores(stays))
+        1 x JobInfo preemptible: ignored: plugin protection is not configured, so jobs may be \
+evicted (default/j)
+        """
+        ignored = ignored_by(self._plugins)
+        ignored.read_snapshot(snapshot)
+        return ignored.notices()
 
     def __repr__(self) -> str:
         return f"<Scheduler: {self._config}>"

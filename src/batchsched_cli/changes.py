@@ -244,7 +244,6 @@ class ReadChanges:
         """Return what a job asks of a topology with other levels; None: nothing is said of it."""
         if "required" not in values and "preferred" not in values:
             return None
-        self._question.ask_of_topologies()
         before = self.snapshot.job(uid).topology or TopologyRequest()
         known = [
             level

@@ -19,14 +19,12 @@ from batchsched import (
     BatchschedError,
     CycleResult,
     FaultsError,
-    PluginOption,
     Queue,
     Resource,
     Scheduler,
     SchedulerConfig,
     Snapshot,
     SnapshotError,
-    Tier,
     UnknownNameError,
 )
 from batchsched.kubernetes import Dump, read_dump
@@ -58,12 +56,6 @@ _NOT_READ = frozenset(
 )
 """The lists in objects of a cluster that nothing reads, and that annotation."""
 _MOST_NAMES = 5
-_WITHOUT = {
-    "topology": "jobs that ask for one domain of a topology are placed anywhere",
-    "devices": "pods that claim devices are placed on nodes without them",
-    "protection": "jobs that are not preemptible, or too young, may be evicted",
-}
-"""What follows where a configuration lacks a plugin that jobs of the cluster ask for."""
 _TAKES = "scheduler {0} places no jobs here; --scheduler {0} takes its pods as jobs"
 _LEAST_VALUES = 100_000
 _KEPT_SNAPSHOT, _KEPT_CONFIG = "batchsched.Snapshot", "batchsched.SchedulerConfig"
@@ -75,31 +67,36 @@ def _preset(actions: str, *tiers: str, **options: Object) -> Object:
     return {"actions": actions, "tiers": [{"plugins": each} for each in plugins]}
 
 
-_VOLCANO = ("allocate, backfill", "priority, gang, conformance")
+# All obey what jobs and queues ask for: protection, devices and topology do nothing else.
+_VOLCANO = ("allocate, backfill", "priority, gang, conformance, protection")
 PRESETS: Mapping[str, Object | None] = {
     "kai": _preset(
         # Both place tasks without requests as any others; here backfill does.
         "allocate, backfill, reclaim, preempt",
-        "priority, gang, conformance",
-        "predicates, capacity, nodeorder",
+        "priority, gang, conformance, protection",
+        "predicates, devices, topology, capacity, nodeorder",
         # KAI Scheduler evicts what a group has beyond its minimum, then all of it.
         gang={"arguments": {"atMinimum": "whole-job"}},
         # Of one queue, whoever is more important evicts, whatever the queue deserves.
         capacity={"arguments": {"preemption": "priority"}},
     ),
-    "kueue": _preset("allocate, backfill", "priority, gang", "predicates, capacity, nodeorder"),
-    "volcano": _preset(*_VOLCANO, "drf, predicates, proportion, nodeorder"),
+    "kueue": _preset(
+        "allocate, backfill",
+        "priority, gang, protection",
+        "predicates, devices, topology, capacity, nodeorder",
+    ),
+    "volcano": _preset(*_VOLCANO, "drf, predicates, devices, topology, proportion, nodeorder"),
     "kubernetes": _preset(
         "allocate, backfill, preempt",
-        "priority, gang",
-        "predicates, nodeorder",
+        "priority, gang, protection",
+        "predicates, devices, topology, nodeorder",
         # Kubernetes counts a gang's minimum when it starts and evicts its pods one by one.
         gang={"enablePreemptable": False},
     ),
     "default": None,
 }
 """The configuration that is used for a system if none is given; None: the library's default."""
-_WITH_TREE = _preset(*_VOLCANO, "drf, predicates, capacity, nodeorder")
+_WITH_TREE = _preset(*_VOLCANO, "drf, predicates, devices, topology, capacity, nodeorder")
 """Volcano's, where queues form a tree or deserve amounts."""
 
 
@@ -133,8 +130,6 @@ class Question:
         """The manifests of each file that a change submits, in that order."""
         self._with_all: Dump | None = None
         """The cluster once all of these are submitted, by which its configuration is chosen."""
-        self._asks_of_topologies = False
-        """Whether a change lets a job ask for a domain of a topology."""
         self._configuration: Configuration | None = None
         self._result: CycleResult | None = None
         self._left_out: dict[str, str] = {}
@@ -261,10 +256,6 @@ class Question:
         self._with_all, self._configuration = found, None
         return before, found
 
-    def ask_of_topologies(self) -> None:
-        """Let the configuration be one that decides what a change asks of topologies."""
-        self._asks_of_topologies, self._configuration = True, None
-
     def result(self) -> CycleResult:
         """Return what one cycle decides on the cluster. Computed once."""
         if self._result is None:
@@ -388,10 +379,8 @@ class Question:
             given = self.arguments.text("--config")
             found = self._usual_configuration() if given is None else self.configuration_of(given)
             self.note_all(found.config.notices, "the configuration")
-            there = {plugin.name for tier in found.config.tiers for plugin in tier.plugins}
-            for name in self._plugins_asked_for():
-                if name not in there:
-                    self.notes.append(f"{found.name} has no plugin {name}: {_WITHOUT[name]}")
+            ignored = Scheduler(found.config).ignores(self._asked_about().snapshot)
+            self.notes += [text for text in map(str, ignored) if text not in self.notes]
             self._configuration = found
         return self._configuration
 
@@ -437,11 +426,6 @@ class Question:
         if content is not None and name == "kueue":
             content = self._with_strict_queues(content)
         config = SchedulerConfig() if content is None else SchedulerConfig.from_mapping(content)
-        asked = self._plugins_asked_for()
-        if asked:
-            *others, last = config.tiers
-            with_asked = Tier(plugins=[*last.plugins, *(PluginOption(name=n) for n in asked)])
-            config = SchedulerConfig(actions=config.actions, tiers=[*others, with_asked])
         return Configuration(name, config)
 
     def _with_strict_queues(self, content: Object) -> Object:
@@ -457,20 +441,6 @@ class Question:
         first, *others = content["tiers"]
         fcfs = {"name": "fcfs", "arguments": {"queues": ", ".join(strict)}}
         return {**content, "tiers": [{"plugins": [*first["plugins"], fcfs]}, *others]}
-
-    def _plugins_asked_for(self) -> list[str]:
-        """Return the plugins that decide what jobs ask of topologies and devices, and who stays."""
-        snapshot = self._asked_about().snapshot
-        jobs, queues = snapshot.jobs, snapshot.queues
-        asks_of_topologies = self._asks_of_topologies or any(
-            job.topology or any(group.topology for group in job.groups) for job in jobs
-        )
-        protects = not all(job.preemptible for job in jobs) or any(
-            queue.preempt_min_runtime or queue.reclaim_min_runtime for queue in queues
-        )
-        claims = any(task.claims for job in jobs for task in job.tasks)
-        asked = {"topology": asks_of_topologies, "devices": claims, "protection": protects}
-        return [name for name, is_asked in asked.items() if is_asked]
 
     def _has_tree(self) -> bool:
         """Return whether queues form a tree below ``root``, or deserve amounts of their own."""

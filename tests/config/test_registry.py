@@ -85,4 +85,4 @@ def test_a_copy_takes_new_names_and_the_original_does_not() -> None:
 def test_an_empty_registry_says_that_it_knows_nothing() -> None:
     with pytest.raises(ConfigError, match="action 'allocate' is not registered; known: ") as e:
         Scheduler(registry=Registry())
-    assert len(e.value.faults) == 9
+    assert len(e.value.faults) == 12

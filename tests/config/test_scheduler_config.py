@@ -50,8 +50,8 @@ def plugins_of(config: SchedulerConfig) -> list[list[str]]:
 # What is read
 
 DEFAULT_TIERS = [
-    ["priority", "gang", "conformance"],
-    ["drf", "predicates", "capacity", "nodeorder"],
+    ["priority", "gang", "conformance", "protection"],
+    ["drf", "predicates", "devices", "topology", "capacity", "nodeorder"],
 ]
 
 

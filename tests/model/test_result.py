@@ -415,6 +415,7 @@ class TestPrinting:
             "  pending: 1 x NotReached",
             "  left out: b/y: NotEnoughTasks: 1 of 2 tasks",
             "  left out: b/z: QueueUnknown: 'x' is not a queue",
+            "  notice: 1 x TaskInfo claims: ignored (u1)",
         ]
 
     def test_the_most_frequent_reason_comes_first_then_the_alphabet(self) -> None:

@@ -541,7 +541,7 @@ def test_claims_of_devices_decide_without_a_configuration():
         f"1 has no device for request gpu ({expression}): 1 not selected, "
         f"1 has no free device for request gpu ({expression}): 1 taken"
     )
-    assert "predicates, nodeorder, devices)" in waits.out
+    assert "predicates, devices, topology, nodeorder)" in waits.out
     assert run("jobs", given=objects).lines[0] == "1 job waits, 1 starts now, 0 run."
 
 
@@ -588,7 +588,7 @@ def test_a_whole_gpu_is_not_two_halves_of_shared_ones():
 
 def test_gpus_are_no_devices_where_a_node_offers_more_than_it_has():
     ended = run("why", "more", given=kai_parts("0.5", count=1, offered=2))
-    assert "devices" not in ended.out
+    assert "devices" not in ended.lines[0]
     assert ended.lines[0].startswith("team/more waits, no room")
 
 

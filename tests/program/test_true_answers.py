@@ -725,8 +725,8 @@ def test_a_configuration_without_a_plugin_that_jobs_ask_for_is_noted(tmp_path):
     config.write_text('{"actions": "allocate", "tiers": [{"plugins": ["gang", "predicates"]}]}')
     given = [kai_queue_with(1), *kai_gang("a", priorityClassName="inference"), dumps.node("n1")]
     noted = run("jobs", "-c", config, given=given).err
-    assert f"{config} has no plugin protection: jobs that are not preemptible" in noted
-    assert "has no plugin" not in run("jobs", given=given).err
+    assert "1 x JobInfo preemptible: ignored: plugin protection is not configured" in noted
+    assert "is not configured" not in run("jobs", given=given).err
 
 
 # What a scheduler does not see

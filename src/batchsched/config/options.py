@@ -103,22 +103,26 @@ DEFAULT_TIERS: tuple[Tier, ...] = (
         "priority",
         PluginOption(name="gang", arguments={"atMinimum": "whole-job"}),
         "conformance",
+        "protection",
     ),
     _tier(
         PluginOption(name="drf", flags={"enablePreemptable": False}),
         "predicates",
+        "devices",
+        "topology",
         "capacity",
         "nodeorder",
     ),
 )
 """The tiers of a configuration that names none.
 
-They are those of kube-batch with three exceptions. With gang's default for `atMinimum`, a job of
-one task could never be evicted. capacity replaces proportion: it also lends unused resources and
+They are those of kube-batch with four exceptions. protection, devices and topology do what jobs
+and queues ask for; where none does, they cost nothing. With gang's default for `atMinimum`, a job
+of one task could never be evicted. capacity replaces proportion: it also lends unused resources and
 supports trees of queues. drf's preemptable is disabled: it would let preempt evict tasks within
 their queue's share, and preempt and reclaim might then evict in an endless cycle.
 
-With these tiers preempt and reclaim also have `curable` by default.
+With these tiers preempt and reclaim also have `curable` by default, and preempt `unblock`.
 """
 
 

@@ -29,13 +29,15 @@ from batchsched.model.validation.values import is_of, is_text, shown
 class SchedulerConfig:
     """Which actions run, in order, and which plugins decide, tier by tier.
 
-    By default: the actions allocate and backfill, with two tiers: priority, gang, conformance; and
-    drf, predicates, capacity, nodeorder. This is kube-batch's default with three exceptions:
-    capacity replaces proportion, drf does not decide which tasks preempt may evict
-    (``enablePreemptable: false``), and gang lets a job at its minimum be evicted as a whole
-    (``atMinimum: whole-job``). Besides, preempt and reclaim have the argument ``curable`` then. In
-    a configuration that names other tiers, gang protects jobs at their minimum unless `atMinimum`
-    says otherwise, and `curable` is false unless it is given.
+    By default: the actions allocate and backfill, with two tiers: priority, gang, conformance,
+    protection; and drf, predicates, devices, topology, capacity, nodeorder. This is kube-batch's
+    default with four exceptions: protection, devices and topology do what jobs and queues ask for
+    (who must not be evicted, claims of devices, racks); capacity replaces proportion; drf does not
+    decide which tasks preempt may evict (``enablePreemptable: false``); and gang lets a job at its
+    minimum be evicted as a whole (``atMinimum: whole-job``). Besides, preempt and reclaim have the
+    argument ``curable`` then, and preempt ``unblock``. In a configuration that names other tiers,
+    gang protects jobs at their minimum unless `atMinimum` says otherwise, and these two are false
+    unless they are given.
     """
 
     actions: tuple[ActionOption, ...] = field(
@@ -49,7 +51,8 @@ class SchedulerConfig:
         """Return the names of the actions and, tier by tier, of the plugins, in one line.
 
         >>> print(SchedulerConfig())
-        allocate, backfill; priority, gang, conformance | drf, predicates, capacity, nodeorder
+        allocate, backfill; priority, gang, conformance, protection \
+| drf, predicates, devices, topology, capacity, nodeorder
         """
         actions = ", ".join(action.name for action in self.actions)
         tiers = " | ".join(", ".join(one.name for one in tier.plugins) for tier in self.tiers)

@@ -52,6 +52,8 @@ class NoticeCode(Enum):
     """A configuration has a flag for an unknown extension point; it has no effect."""
     UNKNOWN_ARGUMENT = "UnknownArgument"
     """A configuration has an argument that the plugin or action does not have."""
+    NOT_CONFIGURED = "NotConfigured"
+    """A field is set that only plugins obey which the configuration does not have."""
     CLAIMS_IGNORED = "ClaimsIgnored"
     """Tasks claim devices, and no plugin chooses them: it does not matter whether there are any."""
 

@@ -285,7 +285,7 @@ class CycleResult:
     names: Mapping[str, str] = field(default=EMPTY, converter=AsMap[str, str])
     """The display names of tasks in decisions by UID, where they differ from the UID."""
     notices: tuple[Notice, ...] = ()
-    """What the configuration leaves out of account, such as claims of devices."""
+    """What the data asks for that no configured plugin does, such as devices or racks."""
 
     def __attrs_post_init__(self) -> None:
         if not is_of(self.queues, QueueOutcomes) and is_frozen_map(kept_map(self.queues)):
@@ -454,6 +454,7 @@ class CycleResult:
         yield from _first_lines(
             "left out", [f"{uid}: {condition}" for uid, condition in sorted(self.left_out.items())]
         )
+        yield from _first_lines("notice", [str(notice) for notice in self.notices])
 
 
 def _first_lines(word: str, lines: list[str]) -> Iterator[str]:

@@ -240,6 +240,21 @@ class Resumes(Protocol):
         ...
 
 
+@frozen
+class NothingToDo:
+    """What `open` may return where nothing in the cluster asks for the plugin: no extension point.
+
+    It costs nothing then, in each cycle of a live cluster too.
+    """
+
+    asks: Callable[[Changes], bool]
+    """Returns whether something that changed asks for the plugin: then it is opened again."""
+
+    def resume(self, changes: Changes, /) -> bool:
+        """Return whether there is still nothing to do."""
+        return not self.asks(changes)
+
+
 @runtime_checkable
 class Plugin(Protocol):
     """A configured plugin. It has its arguments, and no state of any cycle."""
@@ -247,7 +262,8 @@ class Plugin(Protocol):
     def open(self, view: SessionView, /) -> object:
         """Return a new object for this cycle, with the methods of some extension points.
 
-        Called once in each cycle, before any action. It may read all of `view`.
+        Called once in each cycle, before any action. It may read all of `view`. `NothingToDo`: it
+        needs none in this cluster.
         """
         ...
 

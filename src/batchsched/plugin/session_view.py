@@ -119,6 +119,8 @@ class SessionView:
         """All tasks by UID, including those without a job."""
         self.other_tasks: Mapping[str, TaskState] = ledger.other_tasks
         """The tasks without a job, by UID."""
+        self.claiming: Mapping[str, TaskState] = ledger.claiming
+        """The tasks that claim devices, by UID."""
         self.dimensions: Dimensions = ledger.dimensions
         """The dimensions of a `Vector`."""
         self.cluster: Vector = ledger.cluster

@@ -10,7 +10,7 @@ from attrs import frozen
 from batchsched.devices import ORDERS, TRIES, Order
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import SecondTry
-from batchsched.plugin.extension_points import Changes
+from batchsched.plugin.extension_points import Changes, NothingToDo
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.device_books import VIEWS, Picks, is_unknown
 from batchsched.state.needs import Need
@@ -39,6 +39,8 @@ class DevicesPlugin:
 
     def open(self, view: SessionView, /) -> object:
         """Open for one cycle."""
+        if not view.claiming:
+            return NothingToDo(lambda changes: any(task.info.claims for task in changes.tasks))
         books = view.device_books
         books.order, books.tries, books.is_read = self.order, self.tries, True
         books.begin()

@@ -9,7 +9,7 @@ it has beyond that may go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from attrs import frozen
 
@@ -17,7 +17,7 @@ from batchsched.model.cluster import Queue
 from batchsched.model.reasons import QueueExcess, Unfit, over_unpreemptible
 from batchsched.model.resources import Resource, exact
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.extension_points import Changes, Verdict
+from batchsched.plugin.extension_points import Changes, NothingToDo, Verdict
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.queues import QueueTree
 from batchsched.plugin.session_view import SessionView
@@ -41,7 +41,18 @@ class ProtectionPlugin:
 
     def open(self, view: SessionView, /) -> object:
         """Open for one cycle."""
-        return _Protection(view)
+        runtimes = [
+            least
+            for queue in view.queues.values()
+            for least in (queue.info.preempt_min_runtime, queue.info.reclaim_min_runtime)
+        ]
+        if any(runtimes) or _any_to_keep(view.jobs.values()):
+            return _Protection(view)
+        return NothingToDo(lambda changes: _any_to_keep(changes.jobs))
+
+
+def _any_to_keep(jobs: Iterable[JobState]) -> bool:
+    return bool([job for job in jobs if not job.info.preemptible])
 
 
 class _Protection:

@@ -21,9 +21,8 @@ from attrs import evolve
 
 from batchsched.causes import ConditionReason
 from batchsched.errors import InvariantError
-from batchsched.model.cluster import DEVICES, JobInfo, JobPhase, TaskStatus, choice_fields
+from batchsched.model.cluster import JobInfo, JobPhase, TaskStatus, choice_fields
 from batchsched.model.immutable import EMPTY, LazyMap
-from batchsched.model.notice import EXAMPLES, Notice, NoticeCode
 from batchsched.model.reasons import (
     JobCondition,
     PendingReason,
@@ -252,25 +251,7 @@ def close(
         names=_names(session, mentioned),
         planned=dict(sorted(session.plans.made.items())),
         late=tuple(sorted(session.plans.late)),
-        notices=_notices(session),
-    )
-
-
-def _notices(session: Session) -> tuple[Notice, ...]:
-    claiming = session.ledger.claiming
-    if not claiming or any(each.name == DEVICES for each in session.plugins.choosers):
-        return ()
-    names = sorted(task.info.display_name for task in claiming.values())
-    consequence = "ignored: plugin devices is not configured, so it does not matter who has which"
-    return (
-        Notice(
-            code=NoticeCode.CLAIMS_IGNORED,
-            kind="TaskInfo",
-            field="claims",
-            count=len(names),
-            examples=tuple(names[:EXAMPLES]),
-            consequence=consequence,
-        ),
+        notices=session.state.ignored.notices(),
     )
 
 

@@ -18,7 +18,8 @@ from typing import cast
 from sortedcontainers import SortedDict
 
 from batchsched.errors import BatchschedError, ConfigError, Fault, problem_of
-from batchsched.model.cluster import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
+from batchsched.model.ignored import Ignored
 from batchsched.model.reasons import (
     NOT_CONSIDERED,
     JobCondition,
@@ -51,6 +52,11 @@ MOST_CLASSES = 2_000
 """The most equivalence classes of an engine before a new one is created."""
 
 _NODE_FUNCTIONS = frozenset({"predicates", "node_scores", "node_key", "choose"})
+
+
+def ignored_by(plugins: Sequence[ConfiguredPlugin]) -> Ignored:
+    """Return what plugins ignore, of no data yet."""
+    return Ignored((each.name, getattr(each.plugin, "obeys", ())) for each in plugins)
 
 
 class PolicyState:
@@ -102,6 +108,20 @@ class PolicyState:
         """What jobs have that are described alike, by what is read of them; see `AlikeJobs`."""
         self.to_admit: Iterable[JobState] = ledger.jobs.values()
         """The jobs whose admission is to be decided."""
+        self.ignored = ignored_by(plugins)
+        """What the data asks for that no configured plugin does."""
+        self.ignored.read_snapshot(ledger.snapshot)
+
+    def _read_jobs(self, touched: Iterable[JobState]) -> None:
+        jobs = {job.uid: self.ledger.jobs.get(job.uid) for job in touched}
+        infos = {uid: () if job is None else (job.info,) for uid, job in jobs.items()}
+        self.ignored.read(JobInfo, infos)
+        tasks = {uid: () if job is None else job.tasks for uid, job in jobs.items()}
+        self.ignored.read(TaskInfo, {uid: [t.info for t in some] for uid, some in tasks.items()})
+
+    def _read_nodes(self, nodes: Iterable[NodeState], gone: Iterable[NodeState] = ()) -> None:
+        left = dict.fromkeys([node.name for node in gone], ())
+        self.ignored.read(NodeInfo, {**left, **{node.name: (node.info,) for node in nodes}})
 
     def _make_engine(self) -> Placement:
         plugins = self.plugins
@@ -210,6 +230,10 @@ class PolicyState:
         if is_worn:
             self.ledger.log.nodes.clear()
         index = self.view.pod_affinity_if_any
+        if self.ignored:
+            of_tasks = [task.job for task in changes.tasks if task.job is not None]
+            self._read_jobs([*changes.jobs, *changes.jobs_gone, *of_tasks])
+            self._read_nodes(changes.nodes, changes.nodes_gone)
         if needs_new_view or (is_worn and index is not None and index.is_active):
             self.plugins.forget_keys(self.view)
             self.view = SessionView(

@@ -26,6 +26,7 @@ from batchsched.model.validation.values import shown
 from batchsched.plugin.candidates import NodeSet
 from batchsched.plugin.extension_points import (
     Hints,
+    NothingToDo,
     Plugin,
     Vote,
 )
@@ -509,6 +510,8 @@ def points_of(plugin: str, opened: object) -> frozenset[str]:
             hints and no method `hints`.
 
     """
+    if isinstance(opened, NothingToDo):
+        return frozenset()
     kind = opened.__class__
     misspelt = _misspelt(cast("Hashable", kind))
     points = frozenset([point for point in POINTS if getattr(opened, point, None) is not None])

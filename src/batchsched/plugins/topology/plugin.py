@@ -8,13 +8,13 @@ from itertools import islice
 from attrs import frozen
 
 from batchsched.causes import UnfitReason
-from batchsched.model.cluster import JobInfo, TaskGroup, TaskStatus
+from batchsched.model.cluster import JobInfo, TaskGroup, TaskInfo, TaskStatus
 from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import NoDomain, Unfit
 from batchsched.model.topology import Topology, TopologyRequest
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.candidates import NodeSet, Part
-from batchsched.plugin.extension_points import Changes
+from batchsched.plugin.extension_points import Changes, NothingToDo
 from batchsched.plugin.session_view import DomainCounts, SessionView
 from batchsched.plugins.topology.areas import Area, areas_of
 from batchsched.plugins.topology.balanced import balanced
@@ -44,7 +44,18 @@ class TopologyPlugin:
 
     def open(self, view: SessionView, /) -> object:
         """Open for one cycle."""
-        return _Domains(view, self.tries)
+        tasks = view.tasks.values() if view.pod_affinity.is_active else ()
+        if _any_asks(view.jobs.values(), tasks):
+            return _Domains(view, self.tries)
+        return NothingToDo(lambda changes: _any_asks(changes.jobs, changes.tasks))
+
+
+def _any_asks(jobs: Iterable[JobState], tasks: Iterable[TaskState]) -> bool:
+    """Return whether any job asks for domains, or any task must be near others of its kind."""
+    infos = [job.info for job in jobs]
+    asking = [info for info in infos if info.topology is not None or info.groups]
+    near = [task.info for task in tasks if task.info.pod_affinity is not None]
+    return any(map(_asks, asking)) or any(map(_must_be_near_alike, near))
 
 
 @frozen(eq=False)
@@ -96,7 +107,8 @@ class _Domains:
         for group in job.info.groups:
             if group.topology is not None:
                 return True
-        return any(task.info.pod_affinity is not None for task in job.tasks)
+        near = [task.info for task in job.tasks if task.info.pod_affinity is not None]
+        return any(map(_must_be_near_alike, near))
 
     def resume(self, changes: Changes, /) -> bool:
         if self._view.topologies is not self._topologies or changes.nodes or changes.nodes_gone:
@@ -782,6 +794,18 @@ def _no_domain(
         home=home,
     )
     return Unfit(UnfitReason.NO_DOMAIN, "topology", no_domain=no_domain)
+
+
+def _asks(job: JobInfo) -> bool:
+    return next(_requests_of(job), None) is not None
+
+
+def _must_be_near_alike(task: TaskInfo) -> bool:
+    """Return whether a task must be near others that are described as it is."""
+    assert task.pod_affinity is not None
+    terms = task.pod_affinity.required
+    meanings = [meaning_of(term, task.namespace) for term in terms]
+    return bool(terms) and all(meaning.means(task) for meaning in meanings)
 
 
 def _requests_of(job: JobInfo) -> Iterator[TopologyRequest]:

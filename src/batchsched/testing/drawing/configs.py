@@ -143,6 +143,7 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "sjf": ("enableJobOrder",),
     "sla": ("enableJobOrder", "enablePreemptable"),
     "usage": ("enableQueueOrder", "enableJobOrder"),
+    "protection": ("enablePreemptable", "enableReclaimable"),
 }
 
 _DRAFT = 5
@@ -236,8 +237,8 @@ def _sequences(allowed: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 def _plugin(
     name: str, flag_of: dict[int, int], arguments: int, usual: Mapping[str, bool]
 ) -> PluginOption:
-    off = flag_of.get(tuple(_FLAGS).index(name))
-    names = _FLAGS[name]
+    names = _FLAGS.get(name, ())
+    off = flag_of.get(tuple(_FLAGS).index(name)) if names else None
     choices = _PLUGIN_ARGUMENTS.get(name, ())
     given = choices[arguments // 2 % len(choices)] if choices and arguments % 2 else None
     return PluginOption(
