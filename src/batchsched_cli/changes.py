@@ -11,6 +11,7 @@ from re import fullmatch, sub
 from batchsched import (
     BatchschedError,
     EventError,
+    HoldKind,
     JobInfo,
     NodeInfo,
     QuantityError,
@@ -279,6 +280,12 @@ class ReadChanges:
             if queue.state is not QueueStatus.OPEN:
                 yield live.QueueChanged(replaced(queue, state=QueueStatus.OPEN))
         yield Released(job.uid)
+        facts = self.facts.get(job.uid) or self._question.dump().facts.get(job.uid)
+        lacks = any(hold.kind is HoldKind.NOT_ADMITTED for hold in job.holds)
+        if lacks and job.min_available > 1 and facts is not None and facts.system == "kueue":
+            asks = job.topology or any(group.topology for group in job.groups)
+            if not asks:  # once admitted, its pods start one by one
+                yield live.JobChanged(job.uid, min_available=1)
 
     def _submit(self, path: str) -> Iterator[Change]:
         before, after = self._question.submit(path)

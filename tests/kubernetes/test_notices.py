@@ -165,7 +165,6 @@ def test_fields_of_pod_groups_that_change_scheduling_are_noticed(spec, field):
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"capability": {"pods": "1"}}, "spec.capability.pods"),
         ({"parent": "dept"}, "spec.parent"),
         (
             {"annotations": {"volcano.sh/hierarchy": "/a"}},

@@ -28,11 +28,12 @@ from batchsched.kubernetes.pods import (
     ENDED,
     Pod,
     node_term,
+    requesting,
     requiring,
     tolerations_of,
     with_amounts,
 )
-from batchsched.model.cluster import NodeInfo, TaskInfo
+from batchsched.model.cluster import NodeInfo
 from batchsched.model.constraints import (
     NodeSelectorTerm,
     Operator,
@@ -320,7 +321,7 @@ class DevicesRead:
             picks = [pick for each in picked for pick in each or ()]
             is_there = None not in picked and task.status.holds and task.node_name is not None
             shared = pod.object.reading.shared(tuple(claims))
-            task = _requesting(task, more) if more else task
+            task = requesting(task, more) if more else task
             pod.task = evolve(task, claims=shared, devices=picks if is_there else None)
 
     def _claim(
@@ -449,7 +450,7 @@ class DevicesRead:
             size = memory.get(task.node_name or "")
             part, least = asked.of_one([size] if size else known)
             if part:
-                pod.task = _requesting(task, {api.GPU: ceil(1000 * part * asked.count)})
+                pod.task = requesting(task, {api.GPU: ceil(1000 * part * asked.count)})
                 if least and not (tells and known[0] >= least) and task.node_name is None:
                     _need_memory(pod, least, known[-1] if known else 0)
                 if task.status.holds:
@@ -724,13 +725,6 @@ def _results(claim: KubernetesObject | None, name: str) -> list[DevicePick] | No
 def is_reservation(pod: Pod) -> bool:
     """Return whether a pod holds a GPU that others share."""
     return pod.task.labels.get("app") == _RESERVATION
-
-
-def _requesting(task: TaskInfo, more: Mapping[str, int]) -> TaskInfo:
-    """Return a task that requests more scalars, in thousandths."""
-    added, init = Resource(scalars=more), task.init_resreq
-    init = None if init is None else init + added
-    return evolve(task, resreq=task.resreq + added, init_resreq=init)
 
 
 def _gpu_groups(labels: Mapping[str, str]) -> Iterator[str]:

@@ -47,6 +47,7 @@ from batchsched.kubernetes.objects import (
 )
 from batchsched.kubernetes.pods import (
     ENDED,
+    PODS,
     WAITING,
     Namespaces,
     Pod,
@@ -56,12 +57,21 @@ from batchsched.kubernetes.pods import (
     read_node,
     read_pod,
     read_priority_classes,
+    requesting,
     without_unused_scalars,
 )
 from batchsched.kubernetes.queues import ROOT, read_queues, with_quotas_for
 from batchsched.kubernetes.topologies import Topologies
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import Hold, JobInfo, Queue, QueueStatus, TaskInfo, TaskStatus
+from batchsched.model.cluster import (
+    Hold,
+    JobInfo,
+    NodeInfo,
+    Queue,
+    QueueStatus,
+    TaskInfo,
+    TaskStatus,
+)
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.rules import out_of_service
@@ -85,6 +95,8 @@ _ENDED_PHASES = {"volcano": ("Completed",), "coscheduling": ("Finished", "Failed
 """The phases of groups whose pods have ended, by system."""
 _ORDER = tuple(dict.fromkeys(api.SYSTEM_OF.values()))
 """The order in which jobs take their names; those without a group come last."""
+_USUAL_PODS = 110
+"""How many pods a node takes that does not say, as Kubernetes has it."""
 _NO_KAI_GROUP = (
     f"KAI Scheduler passes over a pod without the annotation {api.KAI_GROUP}, "
     "which its pod grouper writes"
@@ -265,6 +277,7 @@ class ObjectsReader:
         Enqueue(self._drafts, self._queues, nodes, self._others).tell()
         topologies = Topologies(objects, nodes)
         jobs = self._jobs(topologies)
+        self._devices.nodes = nodes = self._with_pods(nodes, jobs)
         if reading.theirs:
             self._let_quotas_hold_admitted(jobs)
         tasks = [task for job in jobs for task in job.tasks] + self._others
@@ -651,7 +664,7 @@ class ObjectsReader:
 
     def _jobs(self, topologies: Topologies) -> list[JobInfo]:
         """Return the jobs, and add queues that must be there, such as the default one. O(tasks)."""
-        flavors = Flavors(self._objects, self._renamed)
+        flavors, counting = Flavors(self._objects, self._renamed), self._counting_pods()
         names = {queue.name for queue in self._queues}
         jobs: list[JobInfo] = []
         # Kueue goes on with what it has admitted to a queue that holds only what is new.
@@ -662,6 +675,9 @@ class ObjectsReader:
         ]
         for draft in self._drafts:
             named = self._queue_of(draft)
+            if counting and (named or self._default_queue) in counting:
+                for pod in (*draft.pods, *draft.made):
+                    pod.task = requesting(pod.task, {PODS: 1000})
             if named is not None and self._only is None:
                 flavors.let_in(draft, named)
             queue = self._default_queue if named is None else named
@@ -684,6 +700,29 @@ class ObjectsReader:
                 draft.holds.append(Hold(HoldKind.SCHEDULERS, ", ".join(sorted(schedulers))))
             jobs.append(topologies.asked_by(draft.job(queue), draft))
         return self._without_cycles(jobs)
+
+    def _counting_pods(self) -> set[str]:
+        """Return the queues that count pods: by quotas, of Volcano's also by those above them."""
+        queues = {queue.name: queue for queue in self._queues}
+        found = {name for name, queue in queues.items() if _counts_pods(queue)}
+        below = {name for name, given in self._queue_objects.items() if given.kind == "Queue"}
+        for name in below - found if found else ():
+            above: str | None = name
+            while above is not None and above not in found:
+                above = queues[above].parent if above in queues else None
+            found |= set() if above is None else {name}
+        return found
+
+    def _with_pods(self, nodes: Sequence[NodeInfo], jobs: Iterable[JobInfo]) -> list[NodeInfo]:
+        """Return nodes that have pods for those that count; how many fit is asked besides."""
+        if not any(PODS in task.resreq.scalars for job in jobs for task in job.tasks):
+            return list(nodes)
+        found: list[NodeInfo] = []
+        for node in nodes:
+            most = _USUAL_PODS if node.max_tasks is None else node.max_tasks
+            has = node.allocatable + Resource(scalars={PODS: 1000 * most})
+            found.append(evolve(node, allocatable=has))
+        return found
 
     def _without_cycles(self, jobs: list[JobInfo]) -> list[JobInfo]:
         """Hold the jobs that depend on each other, which no annotation can be refused for."""
@@ -746,6 +785,12 @@ class ObjectsReader:
                 yield f"there are no {kind}s of {group}: none are in the dump"
         if not self._reading.theirs:
             yield "admission is decided here: what Volcano and Kueue have not admitted may start"
+
+
+def _counts_pods(queue: Queue) -> bool:
+    return any(
+        PODS in each.scalars for each in (queue.deserved, queue.limit, queue.guarantee) if each
+    )
 
 
 def _is_suspended(job: KubernetesObject) -> bool:

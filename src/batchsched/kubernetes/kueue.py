@@ -22,8 +22,8 @@ from batchsched.kubernetes.pods import (
     Namespaces,
     Pod,
     PriorityClasses,
-    amount_unit,
     label_selector,
+    quota_unit,
     taints_of,
     tolerations_of,
 )
@@ -505,7 +505,7 @@ def _give(pods: Sequence[Pod], flavors: Sequence[_Flavor]) -> None:
 def _flavor(given: Reader, known: Mapping[str, KubernetesObject], may_borrow: bool) -> _Flavor:
     name, quota = given.text("name"), dict[str, int]()
     for resource in () if may_borrow else given.children("resources"):
-        of, unit = resource.text("name"), amount_unit(resource.text("name"))
+        of, unit = resource.text("name"), quota_unit(resource.text("name"))
         if unit is not None:
             quota[of] = resource.quantity("nominalQuota", milli=unit) or 0
     if name not in known:

@@ -228,6 +228,15 @@ def amount_unit(name: str, /) -> bool | None:
     return True if is_scalar else None
 
 
+PODS = "pods"
+"""The resource of which each pod takes one, where quotas of queues count pods."""
+
+
+def quota_unit(name: str, /) -> bool | None:
+    """Return the unit, as `amount_unit`, of a resource that quotas of queues may limit."""
+    return True if name == PODS else amount_unit(name)
+
+
 def _at_pod_level(name: str) -> bool | None:
     """Return the unit, as `amount_unit`, of a resource that a pod may request as a whole."""
     return amount_unit(name) if name in ("cpu", "memory") or is_native_scalar(name) else None
@@ -421,6 +430,13 @@ def requiring(task: TaskInfo, more: Requirement) -> TaskInfo:
         if affinity.required is None or not term.is_empty()
     ]
     return evolve(task, node_affinity=evolve(affinity, required=required))
+
+
+def requesting(task: TaskInfo, more: Mapping[str, int]) -> TaskInfo:
+    """Return a task that requests more scalars, in thousandths."""
+    added, init = Resource(scalars=more), task.init_resreq
+    init = None if init is None else init + added
+    return evolve(task, resreq=task.resreq + added, init_resreq=init)
 
 
 def label_selector(reader: Reader) -> LabelSelector:

@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 from batchsched.errors import QuantityError
 from batchsched.kubernetes.annotations import parse_duration
 from batchsched.kubernetes.objects import KubernetesObject, Reader, annotation, whole_number
-from batchsched.kubernetes.pods import amount_unit, resource_of
+from batchsched.kubernetes.pods import amount_unit, quota_unit, resource_of
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Queue, QueueStatus
 from batchsched.model.immutable import EMPTY
@@ -300,7 +300,7 @@ def _read_volcano(
 def _volcano_draft(given: KubernetesObject, known: Collection[str]) -> _QueueDraft:
     note_unsupported(given)
     spec = given.spec
-    capability = spec.child("capability").amounts(amount_unit)
+    capability = spec.child("capability").amounts(quota_unit)
     for name in ("cpu", "memory"):
         if capability.get(name) == 0:  # Volcano reads a 0 of these two as no limit
             del capability[name]
@@ -541,7 +541,7 @@ def _quotas_of(given: KubernetesObject | None) -> dict[str, list[_Quota]]:
         for flavor in group.children("flavors"):
             for resource in flavor.children("resources"):
                 name = resource.text("name", required=True)
-                unit = amount_unit(name)
+                unit = quota_unit(name)
                 if name and unit is not None:
                     nominal, borrowing, lending = (
                         resource.quantity(key, milli=unit)

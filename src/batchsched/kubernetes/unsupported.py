@@ -97,7 +97,6 @@ _UNSUPPORTED: Mapping[str, tuple[_Unsupported, ...]] = {
         ),
     ),
     "Queue": (
-        _Unsupported("spec.capability", {"pods": "pods are not counted"}),
         _Unsupported(
             "spec",
             {"affinity": "the queue may use all nodes", "dequeueStrategy": _TRIED_TOO},

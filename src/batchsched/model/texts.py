@@ -38,6 +38,8 @@ def counted_amount(dimension: str, amount: float, /) -> str:
         unit = "of memory"
     elif dimension.rpartition("/")[2] == "gpu":
         unit = "GPU" if amount == _WHOLE else "GPUs"
+    elif dimension == "pods":
+        unit = "pod" if amount == _WHOLE else "pods"
     return f"{shown_amount(dimension, amount)} {unit}"
 
 

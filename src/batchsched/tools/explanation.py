@@ -468,10 +468,10 @@ def explain(
     follows, places, waits = "", tuple[str, ...](), ""
     if admits:  # what is told of queues and nodes is how it would be with the queues admitting it
         waits = admission_waits(job, snapshot.now)
+        trials, anew = _once_let_in(trials, job, told_of, facts, registry)
         snapshot, result = trials.snapshot, trials.now
         job = snapshot.job(job.uid)
-        anew = Standings(snapshot, result, facts=facts, config=config, registry=registry).of(job)
-        follows = _if_admitted(anew, standing, admits)
+        follows = _if_admitted(anew, standing, admits, job)
         own = {task.uid for task in job.tasks}
         starts = (each.node_name for each in result.binds if each.task_uid in own)
         promises = (*result.pipelined, *result.conditional)
@@ -521,7 +521,7 @@ def explain(
             groups=_groups(state),
             nodes=len(snapshot.nodes),
         )
-        if task is None:
+        if task is None or (admits and anew.state is JobStatus.STARTS):
             return explanation
         wanted = frozenset(each.uid for each in named or left)
         fits: Sequence[NodeFit] = ()
@@ -565,9 +565,50 @@ def explain(
     return evolve(explanation, would_start=found, tried=tried)
 
 
-def _if_admitted(anew: JobStanding, standing: JobStanding, admits: str) -> str:
+def _once_let_in(
+    trials: Trials,
+    job: JobInfo,
+    told_of: Standings,
+    facts: Mapping[str, JobFacts] | None,
+    registry: Registry | None,
+) -> tuple[Trials, JobStanding]:
+    """Return the cluster with the queues admitting a job, and how that stands then.
+
+    If the controller asks for quota alone, each of its tasks starts where it can, unless none can.
+    """
+
+    def standing(of: Trials) -> JobStanding:
+        told = Standings(of.snapshot, of.now, facts=facts, config=of.config, registry=registry)
+        return told.of(of.snapshot.job(job.uid))
+
+    anew = standing(trials)
+    is_let_in = anew.waits_for_room and all(b.state is not JobStatus.QUOTA for b in anew.blockers)
+    if is_let_in and anew.state is not JobStatus.STARTS and told_of.starts_one_by_one(job):
+        alone = _one_by_one(trials.snapshot, trials.snapshot.job(job.uid))
+        by_pods = Trials(alone, trials.config, registry)
+        one = standing(by_pods)
+        if one.state is JobStatus.STARTS:
+            return by_pods, one
+    return trials, anew
+
+
+def _one_by_one(snapshot: Snapshot, job: JobInfo) -> Snapshot:
+    """Return a cluster in which each task of a job starts by itself, as once it is admitted."""
+    alone = evolve(job, min_available=1, groups=(), min_groups=None)
+    alone = evolve(alone, tasks=[evolve(task, group=None) for task in job.tasks])
+    jobs = [alone if each.uid == job.uid else each for each in snapshot.jobs]
+    return evolve(snapshot, jobs=jobs)
+
+
+def _if_admitted(anew: JobStanding, standing: JobStanding, admits: str, job: JobInfo) -> str:
     """Return what follows if a controller admits a job as the queues here allow."""
     where = anew.text.partition(": ")[2]
+    waiting = sum(task.status.to_place for task in job.tasks)
+    if anew.state is JobStatus.STARTS and anew.starting < waiting:
+        text = (
+            f"it would be admitted if {admits} decides as here, which asks its quota and not the "
+        )
+        return f"{text}nodes; admitted, {anew.starting} of its {waiting} pods would start: {where}"
     if anew.state is JobStatus.STARTS:
         return f"it would start if {admits} decides as here: {where}"
     if anew.state is JobStatus.PROMISED:

@@ -22,6 +22,7 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import amount_text, amounts_text, counted, first_of
 from batchsched.model.validation.arguments import checks_arguments
+from batchsched.model.validation.topology import has_requests
 from batchsched.scheduler import Scheduler
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.tools.amounts import evolved, least_request
@@ -361,7 +362,7 @@ class Standings:
             found.append(_blocker(JobStatus.INCOMPLETE, "", incomplete))
         elif waiting and found and self._snapshot.nodes and who_keeps_out(job):
             limited = self._beyond_limit(counts)
-            never = self._empty.why_never(job, counts.needed) if limited is None else limited.text
+            never = self._never(job, counts.needed) if limited is None else limited.text
             if never:
                 found.append(_blocker(JobStatus.NEVER_FITS, "", never))
         found += self._by_reasons(counts, is_told=bool(found))
@@ -373,6 +374,20 @@ class Standings:
             if not any(each.text != other.text and each.text in other.text for other in told):
                 told.append(each)
         yield from told
+
+    def _never(self, job: JobInfo, needed: int) -> str:
+        """Return why a job could not start on empty nodes; empty: it could."""
+        if self.starts_one_by_one(job):
+            return self._empty.why_never(_one_by_one(job, job.tasks), 1)
+        return self._empty.why_never(job, needed)
+
+    def starts_one_by_one(self, job: JobInfo) -> bool:
+        """Return whether a job's pods start one by one once its quota is there: so Kueue has it.
+
+        Of jobs that ask for a domain of a topology Kueue asks the nodes, too.
+        """
+        facts = self._facts.get(job.uid)
+        return facts is not None and facts.system == "kueue" and not has_requests(job)
 
     def _held(self, job: JobInfo, waiting: Sequence[TaskInfo]) -> Iterator[Blocker]:
         """Yield the holds on a job, and those on tasks of it without which it cannot start."""
@@ -458,7 +473,7 @@ class Standings:
             if limited is not None:
                 yield limited
                 return
-            never = self._empty.why_never(job, counts.needed)
+            never = self._never(job, counts.needed)
         elif not is_told and waiting and WhyPending.NO_NODE in of_room:
             alone = [self._empty.why_never(_one_by_one(job, [each]), 1) for each in waiting]
             never = alone[0] if all(alone) else ""

@@ -1,0 +1,113 @@
+"""Quotas of queues: of pods, of what Kueue has reserved, and what becomes of them in answers."""
+
+from tests.support import dumps
+from tests.support.program import run
+
+from batchsched import Scheduler, SchedulerConfig, schedule
+from batchsched.kubernetes import read_dump
+
+WIDE = ("--width", 200)
+
+
+def pods_quota(most, cpu="8"):
+    queue = dumps.cluster_queue(cpu=cpu, memory=None)
+    (group,) = queue["spec"]["resourceGroups"]
+    group["coveredResources"].append("pods")
+    group["flavors"][0]["resources"].append({"name": "pods", "nominalQuota": most})
+    return [queue, dumps.local_queue(), dumps.node("n1", "64")]
+
+
+def without_memory(workload):
+    for one in workload["spec"]["podSets"]:
+        for container in one["template"]["spec"]["containers"]:
+            del container["resources"]["requests"]["memory"]
+            container["resources"].pop("limits", None)
+    return workload
+
+
+def waiting(name="w", count=2, owner=None, **more):
+    return without_memory(dumps.workload(name, owner, count, **more))
+
+
+def test_a_quota_of_pods_is_one():
+    for most, said in (("2", "would start"), ("1", "has 1 pod, and it needs 2 pods")):
+        ended = run("why", "w", *WIDE, given=[*pods_quota(most), waiting()])
+        assert said in ended.out
+    # Those that are admitted use it up.
+    job = dumps.kueue_job("runs", suspend=False)
+    told = [dumps.condition("QuotaReserved", "True"), dumps.condition("Admitted", "True")]
+    status = {"admission": {"clusterQueue": "research"}}
+    runs = [
+        job,
+        waiting("runs", 1, owner=job, conditions=told, status=status),
+        dumps.pod("runs-a", "1", owner=job, on="n1"),
+    ]
+    for pod in runs[2:]:
+        del pod["spec"]["containers"][0]["resources"]["requests"]["memory"]
+        del pod["spec"]["containers"][0]["resources"]["limits"]
+    ended = run("why", "w", *WIDE, given=[*pods_quota("2"), *runs, waiting()])
+    assert "queue research would hold 3 pods, more than its limit of 2 pods" in ended.out
+    assert "queue research: limit 3 pods instead of 2 pods" in ended.out
+
+
+def test_where_no_quota_counts_pods_no_pod_requests_one():
+    dump = read_dump(dumps.everything())
+    tasks = [task for job in dump.snapshot.jobs for task in job.tasks]
+    assert not any("pods" in task.resreq.scalars for task in tasks)
+
+
+def test_a_capability_of_pods_binds_all_queues_below_it():
+    queues = [
+        dumps.volcano_queue("top", capability={"pods": "2"}),
+        dumps.volcano_queue("low", parent="top"),
+    ]
+    group = dumps.volcano_group("g", 1, queue="low")
+    dump = read_dump([*queues, group, *dumps.volcano_pods("g", "g", 3), dumps.node("n1", "64")])
+    tiers = [{"plugins": [{"name": name} for name in ("gang", "predicates", "capacity")]}]
+    config = SchedulerConfig.from_mapping({"actions": "allocate", "tiers": tiers})
+    assert len(Scheduler(config).schedule(dump.snapshot).binds) == 2
+    free = read_dump([queues[1], group, *dumps.volcano_pods("g", "g", 3), dumps.node("n1", "64")])
+    assert len(schedule(free.snapshot).binds) == 3
+
+
+# Kueue asks its quota, and not the nodes
+
+
+def quota_without_memory(cpu):
+    return [dumps.cluster_queue(cpu=cpu, memory=None), dumps.local_queue()]
+
+
+def test_kueue_asks_its_quota_and_not_the_nodes_before_admission():
+    given = [*quota_without_memory("8"), dumps.node("n1", "3"), waiting()]  # two pods of 2 cpu
+    ended = run("why", "w", *WIDE, given=given)
+    assert ended.lines[0].startswith("team/w waits, not admitted")
+    assert "admitted, 1 of its 2 pods would start: 1 task on n1" in ended.out
+    assert "never" not in ended.out
+    freed = run("what-if", "release w", *WIDE, given=given)
+    assert freed.lines[0] == "1 task of 1 job starts that waits now; nothing is evicted"
+    # It asks for the quota of all of it.
+    given[0] = dumps.cluster_queue(cpu="3", memory=None)
+    told = run("why", "w", *WIDE, given=given)
+    assert "would start" not in told.out
+    assert "has 3 cpu, and it needs 4 cpu" in told.out
+
+
+def test_a_pod_that_no_node_could_take_never_fits_whatever_the_quota():
+    given = [*quota_without_memory("8"), dumps.node("n1", "1"), waiting()]
+    ended = run("why", "w", *WIDE, given=given)
+    assert ended.lines[0].startswith("team/w waits, never fits: no node has 2 cpu")
+
+
+def test_of_a_rack_kueue_asks_the_nodes_too():
+    workload = waiting()
+    workload["spec"]["podSets"][0]["topologyRequest"] = {"required": "rack"}
+    racks = [dumps.node(f"n{n}", "3", labels={"rack": f"r{n}"}) for n in range(2)]
+    topology = dumps.thing(
+        "kueue.x-k8s.io/v1beta2",
+        "Topology",
+        "t",
+        namespace="",
+        spec={"levels": [{"nodeLabel": "rack"}]},
+    )
+    given = [*quota_without_memory("8"), *racks, topology, workload]
+    assert "pods would start" not in run("why", "w", *WIDE, given=given).out
