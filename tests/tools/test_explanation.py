@@ -500,6 +500,28 @@ def test_what_would_be_enough_if_nobody_were_evicted_is_not_told_unless_it_is_en
         assert texts_for(snapshot, "default/loan", config)[0] == f"{enough} like n1"
 
 
+def test_a_place_that_a_later_action_would_take_back_is_not_advised() -> None:
+    """One more node of two cpus: allocate gives one to the job, and preempt both to the gang."""
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=2 * CPU)],
+        queues=[Queue(name="q")],
+        jobs=[
+            JobInfo(name="low", queue="q", tasks=[running("low", "n1")]),
+            JobInfo(name="high", queue="q", priority=100, tasks=[running("high", "n1")]),
+            waiting("gang", count=3, min_available=3, priority=9),
+            waiting("job"),
+        ],
+    )
+    gang = {"name": "gang", "enablePreemptable": False}
+    tiers = [{"plugins": ["priority", gang]}, {"plugins": ["predicates", "nodeorder"]}]
+    config = SchedulerConfig.from_mapping({"actions": "allocate, preempt", "tiers": tiers})
+    advised = explained(snapshot, "default/job", config).would_start
+    for each in advised:
+        after = what_if(snapshot, *each.changes, config=config)
+        assert starts(snapshot, "default/job")(after.result), each.text
+    assert advised[0].text == "2 more nodes like n1"
+
+
 def test_a_configuration_that_only_evicts_is_tried_as_it_is() -> None:
     snapshot = Snapshot(
         nodes=[NodeInfo(name="n1", allocatable=CPU)],

@@ -425,9 +425,9 @@ def explain(
     after all jobs that lack it were admitted as far as the queues allow.
 
     Costs O(nodes + tasks), and at most some tens of cycles without preempt and reclaim, each as
-    cheap as the change is small. If one of these runs before an action that starts tasks, a change
-    that was enough is tried with it too: one or a few more cycles for each kind of change, as slow
-    as the evictions. With `try_changes=False` no changes are tried.
+    cheap as the change is small. A change that was enough is tried with these actions too: one or a
+    few more cycles for each kind of change, as slow as the evictions. With `try_changes=False` no
+    changes are tried.
 
     Args:
         snapshot: the cluster.

@@ -466,7 +466,7 @@ def what_helps(
 
     Cycles that evict are slow on full clusters. So changes are first tried without the evicting
     actions, which is fast and usually right; a change that is enough is then tried again with all
-    actions that can make a difference: nothing that a cycle has bound is undone by later actions.
+    actions: those that evict may place others first, and take back what was placed before them.
     """
     tried: set[TriedChange] = set()
 
@@ -476,8 +476,6 @@ def what_helps(
         return _starts(job, wanted, result, change.changes)
 
     quick, deciding = without_evictions(trials.config), trials.config
-    if not any(task.status.holds for task in job.tasks):  # none that might be evicted in a trial
-        deciding = _until_the_last_that_starts(deciding)
     found: list[TriedChange] = []
     for kind in kinds:
         at = _first_that_works(kind, 0, partial(is_enough, quick))
@@ -504,17 +502,6 @@ def _starts(
         for task in job.tasks
     ]
     return TaskCounts(job, tasks).has_minimum(Counting.READY)
-
-
-def _until_the_last_that_starts(config: SchedulerConfig) -> SchedulerConfig:
-    """Return the configuration without the evicting actions at its end.
-
-    Later actions never undo binds, so a task that starts without them starts with them too.
-    """
-    actions = list(config.actions)
-    while actions and actions[-1].name in EVICTING:
-        actions.pop()
-    return evolve(config, actions=actions) if actions else config
 
 
 def without_evictions(config: SchedulerConfig) -> SchedulerConfig:
