@@ -307,8 +307,9 @@ class ReadChanges:
             raise UsageError(f"add-node {text}: expected 1 to {_MOST_NODES} nodes, got {count}")
         node = self._nodes(like)[0]
         free = (new for n in itertools.count(1) if (new := f"{node.name}-new-{n}") not in names)
+        running = [*self.snapshot.other_tasks, *(t for j in self.snapshot.jobs for t in j.tasks)]
         for name in itertools.islice(free, count):
-            yield from node_like(node, name, self.snapshot.other_tasks)
+            yield from node_like(node, name, running)
 
     def _remove_node(self, text: str) -> Iterator[Change]:
         snapshot = self.snapshot

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from tests.support import dumps
 from tests.support.dumps import DUMPS
 from tests.support.program import run
 from tests.support.shown_dumps import DUMPS as SHOWN
@@ -40,3 +41,44 @@ def test_no_change_is_advised_that_what_if_does_not_confirm(make):
             changes = ended.data["difference"]["changes"]
             started = {each["job"] for each in changes if each["kind"] == "starts"}
             assert job in started, advice
+
+
+# Advice that nobody can follow
+
+
+def with_port(pod):
+    (container,) = pod["spec"]["containers"]
+    container["ports"] = [{"containerPort": 9100, "hostPort": 9100, "protocol": "TCP"}]
+    return pod
+
+
+@pytest.mark.parametrize("words", [(), ("--scheduler", "default-scheduler")])
+@pytest.mark.parametrize("kind", ["DaemonSet", "Node"])
+def test_nobody_is_advised_to_end_what_its_node_starts_again(kind, words):
+    """Neither does a new node help, on which it runs too."""
+    owner = dumps.thing("v1", kind, "n1", namespace="" if kind == "Node" else "team")
+    exporter = with_port(dumps.pod("exporter", on="n1", owner=owner))
+    waits = with_port(dumps.pod("g-0", schedulingGroup={"podGroupName": "g"}))
+    given = [dumps.native_group("g", 1), waits, exporter, dumps.node("n1")]
+    told = run("why", "g", "--json", *words, given=given).data
+    assert told["would_start"] == []
+    assert told["state"] == "NeverFits"
+    assert told["tried"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_advised"),
+    [("RayJob", False), ("LeaderWorkerSet", False), ("MPIJob", False), ("Job", True)],
+)
+def test_a_lower_minimum_is_advised_where_somebody_can_lower_it(kind, is_advised):
+    owner = dumps.thing("v1", kind, "train")
+    group = dumps.kai_group("g", minMember=2)
+    notes = {"pod-group-name": "g"}
+    pods = [
+        dumps.pod(f"p-{i}", cpu="3", scheduler="kai-scheduler", notes=notes, owner=owner)
+        for i in range(2)
+    ]
+    given = [owner, dumps.kai_queue("default-queue"), group, *pods, dumps.node("n1")]
+    told = run("why", "g", "--json", given=given).data
+    assert any("minimum 1" in each for each in told["would_start"]) is is_advised
+    assert "1 more node like n1" in told["would_start"]

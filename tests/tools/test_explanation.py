@@ -622,6 +622,21 @@ def test_the_smallest_limit_that_is_enough_is_found_on_any_level() -> None:
     ]
 
 
+def test_a_limit_is_enough_beside_what_would_start_behind_the_job() -> None:
+    """A job of 0.1 cpu starts under a limit of 0.5; under one of 1 the job before it does."""
+    small = TaskInfo(uid="small", name="small", resreq=Resource(milli_cpu=100))
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=4 * CPU)],
+        queues=[Queue(name="q", limit=ResourceLimit(milli_cpu=500))],
+        jobs=[waiting("job"), JobInfo(name="small", queue="q", creation_time=9.0, tasks=[small])],
+    )
+    config = SchedulerConfig.from_mapping(
+        {"tiers": [{"plugins": ["gang", "predicates", "capacity"]}]}
+    )
+    texts = texts_for(snapshot, "default/job", config)
+    assert texts == ["queue q: limit 1 cpu instead of 500m cpu"]
+
+
 @pytest.mark.parametrize("state", [QueueStatus.CLOSED, QueueStatus.DRAINING])
 def test_a_queue_that_is_not_open_is_told_and_opened_in_a_trial(state: QueueStatus) -> None:
     queues = [Queue(name="p", state=state), Queue(name="q", parent="p")]

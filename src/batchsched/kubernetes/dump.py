@@ -14,7 +14,7 @@ from batchsched.causes import HoldKind
 from batchsched.errors import Fault, KubernetesObjectError
 from batchsched.kubernetes import api
 from batchsched.kubernetes.devices import DevicesRead, is_reservation
-from batchsched.kubernetes.dump_objects import DumpObjects, contents_of, owners_of, sorted_objects
+from batchsched.kubernetes.dump_objects import DumpObjects, contents_of, sorted_objects
 from batchsched.kubernetes.enqueue import Enqueue
 from batchsched.kubernetes.facts import Dump, FactsReader
 from batchsched.kubernetes.groups import (
@@ -54,6 +54,7 @@ from batchsched.kubernetes.pods import (
     PriorityClasses,
     note_missing_node,
     note_overcommitted,
+    of_its_node,
     read_node,
     read_pod,
     read_priority_classes,
@@ -528,7 +529,7 @@ class ObjectsReader:
 
     def _task(self, pod: Pod, draft: JobDraft) -> TaskInfo:
         """Return a job's task with its holds, and note what is not supported."""
-        task = pod.task
+        task = of_its_node(pod, pod.task)
         if task.status in ENDED:
             return task
         note_unsupported(pod.object)
@@ -557,8 +558,7 @@ class ObjectsReader:
         usual = api.KUBE_SCHEDULER if self._only is None else (self._only,)
         if task.status.holds and task.node_name is not None:
             if task.node_name in self._node_names:
-                is_daemon = any(owner.kind == "DaemonSet" for owner in owners_of(pod.object))
-                self._others.append(evolve(task, is_on_each_node=True) if is_daemon else task)
+                self._others.append(of_its_node(pod, task))
             else:
                 note_missing_node(pod)
         elif task.status in WAITING and name not in usual:

@@ -43,6 +43,8 @@ _BAD_IF_TRUE = frozenset(
 """The types of conditions that are true where something is wrong; others are false there."""
 
 
+_WHOLE = frozenset({"JobSet", "LeaderWorkerSet", "MPIJob", "RayCluster", "RayJob", "RayService"})
+"""Kinds of owners whose controllers write the minimum of a gang: all that they make."""
 _OF_SCHEDULERS = frozenset(
     {
         "CompositePodGroupInitiallyScheduled",
@@ -107,6 +109,8 @@ class JobFacts:
     has_fixed_priority: bool = False
     """Whether nobody can change its priority any more: that of pods and of Kubernetes' own groups
     is immutable."""
+    has_fixed_minimum: bool = False
+    """Whether nobody can lower its minimum: what owns it needs all that it makes."""
     told: tuple[Told, ...] = field(default=(), converter=AsTuple[Told])
     """The conditions of its objects, the newest first."""
     refusal: Told | None = None
@@ -256,6 +260,7 @@ class FactsReader:
                 names=tuple(sorted(set(self._names_of(draft)))),
                 local_queue=draft.local_queue,
                 has_fixed_priority=draft.has_fixed_priority,
+                has_fixed_minimum=kind in _WHOLE,
                 told=told,
                 refusal=self._refusal(draft, told),
                 caveats=tuple(one for _, one in sorted(noticed[key] for key in keys)),

@@ -10,6 +10,7 @@ from attrs import define, evolve, frozen
 from batchsched.causes import HoldKind
 from batchsched.kubernetes import api
 from batchsched.kubernetes.annotations import read_durations
+from batchsched.kubernetes.dump_objects import owners_of
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.model.cluster import (
     DEFAULT_SCORING_MEMORY,
@@ -189,6 +190,18 @@ def _host_ports(spec: Reader, containers: Iterable[Reader]) -> Iterator[HostPort
                     protocol=port.text("protocol") or "TCP",
                     address=port.text("hostIP") or ANY_ADDRESS,
                 )
+
+
+_OF_NODES = ("DaemonSet", "Node")
+"""What makes pods for each node that it selects, and again where they end: a kubelet's own pods,
+which stand in its files, have the node as their owner."""
+
+
+def of_its_node(pod: Pod, task: TaskInfo) -> TaskInfo:
+    """Return a task, marked if each node of the kind runs its pod, and again once it has ended."""
+    if not any(owner.kind in _OF_NODES for owner in owners_of(pod.object)):
+        return task
+    return evolve(task, is_on_each_node=True)
 
 
 def note_missing_node(pod: Pod) -> None:

@@ -553,6 +553,7 @@ def explain(
             fits=fits,
             at_once=explanation.at_once,
             has_fixed_priority=own_facts.has_fixed_priority,
+            has_fixed_minimum=own_facts.has_fixed_minimum,
         )
         freed = None if admits else release(waiting)
         kinds = kinds_of_changes(waiting)

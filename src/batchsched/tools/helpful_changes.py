@@ -108,6 +108,8 @@ class ExplainedJob:
     """How many of its tasks would fit now if it were first."""
     has_fixed_priority: bool
     """Whether nobody can change the priority of the job."""
+    has_fixed_minimum: bool
+    """Whether nobody can lower the minimum of the job."""
 
     @property
     def needed(self) -> int:
@@ -126,7 +128,7 @@ def kinds_of_changes(waiting: ExplainedJob) -> Sequence[ChangesOfKind]:
     for remedy in remedies:
         if remedy is Remedy.LIMIT:
             for queue in _path(waiting.session, waiting.state.info.queue):
-                limits = tuple(_higher_limits(queue, waiting.result, waiting.task))
+                limits = tuple(_higher_limits(waiting, queue))
                 kinds.append(ChangesOfKind(limits))
         else:
             candidates = tuple(_CHANGES[remedy](waiting))
@@ -207,7 +209,9 @@ def _smallest_ended(
 
 
 def _held(job: JobState, zero: Vector) -> Vector:
-    return total_of([task.resreq for task in job.tasks if task.status.holds], zero)
+    """Return what a job holds that does not come back when it ends."""
+    ends = (t for t in job.tasks if t.status.holds and not t.info.is_on_each_node)
+    return total_of([task.resreq for task in ends], zero)
 
 
 def _holders_of_room(waiting: ExplainedJob) -> Iterator[JobState | TaskState]:
@@ -281,6 +285,8 @@ def _ended_dependencies(waiting: ExplainedJob) -> Iterator[TriedChange]:
 
 def _smaller_gangs(waiting: ExplainedJob) -> Iterator[TriedChange]:
     state = waiting.state
+    if waiting.has_fixed_minimum:
+        return
     most = state.min_available - 1
     if state.in_session:
         most = min(most, state.ready_count + waiting.at_once)
@@ -342,16 +348,23 @@ def _path(session: Session, name: str) -> Iterator[Queue]:
         above = queue.parent
 
 
-def _higher_limits(queue: Queue, result: CycleResult, task: TaskState) -> Iterator[TriedChange]:
-    """Yield limits that leave room for `task` after the cycle, for two such tasks, and so on."""
-    outcome, now = result.queues.get(queue.name), queue.limit
+def _higher_limits(waiting: ExplainedJob, queue: Queue) -> Iterator[TriedChange]:
+    """Yield limits that leave room for its task, for two such tasks, and so on.
+
+    First beside what the queue held before the cycle: what else starts may come after the task.
+    """
+    outcome, now = waiting.result.queues.get(queue.name), queue.limit
     if outcome is None or now is None:
         return
-    for tasks in _TASKS_OF_LIMITS:
+    request, after = waiting.task.info.resreq, outcome.allocated
+    before = waiting.session.plugins.queue_outcomes()[queue.name].allocated
+    asked = [dimension for dimension, amount in request.dimensions() if amount]
+    least = {d: min(before.get(d), after.get(d)) + request.get(d) for d in asked}
+    enough = ({d: after.get(d) + n * request.get(d) for d in asked} for n in _TASKS_OF_LIMITS)
+    for amounts in (least, *enough):
         limit = now
-        for dimension, amount in (outcome.allocated + tasks * task.info.resreq).dimensions():
-            if task.info.resreq.get(dimension):
-                limit = raised_limit(limit, dimension, amount)
+        for dimension, amount in amounts.items():
+            limit = raised_limit(limit, dimension, amount)
         if limit != now:
             yield TriedChange(changes=(QueueChanged(evolve(queue, limit=limit)),))
 

@@ -692,7 +692,8 @@ class _EmptyNodes:
 
     @cached_property
     def _cluster(self) -> Cluster:
-        daemons = [task for task in self._snapshot.other_tasks if task.is_on_each_node]
+        every = [*self._snapshot.other_tasks, *(t for j in self._snapshot.jobs for t in j.tasks)]
+        daemons = [task for task in every if task.is_on_each_node and task.status.holds]
         queues = [Queue(name=_QUEUE)]
         return Cluster(evolve(self._snapshot, jobs=(), queues=queues, other_tasks=daemons))
 
