@@ -13,6 +13,7 @@ from batchsched import (
     HoldKind,
     KubernetesObjectError,
     NoticeCode,
+    Preemptible,
     QueueStatus,
     Resource,
     SchedulerConfig,
@@ -497,10 +498,11 @@ def test_what_kai_does_otherwise_is_a_caveat_of_the_group(spec, field):
 @pytest.mark.parametrize(
     ("spec", "preemptible"),
     [
-        ({"priorityClassName": "train"}, True),
-        ({"priorityClassName": "inference"}, False),
-        ({"priorityClassName": "build", "preemptibility": "preemptible"}, True),
-        ({"preemptibility": "non-preemptible"}, False),
+        ({"priorityClassName": "train"}, Preemptible.ALWAYS),
+        ({"priorityClassName": "inference"}, Preemptible.NEVER),
+        ({"priorityClassName": "build", "preemptibility": "preemptible"}, Preemptible.ALWAYS),
+        ({"preemptibility": "non-preemptible"}, Preemptible.NEVER),
+        ({"priorityClassName": "train", "preemptibility": "semi-preemptible"}, Preemptible.SURPLUS),
     ],
 )
 def test_groups_of_kai_say_whether_they_are_preemptible(spec, preemptible):

@@ -248,7 +248,7 @@ ALSO_BLAMED = {
 MOST_TYPES = (
     {"creation_time": 2, "milli_cpu": 2, "memory": 2, "tasks": 3}
     | dict.fromkeys(["start_time", "estimate", "attained_service", "usage_half_life"], 2)
-    | dict.fromkeys(["deadline", "max_wait", "eligible_time"], 2)
+    | dict.fromkeys(["deadline", "max_wait", "eligible_time", "claim_delay"], 2)
     | dict.fromkeys(["preempt_min_runtime", "reclaim_min_runtime"], 2)
     | dict.fromkeys(
         [

@@ -14,6 +14,7 @@ from tests.support.invariants import check_decisions
 
 from batchsched import (
     CycleResult,
+    Preemptible,
     Queue,
     Resource,
     ResourceLimit,
@@ -160,7 +161,12 @@ def test_no_job_that_is_not_preemptible_loses_a_task(snapshot: Snapshot, action:
     result = Scheduler(checked).schedule(drawn)
     check_decisions(drawn, result, checked)
     assert Scheduler(checked, plain=True).schedule(drawn) == result
-    stays = {task.uid for each in drawn.jobs if not each.preemptible for task in each.tasks}
+    stays = {
+        task.uid
+        for each in drawn.jobs
+        if each.preemptible is Preemptible.NEVER
+        for task in each.tasks
+    }
     assert not stays & {eviction.task_uid for eviction in result.evictions}
 
 

@@ -13,7 +13,7 @@ from batchsched.kubernetes.job_drafts import JobDraft, Template
 from batchsched.kubernetes.objects import KubernetesObject, Reader, annotation, whole_number
 from batchsched.kubernetes.pods import Pod, PriorityClasses, requiring
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import Hold, NodeInfo, TaskGroup, TaskStatus
+from batchsched.model.cluster import Hold, NodeInfo, Preemptible, TaskGroup, TaskStatus
 from batchsched.model.constraints import Operator, Requirement
 from batchsched.model.notice import NoticeCode
 from batchsched.model.topology import TopologyRequest
@@ -302,6 +302,12 @@ def _volcano_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobD
     return draft
 
 
+_KAI_PREEMPTIBILITY = {
+    "non-preemptible": Preemptible.NEVER,
+    "semi-preemptible": Preemptible.SURPLUS,
+}
+
+
 def _kai_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobDraft:
     spec, draft = given.spec, JobDraft.of(given)
     note_unsupported(given, "PodGroup (KAI Scheduler)")
@@ -309,9 +315,10 @@ def _kai_draft(given: KubernetesObject, priorities: PriorityClasses) -> JobDraft
     draft.min_available = spec.integer("minMember", default=0 if draft.groups else 1, least=0)
     priority = priorities.of(given, spec.text("priorityClassName"), KAI_DEFAULT_PRIORITY)
     preemptibility = spec.text("preemptibility")
-    draft.priority, draft.preemptible = priority, priority < _NON_PREEMPTIBLE
+    usual = Preemptible.ALWAYS if priority < _NON_PREEMPTIBLE else Preemptible.NEVER
+    draft.priority, draft.preemptible = priority, usual
     if preemptibility:
-        draft.preemptible = preemptibility != "non-preemptible"
+        draft.preemptible = _KAI_PREEMPTIBILITY.get(preemptibility, Preemptible.ALWAYS)
     draft.queue = spec.text("queue") or given.labels.get(api.KAI_QUEUE, "")
     return draft
 

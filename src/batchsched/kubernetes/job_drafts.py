@@ -11,7 +11,7 @@ from batchsched.kubernetes.annotations import read_plan, with_annotated_properti
 from batchsched.kubernetes.objects import KubernetesObject, Reader, look_up
 from batchsched.kubernetes.pods import WAITING, Namespaces, Pod, PriorityClasses, read_pod
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import Hold, JobInfo, TaskGroup, TaskInfo, TaskStatus
+from batchsched.model.cluster import Hold, JobInfo, Preemptible, TaskGroup, TaskInfo, TaskStatus
 from batchsched.model.immutable import EMPTY
 from batchsched.model.topology import TopologyRequest
 
@@ -75,7 +75,7 @@ class JobDraft:
     """What its group as a whole asks of one level."""
     priority: int | None = None
     """None: the highest of its pods."""
-    preemptible: bool = True
+    preemptible: Preemptible = Preemptible.ALWAYS
     queue: str = ""
     """Empty: the default queue."""
     local_queue: str = ""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from batchsched.transition.events import (
         NO_LIMIT,
         BindRefused,
+        BudgetsChanged,
         DevicesChanged,
         EndedJobsRemoved,
         Event,
@@ -77,6 +78,7 @@ __all__ = [
     "NO_LIMIT",
     "AttachedScheduler",
     "BindRefused",
+    "BudgetsChanged",
     "Cluster",
     "Correction",
     "CorrectionKind",

@@ -18,7 +18,7 @@ from batchsched.model.cluster import JobInfo, Queue, TaskInfo, choice_fields, ch
 from batchsched.model.immutable import EMPTY, LazyMap
 from batchsched.model.reasons import JobCondition
 from batchsched.model.result import CycleResult, JobOutcome, TaskOutcome
-from batchsched.model.snapshot import Snapshot
+from batchsched.model.snapshot import Snapshot, evictions_of
 from batchsched.model.validation.values import truth_problems
 from batchsched.plugin.extension_points import Changes
 from batchsched.session.cycle import Unchanged, open_session, unchanged_outcome
@@ -235,6 +235,7 @@ class KeptState:
             # Plugins may read the time when they are opened again.
             self._ledger.now = self._content.now
             self._ledger.topologies = self._content.in_order("topologies")
+            self._ledger.of_evictions = dict(self._content.of_evictions)
             before = self._content.changed_since(self._version)
             if self._version is not self._content.version:
                 self._set_results_aside()
@@ -615,6 +616,9 @@ def _follow(content: Content, last: Snapshot, now: Snapshot) -> None:
     if not _are_same(last.other_tasks, now.other_tasks):
         known = {uid: content.tasks[uid] for uid in content.others}
         _replace(content, "tasks", known, {task.uid: task for task in now.other_tasks}, is_not)
+    for name, value in evictions_of(now).items():
+        if value != content.of_evictions[name]:
+            content.put("evictions", name, value)
     if content.now != now.now:
         content.put("now", "", now.now)
     content.commit()

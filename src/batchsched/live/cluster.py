@@ -6,10 +6,18 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
 from batchsched.errors import EventError, Fault, SnapshotError
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.cluster import (
+    Budget,
+    JobInfo,
+    NodeInfo,
+    PastEviction,
+    Queue,
+    TaskInfo,
+    TaskStatus,
+)
 from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.result import Bind, CycleResult, Eviction
-from batchsched.model.snapshot import Snapshot
+from batchsched.model.snapshot import EVICTIONS_KEPT, Snapshot
 from batchsched.model.topology import Topology
 from batchsched.model.validation.arguments import checks_arguments
 from batchsched.model.validation.values import is_of, part_named, shown
@@ -22,8 +30,10 @@ from batchsched.transition.event_rules import (
     set_eligible_times,
 )
 from batchsched.transition.events import Event
+from batchsched.transition.ledger_of_evictions import evictions_written, keep_evictions
 from batchsched.transition.next_snapshot import (
     decides_nothing,
+    job_of_task,
     next_snapshot,
     part_of_result,
     take_over,
@@ -45,6 +55,9 @@ class Cluster:
         other_tasks: the initial tasks without a job.
         devices: the devices that several nodes reach.
         counter_sets: what devices draw on.
+        budgets: how many of some tasks may be down.
+        evictions: the ledger of past evictions.
+        evictions_kept: for how many seconds its entries are kept; None: for a day.
         held: what is held of devices by no task.
         now: the time, in seconds.
 
@@ -83,6 +96,9 @@ class Cluster:
         devices: Iterable[Device] = (),
         counter_sets: Iterable[CounterSet] = (),
         held: Iterable[DevicePick] = (),
+        budgets: Iterable[Budget] = (),
+        evictions: Iterable[PastEviction] = (),
+        evictions_kept: float | None = None,
         now: float | None = None,
     ) -> None:
         if snapshot is None:
@@ -95,6 +111,9 @@ class Cluster:
                 devices=devices,
                 counter_sets=counter_sets,
                 held=held,
+                budgets=budgets,
+                evictions=evictions,
+                evictions_kept=EVICTIONS_KEPT if evictions_kept is None else evictions_kept,
                 now=0.0 if now is None else now,
             )
         else:
@@ -110,6 +129,9 @@ class Cluster:
                 ("devices", devices, ()),
                 ("counter_sets", counter_sets, ()),
                 ("held", held, ()),
+                ("budgets", budgets, ()),
+                ("evictions", evictions, ()),
+                ("evictions_kept", evictions_kept, None),
                 ("now", now, None),
             ):
                 if given is not nothing and not (type(given) is tuple and not given):
@@ -295,10 +317,12 @@ class Cluster:
             replacement=replacement,
             keep_reservations=keep_reservations,
         )
+        written = evictions_written(cycle.evictions, job_of_task(content), now=content.now)
         mark = content.mark()
         try:
             set_eligible_times(content)
             take_over(content, before, after)
+            keep_evictions(content, written)
             keep_plans(content, cycle.planned)
             set_eligible_times(content, time=content.now)
         except BaseException:

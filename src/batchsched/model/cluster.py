@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast
 from attrs import field, frozen
 
 from batchsched.causes import HoldKind
-from batchsched.model.constraints import HostPort, NodeAffinity, PodAffinity, Taint, Toleration
+from batchsched.model.constraints import (
+    HostPort,
+    LabelSelector,
+    NodeAffinity,
+    PodAffinity,
+    Taint,
+    Toleration,
+)
 from batchsched.model.devices import (
     CounterSet,
     Device,
@@ -31,6 +38,7 @@ from batchsched.model.immutable import (
     kept_tuple,
 )
 from batchsched.model.resources import Resource, ResourceLimit
+from batchsched.model.serialisation import WRITTEN
 from batchsched.model.topology import TopologyRequest
 
 if TYPE_CHECKING:
@@ -334,6 +342,40 @@ class ScoringRequest:
     """Bytes."""
 
 
+class Preemptible(Enum):
+    """Which tasks of a job may be evicted, as the plugin ``protection`` sees to.
+
+    It has no truth value; ask for a member. Where a job is described, True stands for `ALWAYS` and
+    False for `NEVER`.
+
+    >>> JobInfo(name="j", queue="q", preemptible=False).preemptible
+    <Preemptible.NEVER: 'never'>
+    """
+
+    ALWAYS = "always"
+    """Any."""
+    SURPLUS = "surplus"
+    """Those that it does not need: its core, the minimum, is never evicted."""
+    NEVER = "never"
+    """None."""
+
+    def __bool__(self) -> bool:
+        """Raise, since a job of which only the surplus may go is neither one nor the other.
+
+        Raises:
+            TypeError: always.
+
+        """
+        names = ", ".join(f"Preemptible.{member.name}" for member in Preemptible)
+        raise TypeError(f"{self} has no truth value; compare it with one of {names}")
+
+
+def _preemptible(given: Preemptible | bool, /) -> Preemptible:
+    if given is True:
+        return Preemptible.ALWAYS
+    return Preemptible.NEVER if given is False else given
+
+
 @frozen(kw_only=True)
 class TaskInfo:
     """A task: it requests resources and runs on one node (a pod).
@@ -403,6 +445,12 @@ class TaskInfo:
         default=EMPTY, converter=AsMap[str, Hashable], repr=False
     )
     """What other plugins have chosen for it on its node, or where it is promised one, by plugin."""
+    checkpoint_time: float | None = field(default=None, repr=False)
+    """The time up to which its work is safe and would not be done again, in seconds on the clock of
+    `now`. None: none is. The plugin ``protection`` reads it, with ``cost: lost-work``."""
+    eviction_cost: int | None = field(default=None, repr=False)
+    """What its eviction costs, in units of the caller's. None: as the plugin ``protection`` is
+    told by its argument ``cost``."""
 
     def seconds_held(self, now: float, /) -> float:
         """Return for how many seconds it has held resources until `now`, in all runs.
@@ -556,8 +604,25 @@ class JobInfo:
     """What keeps all of its tasks from being placed. Those that run already go on."""
     topology: TopologyRequest | None = None
     """Where its tasks are placed together, as the plugin ``topology`` sees to. None: anywhere."""
-    preemptible: bool = field(default=True, repr=False)
-    """Whether it may be evicted, as the plugin ``protection`` sees to."""
+    preemptible: Preemptible = field(
+        default=Preemptible.ALWAYS,
+        converter=_preemptible,
+        repr=False,
+        metadata={WRITTEN: Preemptible | bool},
+    )
+    """Which of its tasks may be evicted, as the plugin ``protection`` sees to."""
+    preempts: bool = field(default=True, repr=False)
+    """Whether others may be evicted or moved for it, as the plugin ``protection`` sees to."""
+    claim_delay: float | None = field(default=None, repr=False)
+    """For how many seconds it waits before others may be evicted for it, as the plugin
+    ``protection`` sees to. None: as that is told by its argument ``claimDelay``."""
+    last_evicted: float | None = field(default=None, repr=False)
+    """When tasks that it needs were last evicted, in seconds on the clock of `now`; None: never.
+
+    `next_snapshot` and `Cluster` keep it.
+    """
+    evict_whole: bool = field(default=False, repr=False)
+    """Whether its running tasks are evicted together or not at all."""
     uid: str = field(init=False, eq=False, repr=False)
     """``namespace/name``."""
 
@@ -610,6 +675,66 @@ class JobInfo:
         (60, 5)
         """
         return self.estimate if task.estimate is None else task.estimate
+
+
+@frozen(kw_only=True)
+class Budget:
+    """How many of some tasks may be down at the same time (a PodDisruptionBudget).
+
+    The plugin ``protection`` keeps it. Exactly one of `min_available` and `max_unavailable` is
+    given.
+
+    >>> web = LabelSelector(match_labels={"app": "web"})
+    >>> Budget(name="web", selector=web, min_available=2).uid
+    'default/web'
+    """
+
+    name: str
+    """Unique in the namespace."""
+    selector: LabelSelector
+    """The labels of the tasks that count."""
+    namespace: str = "default"
+    """The namespace of the tasks that count."""
+    min_available: int | None = None
+    """How many of them stay on nodes."""
+    max_unavailable: int | None = None
+    """How many of them may be on no node, without having ended."""
+    hard: bool = True
+    """Whether it is never broken. If not, it is for what can be had in no other way."""
+    uid: str = field(init=False, eq=False, repr=False)
+    """``namespace/name``."""
+
+    def __attrs_post_init__(self) -> None:
+        try:
+            uid = f"{self.namespace}/{self.name}"
+        except Exception:  # what is no text may raise anything; the snapshot tells it
+            uid = "?"
+        object.__setattr__(self, "uid", uid)
+
+    def counts(self, task: TaskInfo, /) -> bool:
+        """Return whether a task counts, whatever its status. O(size of the selector)."""
+        return task.namespace == self.namespace and self.selector.matches(task.labels)
+
+
+@frozen(kw_only=True)
+class PastEviction:
+    """An entry of the ledger of evictions: in one cycle, a job lost tasks for another one.
+
+    `next_snapshot` and `Cluster` write it. Limits of the plugin ``protection`` count it.
+    """
+
+    time: float
+    """When it was decided, in seconds on the clock of the snapshot's `now`."""
+    job: str
+    """The UID of the job that lost tasks, however many."""
+    queue: str
+    """The name of its queue."""
+    for_job: str
+    """The UID of the job for which they were evicted."""
+    for_queue: str
+    """The name of its queue."""
+    action: str
+    """The action that evicted them."""
 
 
 @frozen(kw_only=True)

@@ -247,7 +247,7 @@ def _items_text(count: int) -> str:
 
 
 def kept_in_order(
-    items: Iterable[T], key: Callable[[T], str], /, name: str = "items"
+    items: Iterable[T], key: Callable[[T], object], /, name: str = "items"
 ) -> tuple[T, ...]:
     """Return `items` as a tuple, sorted by `key` if possible. O(n log n).
 
@@ -258,7 +258,7 @@ def kept_in_order(
     if type(kept) is not tuple:
         return kept
     try:
-        return tuple(sorted(kept, key=key))
+        return tuple(sorted(kept, key=key))  # type: ignore[arg-type]  # it raises, if at all
     except Exception:  # invalid items or keys may raise anything
         return kept
 
@@ -280,6 +280,9 @@ if TYPE_CHECKING:
 
     class ByUid(AsTuple[T]):
         """Keeps items as a tuple in order of UID."""
+
+    class ByTime(AsTuple[T]):
+        """Keeps past evictions as a tuple in order of time."""
 
     class AsMap(dict[K, V]):
         """Keeps a mapping as one that cannot be changed."""
@@ -308,8 +311,8 @@ else:
     def _as_tuple(given, field):
         return given if given is None or type(given) is tuple else kept_tuple(given, field.name)
 
-    def _in_order_of(name):
-        key = attrgetter(name)
+    def _in_order_of(*names):
+        key = attrgetter(*names)
         return lambda given, field: kept_in_order(given, key, field.name)
 
     def _as_map(given, _field):
@@ -318,6 +321,7 @@ else:
     AsTuple = AsTupleOrNone = _Converters(_as_tuple, Iterable)
     ByName = _Converters(_in_order_of("name"), Iterable)
     ByUid = _Converters(_in_order_of("uid"), Iterable)
+    ByTime = _Converters(_in_order_of("time", "job", "for_job", "action"), Iterable)
     AsMap = AsMapOrNone = _Converters(_as_map, Mapping)
 
 

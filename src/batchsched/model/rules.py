@@ -118,6 +118,20 @@ def _events_of(job: JobInfo) -> frozenset[JobEvent]:
     return frozenset([JobEvent.STARTED, JobEvent.ENDED, end])
 
 
+def would_keep_minimum(job: JobInfo, gone: Collection[str]) -> bool:
+    """Return whether tasks of a job that count towards its minima meet them without some others.
+
+    Args:
+        job: the job, whose groups are valid.
+        gone: the UIDs of the tasks that leave.
+
+    """
+    there = [task for task in job.tasks if task.status.ready and task.uid not in gone]
+    if len(there) < job.min_available or not job.groups:
+        return len(there) >= job.min_available
+    return can_start_with(job.groups, job.min_groups, Counter(task.group for task in there))
+
+
 def _is_enough(job: JobInfo, count: int, counts: Callable[[TaskStatus], bool]) -> bool:
     """Return whether `count` tasks, those whose status counts, meet the minima of a job."""
     if count < job.min_available or not job.groups:

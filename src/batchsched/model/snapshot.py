@@ -9,18 +9,21 @@ from typing import Any
 from attrs import field, frozen
 
 from batchsched.errors import SnapshotError
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import Budget, JobInfo, NodeInfo, PastEviction, Queue, TaskInfo
 from batchsched.model.devices import (
     CounterSet,
     Device,
     DevicePick,
 )
-from batchsched.model.immutable import AsTuple, ByName, ByUid
+from batchsched.model.immutable import AsTuple, ByName, ByTime, ByUid
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.texts import html_table
 from batchsched.model.topology import Topology
 from batchsched.model.validation.snapshot import snapshot_faults
 from batchsched.model.validation.values import part_named
+
+EVICTIONS_KEPT = 86400.0
+"""For how many seconds entries of the ledger of evictions are kept if nothing else is said."""
 
 
 class _Index:
@@ -83,6 +86,12 @@ class Snapshot:
     """What devices draw on, those above and those of nodes."""
     held: tuple[DevicePick, ...] = field(default=(), converter=AsTuple[DevicePick])
     """What is held by no task, on each node that has the device."""
+    budgets: tuple[Budget, ...] = field(default=(), converter=ByUid[Budget])
+    """How many of some tasks may be down. The plugin ``protection`` reads them."""
+    evictions: tuple[PastEviction, ...] = field(default=(), converter=ByTime[PastEviction])
+    """The ledger of evictions, the oldest first, which `next_snapshot` and `Cluster` write."""
+    evictions_kept: float = EVICTIONS_KEPT
+    """For how many seconds entries of the ledger are kept."""
     _index: _Index | None = field(default=None, init=False, eq=False)
     _tables: object = field(default=None, init=False, eq=False)
     """The tables from which `next_snapshot` derives the next snapshot incrementally."""
@@ -207,6 +216,7 @@ class Snapshot:
 _PARTS = (
     *("nodes", "jobs", "queues", "other_tasks", "topologies"),
     *("now", "devices", "counter_sets", "held"),
+    *("budgets", "evictions", "evictions_kept"),
 )
 _FORMAT = Format(Snapshot, version=1, error=SnapshotError)
 
@@ -217,6 +227,14 @@ COMMON = ("devices", "counter_sets", "held")
 def common_of(snapshot: Snapshot) -> dict[str, Any]:
     """Return what a snapshot says of devices besides its nodes and tasks, by field."""
     return {name: getattr(snapshot, name) for name in COMMON}
+
+
+OF_EVICTIONS = ("budgets", "evictions", "evictions_kept")
+
+
+def evictions_of(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what a snapshot says of evictions, past and allowed, by field."""
+    return {name: getattr(snapshot, name) for name in OF_EVICTIONS}
 
 
 def snapshot_of_sound_parts(
@@ -230,6 +248,9 @@ def snapshot_of_sound_parts(
     devices: tuple[Device, ...] = (),
     counter_sets: tuple[CounterSet, ...] = (),
     held: tuple[DevicePick, ...] = (),
+    budgets: tuple[Budget, ...] = (),
+    evictions: tuple[PastEviction, ...] = (),
+    evictions_kept: float = EVICTIONS_KEPT,
 ) -> Snapshot:
     """Return a snapshot of parts that are known to be valid and sorted, without checking. O(1).
 
@@ -237,7 +258,10 @@ def snapshot_of_sound_parts(
     """
     made = Snapshot.__new__(Snapshot)
     made.__setstate__(
-        (nodes, jobs, queues, other_tasks, topologies, now, devices, counter_sets, held)
+        (
+            *(nodes, jobs, queues, other_tasks, topologies, now, devices, counter_sets, held),
+            *(budgets, evictions, evictions_kept),
+        )
     )
     return made
 

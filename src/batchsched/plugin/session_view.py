@@ -7,7 +7,7 @@ from typing import Never, Protocol
 
 from attrs import frozen
 
-from batchsched.model.cluster import TaskStatus
+from batchsched.model.cluster import Budget, PastEviction, TaskStatus
 from batchsched.model.reasons import Unfit
 from batchsched.model.topology import Topology
 from batchsched.plugin.candidates import NodeSet
@@ -214,6 +214,18 @@ class SessionView:
     def topologies(self) -> Sequence[Topology]:
         """The topologies of the snapshot, in order of name; the same object while unchanged."""
         return self._ledger.topologies
+
+    @property
+    def budgets(self) -> Sequence[Budget]:
+        """The budgets of the snapshot, in order of namespace and name."""
+        budgets: Sequence[Budget] = self._ledger.of_evictions["budgets"]
+        return budgets
+
+    @property
+    def past_evictions(self) -> Sequence[PastEviction]:
+        """The ledger of evictions, the oldest first."""
+        past: Sequence[PastEviction] = self._ledger.of_evictions["evictions"]
+        return past
 
     @property
     def jobs_short(self) -> Sequence[JobState]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from attrs import frozen
 
-from batchsched.model.cluster import Queue
+from batchsched.model.cluster import Preemptible, Queue
 from batchsched.model.reasons import QueueExcess, Unfit, over_unpreemptible
 from batchsched.model.resources import Resource, exact
 from batchsched.plugin.arguments import Arguments
@@ -101,7 +101,7 @@ class _Protection:
             job = candidate.job
             if job is None:
                 verdicts.append(Verdict.NO_SAY)
-            elif not job.info.preemptible:
+            elif job.info.preemptible is Preemptible.NEVER:
                 verdicts.append(Verdict.PROTECTED)
             elif self._is_young(job, claimant, reclaims=reclaims):
                 spared[job.uid] = spared.get(job.uid, 0) + 1
@@ -176,7 +176,7 @@ class _Protection:
     # What a queue may have
 
     def _allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
-        if need.job.info.preemptible:
+        if need.job.info.preemptible is not Preemptible.NEVER:
             return None
         for position in self._tree.path(self._tree.position[queue.name]):
             held = self._held_below(position)
@@ -209,10 +209,10 @@ class _Protection:
     def _held_by(self, name: str) -> Vector:
         known = self._held.get(name)
         if known is None:
-            jobs = (job for job in self._view.queues[name].jobs if not job.info.preemptible)
             held = [
                 task.resreq
-                for job in jobs
+                for job in self._view.queues[name].jobs
+                if job.info.preemptible is Preemptible.NEVER
                 for task in job.tasks
                 if task.status.charged and not task.is_backfill
             ]
@@ -227,7 +227,9 @@ class _Protection:
 
     def _charge(self, task: TaskState, change: Callable[[Vector, Vector], Vector]) -> None:
         job = task.job
-        if job is None or job.queue is None or job.info.preemptible or task.is_backfill:
+        if job is None or job.queue is None or task.is_backfill:
+            return
+        if job.info.preemptible is not Preemptible.NEVER:
             return
         name = job.queue.name
         if name in self._held:  # what was not asked for yet is counted when it is

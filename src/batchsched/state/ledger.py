@@ -21,7 +21,7 @@ from batchsched.model.cluster import (
     choices_of,
 )
 from batchsched.model.immutable import EMPTY
-from batchsched.model.snapshot import Snapshot, common_of
+from batchsched.model.snapshot import Snapshot, common_of, evictions_of
 from batchsched.state.groups import JobGroups
 from batchsched.state.memory import ChangeLog
 from batchsched.state.records import (
@@ -96,7 +96,7 @@ class Ledger:
             "on_promise",
         ),
         *("on_refund", "origins", "other_tasks", "queues", "reads_time", "reserved_nodes"),
-        *("slots", "snapshot", "tasks", "topologies", "vacant"),
+        *("of_evictions", "slots", "snapshot", "tasks", "topologies", "vacant"),
     )
 
     def __init__(self, snapshot: Snapshot) -> None:  # noqa: PLR0915 - they are attributes
@@ -133,6 +133,8 @@ class Ledger:
         self.topologies = snapshot.topologies
         self.common = common_of(snapshot)
         """What the snapshot says of devices besides its nodes and tasks, by field."""
+        self.of_evictions = evictions_of(snapshot)
+        """What it says of evictions, past and allowed, by field."""
         self.other_tasks: dict[str, TaskState] = {}
         """The tasks without a job, by UID."""
         self.jobs_having: tuple[dict[str, JobState], ...] = tuple({} for _ in TaskStatus)

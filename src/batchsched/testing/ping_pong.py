@@ -35,6 +35,7 @@ def without_times(snapshot: Snapshot, /) -> Snapshot:
         jobs=[_job(job) for job in snapshot.jobs],
         queues=[_queue(queue) for queue in snapshot.queues],
         other_tasks=[_task(task) for task in snapshot.other_tasks],
+        evictions=(),
     )
 
 
@@ -45,13 +46,14 @@ def _queue(queue: Queue) -> Queue:
 
 
 def _job(job: JobInfo) -> JobInfo:
-    return evolve(job, tasks=[_task(task) for task in job.tasks], plan=None)
+    tasks = [_task(task) for task in job.tasks]
+    return evolve(job, tasks=tasks, plan=None, last_evicted=None)
 
 
 def _task(task: TaskInfo) -> TaskInfo:
-    if task.start_time is None and not task.attained_service:
+    if task.start_time is task.checkpoint_time is None and not task.attained_service:
         return task
-    return evolve(task, start_time=None, attained_service=0.0)
+    return evolve(task, start_time=None, attained_service=0.0, checkpoint_time=None)
 
 
 @define(eq=False, repr=False)

@@ -482,7 +482,10 @@ _JOB_FIELDS: Mapping[str, _Field] = {
     "deadline": ("deadline", _plain),
     "max_wait": ("longest wait", _plain),
     "topology": ("topology", _topology),
-    "preemptible": ("preemptible", _yes),
+    "preemptible": ("preemptible", _plain),
+    "preempts": ("preempts", _yes),
+    "claim_delay": ("delay of claims", _plain),
+    "evict_whole": ("evicted as a whole", _yes),
 }
 _UNCHANGED = "unchanged"
 

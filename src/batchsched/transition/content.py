@@ -15,11 +15,24 @@ from typing import Any, Literal, cast
 
 from attrs import define, field
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.cluster import (
+    Budget,
+    JobInfo,
+    NodeInfo,
+    PastEviction,
+    Queue,
+    TaskInfo,
+    TaskStatus,
+)
 from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.immutable import copier
 from batchsched.model.rules import Unmet, unmet_dependencies
-from batchsched.model.snapshot import Snapshot, common_of, snapshot_of_sound_parts
+from batchsched.model.snapshot import (
+    Snapshot,
+    common_of,
+    evictions_of,
+    snapshot_of_sound_parts,
+)
 from batchsched.model.topology import Topology, levels_alone
 
 MANY = 8
@@ -97,7 +110,16 @@ _SETTLED = (
 _with_tasks = copier(JobInfo, "tasks")
 
 Table = Literal[
-    "tasks", "owner", "jobs", "members", "nodes", "queues", "topologies", "common", "now"
+    "tasks",
+    "owner",
+    "jobs",
+    "members",
+    "nodes",
+    "queues",
+    "topologies",
+    "common",
+    "evictions",
+    "now",
 ]
 Part = Literal["nodes", "queues", "topologies", "others"]
 
@@ -109,6 +131,8 @@ Value = (
     | Queue
     | Topology
     | Devices
+    | tuple[Budget, ...]
+    | tuple[PastEviction, ...]
     | tuple[str, ...]
     | str
     | float
@@ -133,7 +157,7 @@ class ContentVersion:
 class Content:
     """The content of a cluster, by UID and name. Only `put` changes it."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:  # noqa: PLR0915 - they are attributes
         self.nodes: dict[str, NodeInfo] = {}
         self.queues: dict[str, Queue] = {}
         self.topologies: dict[str, Topology] = {}
@@ -148,6 +172,9 @@ class Content:
         self.common: dict[str, Any] = {}
         """The devices that several nodes reach, their counter sets, and what is held of devices
         by no task: by the name of the field of the snapshot, where there are any."""
+        self.of_evictions: dict[str, Any] = {}
+        """The budgets, the ledger of evictions and for how long it is kept: by the name of the
+        field of the snapshot."""
         self.now: float = snapshot.now
         self.on_node: dict[str, dict[str, None]] = {}
         """The UIDs of the tasks that name a node, by the node's name."""
@@ -175,6 +202,7 @@ class Content:
         """Cached sorted parts of snapshots."""
         self._tables: dict[Table, dict[str, Any]] = {
             "common": self.common,
+            "evictions": self.of_evictions,
             "jobs": self.jobs,
             "members": self.members,
             "nodes": self.nodes,
@@ -197,6 +225,8 @@ class Content:
             self.put("tasks", task.uid, task)
         for name, value in common_of(snapshot).items():
             self.put("common", name, value or None)
+        for name, value in evictions_of(snapshot).items():
+            self.put("evictions", name, value)
         self.commit()
         self.version = ContentVersion()
         self._whole = snapshot
@@ -407,6 +437,7 @@ class Content:
                 topologies=self.in_order("topologies"),
                 now=self.now,
                 **self.common,
+                **self.of_evictions,
             )
         return self._whole
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from types import NoneType
 from typing import Any, cast
@@ -53,6 +53,7 @@ from batchsched.model.validation.values import (
 )
 from batchsched.transition import events as happened
 from batchsched.transition.content import Content, Part
+from batchsched.transition.ledger_of_evictions import let_time_pass
 
 TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 """The statuses of tasks that are on their nodes and have yet to start."""
@@ -225,6 +226,7 @@ def carried_over(
     result: CycleResult | None,
     *,
     now: float,
+    broken: Collection[str] = (),
 ) -> list[JobInfo]:
     """Return jobs, whose tasks are up to date, with their new eligible times and plans.
 
@@ -237,6 +239,7 @@ def carried_over(
         before: the last snapshot.
         result: the result of the last cycle.
         now: the time of the next cycle.
+        broken: the UIDs of the jobs that lost tasks that they need in the last cycle.
 
     """
     jobs = list(jobs)
@@ -256,9 +259,10 @@ def carried_over(
         plan = job.plan
         if result is not None and job.uid in known:
             plan = result.planned.get(job.uid)
-        if plan == job.plan and time == job.eligible_time:
+        last = before.now if job.uid in broken else job.last_evicted
+        if plan == job.plan and time == job.eligible_time and last == job.last_evicted:
             return job
-        return evolve(job, plan=plan, eligible_time=time)
+        return evolve(job, plan=plan, eligible_time=time, last_evicted=last)
 
     return [carried(job) for job in jobs]
 
@@ -780,6 +784,10 @@ class _Applied:
                 self._refuse(f"expected each topology once, got {topology.name!r} again")
             self._content.put("topologies", topology.name, topology)
 
+    def budgets_changed(self, event: happened.BudgetsChanged) -> None:
+        self._check(self._path, {"budgets": event.budgets})
+        self._content.put("evictions", "budgets", event.budgets)
+
     # Time
 
     def time_passed(self, event: happened.TimePassed) -> None:
@@ -793,7 +801,7 @@ class _Applied:
             if "queues" in self._changed and any(queue_cycles(content.queues.values())):
                 raise EventError.at(self._path, "expected queues without a cycle of parents")
             let_use_pass(content, now)
-            content.put("now", "", now)
+            let_time_pass(content, now)
 
     # New objects, checked as in a snapshot
 
@@ -831,7 +839,9 @@ class _Applied:
 
     def _check(self, path: str, parts: Mapping[str, Any]) -> None:
         content = self._content
-        for fault in snapshot_faults(node_names=content.nodes, **content.common, **parts):
+        for fault in snapshot_faults(
+            node_names=content.nodes, now=content.now, **content.common, **parts
+        ):
             self._note(path, fault)
 
     def _note(self, path: str, fault: Fault) -> None:
@@ -897,6 +907,7 @@ _EVENTS: Mapping[type[object], tuple[str | _Handler, Mapping[str, str]]] = {
     happened.QueueChanged: (_Applied.described, {}),
     happened.QueueRemoved: (_Applied.queue_removed, {"name": "queues"}),
     happened.TopologiesChanged: (_Applied.topologies_changed, {}),
+    happened.BudgetsChanged: (_Applied.budgets_changed, {}),
 }
 """For each event: its handler, or the rule of what it does to a task; and which of its fields name
 what must be there, in which table."""

@@ -13,13 +13,23 @@ from typing import get_args
 
 from attrs import field, frozen
 
-from batchsched.model.cluster import Hold, JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.cluster import (
+    Budget,
+    Hold,
+    JobInfo,
+    NodeInfo,
+    Preemptible,
+    Queue,
+    TaskInfo,
+    TaskStatus,
+)
 from batchsched.model.described import describe
 from batchsched.model.devices import CounterSet, Device, DevicePick
 from batchsched.model.immutable import (
     AsMapOrNone,
     AsTuple,
     AsTupleOrNone,
+    ByUid,
 )
 from batchsched.model.topology import Topology, TopologyRequest
 
@@ -73,6 +83,10 @@ class JobChanged:
     deadline: float | NoLimit | None = field(default=None, kw_only=True)
     max_wait: float | NoLimit | None = field(default=None, kw_only=True)
     topology: TopologyRequest | NoLimit | None = field(default=None, kw_only=True)
+    preemptible: Preemptible | None = field(default=None, kw_only=True)
+    preempts: bool | None = field(default=None, kw_only=True)
+    claim_delay: float | NoLimit | None = field(default=None, kw_only=True)
+    evict_whole: bool | None = field(default=None, kw_only=True)
 
 
 @frozen
@@ -271,6 +285,14 @@ class TopologiesChanged:
     """All topologies that there are now."""
 
 
+@frozen
+class BudgetsChanged:
+    """Budgets were added, changed or removed."""
+
+    budgets: tuple[Budget, ...] = field(converter=ByUid[Budget])
+    """All budgets that there are now."""
+
+
 Event = (
     TimePassed
     | JobArrived
@@ -299,6 +321,7 @@ Event = (
     | QueueChanged
     | QueueRemoved
     | TopologiesChanged
+    | BudgetsChanged
 )
 """Any event of a cluster."""
 

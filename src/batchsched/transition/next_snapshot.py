@@ -39,6 +39,13 @@ from batchsched.transition.event_rules import (
     starting,
 )
 from batchsched.transition.events import Event
+from batchsched.transition.ledger_of_evictions import (
+    EvictionsWritten,
+    evictions_written,
+    keep_evictions,
+    ledger_after,
+    let_time_pass,
+)
 
 
 @frozen(kw_only=True)
@@ -84,10 +91,14 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
             kept = places_to_keep(result, snapshot, sound_nodes)
             changes.keep(kept, result.kept_promises)
     changes.keeps_places = result is None and step.keep_reservations
+    written = EvictionsWritten()
+    if result is not None and result.evictions:
+        owners = {task.uid: job for job in snapshot.jobs for task in job.tasks}
+        written = evictions_written(result.evictions, owners.get, now=snapshot.now)
     remaining = changes.jobs(frozenset(step.removed_jobs))
     jobs, failed = [*remaining, *step.new_jobs], None
     try:
-        jobs = carried_over(jobs, changes.removed, snapshot, result, now=now)
+        jobs = carried_over(jobs, changes.removed, snapshot, result, now=now, broken=written.broken)
     except Exception as error:  # of what is wrong with a new job, which the snapshot tells
         failed = error
     others = changes.others() if step.other_tasks is None else step.other_tasks
@@ -103,6 +114,11 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
         other_tasks=others,
         topologies=_topologies_after(snapshot, nodes),
         now=now,
+        budgets=snapshot.budgets,
+        evictions=ledger_after(
+            snapshot.evictions, written.past, now=now, kept=snapshot.evictions_kept
+        ),
+        evictions_kept=snapshot.evictions_kept,
         **common_of(snapshot),
     )
     if failed is not None:
@@ -177,6 +193,16 @@ def _note(decided: object, named: dict[str, None], nodes: dict[str, None]) -> No
         node_name = getattr(decision, "node_name", None)
         if isinstance(node_name, str):
             nodes[node_name] = None
+
+
+def job_of_task(content: Content) -> Callable[[str], JobInfo | None]:
+    """Return what finds the job of a task, with its present tasks."""
+
+    def found(uid: str) -> JobInfo | None:
+        owner = content.owner.get(uid)
+        return None if owner is None else content.job(owner)
+
+    return found
 
 
 def take_over(content: Content, before: Snapshot, after: Snapshot) -> None:
@@ -290,10 +316,12 @@ def _taken(tables: Content, step: Step, result: CycleResult) -> Snapshot:
     after = take_step(before, evolve(step, result=decided, events=()))
     if tables.now != step.now:
         let_use_pass(tables, step.now, result)
+    written = evictions_written(result.evictions, job_of_task(tables), now=tables.now)
     take_over(tables, before, after)
+    keep_evictions(tables, written)
     keep_plans(tables, result.planned)
     if tables.now != step.now:
-        tables.put("now", "", step.now)
+        let_time_pass(tables, step.now)
     apply_events(tables, step.events)
     tables.commit()
     following = tables.snapshot()

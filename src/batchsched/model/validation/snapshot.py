@@ -13,8 +13,11 @@ from typing import TypeVar
 
 from batchsched.errors import Fault
 from batchsched.model.cluster import (
+    Budget,
     JobInfo,
     NodeInfo,
+    PastEviction,
+    Preemptible,
     Queue,
     ScoringRequest,
     TaskInfo,
@@ -247,6 +250,9 @@ def snapshot_faults(
     devices: Sequence[Device] = (),
     counter_sets: Sequence[CounterSet] = (),
     held: Sequence[DevicePick] = (),
+    budgets: Sequence[Budget] = (),
+    evictions: Sequence[PastEviction] = (),
+    evictions_kept: float = 0.0,
     node_names: Collection[str] | None = None,
 ) -> list[Fault]:
     """Return all faults of the content of a snapshot, in a stable order.
@@ -298,11 +304,54 @@ def snapshot_faults(
         check.report(f"jobs[{job.uid!r}]", requests_problems(job, levels))
     of_jobs = len(tasks)
     tasks += check.tasks(other_tasks, "other_tasks")
+    check.report("", duration_problems("evictions_kept", evictions_kept))
+    for budget in check.only(Budget, budgets, "budgets"):
+        check.report(f"budgets[{shown(budget.uid)}]", _budget_problems(budget))
+    check.unique("budgets", (budget.uid for budget in budgets if is_of(budget, Budget)))
+    for position, past in enumerate(check.only(PastEviction, evictions, "evictions")):
+        check.report(f"evictions[{position}]", _past_eviction_problems(past))
+    if not check.faults:
+        check.faults.extend(_future_faults(jobs, tasks, evictions, now))
     if check.may_be_too_much:
         check.faults.extend(total_faults("nodes", (node.allocatable for node in nodes)))
         check.faults.extend(total_faults("jobs", map(_larger_request, tasks[:of_jobs])))
         check.faults.extend(total_faults("other_tasks", map(_larger_request, tasks[of_jobs:])))
     return check.faults
+
+
+def _one_of_both(min_available: int | None, max_unavailable: int | None) -> Problems:
+    if (min_available is None) == (max_unavailable is None):
+        got = "neither" if min_available is None else "both"
+        yield "", f"expected either min_available or max_unavailable, got {got}"
+
+
+_TASKS = integer("a number of tasks (an integer, 0 or more)")
+_budget_problems = FieldChecks(
+    Budget, _one_of_both, min_available=optional(_TASKS), max_unavailable=optional(_TASKS)
+)
+_past_eviction_problems = FieldChecks(PastEviction)
+
+
+def _future_faults(
+    jobs: Iterable[JobInfo],
+    tasks: Iterable[TaskInfo],
+    evictions: Iterable[PastEviction],
+    now: float,
+) -> Iterator[Fault]:
+    """Yield a fault for each time in the past that is after `now`. O(jobs + tasks + evictions)."""
+
+    def not_after(path: str, time: float | None) -> Iterator[Fault]:
+        if time is not None and time > now:
+            yield Fault(path, f"expected at most now, {now!r}, got {time!r}")
+
+    for job in jobs:
+        if job.last_evicted is not None:
+            yield from not_after(f"jobs[{job.uid!r}].last_evicted", job.last_evicted)
+    for task in tasks:
+        if task.checkpoint_time is not None:
+            yield from not_after(f"tasks[{task.uid!r}].checkpoint_time", task.checkpoint_time)
+    for position, past in enumerate(evictions):
+        yield from not_after(f"evictions[{position}].time", past.time)
 
 
 def _is_usual_job(job: JobInfo) -> bool:
@@ -319,7 +368,10 @@ def _is_usual_job(job: JobInfo) -> bool:
         and (job.estimate is None or is_usual_duration(job.estimate))
         and job.deadline is job.max_wait is job.eligible_time is None
         and job.plan is None
-        and job.preemptible is True
+        and job.preemptible is Preemptible.ALWAYS
+        and job.preempts is True
+        and job.claim_delay is job.last_evicted is None
+        and job.evict_whole is False
         and job.max_available is job.min_groups is None
         and _is_empty(job.depends_on)
         and _is_empty(job.groups)
@@ -491,6 +543,7 @@ class _Check:
             and (task.index is None or (type(task.index) is int and task.index >= 0))
             and (task.devices is None or not any(self._device_problems(task)))
             and (task.choices is EMPTY or not any(choice_problems(task.choices)))
+            and task.checkpoint_time is task.eviction_cost is None
         ):
             return False
         resreq, init_resreq, scoring = task.resreq, task.init_resreq, task.scoring_request

@@ -222,13 +222,14 @@ own_task_problems = FieldChecks(
     only=(
         *("uid", "name", "namespace", "priority_class_name", "priority", "is_backfill"),
         *("is_on_each_node", "creation_time", "scoring_request", "start_time", "estimate"),
-        *("attained_service", "holds", "index"),
+        *("attained_service", "holds", "index", "checkpoint_time", "eviction_cost"),
     ),
     priority_class_name=any_text,
     priority=_PRIORITY,
     estimate=_DURATION,
     attained_service=duration_problems,
     index=optional(integer("a number in the group (an integer, 0 or more, or None)")),
+    eviction_cost=optional(integer("a cost (an integer, 0 or more, or None)")),
 )
 """Yields the problems of a task apart from place, requests, constraints and choices."""
 own_job_problems = FieldChecks(
@@ -236,13 +237,14 @@ own_job_problems = FieldChecks(
     only=(
         *("name", "namespace", "queue", "min_available", "priority", "creation_time", "labels"),
         *("user", "estimate", "deadline", "max_wait", "depends_on", "eligible_time", "plan"),
-        *("holds", "preemptible"),
+        *("holds", "preemptible", "preempts", "claim_delay", "last_evicted", "evict_whole"),
     ),
     min_available=integer(_TASKS),
     priority=_PRIORITY,
     user=any_text,
     estimate=_DURATION,
     max_wait=_DURATION,
+    claim_delay=_DURATION,
 )
 """Yields the problems of a job apart from its tasks, groups, maxima and topology."""
 plan_problems = FieldChecks(Plan)

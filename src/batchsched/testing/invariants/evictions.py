@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from batchsched.causes import WhyPending
 from batchsched.devices import allocate
-from batchsched.model.cluster import TaskInfo, TaskStatus
+from batchsched.model.cluster import Preemptible, TaskInfo, TaskStatus
 from batchsched.model.result import Eviction, TakenBack
 from batchsched.testing.invariants.amounts import (
     Amounts,
@@ -62,7 +62,7 @@ def protection(cycle: Cycle) -> Iterator[str]:
         critical = is_critical(victim)
         if critical and policy.protects("conformance", action):
             yield f"{what}, but it is a critical task of the system, which conformance protects"
-        if not theirs.preemptible and policy.protects("protection", action):
+        if theirs.preemptible is Preemptible.NEVER and policy.protects("protection", action):
             yield f"{what}, but its job is not preemptible, and protection protects it"
         one, other, kind = (victim, claimant, "task") if theirs is mine else (theirs, mine, "job")
         if one.priority > other.priority and policy.protects("priority", action):
