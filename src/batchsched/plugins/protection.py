@@ -65,7 +65,7 @@ class _Protection:
         self._held: dict[str, Vector] = {}
         """What the jobs of leaves hold that are not preemptible, as far as it was asked for."""
         queues = self._tree.queues
-        keeps_any = not all(job.info.preemptible for job in view.jobs.values())
+        keeps_any = any(job.info.preemptible is Preemptible.NEVER for job in view.jobs.values())
         self._keeps_any = keeps_any
         # An extension point that is None is none: most clusters have nothing to protect.
         has_times = any(queue.preempt_min_runtime for queue in queues)
@@ -78,7 +78,9 @@ class _Protection:
 
     def resume(self, changes: Changes, /) -> bool:
         self._held.clear()
-        return self._keeps_any or all(job.info.preemptible for job in changes.jobs)
+        return self._keeps_any or not any(
+            job.info.preemptible is Preemptible.NEVER for job in changes.jobs
+        )
 
     # Who may be evicted
 
