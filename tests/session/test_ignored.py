@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from batchsched import (
     JobInfo,
     NodeInfo,
+    Preemptible,
     Queue,
     Resource,
     ResourceLimit,
@@ -46,7 +47,10 @@ GPU = DeviceClaim(name="gpu", requests=[DeviceRequest(name="gpu")])
 
 ASKING: Mapping[str, object] = {
     "JobInfo.topology": RACK,
-    "JobInfo.preemptible": False,
+    "JobInfo.preemptible": Preemptible.SURPLUS,
+    "JobInfo.preempts": False,
+    "JobInfo.claim_delay": 60,
+    "JobInfo.evict_whole": True,
     "JobInfo.min_available": 2,
     "JobInfo.groups": [TaskGroup("workers", min=1)],
     "TaskInfo.claims": [GPU],
@@ -72,6 +76,7 @@ RANKS = {
     *("JobInfo.eligible_time", "JobInfo.estimate", "JobInfo.user", "JobInfo.plan"),
     *("TaskInfo.priority", "TaskInfo.priority_class_name", "TaskInfo.creation_time"),
     *("TaskInfo.estimate", "TaskInfo.attained_service", "TaskInfo.start_time"),
+    *("TaskInfo.eviction_cost", "TaskInfo.checkpoint_time"),
     *("TaskInfo.scoring_request", "Queue.weight", "Queue.priority", "Queue.creation_time"),
     *("Queue.usage", "Queue.usage_by_user", "Queue.usage_half_life"),
 }
@@ -89,7 +94,7 @@ SAYS = {
     *("TaskInfo.name", "TaskInfo.namespace", "TaskInfo.labels", "TaskInfo.tolerations"),
     *("TaskInfo.index", "TaskInfo.is_on_each_node", "TaskInfo.devices", "TaskInfo.choices"),
     *("NodeInfo.name", "NodeInfo.labels", "NodeInfo.devices", "NodeInfo.counter_sets"),
-    *("NodeInfo.closed_pools", "Queue.name"),
+    *("NodeInfo.closed_pools", "Queue.name", "JobInfo.last_evicted"),
 }
 """What others ask for, or what has been chosen: it asks for nothing itself."""
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 from attrs import frozen
 
 from batchsched.causes import UnfitReason
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, Preemptible, Queue, TaskInfo
 from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import EXAMPLES, Notice, NoticeCode
 from batchsched.model.resources import Resource
@@ -91,7 +91,10 @@ _NONE = (EMPTY,)
 ASKED: tuple[Asks, ...] = (
     Asks(JobInfo, "topology", ("topology",), _ANYWHERE),
     Asks(JobInfo, "groups.topology", ("topology",), _ANYWHERE, _NEVER, _topologies_of_groups),
-    Asks(JobInfo, "preemptible", ("protection",), "jobs may be evicted", (True,)),
+    Asks(JobInfo, "preemptible", ("protection",), "jobs may be evicted", (Preemptible.ALWAYS,)),
+    Asks(JobInfo, "preempts", ("protection",), "others may be evicted for it", (True,)),
+    Asks(JobInfo, "claim_delay", ("protection",), "it claims at once", (None, 0)),
+    Asks(JobInfo, "evict_whole", ("gang",), "a part of a job may be evicted", _NEVER),
     Asks(JobInfo, "min_available", ("gang",), "a part of a job may start", (0, 1)),
     Asks(JobInfo, "groups", ("gang",), "a part of a job may start", ((),)),
     Asks(TaskInfo, "claims", ("devices",), "it does not matter who has which", ((),)),

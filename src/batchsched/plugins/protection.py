@@ -52,7 +52,7 @@ class ProtectionPlugin:
 
 
 def _any_to_keep(jobs: Iterable[JobState]) -> bool:
-    return bool([job for job in jobs if not job.info.preemptible])
+    return bool([job for job in jobs if job.info.preemptible is Preemptible.NEVER])
 
 
 class _Protection:
