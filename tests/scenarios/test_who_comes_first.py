@@ -17,6 +17,7 @@ from batchsched import (
     PodAffinity,
     PodAffinityTerm,
     Queue,
+    Resource,
     ResourceLimit,
     Scheduler,
     SchedulerConfig,
@@ -465,3 +466,63 @@ class TestPromises:
         ]
         result = Scheduler(SchedulerConfig.from_mapping(conf)).schedule(cluster(nodes(1), *jobs))
         assert places(result, "mid", "hi") == {"mid-1": "Pipelined n1", "hi-1": "Pending"}
+
+
+ORDERS = [
+    "reclaim, allocate, preempt",
+    "allocate, reclaim, preempt",
+    "allocate, preempt, reclaim",
+    "preempt, allocate, reclaim",
+    "reclaim, preempt, allocate",
+]
+
+
+class TestWhatReclaimTakesBack:
+    """What this cycle bound for less important jobs of the own queue stands in nobody's way."""
+
+    @pytest.mark.parametrize("plain", [False, True])
+    @pytest.mark.parametrize("order", ORDERS)
+    @pytest.mark.parametrize("shares", ["capacity", "proportion"])
+    @pytest.mark.parametrize("as_gang", [False, True])
+    def test_one_victim_is_of_the_own_queue_and_one_of_another(
+        self, order: str, shares: str, plain: bool, as_gang: bool
+    ) -> None:
+        snapshot = evolve(
+            cluster(
+                [node("n1", "2C0G"), node("n2", "1C0G", unschedulable=True)],
+                job("lent", "1C0G@n1", queue="b"),
+                job("low", "1C0G", priority=1, queue="a"),
+                job("high", *(["1C0G"] * 2 if as_gang else ["2C0G"]), priority=9, queue="a"),
+            ),
+            queues=[
+                Queue(name="a", weight=9, deserved=Resource(milli_cpu=2000)),
+                Queue(name="b", weight=1, deserved=Resource(milli_cpu=0)),
+            ],
+        )
+        using = deciding(*order.split(", "), shares=shares, plain=plain)
+        gone, runs = run(using, snapshot)
+        assert gone == ["lent-1"]
+        assert runs == ({"high-1", "high-2"} if as_gang else {"high-1"})
+
+    @pytest.mark.parametrize("plain", [False, True])
+    def test_what_is_not_needed_is_not_taken_back(self, plain: bool) -> None:
+        snapshot = evolve(
+            cluster(
+                [node("n1", "2C0G"), node("n2", "1C0G"), node("n3", "2C0G")],
+                job("lent", "1C0G@n1", queue="b"),
+                job("lower", "1C0G", priority=1, queue="a"),
+                job("low", "1C0G", priority=2, queue="a"),
+                job("fills", "2C0G@n3", priority=99, queue="a"),
+                job("high", "2C0G", priority=9, queue="a"),
+            ),
+            queues=[
+                Queue(name="a", deserved=Resource(milli_cpu=9000)),
+                Queue(name="b", deserved=Resource(milli_cpu=0)),
+            ],
+        )
+        result = deciding("allocate", "reclaim", shares="capacity", plain=plain).schedule(snapshot)
+        back = [each.task_uid for each in result.taken_back]
+        bound = {bind.task_uid: bind.node_name for bind in result.binds}
+        assert evicted(result) == ["lent-1"]
+        assert len(back) == len(bound) == 1
+        assert set(bound.values()) == {"n2"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from attrs import frozen
 
+from batchsched.actions.eviction.choosing import Unit, units_in_order
 from batchsched.actions.eviction.claims import ClaimTurn, why_not_victims
 from batchsched.actions.eviction.make_room import (
     DEFAULT_RULES,
@@ -13,6 +15,7 @@ from batchsched.actions.eviction.make_room import (
     make_room,
     record_search,
 )
+from batchsched.actions.eviction.sparing import spare_units
 from batchsched.actions.placing import NOW_OR_LATER, place
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
@@ -20,9 +23,9 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Claim
 from batchsched.session.attempts import Attempts, Goal
 from batchsched.session.limits import record_claim_refusal
-from batchsched.session.session import Session, Statement
-from batchsched.session.turns import Turn, Turns, has_task_to_place
-from batchsched.session.victims import EvictionScope
+from batchsched.session.session import Session, Statement, TakenUnit
+from batchsched.session.turns import Turn, Turns, has_task_to_place, tasks_to_place
+from batchsched.session.victims import EvictionScope, Victims
 from batchsched.state.needs import Stage
 from batchsched.state.records import JobState, TaskState
 
@@ -78,52 +81,106 @@ class ReclaimAction:
                 turns.put_back(turn)
 
     def _serve(self, session: Session, attempts: Attempts, turn: Turn) -> bool:
-        """Place all that a job needs next, or nothing; return whether it gets another turn."""
-        job = turn.job
-        if not session.plugins.may_claim(job):
+        """Place all that a job needs next, or nothing; return whether it gets another turn.
+
+        If that fails, it is tried once more with what this cycle has bound for less important jobs
+        of its queue taken back, as far as that is needed beside what other queues lose.
+        """
+        if not session.plugins.may_claim(turn.job):
             return False
-        claim: Claim | None = None
-        if session.plugins.has_claims:
-            if turn.need is None:
-                return False
-            answer = session.plugins.claim(turn.need, self.rules.recent(session))
-            if isinstance(answer, Unfit):
-                record_claim_refusal(session, turn.need, answer)
-                return False
-            claim = answer
-        claims: list[ClaimTurn] = []
+        goal = self._try(session, attempts, turn, ())
+        if goal is None or not goal.is_kept:
+            bound = self._bound_below(session, turn.job)
+            if bound:
+                turn.take_up_again()
+                goal = self._try(session, attempts, turn, bound)
+        return goal is not None and goal.is_kept and bool(goal.placed)
+
+    def _bound_below(self, session: Session, job: JobState) -> Sequence[Unit]:
+        """Return what this cycle bound for less important jobs of its queue and they may lose."""
+        judges = session.plugins.judges[EvictionScope.OTHER_JOBS.point]
+        left = tasks_to_place(session, job)
+        if not (session.binds and judges.by_priority and left):
+            return ()
+        bound = [
+            task
+            for other in session.jobs_having(TaskStatus.BINDING)
+            if other.queue is job.queue and other.info.priority < job.info.priority
+            for task in other.having(TaskStatus.BINDING)
+            if task.may_leave
+        ]
+        victims = judges.victims(left[0], session.in_victim_order(bound)) if bound else Victims()
+        units = units_in_order(session, victims)
+        return [u for u in units if all(task.status is TaskStatus.BINDING for task in u)]
+
+    def _try(
+        self, session: Session, attempts: Attempts, turn: Turn, bound: Sequence[Unit]
+    ) -> Goal | None:
+        """Try to place all that a job needs next, after some binds were taken back."""
+        job = turn.job
+        has_claims = session.plugins.has_claims
+        if has_claims and turn.need is None:
+            return None
+        claim = self._claim(session, turn) if has_claims and not bound else None
+        if has_claims and not bound and claim is None:
+            return None
+        claims = [claim]
 
         def claim_of(statement: Statement) -> ClaimTurn | None:
-            if claim is not None and not (claims and claims[-1].statement is statement):
-                claims.append(ClaimTurn(session, statement, claim, curable=self.rules.curable))
-            return claims[-1] if claims else None
+            mine = claims[-1]
+            if mine is None:
+                return None
+            return ClaimTurn(session, statement, mine, curable=self.rules.curable)
 
         def place_one(statement: Statement, task: TaskState, stage: Stage | None) -> bool:
+            if bound and not len(statement):
+                for unit in bound:
+                    statement.take(TakenUnit(unit, task))
+                claims.append(self._claim(session, turn) if has_claims else None)
+            if place(session, statement, task, NOW_OR_LATER, looks_ahead=True):
+                return True
             if stage is Stage.LATER:
-                return place(session, statement, task, NOW_OR_LATER, looks_ahead=True)
-            return self._place(session, statement, task, claim_of(statement))
+                return False
+            return self._evict_for(session, statement, task, claim_of(statement))
 
         def keeps(statement: Statement, goal: Goal) -> bool:
-            if claim is None and job.groups is None and turn.left:
+            if not has_claims and job.groups is None and turn.left:
                 session.passes_over(turn.queue)
             if not (goal.is_complete and session.plugins.job_pipelined(job)):
                 return False
-            by_claim = claim_of(statement)
+            if bound and not statement.evictions:
+                return False  # what its own queue alone can give is the business of preempt
+            by_claim = claim_of(statement) if statement.units else None
             if by_claim is not None:
-                by_claim.spare_units(goal.placed)
+                if not by_claim.spare_units(goal.placed, may_be_of_one=bool(bound)):
+                    return False
+            elif bound:
+                spare_units(session, statement, goal.placed, may_be_of_one=True)
             return self.rules.allow(session, statement)
 
-        goal = attempts.serve(turn, place_one, keeps)
-        return goal is not None and goal.is_kept and bool(goal.placed)
+        return attempts.serve(turn, place_one, keeps)
 
-    def _place(
-        self, session: Session, statement: Statement, task: TaskState, by_claim: ClaimTurn | None
+    def _claim(self, session: Session, turn: Turn) -> Claim | None:
+        """Return what the queue may claim for what a job needs; None: nothing."""
+        assert turn.need is not None
+        answer = session.plugins.claim(turn.need, self.rules.recent(session))
+        if isinstance(answer, Unfit):
+            record_claim_refusal(session, turn.need, answer)
+            return None
+        return answer
+
+    def _evict_for(
+        self,
+        session: Session,
+        statement: Statement,
+        task: TaskState,
+        by_claim: ClaimTurn | None,
     ) -> bool:
-        if place(session, statement, task, NOW_OR_LATER, looks_ahead=True):
-            return True
         rules, scope = self.rules, EvictionScope.OTHER_QUEUES
-        if by_claim is None:
+        if not session.plugins.has_claims:
             return make_room(session, statement, task, scope=scope, may_use_idle=True, rules=rules)
+        if by_claim is None:
+            return False
         if by_claim.make_room(task):
             return True
         why_not = partial(why_not_victims, session, task, by_claim.claim, curable=rules.curable)

@@ -77,17 +77,27 @@ class ClaimTurn:
         take_room(self.session, self.statement, task, opening.node, taken)
         return True
 
-    def spare_units(self, placed: Sequence[TaskState]) -> None:
-        """Drop units that the turn can do without; one that another takes along is not dropped."""
+    def spare_units(self, placed: Sequence[TaskState], *, may_be_of_one: bool) -> bool:
+        """Drop units that the turn can do without; see `batchsched.actions.eviction.sparing`.
+
+        One that another takes along is not dropped. Returns whether the rest is allowed.
+        """
 
         def may_be_dropped(one: TakenUnit, without: Sequence[TakenUnit]) -> bool:
             mine, others = one.unit, [other.unit for other in without if other.unit is not None]
-            return mine is not None and not any(other.takes_along(mine) for other in others)
+            return mine is None or not any(other.takes_along(mine) for other in others)
 
         def is_allowed(without: Sequence[TakenUnit]) -> bool:
             return self.claim.allows([other.unit for other in without if other.unit is not None])
 
-        spare_units(self.session, self.statement, placed, may_be_dropped, is_allowed)
+        return spare_units(
+            self.session,
+            self.statement,
+            placed,
+            may_be_dropped=may_be_dropped,
+            is_allowed=is_allowed,
+            may_be_of_one=may_be_of_one,
+        )
 
 
 _Found = tuple[Sequence[EvictionUnit], Opening]

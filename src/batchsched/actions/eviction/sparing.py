@@ -23,35 +23,45 @@ def spare_units(
     session: Session,
     statement: Statement,
     placed: Sequence[TaskState],
-    may_be_dropped: Callable[[TakenUnit, Sequence[TakenUnit]], bool],
-    is_allowed: Callable[[Sequence[TakenUnit]], bool] = lambda _: True,
-    is_enough: Callable[[], bool] = lambda: True,
-) -> None:
+    *,
+    may_be_dropped: Callable[[TakenUnit, Sequence[TakenUnit]], bool] | None = None,
+    is_allowed: Callable[[Sequence[TakenUnit]], bool] | None = None,
+    is_enough: Callable[[], bool] | None = None,
+    may_be_of_one: bool = False,
+) -> bool:
     """Drop units without which all tasks of a turn find a place, the last taken first.
 
     The tasks are placed again, where they can start now or later, in task order, each in the set
-    of nodes in which it was placed. Nothing happens unless units were taken for several of them.
+    of nodes in which it was placed.
 
     Args:
         session: the session.
         statement: has taken the units and placed the tasks, and done nothing else.
         placed: the tasks that it has placed.
-        may_be_dropped: returns whether a unit may be, given the others.
-        is_allowed: returns whether the others alone may be evicted, nobody being evicted yet.
-        is_enough: returns whether it is enough that the tasks are placed as they are then.
+        may_be_dropped: returns whether a unit may be, given the others; None: each may be.
+        is_allowed: returns whether a claim allows the others alone, none of what it takes being
+            evicted yet; None: it does.
+        is_enough: returns whether it is enough that the tasks are placed as they are then; None:
+            it is.
+        may_be_of_one: whether to spare what was taken for a single task: each search spares by
+            itself, but not what was taken before it.
+
+    Returns:
+        False if a claim is allowed only without a unit of its own queue whose room is not needed.
 
     O(units x tasks) searches for nodes that evict nobody.
 
     """
-    if len(placed) < 2 or len({each.claimant.uid for each in statement.units}) < 2:  # noqa: PLR2004
-        return
+    claimants = {each.claimant.uid for each in statement.units}
+    if not claimants or (len(claimants) == 1 and not may_be_of_one):
+        return True
     in_order = session.in_task_order(placed)
     kept, places = statement.units, _places(in_order)
     room = RoomForAll(session, in_order, statement.left_by())
     changed = False
     for one in reversed(kept):
         without = [other for other in kept if other is not one]
-        if not may_be_dropped(one, without):
+        if may_be_dropped is not None and not may_be_dropped(one, without):
             continue
         gone = {victim.uid for other in without for victim in other.victims}
         staying = [victim for victim in one.victims if victim.uid not in gone]
@@ -59,11 +69,19 @@ def spare_units(
             continue
         changed = True
         statement.rollback(0)
-        if not is_allowed(without):
+        for unit in without:
+            if unit.unit is None:
+                statement.take(unit)
+        allows = is_allowed is None or is_allowed(without)
+        if not allows and one.unit is not None:
             continue
         for unit in without:
-            statement.take(unit)
-        if all(_place_again(session, statement, task) for task in in_order) and is_enough():
+            if unit.unit is not None:
+                statement.take(unit)
+        is_placed = all(_place_again(session, statement, task) for task in in_order)
+        if is_placed and (is_enough is None or is_enough()):
+            if not allows:
+                return False
             kept, places = without, _places(in_order)
             room.keep(staying)
     if changed:
@@ -74,6 +92,7 @@ def spare_units(
             put = Statement.allocate if status is TaskStatus.ALLOCATED else Statement.pipeline
             statement.within = statement.within_of.get(task)
             put(statement, task, node, kept=choices)
+    return True
 
 
 def _place_again(session: Session, statement: Statement, task: TaskState) -> bool:
