@@ -419,3 +419,21 @@ def test_optional_groups_that_hold_what_each_other_needs_are_completed_one_by_on
     assert gone == ["g2-1"]
     assert sorted(on(living, "g1")) == ["C", "L1", "L2"]
     assert on(living, "g2") == ["C"]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+@pytest.mark.parametrize("zones", ["aa", "ab"])
+def test_a_reason_says_that_tasks_on_other_nodes_of_a_zone_are_in_the_way(
+    action: str, zones: str, plain: bool
+) -> None:
+    """As in Kubernetes, only tasks on a node leave for a place there."""
+    nodes = in_zones(zones)
+    start = world(nodes, *low(nodes), gang(CPU, pod_anti_affinity=terms("lo")), action=action)
+    result = scheduler(action, named=False, plain=plain).schedule(start)
+    if zones == "ab":
+        assert len(result.evictions) == 1
+        return
+    assert not result.evictions
+    said = "2 nodes would still refuse it, 2 of them for tasks on other nodes, which stay"
+    assert said in result.pending["g-1"].text

@@ -169,6 +169,9 @@ covered by its queue's share: 7, would still be 2 GPUs short on n3
     """The resources that would still be missing on that node."""
     refusing: int = 0
     """How many searched nodes would still reject the task by a predicate."""
+    refusing_elsewhere: int = 0
+    """How many of these would accept it if tasks on other nodes left, too, as where it must not be
+    in one zone with them: for a place on a node, only tasks on this node are evicted."""
     beside_promises: Mapping[Unfit, int] = field(default=FrozenMap(), converter=AsMap["Unfit", int])
     """How many nodes would accept the task if it were not for what was promised when it searched,
     to others of its job too, by reason: these were not searched."""
@@ -181,7 +184,11 @@ covered by its queue's share: 7, would still be 2 GPUs short on n3
             short = amounts_text(self.shortfall.dimensions())
             parts.append(f"would still be {short} short on {self.best_node}")
         if self.refusing:
-            parts.append(f"{counted(self.refusing, 'node')} would still refuse it")
+            text = f"{counted(self.refusing, 'node')} would still refuse it"
+            elsewhere = self.refusing_elsewhere
+            if elsewhere:
+                text += f", {elsewhere} of them for tasks on other nodes, which stay"
+            parts.append(text)
         if self.beside_promises:
             parts.append(f"beside what is promised, {_unfit_text(self.beside_promises)}")
         text = f"{self.action} searched {counted(self.nodes, 'node')} "

@@ -112,7 +112,7 @@ class EvictionReports:
         searched = list(session.placement.feasible(task))
         refusing = curable_nodes(session, task) if search.curable else []
         searched += refusing
-        still_refusing = 0
+        still_refusing: list[NodeState] = []
         judges = session.plugins.judges[search.scope.point]
         groups = [
             search.scope.candidates(task, session.running_on(node), judges) for node in searched
@@ -129,7 +129,7 @@ class EvictionReports:
         size, best_node, missing = inf, "", dict[int, int]()
         for node, free in zip(searched, is_evictable, strict=True):
             if node in refusing and not accepts_without(session, task, node, free):
-                still_refusing += 1
+                still_refusing.append(node)
                 continue
             rooms = self._rooms(search, node, free)
             most = {d: max(amount - room[d] for room in rooms) for d, amount in asked.items()}
@@ -138,6 +138,7 @@ class EvictionReports:
             # Nodes come in node order: of equals, the first.
             if part < size:
                 size, best_node, missing = part, node.name if lacking else "", lacking
+        everybody = [one for free in is_evictable for one in free]
         dimensions = session.ledger.dimensions
         amounts = [missing.get(d, zero) for d, zero in enumerate(dimensions.zero)]
         return EvictionReport(
@@ -147,7 +148,10 @@ class EvictionReports:
             out=out,
             best_node=best_node,
             shortfall=dimensions.resource(amounts),
-            refusing=still_refusing,
+            refusing=len(still_refusing),
+            refusing_elsewhere=sum(
+                accepts_without(session, task, node, everybody) for node in still_refusing
+            ),
         )
 
     def _kept_and_free(
