@@ -5,161 +5,44 @@ A task takes one GPU; "racks 4 / 3" have so many free.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-
 from attrs import evolve
-from tests.support.invariants import check_decisions
+from tests.support.racks import (
+    NOW,
+    RACK,
+    RACKS,
+    ZONE,
+    ZONES,
+    counts,
+    cycle,
+    decided,
+    gpus,
+    in_racks,
+    in_zones,
+    job,
+    no_domain,
+    node,
+    option,
+    placed,
+    segments,
+    tasks,
+)
 
 from batchsched import (
-    ActionOption,
-    CycleResult,
     Domain,
     JobInfo,
     LabelSelector,
     NodeInfo,
-    NoDomain,
-    PluginOption,
     PodAffinity,
     PodAffinityTerm,
     Queue,
-    Resource,
-    Scheduler,
-    SchedulerConfig,
-    Segment,
     Snapshot,
     TaskGroup,
     TaskInfo,
     TaskStatus,
-    Tier,
     Topology,
     TopologyRequest,
     next_snapshot,
 )
-from batchsched.live import Cluster
-
-GPU = "nvidia.com/gpu"
-NOW = 100.0
-RACKS = Topology("net", ["rack"])
-ZONES = Topology("net", ["zone", "rack"])
-
-
-def gpus(count: int) -> Resource:
-    return Resource(scalars={GPU: 1000 * count})
-
-
-def node(name: str, count: int, **labels: str) -> NodeInfo:
-    return NodeInfo(name=name, allocatable=gpus(count), labels=labels)
-
-
-def in_racks(*free: int) -> list[NodeInfo]:
-    return [node(f"n{place}", count, rack=f"r{place}") for place, count in enumerate(free, 1)]
-
-
-def in_zones(**zones: Sequence[int]) -> list[NodeInfo]:
-    return [
-        node(f"{zone}{place}", count, zone=zone, rack=f"{zone}{place}")
-        for zone, racks in zones.items()
-        for place, count in enumerate(racks, 1)
-    ]
-
-
-def tasks(
-    name: str, count: int, size: int = 1, *, on: Mapping[int, str] = {}, **more: object
-) -> list[TaskInfo]:
-    return [
-        TaskInfo(
-            uid=f"{name}{place:02}",
-            name=f"{name}{place}",
-            resreq=gpus(size),
-            status=TaskStatus.RUNNING if place in on else TaskStatus.PENDING,
-            node_name=on.get(place),
-            **more,  # type: ignore[arg-type]
-        )
-        for place in range(count)
-    ]
-
-
-def job(
-    name: str,
-    given: Iterable[TaskInfo],
-    request: TopologyRequest | None,
-    least: int | None = None,
-    **more: object,
-) -> JobInfo:
-    members = list(given)
-    return JobInfo(
-        name=name,
-        queue="q",
-        tasks=members,
-        min_available=len(members) if least is None else least,
-        topology=request,
-        **more,  # type: ignore[arg-type]
-    )
-
-
-Action = str | ActionOption
-
-
-def option(name: str, **arguments: str | float) -> ActionOption:
-    return ActionOption(name=name, arguments=arguments)
-
-
-def config(*actions: Action, **topology: str | int) -> SchedulerConfig:
-    plugins = [PluginOption(name=name) for name in ("priority", "gang", "predicates", "nodeorder")]
-    plugins.append(PluginOption(name="topology", arguments=topology))
-    return SchedulerConfig(
-        actions=[
-            option(each) if isinstance(each, str) else each for each in actions or ("allocate",)
-        ],
-        tiers=[Tier(plugins=plugins)],
-    )
-
-
-def cycle(
-    nodes: Iterable[NodeInfo],
-    jobs: Iterable[JobInfo],
-    topology: Topology = RACKS,
-    *actions: Action,
-) -> CycleResult:
-    snapshot = Snapshot(
-        nodes=nodes, jobs=jobs, queues=[Queue(name="q")], topologies=[topology], now=NOW
-    )
-    return decided(snapshot, *actions)
-
-
-def decided(snapshot: Snapshot, *actions: Action) -> CycleResult:
-    """The decisions, which must be the same plainly and on a living cluster."""
-    result = Scheduler(config(*actions)).schedule(snapshot)
-    plainly = Scheduler(config(*actions), plain=True).schedule(snapshot)
-    assert evolve(plainly, pending={}) == evolve(result, pending={})
-    assert dict(plainly.pending) == dict(result.pending)
-    living = Scheduler(config(*actions)).attach(Cluster(snapshot)).schedule()
-    assert living.binds == result.binds
-    assert living.reserved == result.reserved
-    assert living.evictions == result.evictions
-    check_decisions(snapshot, result, config(*actions))
-    return result
-
-
-def placed(result: CycleResult) -> dict[str, str]:
-    return {bind.task_uid: bind.node_name for bind in result.binds}
-
-
-def counts(result: CycleResult) -> dict[str, int]:
-    where = list(placed(result).values())
-    return {name: where.count(name) for name in sorted(set(where))}
-
-
-def no_domain(result: CycleResult, uid: str) -> NoDomain:
-    failure = result.jobs[uid].condition.failure  # type: ignore[union-attr]
-    assert failure is not None
-    assert failure.refusal is not None
-    assert failure.refusal.no_domain is not None
-    return failure.refusal.no_domain
-
-
-RACK = TopologyRequest("net", required="rack")
-ZONE = TopologyRequest("net", required="zone")
 
 
 def test_1_the_tightest_zone_and_there_as_few_racks_as_possible() -> None:
@@ -205,10 +88,6 @@ def test_7_what_runs_in_two_racks_keeps_the_rest_waiting() -> None:
     result = cycle(in_racks(3, 3), [scattered])
     assert placed(result) == {}
     assert no_domain(result, "default/j").text == "its tasks are in 2 racks"
-
-
-def segments(*given: tuple[int, str], **more: object) -> TopologyRequest:
-    return TopologyRequest("net", segments=[Segment(*each) for each in given], **more)  # type: ignore[arg-type]
 
 
 def test_8_whole_segments_in_each_rack() -> None:

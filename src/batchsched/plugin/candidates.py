@@ -42,6 +42,8 @@ class Part(NamedTuple):
     nodes: NodeSet
     choices: tuple[Mapping[str, Hashable], ...] = ()
     """What plugins must choose for each of the tasks, by plugin; see `Choices`. Empty: anything."""
+    need: Need | None = None
+    """These tasks as a need that gets sets of its own within the nodes; None: they go anywhere."""
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from batchsched.state.device_books import DeviceBooks
 from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need, Stage
 from batchsched.state.pod_affinity import PodAffinityIndex
-from batchsched.state.records import JobState, NodeState, QueueState, SortKey, TaskState
+from batchsched.state.records import Fit, JobState, NodeState, QueueState, SortKey, TaskState
 from batchsched.state.shortcuts import Shortcut
 from batchsched.state.units import EvictionUnit, units_of
 from batchsched.state.vectors import Dimensions, Vector
@@ -128,6 +128,7 @@ class SessionView:
         self._promises_repel = promises_repel
         self._make_counts: Callable[[], TaskCounts] = _too_early_for_nodes
         self._refusal: Callable[[TaskState, NodeState], Unfit | None] = _too_early_for_nodes
+        self._fits: Callable[[TaskState, NodeState, Fit], bool] = _too_early_for_nodes
         self._counts: TaskCounts | None = None
         self._pod_affinity: PodAffinityIndex | None = None
         self._device_books: DeviceBooks | None = None
@@ -177,14 +178,19 @@ class SessionView:
         """Return why the predicates reject a node for a task, or None."""
         return self._refusal(task, node)
 
+    def fits(self, task: TaskState, node: NodeState, fit: Fit, /) -> bool:
+        """Return whether a node has room for a task, and plugins a choice; asks no predicate."""
+        return self._fits(task, node, fit)
+
     def nodes_known(
         self,
         counts: Callable[[], TaskCounts],
         refusal: Callable[[TaskState, NodeState], Unfit | None],
+        fits: Callable[[TaskState, NodeState, Fit], bool],
         /,
     ) -> None:
         """Answer what needs the engine that finds nodes, from now on. The session calls this."""
-        self._make_counts, self._refusal = counts, refusal
+        self._make_counts, self._refusal, self._fits = counts, refusal, fits
         self.forget_counts()
 
     def count_beside(self, besides: Besides, /) -> None:

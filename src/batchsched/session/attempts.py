@@ -31,9 +31,12 @@ from attrs import define, field
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.candidates import (
     Place,
+    Trial,
     count_beside,
     first_set,
     need_in_sets,
+    needs_in_turn,
+    offers_sets,
     sets_in_turn,
     try_in,
     whole_cluster,
@@ -93,6 +96,14 @@ def waits_for_company(session: Session, task: TaskState, *, ahead: bool) -> bool
         return False
     nodes = accepting_nodes(session, task) if ahead else None
     return not any(session.placement.feasible(task) if nodes is None else nodes)
+
+
+def _is_possible(session: Session, statement: Statement, trial: Trial, place: Place) -> bool:
+    begin = len(statement)
+    is_possible = try_in(session, statement, trial, place)
+    statement.within = None
+    statement.rollback(begin)
+    return is_possible
 
 
 class Goal:
@@ -331,7 +342,32 @@ class Attempts:
             need = need_in_sets(self.session, turn.job, turn.left, self.stages[0])
             if need is not None:
                 return self._serve_in_sets(turn, need, place, keeps)
+            need = self._part_in_sets(turn)
+            if need is not None:
+                return self._serve_in_part(turn, need, place, keeps)
         return self._serve(turn, place, keeps)
+
+    def _part_in_sets(self, turn: Turn) -> Need | None:
+        """Return what a job with groups may hold, or have reserved, in sets of nodes.
+
+        None: it may need all of its groups together, or plugins offer no sets.
+        """
+        session, job = self.session, turn.job
+        if (
+            job.groups is None
+            or not self._keeps_part(job)
+            or need_of(session, job, turn.left) is not None
+        ):
+            return None
+        need = need_of(session, job, turn.left, Counting.RESERVED)
+        if need is None or not offers_sets(session, need, Stage.EMPTY):
+            return None
+        left, counting = turn.left, Counting.RESERVED
+        return need if may_take(session, job, left, counting=counting) else None
+
+    def _keeps_part(self, job: JobState) -> bool:
+        ready = self.session.plugins.job_ready
+        return self.keeps_part is not None and self.keeps_part(job) and not ready(job)
 
     def _serve(self, turn: Turn, place: Place, keeps: Keeps) -> Goal | None:
         goal: Goal | None = None
@@ -362,7 +398,7 @@ class Attempts:
             count_beside(session, need.tasks[0], self.evicts, cures=self.cures)
         again = partial(self._place_again, job) if self.undoes else None
         was_tried = False
-        for trial in sets_in_turn(session, need, tuple(turn.left), self.stages):
+        for trial in self._trials(turn, need, place):
             if trial.nodes is everywhere:
                 found = None
                 if not was_tried:
@@ -390,6 +426,20 @@ class Attempts:
             self._remember_no_set(job, need, tuple(turn.left))
         return goal
 
+    def _trials(self, turn: Turn, need: Need, place: Place) -> Iterator[Trial]:
+        """Yield the sets in which a need is tried, then those for what is needed in its place."""
+        session, stages = self.session, self.stages
+
+        def finds_place(part: Need) -> bool:
+            with session.statement(is_trial=True) as statement:
+                trials = sets_in_turn(session, part, (), stages)
+                return any(_is_possible(session, statement, trial, place) for trial in trials)
+
+        for asked in needs_in_turn(session, need, turn.left, finds_place):
+            left = [task for task in turn.left if asked is need or task in asked.tasks]
+            if asked is need or not self.asks_queue or may_take(session, turn.job, left):
+                yield from sets_in_turn(session, asked, tuple(left), stages)
+
     def _place_again(
         self, job: JobState, statement: Statement, tasks: Sequence[TaskState], stage: Stage
     ) -> bool:
@@ -404,6 +454,9 @@ class Attempts:
         Without reservations, what finds no place is left out if what was placed may be held.
         """
         session = self.session
+        if not offers_sets(session, need, Stage.EMPTY):
+            turn.take_up_again()
+            return self._serve(turn, place, keeps)
         trial = first_set(session, need, Stage.EMPTY)
         if trial is None:
             return None
@@ -503,11 +556,7 @@ class Attempts:
             left.take_out(first.failed)
             if not self.substitutes:
                 break
-        if (
-            self.keeps_part is not None
-            and self.keeps_part(job)
-            and not session.plugins.job_ready(job)
-        ):
+        if self._keeps_part(job):
             yield from self._part_to_keep(job)
             left.take_out(list(left))  # the rest waits for the next cycle
 

@@ -20,15 +20,23 @@ from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import Unfit
 from batchsched.model.texts import counted
 from batchsched.model.validation.values import shown
-from batchsched.plugin.candidates import NodeSet
+from batchsched.plugin.candidates import NodeSet, Part
 from batchsched.plugin.session_view import Besides
 from batchsched.session.limits import need_of
 from batchsched.session.outlook import accepts_without
 from batchsched.session.session import Session, Statement
 from batchsched.session.victims import EvictionScope
-from batchsched.state.groups import GroupState
+from batchsched.state.groups import Counting, GroupState, JobGroups
 from batchsched.state.memory import DependsOn
-from batchsched.state.needs import Need, Stage, TasksLeft, need_of_job, need_of_task, need_of_tasks
+from batchsched.state.needs import (
+    Need,
+    Stage,
+    TasksByGroup,
+    TasksLeft,
+    need_of_job,
+    need_of_task,
+    need_of_tasks,
+)
 from batchsched.state.records import Fit, JobState, NodeState, TaskState
 from batchsched.state.shortcuts import Shortcut
 from batchsched.state.vectors import Vector, plus, total_of
@@ -188,6 +196,67 @@ def sets_in_turn(
         others = _with_others(session, asked, left)
         if others is not asked:
             yield from _sets_for(session, others)
+
+
+def needs_in_turn(
+    session: Session,
+    need: Need,
+    left: Collection[TaskState],
+    finds_place: Callable[[Need], bool],
+    counting: Counting = Counting.HOPED,
+) -> Iterator[Need]:
+    """Yield a need, and, each time that it found no place, what the job needs instead.
+
+    Where a job does not need all of its groups, one that finds no place is left out, and others are
+    needed in its place. If each finds one alone, the largest is left out.
+
+    Args:
+        session: the session.
+        need: the need.
+        left: the tasks that the job has to place.
+        finds_place: tries a need, undoes it, and returns whether it found a place.
+        counting: which tasks of the groups count as placed.
+
+    """
+    yield need
+    groups = need.job.groups
+    if groups is None or (groups.needs_all and not groups.is_satisfied(Counting.READY)):
+        return
+    while True:
+        instead = [
+            (group, other, rest)
+            for group in _groups_of(need, groups)
+            if (rest := [task for task in left if group not in groups.leaf_of(task).path()])
+            and (other := need_of(session, need.job, TasksByGroup(groups, rest), counting))
+        ]
+        if not instead:
+            return
+        chosen = max(instead, key=lambda each: _tasks_in(each[0], need))
+        if len(instead) > 1:
+            alone = (each for each in instead if not finds_place(_part_in(each[0], need)))
+            chosen = next(alone, chosen)
+        _, need, left = chosen
+        yield need
+
+
+def _groups_of(need: Need, groups: JobGroups) -> Sequence[GroupState]:
+    """Return the groups of the tasks of a need, the lowest first."""
+    found: dict[GroupState, int] = {}
+    for task in need.tasks:
+        path = [group for group in groups.leaf_of(task).path() if group.parent is not None]
+        found.update((group, -depth) for depth, group in enumerate(reversed(path)))
+    return sorted(found, key=found.__getitem__)
+
+
+def _part_in(group: GroupState, need: Need) -> Need:
+    """Return the part of a need that is of a group."""
+    leaves = {leaf.name for leaf in group.leaves()}
+    tasks = tuple([task for task in need.tasks if task.info.group in leaves])
+    return evolve(need_of_tasks(need.job, tasks), stage=need.stage)
+
+
+def _tasks_in(group: GroupState, need: Need) -> int:
+    return len(_part_in(group, need).tasks)
 
 
 def _sets_for(session: Session, need: Need) -> Iterator[Trial]:
@@ -422,7 +491,7 @@ def try_in_order(
         if place(task):
             waiting.extendleft(reversed(aside))
             aside.clear()
-        elif task.info.pod_affinity is not None and task.info.pod_affinity.required:
+        elif task.must_be_near:
             aside.append(task)
         elif all_of_them:
             return False
@@ -446,6 +515,17 @@ def try_in(
     """
     need, within, stage = trial
 
+    def place_part(part: Part) -> bool:
+        if part.need is not None:
+            asked = part.need.at(stage)
+            return _try_group(session, statement, asked, part.nodes, stage, place, again)
+        statement.kept = {
+            task.uid: each for task, each in zip(part.tasks, part.choices, strict=False)
+        }
+        is_placed = place_all(part.tasks, part.nodes)
+        statement.kept = EMPTY
+        return is_placed
+
     def place_all(tasks: Sequence[TaskState], nodes: NodeSet) -> bool:
         begin = len(statement)
         statement.within = nodes
@@ -457,18 +537,11 @@ def try_in(
         return again(statement, tasks, stage)
 
     if within.parts:
-        left = list(need.tasks)
-        for part in within.parts:
-            statement.kept = {
-                task.uid: each for task, each in zip(part.tasks, part.choices, strict=False)
-            }
-            is_placed = place_all(part.tasks, part.nodes)
-            statement.kept = EMPTY
-            if not is_placed:
-                return False
-            left = [task for task in left if task not in part.tasks]
-        return place_all(left, within)
-    groups = _parts_by_group(session, need, stage)
+        if not _place_parts(statement, within.parts, place_part):
+            return False
+        placed = {task.uid for part in within.parts for task in part.tasks}
+        return place_all([task for task in need.tasks if task.uid not in placed], within)
+    groups = () if need.near else _parts_by_group(session, need, stage)
     if not groups:
         return place_all(need.tasks, within)
     begin = len(statement)
@@ -477,6 +550,22 @@ def try_in(
             return True
         statement.rollback(begin)
     return False
+
+
+def _place_parts(statement: Books, parts: Iterable[Part], place: Callable[[Part], bool]) -> bool:
+    """Place parts in order; those with tasks that must be near others, once others are placed."""
+    waiting, aside = deque(parts), list[Part]()
+    while waiting:
+        part, begin = waiting.popleft(), len(statement)
+        if place(part):
+            waiting.extendleft(reversed(aside))
+            aside.clear()
+        elif any(task.must_be_near for task in part.tasks):
+            statement.rollback(begin)
+            aside.append(part)
+        else:
+            return False
+    return not aside
 
 
 def _try_group(

@@ -155,6 +155,7 @@ class PolicyState:
                 plain=Shortcut.ROOM in self.plain,
             ),
             evaluator.refusal,
+            evaluator.fits,
         )
         # To check protocols would cost as much as the other checks of a small cycle together.
         self._follows_nodes = callable(getattr(engine, "nodes_changed", None))  # `FollowsNodes`

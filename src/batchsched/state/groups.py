@@ -265,6 +265,13 @@ class JobGroups:
                     entered.parent.counts[counting] += 1
 
     @property
+    def needs_all(self) -> bool:
+        """Whether the job can only start with all of its groups. O(groups)."""
+        return not self.asks_for_more and all(
+            len(group.children) <= group.minimum for group in (self.root, *self.groups)
+        )
+
+    @property
     def has_maximum(self) -> bool:
         """Whether the job or a group of it has a maximum. O(groups)."""
         return self.maximum is not None or any(g.maximum is not None for g in self.groups)

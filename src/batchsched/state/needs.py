@@ -331,13 +331,16 @@ class Need:
     """The group of the job that needs them; None: the job itself."""
     stage: Stage | None = None
     """By when it is to be placed; None: it is only asked why it cannot be."""
+    near: tuple[str, ...] = ()
+    """The label keys of the domains of which its tasks must share one, as they must be near each
+    other; it is then part of what its job or group needs, and has no home."""
 
     def at(self, stage: Stage | None, /) -> Need:
         """Return the need, to be placed by a stage."""
         if stage is self.stage:
             return self
         given = self.job, self.tasks, self.request, self.dimensions, self.leaving, self.group
-        return Need(*given, stage)
+        return Need(*given, stage, self.near)
 
     def _members(self) -> Iterator[TaskState]:
         """Yield the tasks of the group, or of the job."""
@@ -353,7 +356,7 @@ class Need:
         O(tasks).
         """
         counts = self.job.counts
-        if not any(counts[status.index] for status in _IS_HOME):
+        if self.near or not any(counts[status.index] for status in _IS_HOME):
             return ()
         return [t for t in self._members() if t.node is not None and t.status in _IS_HOME]
 
@@ -363,7 +366,7 @@ class Need:
 
         At most what its maximum leaves; none that something holds or that requests nothing.
         """
-        if self.job.counts[TaskStatus.PENDING.index] <= len(self.tasks):
+        if self.near or self.job.counts[TaskStatus.PENDING.index] <= len(self.tasks):
             return ()
         needed = {task.uid for task in self.tasks}
         found = [

@@ -356,6 +356,12 @@ class TaskState:
         """Its cached key in task order, written by `PluginSet`; None: not computed yet."""
 
     @property
+    def must_be_near(self) -> bool:
+        """Whether it must be near others, by required inter-pod affinity. O(1)."""
+        near = self.info.pod_affinity
+        return near is not None and bool(near.required)
+
+    @property
     def may_leave(self) -> bool:
         """Whether it may be evicted: it runs, or this cycle has bound it.
 

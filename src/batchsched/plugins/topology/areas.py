@@ -15,7 +15,10 @@ class Area(NodeSet):
     Its children are domains of the next level. Among equal areas, the first in `place` comes first.
     """
 
-    __slots__ = ("_at", "children", "is_rest", "level", "overlaps", "parent", "place")
+    __slots__ = (
+        *("_at", "children", "is_rest", "is_tree", "level", "listed_in", "overlaps", "parent"),
+        "place",
+    )
 
     def __init__(
         self,
@@ -36,6 +39,10 @@ class Area(NodeSet):
         """Whether its nodes are in no domain of the next level."""
         self.overlaps = False
         """Whether some of its children have nodes in common."""
+        self.listed_in: Area | None = None
+        """The root, where domains are listed: they need not lie within those of a wider level."""
+        self.is_tree = True
+        """Whether each domain in it is in one of the next wider level, and no two overlap."""
         self.place = 0
         """Its position among all areas of the tree, each before its children."""
         self._at: dict[int, Sequence[Area]] = {}
@@ -46,9 +53,13 @@ class Area(NodeSet):
             return (self,)
         found = self._at.get(level)
         if found is None:
-            below = (
-                area for child in self.children if not child.is_rest for area in child.at(level)
-            )
+            if self.listed_in is None:
+                below = (
+                    area for child in self.children if not child.is_rest for area in child.at(level)
+                )
+            else:
+                there = () if self.listed_in is self else self.listed_in.at(level)
+                below = (area for area in there if area.slots <= self.slots)
             found = self._at[level] = tuple(dict.fromkeys(below))
         return found
 
@@ -121,6 +132,7 @@ def _list(topology: Topology, root: Area) -> None:
     """Arrange listed domains below those of the next wider level that contain them."""
     named = {node.name: node for node in root.nodes}
     above: Sequence[Area] = (root,)
+    root.listed_in = root
     for level, name in enumerate(topology.levels):
         domains: list[Area] = []
         for place, listed in enumerate(topology.domains):
@@ -128,6 +140,7 @@ def _list(topology: Topology, root: Area) -> None:
             if listed.level == name and nodes:
                 domains.append(Area(listed.name, nodes, level))
                 domains[-1].place = place
+                domains[-1].listed_in = root
         root.list_at(level, domains)
         if not domains:
             continue
@@ -140,10 +153,15 @@ def _list(topology: Topology, root: Area) -> None:
                 if domain.slots <= area.slots:
                     domain.parent = domain.parent or area
                     area.children.append(domain)
+            root.is_tree = root.is_tree and domain.parent is not None
         for area in above:
             slots = [slot for child in area.children for slot in child.slots]
             area.overlaps = len(set(slots)) < len(slots)
+            root.is_tree = root.is_tree and not area.overlaps
             _add_rest(area, [node for node in area.nodes if node.slot not in set(slots)])
             if area.children and area.children[-1].is_rest:
                 area.children[-1].place = len(topology.domains)
         above = domains
+    for level in range(len(topology.levels)):
+        for area in root.at(level):
+            area.is_tree = root.is_tree

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from attrs import frozen
 
 from batchsched.causes import UnfitReason
-from batchsched.model.cluster import JobInfo, TaskGroup, TaskInfo, TaskStatus
+from batchsched.model.cluster import JobInfo, TaskGroup
 from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import NoDomain, Unfit
 from batchsched.model.topology import Topology, TopologyRequest
@@ -18,9 +18,18 @@ from batchsched.plugin.extension_points import Changes, NothingToDo
 from batchsched.plugin.session_view import DomainCounts, SessionView
 from batchsched.plugins.topology.areas import Area, areas_of
 from batchsched.plugins.topology.balanced import balanced
+from batchsched.plugins.topology.linked import Linked, disjoint, linked_parts, may_be_linked
+from batchsched.plugins.topology.segments import (
+    Assignments,
+    Cut,
+    Together,
+    are_counted,
+    begun,
+    cut,
+    short_ones_last,
+)
 from batchsched.plugins.topology.splitting import AreaCounts, Ranked
 from batchsched.state.needs import Need, Stage, need_of_tasks
-from batchsched.state.pod_affinity import meaning_of
 from batchsched.state.records import JobState, NodeState, SortKey, TaskState
 from batchsched.state.shortcuts import Shortcut
 from batchsched.state.vectors import Vector, dominant_share, minus, total_of
@@ -51,11 +60,11 @@ class TopologyPlugin:
 
 
 def _any_asks(jobs: Iterable[JobState], tasks: Iterable[TaskState]) -> bool:
-    """Return whether any job asks for domains, or any task must be near others of its kind."""
+    """Return whether any job asks for domains, or any task must be near others of its job."""
     infos = [job.info for job in jobs]
     asking = [info for info in infos if info.topology is not None or info.groups]
-    near = [task.info for task in tasks if task.info.pod_affinity is not None]
-    return any(map(_asks, asking)) or any(map(_must_be_near_alike, near))
+    near = [task.job for task in tasks if task.info.pod_affinity is not None]
+    return any(map(_asks, asking)) or any(map(may_be_linked, filter(None, dict.fromkeys(near))))
 
 
 @frozen(eq=False)
@@ -88,7 +97,9 @@ class _Domains:
         self._alias: tuple[NodeSet, NodeSet] | None = None
         self._kept: set[NodeSet] = set()
         """The trees of which all domains were returned by `domains`."""
-        self._ranks: dict[tuple[DomainCounts, Area, int], Ranked] = {}
+        self._ranks: dict[tuple[DomainCounts, Area, int, int], Ranked] = {}
+        self._in_required: dict[tuple[Area, int, int], Sequence[Area]] = {}
+        """By root of listed domains and two levels: the domains of the second in the first."""
         self._has: dict[Area, Vector] = {}
         """What the nodes of areas have together."""
         self._counted_at = -1
@@ -107,8 +118,7 @@ class _Domains:
         for group in job.info.groups:
             if group.topology is not None:
                 return True
-        near = [task.info for task in job.tasks if task.info.pod_affinity is not None]
-        return any(map(_must_be_near_alike, near))
+        return may_be_linked(job)
 
     def resume(self, changes: Changes, /) -> bool:
         if self._view.topologies is not self._topologies or changes.nodes or changes.nodes_gone:
@@ -182,16 +192,17 @@ class _Domains:
     # The extension point
 
     def candidate_nodes(self, need: Need, within: NodeSet, /) -> Iterable[NodeSet] | Unfit | None:
+        if need.near:
+            return self._sets(need, self._near_wanted(need.near, within), ())
         wanted = self._wanted(need, within)
-        near = self._near(need)
-        if wanted is None and near is not None:
-            return self._sets(need, self._near_wanted(near, within))
+        if self._asks_in_groups(need):
+            if wanted is None:
+                return [self._again(within)]
+            return self._sets(need, wanted, ())
+        linked = linked_parts(self._view, need)
         if wanted is None:
-            return [self._again(within)] if self._asks_in_groups(need) else None
-        sets = self._sets(need, wanted)
-        if near is None or isinstance(sets, Unfit) or sets is None:
-            return sets
-        return self._near_in_each(need, near, sets)
+            return self._linked_sets(need, within, linked) if linked else None
+        return self._sets(need, wanted, linked)
 
     def _again(self, within: NodeSet) -> NodeSet:
         """Return the same nodes as a set of its own, in which groups are asked for theirs."""
@@ -211,70 +222,52 @@ class _Domains:
 
     # Tasks that must be near one another
 
-    def _near(self, need: Need) -> tuple[str, ...] | None:
-        """Return the label keys of domains that all tasks must share, as they must be near others.
+    def _linked_sets(
+        self, need: Need, within: NodeSet, linked: Sequence[Linked]
+    ) -> Iterable[NodeSet] | Unfit | None:
+        """Return sets for a need that asks for nothing, but has parts that must be together."""
+        first = linked[0]
+        if len(first.tasks) == len(need.tasks) and (first.is_mutual or need.stage is None):
+            return self._sets(first.need, self._near_wanted(first.need.near, within), ())
+        return self._in_parts(need, within, linked)
 
-        None: that is not so, or there are such others already: then it is up to the predicates.
-        """
-        if need.tasks[0].info.pod_affinity is None:
-            return None
-        index = self._view.pod_affinity
-        keys: tuple[str, ...] | None = None
-        seen: set[Hashable] = set()
-        for task in need.tasks:
-            near = task.info.pod_affinity
-            if near is None or not near.required:
-                return None
-            signature = index.signature(task)
-            if signature in seen:
-                continue
-            seen.add(signature)
-            profile = index.profile(task)
-            own = tuple(dict.fromkeys(term.topology_key for term in near.required))
-            if not profile.meets_itself or (keys is not None and own != keys):
-                return None
-            if any(there.is_anywhere for there in profile.required):
-                return None
-            keys = own
-        first = need.tasks[0].info
-        assert first.pod_affinity is not None
-        meanings = [meaning_of(term, first.namespace) for term in first.pod_affinity.required]
-        promised = self._view.jobs_having(TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
-        for job in promised:
-            for task in job.tasks:
-                if task.status in (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL) and all(
-                    meaning.means(task.info) for meaning in meanings
-                ):
-                    return None
-        return keys
+    def _in_parts(self, need: Need, within: NodeSet, linked: Sequence[Linked]) -> Iterator[NodeSet]:
+        """Yield the same nodes, in which parts that must be together get sets of their own."""
+        parts = [Part(each.tasks, within, need=each.need) for each in disjoint(linked)]
+        together = {task for part in parts for task in part.tasks}
+        rest = [
+            Part(some, within)
+            for kind in self._kinds(need)
+            if (some := tuple([task for task in kind if task not in together]))
+        ]
+        for order in (parts, parts[::-1])[: len(parts)]:
+            yield within.with_parts([*order, *rest])
+        if not all(each.is_mutual for each in linked):
+            yield within
 
     def _near_wanted(self, keys: tuple[str, ...], within: NodeSet) -> _Wanted:
         topology = Topology(":" + "/".join(keys), keys)
         tree, narrowest = self._tree(topology, within), len(keys) - 1
         return _Wanted(None, keys, tree, narrowest, narrowest, (), balanced=False)
 
-    def _near_in_each(
-        self, need: Need, keys: tuple[str, ...], sets: Iterable[NodeSet]
-    ) -> Iterator[NodeSet]:
-        for each in sets:
-            inner = self._sets(need, self._near_wanted(keys, each))
-            if inner is not None and not isinstance(inner, Unfit):
-                yield from inner
-
     # Candidates
 
-    def _sets(self, need: Need, wanted: _Wanted) -> Iterable[NodeSet] | Unfit | None:
+    def _sets(
+        self, need: Need, wanted: _Wanted, linked: Sequence[Linked]
+    ) -> Iterable[NodeSet] | Unfit | None:
         bound = self._bound_by_home(need, wanted)
         if isinstance(bound, Unfit):
             return bound
-        fixed = self._homes_of_segments(need, wanted)
-        if isinstance(fixed, Unfit):
-            return fixed
+        cuts = self._cuts(need, wanted)
+        if isinstance(cuts, Unfit):
+            return cuts
         if need.stage is None:
             return self._why_none(need, wanted, bound)
         if need.stage in _OF_REQUIRED and wanted.required < 0 and not wanted.segments:
+            if linked:
+                return self._linked_sets(need, wanted.root, linked)
             return [self._again(wanted.root)] if self._asks_in_groups(need) else None
-        return self._in_stage(need, need.stage, wanted, bound, fixed)
+        return self._in_stage(need, need.stage, wanted, bound, cuts, linked)
 
     def _bound_by_home(self, need: Need, wanted: _Wanted) -> Sequence[Area] | Unfit | None:
         """Return the domains that have all of home, if any binds the need; None: none does."""
@@ -291,9 +284,11 @@ class _Domains:
         stage: Stage,
         wanted: _Wanted,
         bound: Sequence[Area] | None,
-        fixed: Mapping[Area, Sequence[TaskState]],
+        cuts: Sequence[Cut],
+        linked: Sequence[Linked],
     ) -> Iterator[NodeSet]:
-        counts = self._view.counts(need, stage)
+        is_counted = are_counted(cuts) and (wanted.root.is_tree or not cuts)
+        counts = self._view.counts(need, stage) if is_counted else None
         root, widest = wanted.root.level, max(wanted.required, wanted.root.level)
         levels: Sequence[int] = range(max(wanted.preferred, root), widest - 1, -1)
         as_segments: Sequence[tuple[int, int]] = ()
@@ -303,27 +298,47 @@ class _Domains:
         else:
             as_segments = self._groups_as_segments(need, wanted)
             is_whole = not as_segments and self._asks_in_groups(need)
-            if wanted.balanced and counts is not None and not (need.home or as_segments):
-                yield from self._balanced(need, wanted, counts)
+            if wanted.balanced and counts is not None and not (need.home or is_whole):
+                yield from self._balanced(need, wanted, counts, as_segments or wanted.segments)
         segments = as_segments or wanted.segments
+        fixed = _beside_others(cuts, wanted.root)
+        free = short_ones_last(cuts) if cuts else self._numbered(need)
         for level in levels:
-            domains = _within(wanted.root.at(level), bound)
+            domains = _within(self._allowed(wanted, level), bound)
             if counts is None:
-                yield from self._of_unlike(need, stage, wanted, domains, fixed)
+                yield from self._of_unlike(need, stage, domains, cuts, linked)
                 continue
             ranked = None
             if stage not in _OF_REQUIRED and not (segments or bound is not None or need.home):
                 ranked = self._ranked(counts, wanted, level)
             places = AreaCounts(counts.of, segments, len(wanted.levels))
             yield from self._of_like(
-                need, stage, domains, places, fixed, ranked=ranked, is_whole=is_whole
+                need, stage, domains, places, fixed, free, ranked=ranked, is_whole=is_whole
             )
 
-    def _balanced(self, need: Need, wanted: _Wanted, held: DomainCounts) -> Iterator[NodeSet]:
+    def _allowed(self, wanted: _Wanted, level: int) -> Sequence[Area]:
+        """Return the domains of a level that lie in one of the required level."""
+        root, required = wanted.root, wanted.required
+        if root.listed_in is None or not root.level < required < level:
+            return root.at(level)
+        known = self._in_required.get((root, required, level))
+        if known is None:
+            known = tuple(_within(root.at(level), root.at(required)))
+            self._in_required[root, required, level] = known
+        return known
+
+    def _balanced(
+        self,
+        need: Need,
+        wanted: _Wanted,
+        held: DomainCounts,
+        segments: Sequence[tuple[int, int]],
+    ) -> Iterator[NodeSet]:
         """Yield the domains over which tasks are spread evenly, if there are such."""
         tasks = self._numbered(need)
-        places = AreaCounts(held.of, wanted.segments, len(wanted.levels))
-        if len(tasks) % places.size or wanted.preferred <= wanted.root.level:
+        places = AreaCounts(held.of, segments, len(wanted.levels))
+        is_tree = wanted.root.is_tree
+        if len(tasks) % places.size or wanted.preferred <= wanted.root.level or not is_tree:
             return
         counts = balanced(
             places,
@@ -352,21 +367,21 @@ class _Domains:
         domains: Iterable[Area],
         places: AreaCounts,
         fixed: Mapping[Area, Sequence[TaskState]],
+        free: Sequence[TaskState],
         *,
         ranked: Ranked | None,
         is_whole: bool,
     ) -> Iterator[NodeSet]:
         """Yield domains that hold all tasks, each with how they are split over it.
 
-        `is_whole`: whether they are not split, as groups in them ask for themselves. `fixed`: what
-        must be with others of its segments.
+        `fixed`: what must be with others of its segments, and where. `free`: the other tasks, by
+        segments. `is_whole`: whether they are not split, as groups in them ask for themselves.
         """
         for area, tasks in fixed.items():
-            if places.tasks(area) < len(tasks):
+            if places.left(area) < len(tasks):
                 return
             places.take(area, len(tasks))
-        begun = {task.uid for tasks in fixed.values() for task in tasks}
-        count = len(need.tasks) - len(begun)
+        count = len(free)
         if ranked is not None:
             together = count + len(need.more)
             holding = ranked.first(count, together, lambda a: self._tie(need, a, places))
@@ -378,7 +393,6 @@ class _Domains:
             if is_whole or (area.split_over()[0] is area and not places.has_segments):
                 yield area
                 continue
-            free = [task for task in self._numbered(need) if task.uid not in begun]
             split: list[tuple[Area, Sequence[TaskState]]] | None = []
             if free and stage is Stage.EVICTING:
                 split = places.split_by_shortage(area, free, self._counts_later(need).of)
@@ -456,10 +470,11 @@ class _Domains:
         """Return the domains of a level by how many tasks they hold, if that is kept."""
         if Shortcut.ROOM in self._view.plain or self._kept.isdisjoint(wanted.root.path()):
             return None
-        key = (counts, wanted.root, level)
+        domains = self._allowed(wanted, level)
+        key = (counts, wanted.root, level, wanted.required if wanted.root.listed_in else -1)
         ranked = self._ranks.get(key)
         if ranked is None:
-            ranked = self._ranks[key] = Ranked(counts, wanted.root.at(level))
+            ranked = self._ranks[key] = Ranked(counts, domains)
         return ranked
 
     def _tight(self, need: Need, area: Area, places: AreaCounts) -> SortKey:
@@ -494,6 +509,8 @@ class _Domains:
         groups = need.job.groups
         if groups is None or not need.job.info.groups or wanted.segments or need.home or need.more:
             return ()
+        if not wanted.root.is_tree:
+            return ()
         counts: dict[str | None, int] = {}
         for task in need.tasks:
             counts[task.info.group] = counts.get(task.info.group, 0) + 1
@@ -513,6 +530,8 @@ class _Domains:
         same = asked.pop()
         if same is None or same[0] != wanted.topology or same[1] is None or same[1] != same[2]:
             return ()
+        if same[1] not in wanted.levels:
+            return ()  # of two label keys each is a topology of its own
         return [(next(iter(counts.values())), wanted.levels.index(same[1]))]
 
     def _asks_in_groups(self, need: Need) -> bool:
@@ -523,30 +542,17 @@ class _Domains:
         parents = {group.name: group.parent for group in need.job.info.groups}
         return any(need.group.name in _above(group.name, parents) for group in inner)
 
-    def _homes_of_segments(
-        self, need: Need, wanted: _Wanted
-    ) -> Mapping[Area, Sequence[TaskState]] | Unfit:
-        """Return the tasks whose segments have begun, by where these are, if that is one place."""
-        if not (need.home and wanted.segments):
-            return {}
+    def _cuts(self, need: Need, wanted: _Wanted) -> Sequence[Cut] | Unfit:
+        """Return the segments of a need; or that one is in several domains, or in none."""
+        if not wanted.segments:
+            return ()
         numbers = self._numbers(need)
-        fixed: dict[Area, list[TaskState]] = {}
-        for task in self._numbered(need):
-            for size, level in reversed(wanted.segments):
-                others = [
-                    other.node
-                    for other in need.home
-                    if other.node is not None
-                    and numbers[other.uid] // size == numbers[task.uid] // size
-                ]
-                if others:
-                    domains = wanted.root.at(level)
-                    there = [d for d in domains if all(node.slot in d.slots for node in others)]
-                    if not there:
-                        return self._scattered(need, wanted, level, others)
-                    fixed.setdefault(there[0], []).append(task)
-                    break
-        return fixed
+        tasks = sorted(need.tasks, key=lambda task: numbers[task.uid])
+        cuts = cut(tasks, need.home, numbers, wanted.segments)
+        for each in begun(cuts):
+            if not _domains_of_home(each, wanted.root):
+                return self._scattered(need, wanted, each.level, each.home)
+        return cuts
 
     def _numbers(self, need: Need) -> Mapping[str, int]:
         """Return the numbers of all tasks of the job, or group, by UID. O(n log n) for n tasks.
@@ -585,9 +591,9 @@ class _Domains:
         self,
         need: Need,
         stage: Stage,
-        wanted: _Wanted,
         domains: Iterable[Area],
-        fixed: Mapping[Area, Sequence[TaskState]],
+        cuts: Sequence[Cut],
+        linked: Sequence[Linked],
     ) -> Iterator[NodeSet]:
         """Yield domains that have enough in sum, the fullest first."""
         request = total_of([task.init_resreq for task in need.tasks], self._view.dimensions.zero)
@@ -612,17 +618,79 @@ class _Domains:
         ranked.sort(key=lambda each: each[0])
         candidates = (area for _, area in ranked if self._each_fits(need, stage, area))
         for area in islice(candidates, self._tries):
-            if wanted.segments:
-                parts = list(self._assigned(need, stage, wanted, area, fixed))
-                if parts:
-                    yield area.with_parts(parts)
-                continue
-            kinds = self._kinds(need) if need.job.info.groups == () or _is_leaf(need) else ()
-            if len(kinds) <= 1:
-                yield area
-                continue
-            for order in (kinds, kinds[::-1]):
-                yield area.with_parts([Part(tasks, area) for tasks in order])
+            if cuts:
+                yield from self._assigned(stage, area, cuts, linked)
+            elif linked:
+                yield from self._in_parts(need, area, linked)
+            else:
+                yield from self._by_kinds(need, area)
+
+    def _by_kinds(self, need: Need, area: Area) -> Iterator[NodeSet]:
+        """Yield an area, with its tasks by what they ask for; once more in reverse."""
+        kinds = self._kinds(need) if need.job.info.groups == () or _is_leaf(need) else ()
+        if len(kinds) <= 1:
+            yield area
+            return
+        for order in (kinds, kinds[::-1]):
+            yield area.with_parts([Part(tasks, area) for tasks in order])
+
+    def _assigned(
+        self,
+        stage: Stage,
+        area: Area,
+        cuts: Sequence[Cut],
+        linked: Sequence[Linked],
+    ) -> Iterator[NodeSet]:
+        """Yield an area with domains for segments of tasks that are not alike."""
+        found = Assignments(
+            free=lambda each: self._free(each, stage),
+            accepts=lambda task, nodes: self._would_fit(task, nodes, stage),
+            largest_first=lambda tasks: sorted(
+                tasks, key=lambda t: -dominant_share(t.init_resreq, self._view.cluster)
+            ),
+            tries=self._tries,
+        )
+        together = [
+            Together(frozenset(each.tasks), self._to_share(each, area, stage)) for each in linked
+        ]
+        for parts in found.within(area, cuts, together):
+            yield area.with_parts(parts)
+        if not all(each.is_mutual for each in linked):
+            for parts in found.within(area, cuts):
+                yield area.with_parts(parts)
+
+    def _to_share(self, linked: Linked, area: Area, stage: Stage) -> Sequence[Area]:
+        """Return the domains in an area that have enough in sum for a part, the fullest first."""
+        wanted = self._near_wanted(linked.need.near, area)
+        zero = self._view.dimensions.zero
+        request = total_of([task.init_resreq for task in linked.tasks], zero)
+        ranked: list[tuple[float, int, Area]] = []
+        for domain in wanted.root.at(wanted.required):
+            asked = [(r, h) for r, h in zip(request, self._free(domain, stage), strict=True) if r]
+            if all(r <= h for r, h in asked):
+                fill = max((r / h for r, h in asked), default=0.0)
+                ranked.append((-fill, domain.place, domain))
+        ranked.sort(key=lambda each: each[:2])
+        return [domain for *_, domain in ranked[: self._tries]]
+
+    def _would_fit(self, task: TaskState, nodes: Sequence[NodeState], stage: Stage) -> bool:
+        """Return whether a task, were it alone, would fit on any of some nodes.
+
+        A task that must be near others is refused before they are placed, and one that comes after
+        those who leave need not be refused then.
+        """
+        view, wanted = self._view, task.init_resreq
+        if stage in _OF_REQUIRED:
+            return any(
+                all(r <= h for r, h in zip(wanted, view.has(node, stage), strict=True) if r)
+                for node in nodes
+            )
+        is_refused = stage is Stage.NOW and not task.must_be_near
+        return any(
+            view.fits(task, node, fit) and not (is_refused and view.refusal(task, node))
+            for fit in stage.ladder
+            for node in nodes
+        )
 
     def _free(self, area: Area, stage: Stage) -> Vector:
         if stage is Stage.NOW:
@@ -654,56 +722,6 @@ class _Domains:
             if counts is not None and not counts.of(area):
                 return False
         return True
-
-    def _assigned(
-        self,
-        need: Need,
-        stage: Stage,
-        wanted: _Wanted,
-        area: Area,
-        fixed: Mapping[Area, Sequence[TaskState]],
-    ) -> Iterator[Part]:
-        """Yield a domain for each segment of unlike tasks, the fullest that has enough in sum."""
-        left: dict[Area, Vector] = {}
-
-        def assign(tasks: Sequence[TaskState], within: Area, depth: int) -> Iterator[Part | None]:
-            if depth == len(wanted.segments):
-                yield Part(tuple(tasks), within)
-                return
-            size, level = wanted.segments[depth]
-            for start in range(0, len(tasks), size):
-                some = tasks[start : start + size]
-                request = total_of([task.init_resreq for task in some], zero)
-                ranked = [
-                    (
-                        -max((r / has[d] for d, r in enumerate(request) if r), default=0),
-                        each.place,
-                        each,
-                    )
-                    for each in within.at(level)
-                    for has in (left.setdefault(each, self._free(each, stage)),)
-                    if all(r <= h for r, h in zip(request, has, strict=True) if r)
-                ]
-                if not ranked:
-                    yield None
-                    return
-                chosen = min(ranked, key=lambda each: each[:2])[2]
-                for each in chosen.path():
-                    if each in left:
-                        left[each] = minus(left[each], request)
-                yield from assign(some, chosen, depth + 1)
-
-        zero = self._view.dimensions.zero
-        if not all(each.slots <= area.slots for each in fixed):
-            return
-        begun = {task.uid for tasks in fixed.values() for task in tasks}
-        free = [task for task in self._numbered(need) if task.uid not in begun]
-        parts = [Part(tuple(tasks), each) for each, tasks in fixed.items()]
-        for part in assign(free, area, 0) if free else ():
-            if part is None:
-                return
-            parts.append(part)
-        yield from parts
 
     # Reasons
 
@@ -800,14 +818,6 @@ def _asks(job: JobInfo) -> bool:
     return next(_requests_of(job), None) is not None
 
 
-def _must_be_near_alike(task: TaskInfo) -> bool:
-    """Return whether a task must be near others that are described as it is."""
-    assert task.pod_affinity is not None
-    terms = task.pod_affinity.required
-    meanings = [meaning_of(term, task.namespace) for term in terms]
-    return bool(terms) and all(meaning.means(task) for meaning in meanings)
-
-
 def _requests_of(job: JobInfo) -> Iterator[TopologyRequest]:
     if job.topology is not None:
         yield job.topology
@@ -829,6 +839,21 @@ def _within(domains: Sequence[Area], bound: Sequence[Area] | None) -> Sequence[A
     if bound is None:
         return domains
     return [area for area in domains if any(area.slots <= each.slots for each in bound)]
+
+
+def _domains_of_home(segment: Cut, root: Area) -> Sequence[Area]:
+    """Return the domains that have all nodes of a segment that has begun."""
+    domains = root.at(segment.level)
+    return [d for d in domains if all(node.slot in d.slots for node in segment.home)]
+
+
+def _beside_others(cuts: Sequence[Cut], root: Area) -> Mapping[Area, Sequence[TaskState]]:
+    """Return the tasks of the narrowest segments that have begun, by where these are."""
+    fixed: dict[Area, list[TaskState]] = {}
+    for each in begun(cuts):
+        if not each.parts:
+            fixed.setdefault(_domains_of_home(each, root)[0], []).extend(each.tasks)
+    return fixed
 
 
 def _on_nodes_of(area: Area, tasks: Iterable[TaskState]) -> int:

@@ -47,17 +47,21 @@ class AreaCounts:
         self._counts.clear()
         self._units.clear()
 
+    def left(self, area: Area) -> int:
+        """Return how many single tasks an area holds beside what is taken, in any segments."""
+        held = self._tasks_in(area)
+        return max(0, held - self._taken.get(area, 0)) if self._taken else held
+
     def tasks(self, area: Area) -> int:
         """Return how many tasks an area holds. O(1), or O(parts) with further segments."""
         if not self._further:
-            held = self._tasks_in(area)
-            return max(0, held - self._taken.get(area, 0)) if self._taken else held
+            return self.left(area)
         found = self._counts.get(area)
         if found is None:
             if any(level > area.level for _, level in self._further):
                 found = sum(self.tasks(child) for child in _whole_parts(area))
             else:
-                found = max(0, self._tasks_in(area) - self._taken.get(area, 0))
+                found = self.left(area)
             for size, level in self._further:
                 if level == area.level:
                     found -= found % size

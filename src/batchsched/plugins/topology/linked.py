@@ -1,0 +1,115 @@
+"""Tasks of a need that must be near one another by inter-pod affinity."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from attrs import evolve, frozen
+
+from batchsched.model.cluster import TaskStatus
+from batchsched.plugin.session_view import SessionView
+from batchsched.state.needs import Need, need_of_tasks
+from batchsched.state.pod_affinity import Meaning, PodAffinityIndex, meaning_of
+from batchsched.state.records import JobState, TaskState
+
+
+@frozen(eq=False)
+class Linked:
+    """Tasks that must share a domain of some label keys."""
+
+    need: Need
+    """The tasks, at least two, and the label keys, in `Need.near`."""
+    is_mutual: bool
+    """Whether each of them is one that it must be near itself: no other may be in its place."""
+
+    @property
+    def tasks(self) -> tuple[TaskState, ...]:
+        """The tasks, in task order."""
+        return self.need.tasks
+
+
+def may_be_linked(job: JobState) -> bool:
+    """Return whether any task of a job must be near another one of it, by their descriptions."""
+    if len(job.tasks) == 1 or not any(task.must_be_near for task in job.tasks):
+        return False
+    kinds = {PodAffinityIndex.signature(task): task.info for task in job.tasks}
+    for info in kinds.values():
+        terms = () if info.pod_affinity is None else info.pod_affinity.required
+        meanings = [meaning_of(term, info.namespace) for term in terms]
+        if terms and any(all(each.means(other) for each in meanings) for other in kinds.values()):
+            return True
+    return False
+
+
+def linked_parts(view: SessionView, need: Need) -> Sequence[Linked]:
+    """Return the parts of a need that must be near each other, the largest first.
+
+    A task is linked if no task elsewhere is one that it must be near: to all in the need that are,
+    if it is itself, else to the first one. O(tasks), and the promised tasks if any may be linked.
+    """
+    if need.near or len(need.tasks) == 1:
+        return ()
+    kinds: dict[Hashable, list[TaskState]] = {}
+    for task in need.tasks:
+        near = task.info.pod_affinity
+        if near is not None and near.required:
+            kinds.setdefault(view.pod_affinity.signature(task), []).append(task)
+    together: dict[tuple[str, ...], list[set[TaskState]]] = {}
+    apart: set[TaskState] = set()
+    for tasks in kinds.values():
+        near = tasks[0].info.pod_affinity
+        profile = view.pod_affinity.profile(tasks[0])
+        if near is None or any(there.is_anywhere for there in profile.required):
+            continue
+        meanings = [meaning_of(term, tasks[0].info.namespace) for term in near.required]
+        wanted = [task for task in need.tasks if _are_meant(meanings, task)]
+        if not wanted or _is_promised(view, meanings):
+            continue
+        if not profile.meets_itself:
+            wanted = wanted[:1]
+            apart.update(tasks)
+        keys = tuple(dict.fromkeys(term.topology_key for term in near.required))
+        parts, joined = together.setdefault(keys, []), {*tasks, *wanted}
+        for part in [part for part in parts if not part.isdisjoint(joined)]:
+            parts.remove(part)
+            joined |= part
+        parts.append(joined)
+    found = [
+        Linked(_part(need, keys, part), apart.isdisjoint(part))
+        for keys, parts in together.items()
+        for part in parts
+        if len(part) > 1
+    ]
+    return sorted(found, key=lambda each: -len(each.tasks))
+
+
+def disjoint(linked: Sequence[Linked]) -> Sequence[Linked]:
+    """Return parts without the tasks that earlier ones have; those with two tasks or more."""
+    seen: set[TaskState] = set()
+    found: list[Linked] = []
+    for each in linked:
+        own = {task for task in each.tasks if task not in seen}
+        seen |= own
+        if len(own) == len(each.tasks):
+            found.append(each)
+        elif len(own) > 1:
+            found.append(Linked(_part(each.need, each.need.near, own), each.is_mutual))
+    return found
+
+
+def _part(need: Need, keys: tuple[str, ...], part: set[TaskState]) -> Need:
+    tasks = tuple([task for task in need.tasks if task in part])
+    return evolve(need_of_tasks(need.job, tasks), group=need.group, stage=need.stage, near=keys)
+
+
+def _are_meant(meanings: Sequence[Meaning], task: TaskState) -> bool:
+    return all(meaning.means(task.info) for meaning in meanings)
+
+
+def _is_promised(view: SessionView, meanings: Sequence[Meaning]) -> bool:
+    promised = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
+    return any(
+        task.status in promised and _are_meant(meanings, task)
+        for job in view.jobs_having(*promised)
+        for task in job.tasks
+    )
